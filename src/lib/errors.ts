@@ -1,0 +1,56 @@
+/**
+ * Exit codes of the command line. They are a stable interface: scripts branch on them.
+ */
+export const EXIT = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  notFound: 3,
+  access: 4,
+  conflict: 5,
+  checkSaidNo: 6,
+  interrupted: 130,
+  terminated: 143,
+} as const
+
+/** What a failure means to the person who sees it; decides the exit code. */
+export type ErrorKind = Exclude<keyof typeof EXIT, 'ok' | 'interrupted' | 'terminated'>
+
+export interface ZaelErrorOptions {
+  /** What to run or change next, in one sentence. */
+  hint?: string
+  /** Plain data for `--json` and for programs; never secrets. */
+  details?: Record<string, unknown>
+  cause?: unknown
+}
+
+/**
+ * Every failure zael expects is one of these; anything else that escapes is a bug.
+ * `code` is stable and dotted (`limit.syntax`, `table.missing`), the message says what happened and why, `hint` what to do.
+ */
+export class ZaelError extends Error {
+  readonly code: string
+  readonly kind: ErrorKind
+  readonly hint: string | undefined
+  readonly details: Record<string, unknown>
+
+  constructor(kind: ErrorKind, code: string, message: string, options: ZaelErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : {cause: options.cause})
+    this.name = new.target.name
+    this.kind = kind
+    this.code = code
+    this.hint = options.hint
+    this.details = options.details ?? {}
+  }
+
+  get exitCode(): number {
+    return EXIT[this.kind]
+  }
+}
+
+/** Bad input: nothing was read or written. */
+export class InvalidInput extends ZaelError {
+  constructor(code: string, message: string, options: ZaelErrorOptions = {}) {
+    super('usage', code, message, options)
+  }
+}

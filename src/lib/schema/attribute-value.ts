@@ -1,0 +1,24 @@
+/**
+ * A DynamoDB attribute as it travels on the wire. Declared here and not taken from the SDK, so that `schema` stays
+ * below `dynamo`; the SDK's own type is assignable to and from this one.
+ */
+export type AttributeValue =
+  | {S: string}
+  | {N: string}
+  | {BOOL: boolean}
+  | {NULL: true}
+  | {M: Record<string, AttributeValue>}
+  | {L: AttributeValue[]}
+  | {SS: string[]}
+  | {NS: string[]}
+  | {B: Uint8Array}
+  | {BS: Uint8Array[]}
+
+/** One stored record: attribute name to value. */
+export type Item = Record<string, AttributeValue>
+
+/** The primary key of a record. */
+export interface Key {
+  PK: string
+  SK: string
+}

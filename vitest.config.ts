@@ -1,0 +1,19 @@
+import {defineConfig} from 'vitest/config'
+
+// Node 20 lacks Map.groupBy, which vitest's reporter calls when a test fails; without this the diff is lost.
+;(Map as {groupBy?: unknown}).groupBy ??= <K, T>(items: Iterable<T>, keyOf: (item: T) => K) => {
+  const groups = new Map<K, T[]>()
+  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item])
+  return groups
+}
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    globalSetup: ['test/helpers/engine-setup.ts'],
+    reporters: ['default', './test/helpers/closing-line-reporter.ts'],
+    disableConsoleIntercept: true,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+  },
+})

@@ -22,3 +22,17 @@ export interface Key {
   PK: string
   SK: string
 }
+
+export const NULL: AttributeValue = {NULL: true}
+
+export const s = (value: string): {S: string} => ({S: value})
+
+export const bool = (value: boolean): {BOOL: boolean} => ({BOOL: value})
+
+/** Integers only: other clients of the table parse numbers as integers, a decimal or an exponent would break them. */
+export function n(value: number | bigint): {N: string} {
+  if (typeof value === 'number' && !Number.isSafeInteger(value)) {
+    throw new RangeError(`not an exact integer: ${value}`)
+  }
+  return {N: String(value)}
+}

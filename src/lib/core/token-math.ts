@@ -1,0 +1,94 @@
+/**
+ * Arithmetic of one token bucket. Everything is an integer: tokens in millitokens (1 token = 1000), time in milliseconds.
+ * Products such as elapsed × amount pass 2^53 within a day on large limits, hence bigint.
+ */
+
+/** How a balance grows: `refillAmountMilli` every `refillPeriodMs`, up to `capacityMilli`. */
+export interface Rate {
+  readonly capacityMilli: bigint
+  readonly refillAmountMilli: bigint
+  readonly refillPeriodMs: number
+}
+
+/**
+ * What a limit holds. `remainder` is the part of a millitoken already earned and not yet credited, as a numerator over
+ * `refillPeriodMs` (0 ≤ remainder < refillPeriodMs). Carrying it is what lets a 10-per-day limit recover at the right
+ * speed in a bucket that is refilled every few milliseconds.
+ */
+export interface Balance {
+  readonly tokensMilli: bigint
+  readonly remainder: bigint
+}
+
+export interface Attempt {
+  readonly admitted: boolean
+  /** The balance afterwards: refilled, and charged when admitted. */
+  readonly balance: Balance
+  /** Whole tokens that were there before the charge; negative in debt. */
+  readonly available: number
+  /** 0 when admitted; `Infinity` when waiting never helps. */
+  readonly retryAfterMs: number
+}
+
+export const MILLI = 1000n
+
+/** Division that rounds toward minus infinity, so that a debt of 1 milli shows as −1 token, never as 0. */
+export function floorDivide(numerator: bigint, denominator: bigint): bigint {
+  const quotient = numerator / denominator
+  return numerator % denominator < 0n ? quotient - 1n : quotient
+}
+
+/** Whole tokens to millitokens. */
+export function toMilli(tokens: number): bigint {
+  return BigInt(tokens) * MILLI
+}
+
+/** Millitokens to whole tokens, rounded down. */
+export function toTokens(milli: bigint): number {
+  return Number(floorDivide(milli, MILLI))
+}
+
+/**
+ * The balance after `elapsedMs`. No time or negative time changes nothing, not even a balance above capacity. Reaching
+ * capacity drops the remainder: a full bucket earns nothing.
+ */
+export function refill(rate: Rate, balance: Balance, elapsedMs: number): Balance {
+  if (elapsedMs <= 0) return balance
+  const period = BigInt(rate.refillPeriodMs)
+  const earned = BigInt(elapsedMs) * rate.refillAmountMilli + balance.remainder
+  const tokensMilli = balance.tokensMilli + earned / period
+  if (tokensMilli >= rate.capacityMilli) return {tokensMilli: rate.capacityMilli, remainder: 0n}
+  return {tokensMilli, remainder: earned % period}
+}
+
+/** Admits when the refilled balance covers the amount; a refusal charges nothing. */
+export function tryConsume(rate: Rate, balance: Balance, elapsedMs: number, amountMilli: bigint): Attempt {
+  const refilled = refill(rate, balance, elapsedMs)
+  const available = toTokens(refilled.tokensMilli)
+  if (refilled.tokensMilli < amountMilli) {
+    return {admitted: false, balance: refilled, available, retryAfterMs: retryAfterMs(rate, refilled, amountMilli)}
+  }
+  return {admitted: true, balance: charge(refilled, amountMilli), available, retryAfterMs: 0}
+}
+
+/** Charges whatever the balance, into debt if need be; a negative amount gives back. */
+export function forceConsume(rate: Rate, balance: Balance, elapsedMs: number, amountMilli: bigint): Balance {
+  return charge(refill(rate, balance, elapsedMs), amountMilli)
+}
+
+/**
+ * Milliseconds until a balance holds `neededMilli`: 0 when it does already, `Infinity` when it never can (more than the
+ * capacity, or nothing refills). One millisecond is added because instants are truncated to milliseconds: waiting the
+ * bare quotient can end one tick early.
+ */
+export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint): number {
+  const deficit = neededMilli - balance.tokensMilli
+  if (deficit <= 0n) return 0
+  if (neededMilli > rate.capacityMilli || rate.refillAmountMilli <= 0n) return Number.POSITIVE_INFINITY
+  const wait = Number((deficit * BigInt(rate.refillPeriodMs) - balance.remainder) / rate.refillAmountMilli) + 1
+  return Number.isSafeInteger(wait) ? wait : Number.POSITIVE_INFINITY
+}
+
+function charge(balance: Balance, amountMilli: bigint): Balance {
+  return {tokensMilli: balance.tokensMilli - amountMilli, remainder: balance.remainder}
+}

@@ -1,0 +1,139 @@
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {
+  type Balance,
+  floorDivide,
+  forceConsume,
+  type Rate,
+  refill,
+  retryAfterMs,
+  toTokens,
+  tryConsume,
+} from '../../src/lib/core/token-math.js'
+import {anyRate, anyTokensMilli} from './arbitraries.js'
+
+const rate = (capacityMilli: bigint, refillAmountMilli: bigint, refillPeriodMs: number): Rate => ({
+  capacityMilli,
+  refillAmountMilli,
+  refillPeriodMs,
+})
+const whole = (tokensMilli: bigint): Balance => ({tokensMilli, remainder: 0n})
+
+describe('vectors of the wire contract', () => {
+  it.each<[bigint, number, bigint, bigint, number, bigint]>([
+    [0n, 1, 100_000n, 100_000n, 60_000, 1n],
+    [0n, 7, 100_000n, 100_000n, 60_000, 11n],
+    [0n, 600, 100_000n, 100_000n, 60_000, 1000n],
+    [99_999n, 600, 100_000n, 100_000n, 60_000, 100_000n],
+    [100_500n, 5, 100_000n, 100_000n, 60_000, 100_000n],
+    [100_500n, 0, 100_000n, 100_000n, 60_000, 100_500n],
+    [-1_500_000n, 30_000, 1_000_000n, 1_000_000n, 60_000, -1_000_000n],
+    [0n, 8639, 10_000n, 10_000n, 86_400_000, 0n],
+    [0n, 8640, 10_000n, 10_000n, 86_400_000, 1n],
+    [0n, 12_345, 10_000n, 10_000n, 86_400_000, 1n],
+    [5000n, -3, 10_000n, 10_000n, 1000, 5000n],
+    [0n, 86_400_000, 10n ** 13n, 10n ** 13n, 60_000, 10n ** 13n],
+  ])('refill of %s after %s ms (capacity %s, %s per %s ms) is %s', (tokens, elapsed, cp, ra, rp, expected) => {
+    expect(refill(rate(cp, ra, rp), whole(tokens), elapsed).tokensMilli).toBe(expected)
+  })
+
+  it('keeps products beyond 2^53 exact', () => {
+    const big = rate(10n ** 15n, 10n ** 13n + 1n, 60_000)
+    expect(refill(big, whole(0n), 3_599_999).tokensMilli).toBe(((10n ** 13n + 1n) * 3_599_999n) / 60_000n)
+  })
+
+  it.each<[bigint, bigint, bigint, number, bigint, number, boolean, bigint, number, number]>([
+    [500n, 100_000n, 100_000n, 60_000, 1n, 0, false, 500n, 0, 301],
+    [500n, 100_000n, 100_000n, 60_000, 1n, 300, true, 0n, 1, 0],
+    [-1n, 1000n, 1000n, 1000, 0n, 0, false, -1n, -1, 2],
+    [-2500n, 100_000n, 100_000n, 60_000, 5n, 0, false, -2500n, -3, 4501],
+    [0n, 10_000n, 10_000n, 86_400_000, 1n, 0, false, 0n, 0, 8_640_001],
+    [999n, 1000n, 1000n, 1000, 1n, 0, false, 999n, 0, 2],
+  ])(
+    'consume from %s (capacity %s, %s per %s ms) of %s after %s ms',
+    (tokens, cp, ra, rp, amount, elapsed, ...expected) => {
+      const attempt = tryConsume(rate(cp, ra, rp), whole(tokens), elapsed, amount * 1000n)
+      expect([attempt.admitted, attempt.balance.tokensMilli, attempt.available, attempt.retryAfterMs]).toEqual(expected)
+    },
+  )
+
+  it('floors toward minus infinity', () => {
+    expect([-1n, -1000n, -1001n, 999n, 1000n].map(milli => floorDivide(milli, 1000n))).toEqual([-1n, -1n, -2n, 0n, 1n])
+  })
+})
+
+describe('remainders', () => {
+  it('D-2 a 10-per-day limit refilled every 5 s for 2000 s gains 231 milli, not 0', () => {
+    let balance = whole(0n)
+    for (let step = 0; step < 400; step++) balance = refill(rate(10_000n, 10_000n, 86_400_000), balance, 5000)
+    expect(balance.tokensMilli).toBe(231n)
+  })
+
+  it('D-3 refilling every millisecond credits no more than the elapsed time is worth', () => {
+    const fast = rate(10n ** 10n, 10n ** 10n, 60_000)
+    let balance = whole(0n)
+    for (let step = 0; step < 1000; step++) balance = refill(fast, balance, 1)
+    expect(balance).toEqual(refill(fast, whole(0n), 1000))
+  })
+
+  it('S3 any way to cut an interval into pieces credits the same as the whole, to the last fraction', () => {
+    fc.assert(
+      fc.property(
+        anyRate,
+        anyTokensMilli,
+        fc.array(fc.integer({min: 0, max: 10_000_000}), {maxLength: 30}),
+        (r, tk, cuts) => {
+          const start = whole(tk < r.capacityMilli ? tk : r.capacityMilli)
+          const total = cuts.reduce((sum, piece) => sum + piece, 0)
+          const pieces = cuts.reduce<Balance>((balance, piece) => refill(r, balance, piece), start)
+          expect(pieces).toEqual(refill(r, start, total))
+        },
+      ),
+    )
+  })
+
+  it('are always smaller than one milli, and dropped by a full bucket', () => {
+    fc.assert(
+      fc.property(anyRate, anyTokensMilli, fc.integer({min: 1, max: 2 ** 40}), (r, tk, elapsed) => {
+        const after = refill(r, whole(tk), elapsed)
+        expect(after.remainder >= 0n && after.remainder < BigInt(r.refillPeriodMs)).toBe(true)
+        if (after.tokensMilli === r.capacityMilli) expect(after.remainder).toBe(0n)
+        expect(after.tokensMilli <= r.capacityMilli).toBe(true)
+      }),
+    )
+  })
+})
+
+describe('waiting', () => {
+  it('L2 waiting retry-after admits, and two milliseconds less does not', () => {
+    fc.assert(
+      fc.property(anyRate, anyTokensMilli, fc.bigInt({min: 0n, max: 10n ** 12n}), (r, tk, asked) => {
+        const amount = asked % (r.capacityMilli + 1n)
+        const start = refill(r, whole(tk), 1)
+        const wait = retryAfterMs(r, start, amount)
+        fc.pre(Number.isFinite(wait))
+        expect(tryConsume(r, start, wait, amount).admitted).toBe(true)
+        if (wait > 2) expect(tryConsume(r, start, wait - 2, amount).admitted).toBe(false)
+      }),
+    )
+  })
+
+  it('L3 never helps above capacity, nor when nothing refills, nor beyond what a clock can count', () => {
+    expect(retryAfterMs(rate(10n ** 12n, 1n, 86_400_000), whole(0n), 10n ** 12n)).toBe(Number.POSITIVE_INFINITY)
+    expect(retryAfterMs(rate(1000n, 1000n, 1000), whole(0n), 1001n)).toBe(Number.POSITIVE_INFINITY)
+    expect(retryAfterMs(rate(1000n, 0n, 1000), whole(0n), 1n)).toBe(Number.POSITIVE_INFINITY)
+  })
+})
+
+describe('debt', () => {
+  it('is made by force and repaid by refill', () => {
+    const perMinute = rate(1_000_000n, 1_000_000n, 60_000)
+    const inDebt = forceConsume(perMinute, whole(500_000n), 0, 2_000_000n)
+    expect(inDebt.tokensMilli).toBe(-1_500_000n)
+    expect(refill(perMinute, inDebt, 90_000).tokensMilli).toBe(0n)
+  })
+
+  it('shows as negative whole tokens', () => {
+    expect(toTokens(-1n)).toBe(-1)
+  })
+})

@@ -1,0 +1,42 @@
+import type {Item} from './attribute-value.js'
+import {type Json, toJson} from './json-attribute.js'
+
+/** Readers that tolerate what other clients and older versions left behind: a wrong or missing type reads as absent. */
+
+export function readString(item: Item, name: string): string | undefined {
+  const value = item[name]
+  return value && 'S' in value ? value.S : undefined
+}
+
+export function readBoolean(item: Item, name: string): boolean | undefined {
+  const value = item[name]
+  return value && 'BOOL' in value ? value.BOOL : undefined
+}
+
+export function readBigInt(item: Item, name: string): bigint | undefined {
+  const value = item[name]
+  return value && 'N' in value ? integerOf(value.N) : undefined
+}
+
+export function readNumber(item: Item, name: string): number | undefined {
+  const value = readBigInt(item, name)
+  return value === undefined ? undefined : Number(value)
+}
+
+/** The integer part, rounded down: a peer that was handed a fraction may have stored decimals or an exponent. */
+export function integerOf(text: string): bigint {
+  if (/^-?\d+$/.test(text)) return BigInt(text)
+  const match = /^(-?)(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?$/.exec(text)
+  if (!match) throw new RangeError(`not a number: ${text}`)
+  const [, sign, whole = '', fraction = '', exponent = '0'] = match
+  const point = whole.length + Number(exponent)
+  const digits = whole + fraction
+  const integer = BigInt(digits.slice(0, Math.max(0, point)).padEnd(point, '0') || '0')
+  const hasFraction = /[1-9]/.test(digits.slice(Math.max(0, point)))
+  return sign === '-' ? -integer - (hasFraction ? 1n : 0n) : integer
+}
+
+export function readMap(item: Item, name: string): {[key: string]: Json} {
+  const value = item[name]
+  return value && 'M' in value ? (toJson(value) as {[key: string]: Json}) : {}
+}

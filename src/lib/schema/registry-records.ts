@@ -1,0 +1,52 @@
+import {type Item, n, s} from './attribute-value.js'
+import {keys, parseItemKey} from './keys.js'
+import {readNumber} from './read.js'
+
+/** Resources that have limits of their own in a namespace. */
+export interface ResourceRegistry {
+  readonly namespace: string
+  readonly resources: readonly string[]
+}
+
+/** How many entities have a configuration for each resource (`_default_` included). */
+export interface EntityConfigRegistry {
+  readonly namespace: string
+  readonly counts: ReadonlyMap<string, number>
+}
+
+/** DynamoDB has no empty sets: an empty registry is written without the attribute. */
+export function encodeResourceRegistry({namespace, resources}: ResourceRegistry): Item {
+  const item = encode(namespace, keys.resourceRegistry(namespace).SK)
+  if (resources.length > 0) item.resources = {SS: [...resources].sort()}
+  return item
+}
+
+export function decodeResourceRegistry(item: Item): ResourceRegistry | undefined {
+  const key = parseItemKey(item)
+  if (key?.record !== 'resource-registry') return undefined
+  const {resources} = item
+  return {namespace: key.namespace, resources: resources && 'SS' in resources ? [...resources.SS].sort() : []}
+}
+
+/** The item holds one number per resource, named after it, and must hold no other number. */
+export function encodeEntityConfigRegistry({namespace, counts}: EntityConfigRegistry): Item {
+  const item = encode(namespace, keys.entityConfigRegistry(namespace).SK)
+  for (const [resource, count] of counts) item[resource] = n(count)
+  return item
+}
+
+export function decodeEntityConfigRegistry(item: Item): EntityConfigRegistry | undefined {
+  const key = parseItemKey(item)
+  if (key?.record !== 'entity-config-registry') return undefined
+  const counts = new Map<string, number>()
+  for (const name of Object.keys(item).sort()) {
+    const count = readNumber(item, name)
+    if (count !== undefined && count > 0) counts.set(name, count)
+  }
+  return {namespace: key.namespace, counts}
+}
+
+function encode(namespace: string, SK: string): Item {
+  const {PK} = keys.systemConfig(namespace)
+  return {PK: s(PK), SK: s(SK), GSI4PK: s(namespace), GSI4SK: s(PK)}
+}

@@ -1,0 +1,72 @@
+import {readFile} from 'node:fs/promises'
+import {type CollectionTag, parseDocument, type ScalarTag} from 'yaml'
+
+interface KeyElement {
+  AttributeName: string
+  KeyType: 'HASH' | 'RANGE'
+}
+
+/** The table as CreateTable wants it, and the attribute to enable expiry on, which takes a call of its own. */
+export interface TableDefinition {
+  readonly create: {
+    TableName: string
+    BillingMode: 'PAY_PER_REQUEST'
+    AttributeDefinitions: Array<{AttributeName: string; AttributeType: 'S'}>
+    KeySchema: KeyElement[]
+    GlobalSecondaryIndexes: Array<{
+      IndexName: string
+      KeySchema: KeyElement[]
+      Projection: {ProjectionType: 'ALL' | 'KEYS_ONLY'}
+    }>
+    StreamSpecification?: {StreamEnabled: true; StreamViewType: 'NEW_AND_OLD_IMAGES'}
+  }
+  readonly ttlAttribute: string
+}
+
+export interface TableOptions {
+  readonly tableName: string
+  /** What GSI2 copies; the template's default when absent. */
+  readonly resourceIndex?: 'KEYS_ONLY' | 'ALL'
+  /** Local engines write much slower with a stream; leave it off where nothing follows the table. Default true. */
+  readonly stream?: boolean
+}
+
+/** Reads `templates/stack.yaml`, the single truth about the table. */
+export async function loadTableDefinition(options: TableOptions): Promise<TableDefinition> {
+  const template = await readFile(new URL('../../../templates/stack.yaml', import.meta.url), 'utf8')
+  return tableDefinition(template, options)
+}
+
+/** Derives the CreateTable call from the text of a CloudFormation template. */
+export function tableDefinition(template: string, options: TableOptions): TableDefinition {
+  const document = parseDocument(template, {customTags: INTRINSICS}).toJS()
+  const parameters: Record<string, unknown> = {'AWS::StackName': options.tableName}
+  for (const [name, {Default}] of Object.entries(document.Parameters as Record<string, {Default: unknown}>)) {
+    parameters[name] = Default
+  }
+  if (options.resourceIndex !== undefined) parameters.ResourceIndexProjection = options.resourceIndex
+
+  const properties = resolveRefs(document.Resources.Table.Properties, parameters)
+  const {TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes} = properties
+  const create = {TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes}
+  const StreamSpecification = {StreamEnabled: true, ...properties.StreamSpecification}
+  return {
+    create: options.stream === false ? create : {...create, StreamSpecification},
+    ttlAttribute: properties.TimeToLiveSpecification.AttributeName,
+  }
+}
+
+/** Short forms of CloudFormation functions, read as their long forms; the table itself uses only `!Ref`. */
+const INTRINSICS: Array<ScalarTag | CollectionTag> = ['Ref', 'GetAtt', 'Sub'].map(name => ({
+  tag: `!${name}`,
+  resolve: (value: string) => ({[name === 'Ref' ? name : `Fn::${name}`]: value}),
+}))
+
+// The template is our own file and a test creates the table from it on every engine, so its shape is not checked here.
+// biome-ignore lint/suspicious/noExplicitAny: a template node can be anything
+function resolveRefs(node: any, parameters: Record<string, unknown>): any {
+  if (Array.isArray(node)) return node.map(each => resolveRefs(each, parameters))
+  if (typeof node !== 'object' || node === null) return node
+  if ('Ref' in node) return parameters[node.Ref]
+  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, resolveRefs(value, parameters)]))
+}

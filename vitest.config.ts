@@ -13,6 +13,8 @@ export default defineConfig({
     globalSetup: ['test/helpers/engine-setup.ts'],
     reporters: ['default', './test/helpers/closing-line-reporter.ts'],
     disableConsoleIntercept: true,
+    // The SDK prints seven lines about Node 20 otherwise, in every worker.
+    env: {AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'},
     testTimeout: 30_000,
     hookTimeout: 60_000,
   },

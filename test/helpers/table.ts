@@ -1,0 +1,38 @@
+import {randomUUID} from 'node:crypto'
+import {afterAll, beforeAll, describe, inject} from 'vitest'
+import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
+import {resolveConnection} from '../../src/lib/dynamo/connection.js'
+import {createTable} from '../../src/lib/dynamo/create-table.js'
+import {createSdkTransport} from '../../src/lib/dynamo/sdk-transport.js'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
+import {loadTableDefinition, type TableOptions} from '../../src/lib/schema/table-definition.js'
+
+/** Like `describe`, for tests that talk to the engine of this run; skipped where none can run. */
+export const describeOnEngine = describe.skipIf(inject('engineEndpoint') === '')
+
+export interface TestTable {
+  readonly name: string
+  readonly transport: Transport
+  /** Units of every request so far. */
+  readonly capacity: CapacityMeter
+}
+
+/** A table of its own for the tests of one `describe`, made from the stack template; without a stream unless asked for. */
+export function useTable(options: Omit<TableOptions, 'tableName'> = {}): TestTable {
+  const name = `test-${randomUUID()}`
+  const capacity = new CapacityMeter()
+  const transport = createSdkTransport({
+    connection: resolveConnection({endpointUrl: inject('engineEndpoint')}, {}),
+    clock: Date.now,
+    meterCapacity: true,
+    onResponse: info => capacity.observe(info),
+  })
+  beforeAll(async () => {
+    await createTable(transport, await loadTableDefinition({stream: false, ...options, tableName: name}))
+  })
+  afterAll(async () => {
+    await transport.send('DeleteTable', {TableName: name})
+    await transport.close()
+  })
+  return {name, transport, capacity}
+}

@@ -1,6 +1,6 @@
 /**
  * A DynamoDB attribute as it travels on the wire. Declared here and not taken from the SDK, so that `schema` stays
- * below `dynamo`; the SDK's own type is assignable to and from this one.
+ * below `dynamo`, which bridges the two.
  */
 export type AttributeValue =
   | {S: string}

@@ -1,0 +1,127 @@
+import {type Item, type Key, s} from '../schema/attribute-value.js'
+import {chunksOf, forEachConcurrently} from './concurrency.js'
+import {isRetryableWhenIdempotent, Throttled} from './errors.js'
+import {ExpressionBuilder} from './expression.js'
+import {type Backoff, DEFAULT_ATTEMPTS, pause, retrying} from './retry.js'
+import type {OperationInput, Transport} from './transport.js'
+
+// DynamoDB's own bounds on one request.
+const KEYS_PER_GET = 100
+const REQUESTS_PER_WRITE = 25
+const CONCURRENT_CHUNKS = 4
+
+/** How to wait, and when to stop. */
+export interface BatchOptions {
+  backoff: Backoff
+  signal?: AbortSignal | undefined
+}
+
+/** What to read of each item. */
+export interface BatchGetOptions extends BatchOptions {
+  /** Strongly consistent reads. */
+  consistent?: boolean
+  /** Read these attributes (and the key) only. */
+  projection?: readonly string[]
+}
+
+/** Whom to tell how far it is. */
+export interface BatchWriteOptions extends BatchOptions {
+  /** Called after each request with the number of items written so far. */
+  onProgress?: (done: number) => void
+}
+
+/** A whole item to write or a key to delete; no two requests may name the same key. */
+export type BatchWriteRequest = {put: Item} | {delete: Key}
+
+type WireRequest = NonNullable<OperationInput<'BatchWriteItem'>['RequestItems']>[string][number]
+
+/** The name of a key in the answer of `batchGet`. */
+export function keyId({PK, SK}: Key): string {
+  return `${PK}\u0000${SK}`
+}
+
+/** Reads all keys or throws: a partial answer would pass for "not there" (D-38). Items by `keyId`, in the order asked. */
+export async function batchGet(
+  transport: Transport,
+  table: string,
+  keys: Iterable<Key>,
+  options: BatchGetOptions,
+): Promise<Map<string, Item>> {
+  const wanted = new Map<string, Item>()
+  for (const key of keys) wanted.set(keyId(key), wireKey(key))
+  const {consistent = false, projection} = options
+  const expression = new ExpressionBuilder()
+  if (projection !== undefined) expression.project('PK', 'SK', ...projection)
+  const settings = {...expression.read(), ...(consistent ? {ConsistentRead: true} : {})}
+
+  const found = new Map<string, Item>()
+  await forEachConcurrently(chunksOf(wanted.values(), KEYS_PER_GET), CONCURRENT_CHUNKS, chunk =>
+    drain('BatchGetItem', chunk, options, async pending => {
+      const request = {RequestItems: {[table]: {Keys: pending, ...settings}}}
+      const answer = await transport.send('BatchGetItem', request, {signal: options.signal})
+      for (const item of answer.Responses?.[table] ?? []) found.set(itemId(item), item)
+      return answer.UnprocessedKeys?.[table]?.Keys ?? []
+    }),
+  )
+  const ordered = new Map<string, Item>()
+  for (const id of wanted.keys()) {
+    const item = found.get(id)
+    if (item !== undefined) ordered.set(id, item)
+  }
+  return ordered
+}
+
+/**
+ * Writes and deletes everything or throws; what was done before a failure stays done. A request whose answer was lost
+ * is repeated, so use it only where nobody else writes the same items.
+ */
+export async function batchWrite(
+  transport: Transport,
+  table: string,
+  requests: Iterable<BatchWriteRequest> | AsyncIterable<BatchWriteRequest>,
+  options: BatchWriteOptions,
+): Promise<void> {
+  let done = 0
+  await forEachConcurrently(chunksOf(requests, REQUESTS_PER_WRITE), CONCURRENT_CHUNKS, chunk =>
+    drain('BatchWriteItem', chunk.map(wireRequest), options, async pending => {
+      const request = {RequestItems: {[table]: pending}}
+      const answer = await transport.send('BatchWriteItem', request, {signal: options.signal})
+      const left = answer.UnprocessedItems?.[table] ?? []
+      done += pending.length - left.length
+      options.onProgress?.(done)
+      return left
+    }),
+  )
+}
+
+/** Sends what is left until nothing is; gives up after a number of tries in a row that got nothing done. */
+async function drain<T>(
+  operation: string,
+  chunk: T[],
+  {backoff, signal}: BatchOptions,
+  send: (pending: T[]) => Promise<T[]>,
+): Promise<void> {
+  const {attempts = DEFAULT_ATTEMPTS} = backoff
+  let pending = chunk
+  let fruitless = 0
+  while (pending.length > 0) {
+    const left = await retrying(() => send(pending), {...backoff, signal, retryable: isRetryableWhenIdempotent})
+    fruitless = left.length < pending.length ? 0 : fruitless + 1
+    if (fruitless >= attempts) throw new Throttled(operation, new Error(`${left.length} items were never processed`))
+    if (left.length > 0) await pause(fruitless, backoff, signal)
+    pending = left
+  }
+}
+
+function wireKey({PK, SK}: Key): Item {
+  return {PK: s(PK), SK: s(SK)}
+}
+
+function wireRequest(request: BatchWriteRequest): WireRequest {
+  return 'put' in request ? {PutRequest: {Item: request.put}} : {DeleteRequest: {Key: wireKey(request.delete)}}
+}
+
+function itemId(item: Item): string {
+  const {PK, SK} = item as {PK: {S: string}; SK: {S: string}}
+  return keyId({PK: PK.S, SK: SK.S})
+}

@@ -1,0 +1,120 @@
+import {ZaelError} from '../errors.js'
+import type {Item} from '../schema/attribute-value.js'
+import {
+  Aborted,
+  ConditionFailed,
+  Conflict,
+  Denied,
+  RegionMissing,
+  RequestFailed,
+  TableMissing,
+  Throttled,
+  TransactionCancelled,
+  TransactionConflict,
+  Unavailable,
+  ValidationFailed,
+} from './errors.js'
+import {isRead, type Operation} from './transport.js'
+
+/** What an SDK error may carry; every field is a guess until looked at. */
+interface Evidence {
+  name?: string
+  message?: string
+  code?: string
+  syscall?: string
+  errors?: Evidence[]
+  $metadata?: {httpStatusCode?: number}
+  Item?: Item
+  CancellationReasons?: {Code?: string; Message?: string; Item?: Item}[]
+}
+
+/** What the transport knows about a failed request beyond the error itself. */
+export interface ClassifyContext {
+  signal?: AbortSignal | undefined
+  /** Whether the request itself was handed to the network; false while credentials or region were being looked up. */
+  sent?: boolean
+}
+
+type Make = new (operation: string, cause?: unknown) => ZaelError
+
+const BY_NAME: ReadonlyMap<string, Make> = new Map(
+  (
+    [
+      [
+        TransactionConflict,
+        'TransactionConflictException TransactionInProgressException ReplicatedWriteConflictException',
+      ],
+      [Throttled, 'ProvisionedThroughputExceededException RequestLimitExceeded ThrottlingException Throttling'],
+      [Throttled, 'ThrottledException RequestThrottledException TooManyRequestsException SlowDown'],
+      [Denied, 'AccessDeniedException AccessDenied UnrecognizedClientException InvalidClientTokenId'],
+      [Denied, 'ExpiredTokenException ExpiredToken InvalidSignatureException IncompleteSignatureException'],
+      [Denied, 'SignatureDoesNotMatch MissingAuthenticationTokenException MissingAuthenticationToken OptInRequired'],
+      [Denied, 'CredentialsProviderError TokenProviderError'],
+      [TableMissing, 'ResourceNotFoundException TableNotFoundException'],
+      [ValidationFailed, 'ValidationException SerializationException IdempotentParameterMismatchException'],
+      [Conflict, 'ItemCollectionSizeLimitExceededException LimitExceededException ResourceInUseException'],
+      [Conflict, 'TableInUseException TableAlreadyExistsException'],
+    ] as const
+  ).flatMap(([make, names]) => names.split(' ').map((name): [string, Make] => [name, make])),
+)
+
+const OUTAGE_NAMES = new Set(['InternalServerError', 'InternalFailure', 'ServiceUnavailable', 'TimeoutError'])
+
+// Failed certificates and protocol mix-ups are missing on purpose: they are settings to mend, not outages to wait out.
+const NETWORK_CODES = new Set(
+  `ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ESHUTDOWN ETIMEDOUT ENOTFOUND EAI_AGAIN EHOSTUNREACH EHOSTDOWN ENETUNREACH
+  ENETDOWN EADDRNOTAVAIL ERR_STREAM_PREMATURE_CLOSE`.split(/\s+/),
+)
+
+/** The typed failure for whatever the SDK threw. Service answers go first: they are certain even if a signal fired too. */
+export function classify(error: unknown, operation: Operation, context: ClassifyContext = {}): ZaelError {
+  if (error instanceof ZaelError) return error
+  const evidence: Evidence = typeof error === 'object' && error !== null ? error : {}
+  const name = evidence.name ?? ''
+
+  if (name === 'ConditionalCheckFailedException') return new ConditionFailed(operation, evidence.Item, error)
+  if (name === 'TransactionCanceledException') return cancelled(evidence, operation, error)
+  const Known = BY_NAME.get(name)
+  if (Known !== undefined) return new Known(operation, error)
+  if (evidence.message === 'Region is missing') return new RegionMissing(error)
+
+  const maybeApplied = !isRead(operation) && context.sent !== false && !neverConnected(evidence)
+  if (context.signal?.aborted === true) {
+    const {reason} = context.signal
+    const isDeadline = reason instanceof Error && reason.name === 'TimeoutError'
+    return new (isDeadline ? Unavailable : Aborted)(operation, maybeApplied, error)
+  }
+  if (OUTAGE_NAMES.has(name) || isNetworkCode(evidence.code)) return new Unavailable(operation, maybeApplied, error)
+  return byStatus(evidence.$metadata?.httpStatusCode ?? 0, operation, maybeApplied, error)
+}
+
+function cancelled(evidence: Evidence, operation: Operation, cause: unknown): ZaelError {
+  const reasons = (evidence.CancellationReasons ?? []).map(reason => ({
+    code: reason.Code ?? 'None',
+    message: reason.Message,
+    oldItem: reason.Item,
+  }))
+  const failure = new TransactionCancelled(operation, reasons, cause)
+  return failure.isThrottling ? new Throttled(operation, cause) : failure
+}
+
+/** For answers without a known name, such as those of a proxy or load balancer in between. */
+function byStatus(status: number, operation: Operation, maybeApplied: boolean, cause: unknown): ZaelError {
+  if (status === 429) return new Throttled(operation, cause)
+  if (status === 401 || status === 403) return new Denied(operation, cause)
+  // A success that cannot be read is a lost answer.
+  if (status >= 500 || (status >= 200 && status < 300)) return new Unavailable(operation, maybeApplied, cause)
+  return new RequestFailed(operation, cause)
+}
+
+function isNetworkCode(code: string | undefined): boolean {
+  return code !== undefined && (NETWORK_CODES.has(code) || code.startsWith('HPE_'))
+}
+
+/** Refused, unresolved or timed out while connecting: not a byte of the request has left. */
+function neverConnected(evidence: Evidence): boolean {
+  const {syscall, message} = evidence.errors?.[0] ?? evidence
+  return (
+    syscall === 'connect' || syscall === 'getaddrinfo' || message?.includes('did not establish a connection') === true
+  )
+}

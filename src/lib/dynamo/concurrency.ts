@@ -1,0 +1,36 @@
+/** Groups of `size`, the last one possibly shorter. */
+export async function* chunksOf<T>(source: Iterable<T> | AsyncIterable<T>, size: number): AsyncGenerator<T[], void> {
+  let chunk: T[] = []
+  for await (const element of source) {
+    chunk.push(element)
+    if (chunk.length === size) {
+      yield chunk
+      chunk = []
+    }
+  }
+  if (chunk.length > 0) yield chunk
+}
+
+/**
+ * Does `work` on every element, at most `limit` at a time, taking elements only when there is room. After a failure
+ * nothing new is started, work in flight is awaited, and the first failure is thrown.
+ */
+export async function forEachConcurrently<T>(
+  source: AsyncGenerator<T, void>,
+  limit: number,
+  work: (element: T) => Promise<void>,
+): Promise<void> {
+  let failure: {error: unknown} | undefined
+  async function worker(): Promise<void> {
+    try {
+      for (let next = await source.next(); !next.done && failure === undefined; next = await source.next()) {
+        await work(next.value)
+      }
+    } catch (error) {
+      failure ??= {error}
+    }
+  }
+  await Promise.all(Array.from({length: limit}, worker))
+  await source.return()
+  if (failure !== undefined) throw failure.error
+}

@@ -1,0 +1,83 @@
+import {InvalidInput} from '../errors.js'
+
+/** What the user said on the command line; an empty string counts as not said. */
+export interface ConnectionInput {
+  region?: string | undefined
+  profile?: string | undefined
+  endpointUrl?: string | undefined
+}
+
+/** Settings for a client; what is undefined is left to the SDK's own chain. */
+export interface Connection {
+  region: string | undefined
+  profile: string | undefined
+  endpoint: string | undefined
+  credentials: {accessKeyId: string; secretAccessKey: string} | undefined
+  /** The endpoint is on this machine: a local engine, not AWS. */
+  isLocal: boolean
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+// Any of these means that the user has chosen an identity, also for a tunnel or proxy on loopback.
+const IDENTITY_VARIABLES = [
+  'AWS_ACCESS_KEY_ID',
+  'AWS_PROFILE',
+  'AWS_WEB_IDENTITY_TOKEN_FILE',
+  'AWS_CONTAINER_CREDENTIALS_RELATIVE_URI',
+  'AWS_CONTAINER_CREDENTIALS_FULL_URI',
+]
+
+// Letters only: DynamoDB Local refuses other access keys.
+const LOCAL_CREDENTIALS = {accessKeyId: 'local', secretAccessKey: 'local'}
+const LOCAL_REGION = 'us-east-1'
+
+/** Region, profile, endpoint and credentials from flags and environment; reads no files. */
+export function resolveConnection(input: ConnectionInput, env: Environment): Connection {
+  const endpoint = given(input.endpointUrl)
+  const profile = given(input.profile)
+  // The SDK does not read AWS_DEFAULT_REGION, though the AWS CLI does.
+  const region = given(input.region) ?? given(env.AWS_REGION) ?? given(env.AWS_DEFAULT_REGION)
+
+  const isLocal = isLoopback(effectiveEndpoint(endpoint, env))
+  const hasIdentity = profile !== undefined || IDENTITY_VARIABLES.some(name => given(env[name]) !== undefined)
+  const useLocalIdentity = isLocal && !hasIdentity
+  const hasProfile = profile !== undefined || given(env.AWS_PROFILE) !== undefined
+  return {
+    region: region ?? (isLocal && !hasProfile ? LOCAL_REGION : undefined),
+    profile,
+    endpoint,
+    credentials: useLocalIdentity ? LOCAL_CREDENTIALS : undefined,
+    isLocal,
+  }
+}
+
+/** The endpoint in force: the SDK honours the variables by itself, here they only tell whether it is local. */
+function effectiveEndpoint(endpoint: string | undefined, env: Environment): URL | undefined {
+  if (endpoint !== undefined) return parseEndpoint(endpoint, '--endpoint-url')
+  for (const name of ['AWS_ENDPOINT_URL_DYNAMODB', 'AWS_ENDPOINT_URL']) {
+    const value = given(env[name])
+    if (value !== undefined) return parseEndpoint(value, name)
+  }
+  return undefined
+}
+
+function parseEndpoint(text: string, source: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    throw new InvalidInput('endpoint.syntax', `${source} is not an http or https address: "${text}"`, {
+      hint: 'Write it like http://127.0.0.1:8000.',
+    })
+  }
+  return url
+}
+
+// URL spells every form of an IPv4 address as four decimal numbers, so the prefix is enough.
+function isLoopback(url: URL | undefined): boolean {
+  if (url === undefined) return false
+  return url.hostname === 'localhost' || url.hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(url.hostname)
+}
+
+function given(text: string | undefined): string | undefined {
+  return text === '' ? undefined : text
+}

@@ -1,0 +1,201 @@
+import {ZaelError} from '../errors.js'
+import type {Item} from '../schema/attribute-value.js'
+
+/** The service's own words, for the failures where they say more than ours. */
+function saying(cause: unknown): string {
+  if (!(cause instanceof Error)) return ''
+  // The SDK appends advice for its own developers on further lines and names its modules in front.
+  const said = cause.message.split('\n', 1)[0]?.replace(/^@smithy\/\S+ - (\[ERROR\] )?/, '')
+  return said ? `: ${said}` : ''
+}
+
+/** A conditional write that was refused; nothing was written. */
+export class ConditionFailed extends ZaelError {
+  /** The stored item, when the request asked for it with ReturnValuesOnConditionCheckFailure and there is one. */
+  readonly oldItem: Item | undefined
+
+  constructor(operation: string, oldItem?: Item, cause?: unknown) {
+    super('conflict', 'dynamo.condition', `${operation} was not applied: the stored item does not meet its condition`, {
+      hint: 'Read the item again and decide anew; someone else may have changed it.',
+      details: {operation},
+      cause,
+    })
+    this.oldItem = oldItem
+  }
+}
+
+/** Why one item of a cancelled transaction stood in the way; `None` for the items that did not. */
+export interface CancellationReason {
+  code: string
+  message: string | undefined
+  oldItem: Item | undefined
+}
+
+const THROTTLING_REASONS = new Set(['ThrottlingError', 'ProvisionedThroughputExceeded', 'RequestLimitExceeded'])
+
+/** A transaction of which nothing was applied; `reasons` are in the order of its items. */
+export class TransactionCancelled extends ZaelError {
+  readonly reasons: readonly CancellationReason[]
+
+  constructor(operation: string, reasons: readonly CancellationReason[], cause?: unknown) {
+    const codes = reasons.map(reason => reason.code)
+    super('conflict', 'dynamo.cancelled', `${operation} was cancelled, nothing was applied (${codes.join(', ')})`, {
+      hint: 'Read the items again and decide anew; someone else may have changed them.',
+      details: {operation, reasons: codes},
+      cause,
+    })
+    this.reasons = reasons
+  }
+
+  get hasConditionFailure(): boolean {
+    return this.reasons.some(reason => reason.code === 'ConditionalCheckFailed')
+  }
+
+  get hasConflict(): boolean {
+    return this.reasons.some(reason => reason.code === 'TransactionConflict')
+  }
+
+  /** Every item in the way was throttled: the store is busy, the transaction itself is fine. */
+  get isThrottling(): boolean {
+    const inTheWay = this.reasons.filter(reason => reason.code !== 'None')
+    return inTheWay.length > 0 && inTheWay.every(reason => THROTTLING_REASONS.has(reason.code))
+  }
+
+  /** Every item in the way was throttled or met another transaction: the same transaction may succeed later. */
+  get isPassing(): boolean {
+    const inTheWay = this.reasons.filter(reason => reason.code !== 'None')
+    const passing = (code: string) => code === 'TransactionConflict' || THROTTLING_REASONS.has(code)
+    return inTheWay.length > 0 && inTheWay.every(reason => passing(reason.code))
+  }
+}
+
+/** A request that met a transaction in flight on the same item; nothing was written. */
+export class TransactionConflict extends ZaelError {
+  constructor(operation: string, cause?: unknown) {
+    super('conflict', 'dynamo.conflict', `${operation} met another write in flight on the same item`, {
+      hint: 'Try again in a moment.',
+      details: {operation},
+      cause,
+    })
+  }
+}
+
+/** DynamoDB refused the request for its rate; nothing was written. */
+export class Throttled extends ZaelError {
+  constructor(operation: string, cause?: unknown) {
+    super('failed', 'dynamo.throttled', `DynamoDB is throttling ${operation}${saying(cause)}`, {
+      hint: 'Try again later; if it persists, look at the capacity of the table and for a hot key.',
+      details: {operation},
+      cause,
+    })
+  }
+}
+
+/** DynamoDB could not be reached or did not give a usable answer in time. */
+export class Unavailable extends ZaelError {
+  /** The request is a write and may have been carried out although no answer says so. */
+  readonly maybeApplied: boolean
+
+  constructor(operation: string, maybeApplied: boolean, cause?: unknown) {
+    const ending = maybeApplied ? '; it may or may not have been applied' : ''
+    super('failed', 'dynamo.unavailable', `DynamoDB did not answer ${operation}${saying(cause)}${ending}`, {
+      hint: 'Check the network, the region and the endpoint, then try again.',
+      details: {operation, maybeApplied},
+      cause,
+    })
+    this.maybeApplied = maybeApplied
+  }
+}
+
+/** Credentials are missing, expired or not enough. */
+export class Denied extends ZaelError {
+  constructor(operation: string, cause?: unknown) {
+    const skewed = /signature (expired|not yet current)/i.test(saying(cause))
+    super('access', 'dynamo.denied', `Not allowed to ${operation}${saying(cause)}`, {
+      hint: skewed
+        ? 'Set the clock of this machine: requests are signed with the time.'
+        : 'Check the AWS profile or credentials in use and their permissions on the table.',
+      details: {operation},
+      cause,
+    })
+  }
+}
+
+/** The table is not there. */
+export class TableMissing extends ZaelError {
+  constructor(operation: string, cause?: unknown) {
+    super('notFound', 'table.missing', `The table of ${operation} does not exist${saying(cause)}`, {
+      hint: 'Check the stack name, the region and the endpoint, or deploy the stack first.',
+      details: {operation},
+      cause,
+    })
+  }
+}
+
+/** DynamoDB does not accept the request as written: bad input or a bug, never an outage. */
+export class ValidationFailed extends ZaelError {
+  constructor(operation: string, cause?: unknown) {
+    super('failed', 'dynamo.validation', `DynamoDB does not accept this ${operation}${saying(cause)}`, {
+      hint: 'Trying again will not help; if the input looks right, please report this as a bug.',
+      details: {operation},
+      cause,
+    })
+  }
+}
+
+/** The request clashes with the state of the table: in use, too many changes at once, collection full. */
+export class Conflict extends ZaelError {
+  constructor(operation: string, cause?: unknown) {
+    super('conflict', 'table.conflict', `The state of the table does not allow ${operation} now${saying(cause)}`, {
+      hint: 'Wait until the table is active and other changes are done, then try again.',
+      details: {operation},
+      cause,
+    })
+  }
+}
+
+/** The caller's signal stopped the request. */
+export class Aborted extends ZaelError {
+  /** The request is a write and was already on its way. */
+  readonly maybeApplied: boolean
+
+  constructor(operation: string, maybeApplied: boolean, cause?: unknown) {
+    const ending = maybeApplied ? '; it may or may not have been applied' : ''
+    super('failed', 'dynamo.aborted', `${operation} was stopped${ending}`, {details: {operation, maybeApplied}, cause})
+    this.maybeApplied = maybeApplied
+  }
+}
+
+/** No region is configured anywhere. */
+export class RegionMissing extends ZaelError {
+  constructor(cause?: unknown) {
+    super('failed', 'aws.region', 'No AWS region is configured', {
+      hint: 'Pass --region, set AWS_REGION, or choose a profile that has a region.',
+      cause,
+    })
+  }
+}
+
+/** A failure of no known kind; `cause` is the original. */
+export class RequestFailed extends ZaelError {
+  constructor(operation: string, cause?: unknown) {
+    super('failed', 'dynamo.failed', `${operation} failed${saying(cause)}`, {details: {operation}, cause})
+  }
+}
+
+/** Whether the store, and not the request, is to blame. Bugs and refusals never count as an outage (D-34). */
+export function isUnavailability(error: unknown): error is Throttled | Unavailable {
+  return error instanceof Throttled || error instanceof Unavailable
+}
+
+/** Nothing was applied and another try may succeed: safe for every request. */
+export function isRetryable(error: unknown): boolean {
+  if (error instanceof Unavailable) return !error.maybeApplied
+  if (error instanceof TransactionCancelled) return error.isPassing
+  return error instanceof Throttled || error instanceof TransactionConflict
+}
+
+/** As `isRetryable`, and also when the first try may have been applied: only for requests that may be applied twice. */
+export function isRetryableWhenIdempotent(error: unknown): boolean {
+  return error instanceof Unavailable || isRetryable(error)
+}

@@ -1,0 +1,103 @@
+import type {Item} from '../schema/attribute-value.js'
+import {type Backoff, retrying} from './retry.js'
+import type {OperationInput, Transport} from './transport.js'
+
+/** How to read page after page. */
+export interface PagingOptions {
+  backoff: Backoff
+  signal?: AbortSignal | undefined
+  /** Items altogether. */
+  limit?: number | undefined
+}
+
+/** One answer of a Query or Scan. */
+export interface Page {
+  items: Item[]
+  /** Where the next page starts (its `ExclusiveStartKey`); undefined after the last one. */
+  next: Item | undefined
+}
+
+type PagedOperation = 'Query' | 'Scan'
+
+/** The pages of a Query until nothing is left or `limit` items were found; starts at `ExclusiveStartKey` if given. */
+export function queryPages(
+  transport: Transport,
+  input: OperationInput<'Query'>,
+  options: PagingOptions,
+): AsyncGenerator<Page, void> {
+  return pages(transport, 'Query', input, options)
+}
+
+/** The items of a Query, page after page. */
+export async function* queryItems(
+  transport: Transport,
+  input: OperationInput<'Query'>,
+  options: PagingOptions,
+): AsyncGenerator<Item, void> {
+  for await (const page of queryPages(transport, input, options)) yield* page.items
+}
+
+/** The pages of a Scan; several segments are read side by side and their pages come in no particular order. */
+export async function* scanPages(
+  transport: Transport,
+  input: OperationInput<'Scan'>,
+  options: Omit<PagingOptions, 'limit'> & {segments?: number},
+): AsyncGenerator<Page, void> {
+  const {segments = 1} = options
+  if (segments === 1) {
+    yield* pages(transport, 'Scan', input, options)
+    return
+  }
+  const sources = Array.from({length: segments}, (_, segment) =>
+    pages(transport, 'Scan', {...input, Segment: segment, TotalSegments: segments}, options),
+  )
+  yield* merge(sources)
+}
+
+async function* pages(
+  transport: Transport,
+  operation: PagedOperation,
+  input: OperationInput<PagedOperation>,
+  options: PagingOptions,
+): AsyncGenerator<Page, void> {
+  const {backoff, signal, limit = Infinity} = options
+  let remaining = limit
+  let start = input.ExclusiveStartKey
+  while (remaining > 0) {
+    // Never asking for more than is wanted keeps `next` right: a page that had to be cut would skip items.
+    const size = Math.min(input.Limit ?? Infinity, remaining)
+    const request = {
+      ...input,
+      ...(size === Infinity ? {} : {Limit: size}),
+      ...(start === undefined ? {} : {ExclusiveStartKey: start}),
+    }
+    const answer = await retrying(() => transport.send(operation, request, {signal}), {...backoff, signal})
+    const items = answer.Items ?? []
+    start = answer.LastEvaluatedKey
+    remaining -= items.length
+    yield {items, next: start}
+    if (start === undefined) return
+  }
+}
+
+/** Whatever comes first from any of the sources, until all have ended. */
+async function* merge<T>(sources: AsyncGenerator<T, void>[]): AsyncGenerator<T, void> {
+  const turns = new Map(sources.map(source => [source, turnOf(source)]))
+  try {
+    while (turns.size > 0) {
+      const {source, result} = await Promise.race(turns.values())
+      if (result.done) turns.delete(source)
+      else {
+        yield result.value
+        // Only now: a turn nobody waits for would fail unheard if the reader stops here.
+        turns.set(source, turnOf(source))
+      }
+    }
+  } finally {
+    await Promise.all(sources.map(source => source.return()))
+  }
+}
+
+async function turnOf<T>(source: AsyncGenerator<T, void>) {
+  return {source, result: await source.next()}
+}

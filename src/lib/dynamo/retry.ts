@@ -1,0 +1,52 @@
+import {setTimeout as timer} from 'node:timers/promises'
+import {Aborted, isRetryable} from './errors.js'
+
+/** How to wait between tries. */
+export interface Backoff {
+  /** In [0, 1). */
+  random: () => number
+  /** Resolves after `ms`, or earlier when the signal aborts. */
+  sleep: (ms: number, signal?: AbortSignal) => Promise<void>
+  /** Tries altogether, the first included. */
+  attempts?: number
+  /** Upper bound of the first wait; doubles with every try. */
+  baseMs?: number
+  /** Upper bound of every wait. */
+  maxMs?: number
+}
+
+/** What to try again, and how. */
+export interface RetryOptions extends Backoff {
+  /** Which failures deserve another try; by default those that certainly applied nothing. */
+  retryable?: (error: unknown) => boolean
+  signal?: AbortSignal | undefined
+}
+
+/** Tries altogether unless told otherwise. */
+export const DEFAULT_ATTEMPTS = 6
+
+/** The real `sleep` for `Backoff`. */
+export async function sleepMs(ms: number, signal?: AbortSignal): Promise<void> {
+  // An abort is the only way this timer can fail; whoever waits looks at the signal anyway.
+  await timer(ms, undefined, signal && {signal}).catch(() => {})
+}
+
+/** Waits before try number `attempt` + 1 (full jitter: anywhere between nothing and the doubled bound). */
+export async function pause(attempt: number, backoff: Backoff, signal?: AbortSignal): Promise<void> {
+  const {random, sleep, baseMs = 25, maxMs = 2_000} = backoff
+  await sleep(random() * Math.min(maxMs, baseMs * 2 ** attempt), signal)
+  if (signal?.aborted === true) throw new Aborted('Waiting to try again', false, signal.reason)
+}
+
+/** Calls `fn` until it succeeds, fails for good, or has used up its tries; then the last failure is thrown. */
+export async function retrying<T>(fn: () => Promise<T>, options: RetryOptions): Promise<T> {
+  const {attempts = DEFAULT_ATTEMPTS, retryable = isRetryable, signal} = options
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await fn()
+    } catch (error) {
+      if (attempt + 1 >= attempts || !retryable(error)) throw error
+    }
+    await pause(attempt, options, signal)
+  }
+}

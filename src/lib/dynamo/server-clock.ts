@@ -1,0 +1,76 @@
+import type {ResponseInfo} from './response-info.js'
+
+/** What one or more responses say about server time minus local time, in ms. */
+interface Evidence {
+  lowMs: number
+  highMs: number
+}
+
+// Clocks drift against each other by tens of ms in this time; older evidence would be contradicted, not refined.
+const GENERATION_MS = 300_000
+
+// A server that claims to live before the project was started or in another century has no clock to learn from.
+const EARLIEST_MS = Date.UTC(2020, 0)
+const LATEST_MS = Date.UTC(2100, 0)
+
+const ANYTHING: Evidence = {lowMs: -Infinity, highMs: Infinity}
+
+/**
+ * Local time corrected by what the `Date` headers prove, and by no more. The header is cut to whole seconds: a response
+ * says that at some moment between sending and receiving, the server's clock stood in [date, date + 1000 ms). Many such
+ * intervals intersect to a narrow one. Evidence lives for one to two generations.
+ */
+export class ServerClock {
+  readonly #localNow: () => number
+  #previous: Evidence = ANYTHING
+  #current: Evidence = ANYTHING
+  #generationStartMs = 0
+
+  constructor(localNow: () => number) {
+    this.#localNow = localNow
+  }
+
+  /** Learns from one response; give it to a transport as `onResponse`. */
+  readonly observe = ({serverDateMs, sentAtMs, receivedAtMs}: ResponseInfo): void => {
+    if (serverDateMs === undefined || !(serverDateMs >= EARLIEST_MS && serverDateMs <= LATEST_MS)) return
+    if (!(receivedAtMs >= sentAtMs)) return
+    const sample = {lowMs: serverDateMs - receivedAtMs, highMs: serverDateMs + 1_000 - sentAtMs}
+
+    if (receivedAtMs - this.#generationStartMs > GENERATION_MS) {
+      this.#previous = this.#current
+      this.#current = ANYTHING
+      this.#generationStartMs = receivedAtMs
+    }
+    this.#current = intersect(this.#current, sample)
+    if (isEmpty(this.intervalMs)) {
+      // One of the clocks has jumped, so what was learnt before no longer holds.
+      this.#previous = ANYTHING
+      this.#current = sample
+      this.#generationStartMs = receivedAtMs
+    }
+  }
+
+  /** The offsets (server minus local) that fit all recent evidence. */
+  get intervalMs(): Evidence {
+    return intersect(this.#previous, this.#current)
+  }
+
+  /** The smallest correction that fits: 0 unless the local clock is provably off. */
+  get offsetMs(): number {
+    const {lowMs, highMs} = this.intervalMs
+    return Math.min(Math.max(0, lowMs), highMs)
+  }
+
+  /** Server time as far as known, in ms since 1970. */
+  now(): number {
+    return this.#localNow() + this.offsetMs
+  }
+}
+
+function intersect(a: Evidence, b: Evidence): Evidence {
+  return {lowMs: Math.max(a.lowMs, b.lowMs), highMs: Math.min(a.highMs, b.highMs)}
+}
+
+function isEmpty({lowMs, highMs}: Evidence): boolean {
+  return lowMs > highMs
+}

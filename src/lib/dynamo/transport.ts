@@ -1,0 +1,70 @@
+import type * as sdk from '@aws-sdk/client-dynamodb'
+import type {AttributeValue} from '../schema/attribute-value.js'
+
+/** The SDK's shape with its attribute values replaced by ours, all the way down. */
+type Wire<T> = T extends sdk.AttributeValue
+  ? AttributeValue
+  : T extends Date | Uint8Array
+    ? T
+    : T extends object
+      ? {[K in keyof T]: Wire<T[K]>}
+      : T
+
+interface Operations {
+  GetItem: {input: sdk.GetItemInput; output: sdk.GetItemOutput}
+  PutItem: {input: sdk.PutItemInput; output: sdk.PutItemOutput}
+  UpdateItem: {input: sdk.UpdateItemInput; output: sdk.UpdateItemOutput}
+  DeleteItem: {input: sdk.DeleteItemInput; output: sdk.DeleteItemOutput}
+  Query: {input: sdk.QueryInput; output: sdk.QueryOutput}
+  Scan: {input: sdk.ScanInput; output: sdk.ScanOutput}
+  BatchGetItem: {input: sdk.BatchGetItemInput; output: sdk.BatchGetItemOutput}
+  BatchWriteItem: {input: sdk.BatchWriteItemInput; output: sdk.BatchWriteItemOutput}
+  TransactWriteItems: {input: sdk.TransactWriteItemsInput; output: sdk.TransactWriteItemsOutput}
+  TransactGetItems: {input: sdk.TransactGetItemsInput; output: sdk.TransactGetItemsOutput}
+  CreateTable: {input: sdk.CreateTableInput; output: sdk.CreateTableOutput}
+  DescribeTable: {input: sdk.DescribeTableInput; output: sdk.DescribeTableOutput}
+  DeleteTable: {input: sdk.DeleteTableInput; output: sdk.DeleteTableOutput}
+  UpdateTable: {input: sdk.UpdateTableInput; output: sdk.UpdateTableOutput}
+  ListTables: {input: sdk.ListTablesInput; output: sdk.ListTablesOutput}
+  UpdateTimeToLive: {input: sdk.UpdateTimeToLiveInput; output: sdk.UpdateTimeToLiveOutput}
+  DescribeTimeToLive: {input: sdk.DescribeTimeToLiveInput; output: sdk.DescribeTimeToLiveOutput}
+}
+
+/** The DynamoDB operations zael uses. */
+export type Operation = keyof Operations
+
+/** What is sent for an operation, in DynamoDB's own spelling. */
+export type OperationInput<O extends Operation> = Wire<Operations[O]['input']>
+
+/** What comes back for an operation, in DynamoDB's own spelling. */
+export type OperationOutput<O extends Operation> = Wire<Operations[O]['output']>
+
+/** How to stop a request. */
+export interface SendOptions {
+  /** Aborting gives `Aborted`; a signal of `AbortSignal.timeout` is a deadline and gives `Unavailable`. */
+  signal?: AbortSignal | undefined
+}
+
+/**
+ * The seam between zael and DynamoDB. One `send` is at most one HTTP request: a second try of an `ADD` whose answer was
+ * lost would count twice, so only callers, who know what they wrote, repeat it. Failures are the errors of `errors.ts`.
+ */
+export interface Transport {
+  send<O extends Operation>(operation: O, input: OperationInput<O>, options?: SendOptions): Promise<OperationOutput<O>>
+}
+
+const READS: ReadonlySet<Operation> = new Set([
+  'GetItem',
+  'Query',
+  'Scan',
+  'BatchGetItem',
+  'TransactGetItems',
+  'DescribeTable',
+  'ListTables',
+  'DescribeTimeToLive',
+] as const)
+
+/** Whether the operation changes nothing, so that repeating it is always safe. */
+export function isRead(operation: Operation): boolean {
+  return READS.has(operation)
+}

@@ -1,0 +1,123 @@
+import {describe, expect, test} from 'vitest'
+import {classify} from '../../src/lib/dynamo/classify.js'
+import {
+  Aborted,
+  ConditionFailed,
+  Conflict,
+  Denied,
+  isRetryable,
+  isRetryableWhenIdempotent,
+  isUnavailability,
+  RegionMissing,
+  RequestFailed,
+  TableMissing,
+  Throttled,
+  TransactionCancelled,
+  TransactionConflict,
+  Unavailable,
+  ValidationFailed,
+} from '../../src/lib/dynamo/errors.js'
+import {InvalidInput} from '../../src/lib/errors.js'
+
+const named = (name: string, extra: object = {}) => Object.assign(new Error(`said ${name}`), {name, ...extra})
+const coded = (code: string, extra: object = {}) => Object.assign(new Error(`said ${code}`), {code, ...extra})
+
+describe('what a failure means', () => {
+  test.each([
+    [named('ConditionalCheckFailedException'), ConditionFailed, 5],
+    [named('TransactionCanceledException'), TransactionCancelled, 5],
+    [named('TransactionConflictException'), TransactionConflict, 5],
+    [named('TransactionInProgressException'), TransactionConflict, 5],
+    [named('ProvisionedThroughputExceededException'), Throttled, 1],
+    [named('AccessDeniedException'), Denied, 4],
+    [named('CredentialsProviderError'), Denied, 4],
+    [named('ResourceNotFoundException'), TableMissing, 3],
+    [named('ValidationException'), ValidationFailed, 1],
+    [named('IdempotentParameterMismatchException'), ValidationFailed, 1],
+    [named('ItemCollectionSizeLimitExceededException'), Conflict, 5],
+    [named('LimitExceededException'), Conflict, 5],
+    [named('ResourceInUseException'), Conflict, 5],
+    [named('TimeoutError'), Unavailable, 1],
+    [named('Gateway', {$metadata: {httpStatusCode: 502}}), Unavailable, 1],
+    [coded('EPIPE'), Unavailable, 1],
+    [coded('HPE_INVALID_CONSTANT'), Unavailable, 1],
+    [new Error('Region is missing'), RegionMissing, 1],
+    [coded('SELF_SIGNED_CERT_IN_CHAIN'), RequestFailed, 1],
+    [new TypeError('a bug'), RequestFailed, 1],
+    ['thrown by someone rude', RequestFailed, 1],
+    [undefined, RequestFailed, 1],
+  ])('%s', (error, expected, exitCode) => {
+    const failure = classify(error, 'UpdateItem')
+    expect(failure).toBeInstanceOf(expected)
+    expect(failure.exitCode).toBe(exitCode)
+    expect(failure.cause).toBe(error)
+  })
+
+  test('a failure of our own passes as it is', () => {
+    const failure = new InvalidInput('x', 'y')
+    expect(classify(failure, 'Query')).toBe(failure)
+  })
+
+  test('the stored item comes along with a failed condition', () => {
+    const Item = {PK: {S: 'a'}}
+    expect(classify(named('ConditionalCheckFailedException', {Item}), 'PutItem')).toMatchObject({oldItem: Item})
+  })
+
+  test('an answer that came is believed even if the signal fired too', () => {
+    const failure = classify(named('ValidationException'), 'PutItem', {signal: AbortSignal.abort()})
+    expect(failure).toBeInstanceOf(ValidationFailed)
+  })
+
+  test('whatever breaks because the signal fired is the signal', () => {
+    expect(classify(coded('ECONNRESET'), 'PutItem', {signal: AbortSignal.abort()})).toBeInstanceOf(Aborted)
+  })
+
+  test('a refused connection to every address of a name never left', () => {
+    const refused = coded('ECONNREFUSED', {syscall: 'connect'})
+    const all = Object.assign(new AggregateError([refused, refused]), {code: 'ECONNREFUSED'})
+    expect(classify(all, 'UpdateItem')).toMatchObject({maybeApplied: false})
+  })
+
+  test('a connection that timed out while connecting never left, one that timed out later may have', () => {
+    expect(classify(coded('ETIMEDOUT', {syscall: 'connect'}), 'PutItem')).toMatchObject({maybeApplied: false})
+    expect(classify(coded('ETIMEDOUT', {syscall: 'read'}), 'PutItem')).toMatchObject({maybeApplied: true})
+  })
+
+  test('messages are one line without the jargon of the SDK', () => {
+    const jargon = named('TimeoutError', {message: '@smithy/node-http-handler - [ERROR] took too long.\n  Hint: look'})
+    expect(classify(jargon, 'GetItem').message).toBe('DynamoDB did not answer GetItem: took too long.')
+  })
+
+  test('a signature refused for its time points at the clock', () => {
+    const skewed = named('InvalidSignatureException', {message: 'Signature expired: 20260101T000000Z is now earlier'})
+    expect(classify(skewed, 'GetItem').hint).toContain('clock')
+    expect(classify(named('InvalidSignatureException'), 'GetItem').hint).toContain('credentials')
+  })
+})
+
+describe('D-34 what counts as an outage, and what may be tried again', () => {
+  const reason = (code: string) => ({code, message: undefined, oldItem: undefined})
+  const cancelled = (...codes: string[]) => new TransactionCancelled('TransactWriteItems', codes.map(reason))
+  test.each([
+    [new Throttled('PutItem'), {outage: true, safe: true, idempotent: true}],
+    [new Unavailable('PutItem', false), {outage: true, safe: true, idempotent: true}],
+    [new Unavailable('PutItem', true), {outage: true, safe: false, idempotent: true}],
+    [new TransactionConflict('PutItem'), {outage: false, safe: true, idempotent: true}],
+    [cancelled('TransactionConflict', 'None'), {outage: false, safe: true, idempotent: true}],
+    [cancelled('TransactionConflict', 'ThrottlingError'), {outage: false, safe: true, idempotent: true}],
+    [cancelled('TransactionConflict', 'ConditionalCheckFailed'), {outage: false, safe: false, idempotent: false}],
+    [cancelled('None'), {outage: false, safe: false, idempotent: false}],
+    [new ConditionFailed('PutItem'), {outage: false, safe: false, idempotent: false}],
+    [new ValidationFailed('PutItem'), {outage: false, safe: false, idempotent: false}],
+    [new Denied('PutItem'), {outage: false, safe: false, idempotent: false}],
+    [new TableMissing('PutItem'), {outage: false, safe: false, idempotent: false}],
+    [new Conflict('PutItem'), {outage: false, safe: false, idempotent: false}],
+    [new Aborted('PutItem', false), {outage: false, safe: false, idempotent: false}],
+    [new RequestFailed('PutItem'), {outage: false, safe: false, idempotent: false}],
+    [new RangeError('a bug'), {outage: false, safe: false, idempotent: false}],
+  ])('%s', (error, {outage, safe, idempotent}) => {
+    expect(isUnavailability(error)).toBe(outage)
+    expect(isRetryable(error)).toBe(safe)
+    expect(isRetryableWhenIdempotent(error)).toBe(idempotent)
+  })
+})

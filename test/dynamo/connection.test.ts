@@ -1,0 +1,81 @@
+import {describe, expect, test} from 'vitest'
+import {resolveConnection} from '../../src/lib/dynamo/connection.js'
+import {InvalidInput} from '../../src/lib/errors.js'
+
+describe('region', () => {
+  const all = {AWS_REGION: 'eu-west-1', AWS_DEFAULT_REGION: 'eu-west-2'}
+  test.each([
+    [{region: 'eu-west-3'}, all, 'eu-west-3'],
+    [{}, all, 'eu-west-1'],
+    [{}, {AWS_DEFAULT_REGION: 'eu-west-2'}, 'eu-west-2'],
+    [{region: ''}, {AWS_REGION: '', AWS_DEFAULT_REGION: 'eu-west-2'}, 'eu-west-2'],
+    [{profile: 'p'}, all, 'eu-west-1'],
+    [{}, {AWS_DEFAULT_REGION: ''}, undefined],
+    [{}, {}, undefined],
+  ])('%j with %j is %s', (input, env, region) => {
+    expect(resolveConnection(input, env).region).toBe(region)
+  })
+})
+
+describe('a local engine', () => {
+  test.each([
+    'http://127.0.0.1:8000',
+    'http://127.9.9.9',
+    'http://127.1:80',
+    'http://localhost:8000',
+    'https://[::1]:1',
+  ])('%s needs no setup', endpointUrl => {
+    expect(resolveConnection({endpointUrl}, {})).toEqual({
+      region: 'us-east-1',
+      profile: undefined,
+      endpoint: endpointUrl,
+      credentials: {accessKeyId: 'local', secretAccessKey: 'local'},
+      isLocal: true,
+    })
+  })
+
+  test.each(['AWS_ENDPOINT_URL', 'AWS_ENDPOINT_URL_DYNAMODB'])('is known by %s, which is left to the SDK', name => {
+    const connection = resolveConnection({}, {[name]: 'http://localhost:8000'})
+    expect(connection).toMatchObject({isLocal: true, region: 'us-east-1', endpoint: undefined})
+    expect(connection.credentials).toBeDefined()
+  })
+
+  test('the flag wins over the variables, and the variable for DynamoDB over the general one', () => {
+    const env = {AWS_ENDPOINT_URL: 'http://localhost:1', AWS_ENDPOINT_URL_DYNAMODB: 'https://ddb.example.com'}
+    expect(resolveConnection({}, env).isLocal).toBe(false)
+    expect(resolveConnection({endpointUrl: 'http://localhost:2'}, env).isLocal).toBe(true)
+    expect(resolveConnection({endpointUrl: ''}, {...env, AWS_ENDPOINT_URL_DYNAMODB: ''}).isLocal).toBe(true)
+  })
+
+  test('keeps an identity the user has chosen', () => {
+    const endpointUrl = 'http://127.0.0.1:8000'
+    const keys = {AWS_ACCESS_KEY_ID: 'AKIA', AWS_SECRET_ACCESS_KEY: 'x'}
+    expect(resolveConnection({endpointUrl}, keys)).toMatchObject({credentials: undefined, region: 'us-east-1'})
+    expect(resolveConnection({endpointUrl, profile: 'p'}, {})).toMatchObject({
+      credentials: undefined,
+      region: undefined,
+    })
+    expect(resolveConnection({endpointUrl}, {AWS_PROFILE: 'p'}).credentials).toBeUndefined()
+    expect(resolveConnection({endpointUrl}, {AWS_PROFILE: ''}).credentials).toBeDefined()
+    expect(resolveConnection({endpointUrl, region: 'eu-west-1'}, {})).toMatchObject({region: 'eu-west-1'})
+  })
+})
+
+test.each([
+  'https://dynamodb.eu-west-1.amazonaws.com',
+  'http://127.0.0.1.example.com',
+  'http://localhost.example.com',
+  'http://128.0.0.1',
+])('%s is not local and gets no invented credentials', endpointUrl => {
+  expect(resolveConnection({endpointUrl}, {})).toMatchObject({
+    isLocal: false,
+    credentials: undefined,
+    region: undefined,
+  })
+})
+
+test.each(['localhost:8000', '127.0.0.1:8000', 'http://', 'ftp://localhost', 'nonsense'])('%s is no endpoint', text => {
+  expect(() => resolveConnection({endpointUrl: text}, {})).toThrow(InvalidInput)
+  expect(() => resolveConnection({endpointUrl: text}, {})).toThrow('--endpoint-url')
+  expect(() => resolveConnection({}, {AWS_ENDPOINT_URL: text})).toThrow('AWS_ENDPOINT_URL')
+})

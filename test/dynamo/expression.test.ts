@@ -1,0 +1,84 @@
+import fc from 'fast-check'
+import {describe, expect, test} from 'vitest'
+import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
+import {type AttributeValue, bool, n, s} from '../../src/lib/schema/attribute-value.js'
+
+test('an update with every clause and a condition', () => {
+  const e = new ExpressionBuilder()
+  e.set('rf', n(1))
+    .setIfMissing('cp', n(100))
+    .add('b_tpm_tk', n(-5))
+    .remove('ttl')
+    .delete('tags', {SS: ['x']})
+  e.condition(`${e.name('rf')} = ${e.value(n(3))}`).condition(
+    `attribute_exists(${e.name('PK')}) OR ${e.name('rf')} < ${e.value(n(1))}`,
+  )
+  expect(e.update()).toEqual({
+    UpdateExpression: 'SET #n0 = :v0, #n1 = if_not_exists(#n1, :v1) ADD #n2 :v2 REMOVE #n3 DELETE #n4 :v3',
+    ConditionExpression: '(#n0 = :v4) AND (attribute_exists(#n5) OR #n0 < :v0)',
+    ExpressionAttributeNames: {'#n0': 'rf', '#n1': 'cp', '#n2': 'b_tpm_tk', '#n3': 'ttl', '#n4': 'tags', '#n5': 'PK'},
+    ExpressionAttributeValues: {':v0': n(1), ':v1': n(100), ':v2': n(-5), ':v3': {SS: ['x']}, ':v4': n(3)},
+  })
+})
+
+test('a read with key condition, filter and projection', () => {
+  const e = new ExpressionBuilder()
+  e.keyCondition(`${e.name('PK')} = ${e.value(s('a'))}`).keyCondition(
+    `begins_with(${e.name('SK')}, ${e.value(s('b'))})`,
+  )
+  e.filter(`attribute_exists(${e.name('name')})`).project('SK', 'name', 'SK')
+  expect(e.read()).toEqual({
+    KeyConditionExpression: '#n0 = :v0 AND begins_with(#n1, :v1)',
+    FilterExpression: 'attribute_exists(#n2)',
+    ProjectionExpression: '#n1, #n2',
+    ExpressionAttributeNames: {'#n0': 'PK', '#n1': 'SK', '#n2': 'name'},
+    ExpressionAttributeValues: {':v0': s('a'), ':v1': s('b')},
+  })
+})
+
+test('nothing said, nothing sent: DynamoDB refuses empty maps', () => {
+  const nothing = JSON.stringify({})
+  expect(JSON.stringify(new ExpressionBuilder().update())).toBe(nothing)
+  expect(JSON.stringify(new ExpressionBuilder().read())).toBe(nothing)
+  expect(JSON.stringify(new ExpressionBuilder().remove('ttl').update())).not.toContain('Values')
+})
+
+test('values of different types are different, though they look alike', () => {
+  const e = new ExpressionBuilder()
+  const all: AttributeValue[] = [n(1), s('1'), s('{"BOOL":true}'), bool(true), {SS: ['1']}, {NS: ['1']}, {L: [n(1)]}]
+  expect(new Set(all.map(value => e.value(value))).size).toBe(all.length)
+})
+
+describe('D-17 names never reach the text of an expression', () => {
+  const attribute = fc.oneof(
+    fc.string({minLength: 1}),
+    fc.constantFrom('b_my-limit_tk', 'gpt-3.5', 'wcu', 'name', 'size', '#n0', ':v0', '__proto__', 'constructor'),
+  )
+  const value = fc.oneof(
+    fc.bigInt().map(n),
+    fc.string().map(s),
+    fc.boolean().map(bool),
+    fc.array(fc.string(), {minLength: 1}).map(SS => ({SS})),
+  )
+
+  test('placeholders are unique, complete, and all that is left of names and values', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(attribute, value, fc.constantFrom('set', 'add', 'setIfMissing'))), steps => {
+        const e = new ExpressionBuilder()
+        for (const [name, written, verb] of steps) e[verb as 'set' | 'add' | 'setIfMissing'](name, written)
+        const {UpdateExpression = '', ExpressionAttributeNames = {}, ExpressionAttributeValues = {}} = e.update()
+
+        const names = [...new Set(steps.map(([name]) => name))]
+        expect(Object.values(ExpressionAttributeNames)).toEqual(names)
+        const values = new Set(steps.map(([, written]) => JSON.stringify(written)))
+        expect(new Set(Object.values(ExpressionAttributeValues).map(v => JSON.stringify(v)))).toEqual(values)
+        expect(Object.keys(ExpressionAttributeValues)).toHaveLength(values.size)
+
+        const used = new Set(UpdateExpression.match(/[#:]\w+/g))
+        const defined = [...Object.keys(ExpressionAttributeNames), ...Object.keys(ExpressionAttributeValues)]
+        expect(used).toEqual(new Set(defined))
+        expect(UpdateExpression.replaceAll(/#n\d+|:v\d+/g, '')).toMatch(/^(SET|ADD|if_not_exists|[ =,()])*$/)
+      }),
+    )
+  })
+})

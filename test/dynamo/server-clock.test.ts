@@ -1,0 +1,132 @@
+import fc from 'fast-check'
+import {describe, expect, test} from 'vitest'
+import type {ResponseInfo} from '../../src/lib/dynamo/response-info.js'
+import {ServerClock} from '../../src/lib/dynamo/server-clock.js'
+
+const NOON = Date.UTC(2026, 5, 1, 12)
+
+/** A response as a server would date it whose clock is `offsetMs` ahead, looked at in the middle of the journey. */
+function response(sentAtMs: number, offsetMs: number, thereMs = 0, backMs = 0): ResponseInfo {
+  const serverMs = sentAtMs + thereMs + offsetMs
+  return {
+    operation: 'GetItem',
+    sentAtMs,
+    receivedAtMs: sentAtMs + thereMs + backMs,
+    serverDateMs: Math.floor(serverMs / 1000) * 1000,
+    capacity: [],
+  }
+}
+
+const dated = (serverDateMs: number | undefined, sentAtMs: number, receivedAtMs = sentAtMs): ResponseInfo => ({
+  ...response(sentAtMs, 0),
+  receivedAtMs,
+  serverDateMs,
+})
+
+describe('server time', () => {
+  test('is local time before anything is known', () => {
+    const clock = new ServerClock(() => NOON)
+    expect(clock.now()).toBe(NOON)
+    expect(clock.intervalMs).toEqual({lowMs: -Infinity, highMs: Infinity})
+  })
+
+  test('is local time as long as that fits, down to the last millisecond', () => {
+    const clock = new ServerClock(() => NOON)
+    clock.observe(dated(NOON, NOON + 999, NOON + 1_030))
+    expect(clock.offsetMs).toBe(0)
+  })
+
+  test('moves by the least that fits: forward to where the second began', () => {
+    const clock = new ServerClock(() => NOON)
+    clock.observe(dated(NOON + 60_000, NOON, NOON + 40))
+    expect(clock.intervalMs).toEqual({lowMs: 59_960, highMs: 61_000})
+    expect(clock.now()).toBe(NOON + 59_960)
+  })
+
+  test('moves by the least that fits: back to where the second ended', () => {
+    const clock = new ServerClock(() => NOON)
+    clock.observe(dated(NOON - 60_000, NOON, NOON + 40))
+    expect(clock.now()).toBe(NOON - 59_000)
+  })
+
+  test('the true offset is always inside the interval, and the correction never overshoots it', () => {
+    const journey = fc.record({
+      waitMs: fc.integer({min: 0, max: 5_000}),
+      thereMs: fc.integer({min: 0, max: 3_000}),
+      backMs: fc.integer({min: 0, max: 3_000}),
+    })
+    fc.assert(
+      fc.property(
+        fc.integer({min: -10_000_000, max: 10_000_000}),
+        fc.array(journey, {minLength: 1, maxLength: 200}),
+        (offsetMs, journeys) => {
+          let nowMs = NOON
+          const clock = new ServerClock(() => nowMs)
+          for (const {waitMs, thereMs, backMs} of journeys) {
+            nowMs += waitMs
+            clock.observe(response(nowMs, offsetMs, thereMs, backMs))
+            nowMs += thereMs + backMs
+            const {lowMs, highMs} = clock.intervalMs
+            expect(offsetMs).toBeGreaterThanOrEqual(lowMs)
+            expect(offsetMs).toBeLessThanOrEqual(highMs)
+            expect(Math.abs(clock.offsetMs)).toBeLessThanOrEqual(Math.abs(offsetMs))
+            expect(clock.offsetMs * offsetMs).toBeGreaterThanOrEqual(0)
+            expect(clock.now()).toBe(nowMs + clock.offsetMs)
+          }
+        },
+      ),
+    )
+  })
+
+  test('many samples make the interval narrow', () => {
+    const clock = new ServerClock(() => NOON)
+    for (let i = 0; i < 200; i++) clock.observe(response(NOON + i * 1_037, 5_432, 3, 4))
+    const {lowMs, highMs} = clock.intervalMs
+    expect(highMs - lowMs).toBeLessThan(50)
+  })
+})
+
+describe('what no longer holds is forgotten', () => {
+  test('a jump of either clock: the latest response counts alone', () => {
+    const clock = new ServerClock(() => NOON)
+    clock.observe(response(NOON, 0, 5, 5))
+    clock.observe(response(NOON + 100, 7_200_000, 5, 5))
+    expect(clock.offsetMs).toBeGreaterThan(7_198_000)
+    // The local clock is put forward by two hours, so both agree again.
+    clock.observe(response(NOON + 7_200_200, 0, 5, 5))
+    expect(clock.offsetMs).toBe(0)
+  })
+
+  test('a slow drift is followed, though no two neighbours contradict each other', () => {
+    const clock = new ServerClock(() => NOON)
+    // 5 s in an hour, three responses a minute.
+    for (let i = 0; i <= 180; i++) clock.observe(response(NOON + i * 20_011, (i * 5_000) / 180, 5, 5))
+    expect(clock.offsetMs).toBeGreaterThan(3_800)
+    expect(clock.offsetMs).toBeLessThanOrEqual(5_000)
+  })
+
+  test('evidence of two generations ago', () => {
+    const clock = new ServerClock(() => NOON)
+    clock.observe(dated(NOON, NOON, NOON))
+    expect(clock.intervalMs).toEqual({lowMs: 0, highMs: 1_000})
+    const later = (minutes: number) => NOON + minutes * 60_000
+    clock.observe(dated(later(6), later(6), later(6) + 500))
+    expect(clock.intervalMs).toEqual({lowMs: 0, highMs: 1_000})
+    clock.observe(dated(later(12), later(12), later(12) + 500))
+    expect(clock.intervalMs).toEqual({lowMs: -500, highMs: 1_000})
+  })
+})
+
+describe('what says nothing is ignored', () => {
+  test.each([
+    ['no date', dated(undefined, NOON)],
+    ['not a number', dated(Number.NaN, NOON)],
+    ['a date before the project', dated(0, NOON)],
+    ['a date in another century', dated(Date.UTC(2150, 0), NOON)],
+    ['received before it was sent', dated(NOON + 60_000, NOON, NOON - 1)],
+  ])('%s', (_, info) => {
+    const clock = new ServerClock(() => NOON)
+    clock.observe(info)
+    expect(clock.intervalMs).toEqual({lowMs: -Infinity, highMs: Infinity})
+  })
+})

@@ -1,0 +1,26 @@
+#!/usr/bin/env node
+import module from 'node:module'
+import process from 'node:process'
+
+module.enableCompileCache?.() // absent on Node 20
+process.env.NODE_ENV ??= 'production' // otherwise React loads its development build
+process.env.OCLIF_DISABLE_ENGINE_WARNING ??= '1' // oclif declares Node 22 but runs on 20
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
+
+// Ink's colour library reads neither NO_COLOR nor a flag that FORCE_COLOR contradicts; FORCE_COLOR=0 is understood by all.
+const noColor = process.env.NO_COLOR && process.env.FORCE_COLOR === undefined
+if (noColor || process.argv.includes('--no-color')) process.env.FORCE_COLOR = '0'
+
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', error => {
+    // The reader has seen enough (`zael … | head -1`); without this, oclif waits for a pipe that is gone.
+    if (error.code === 'EPIPE') process.exit(process.exitCode ?? 0)
+    throw error
+  })
+}
+
+// Dynamic, because everything above has to happen before oclif loads.
+const {settings} = await import('@oclif/core/settings')
+settings.enableAutoTranspile = false // NODE_ENV=test in a user's shell must not send oclif looking for TypeScript
+const {execute} = await import('@oclif/core/execute')
+await execute({dir: import.meta.url})

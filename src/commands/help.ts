@@ -1,0 +1,28 @@
+import {string} from '@oclif/core/args'
+import {BaseCommand} from '../lib/cli/base-command.js'
+import {unknownHelpSubject} from '../lib/cli/command-not-found.js'
+import ZaelHelp from '../lib/cli/help.js'
+import {describeSubject} from '../lib/cli/help-subject.js'
+
+export default class HelpCommand extends BaseCommand<typeof HelpCommand> {
+  static override summary = 'Show help about a command or a help topic'
+
+  static override args = {
+    subject: string({description: 'Command or help topic.', multiple: true, ignoreStdin: true}),
+  }
+
+  static override examples = [
+    {command: 'zael help', description: 'What there is'},
+    {command: 'zael help version', description: 'About a command'},
+    {command: 'zael help exit-codes', description: 'About a help topic'},
+  ]
+
+  async run(): Promise<object> {
+    const words = this.args.subject ?? []
+    const help = new ZaelHelp(this.config)
+    const subject = help.find(words)
+    if (!subject) throw unknownHelpSubject(this.config, words)
+    if (!this.jsonEnabled()) await help.show(subject)
+    return describeSubject(this.config, subject)
+  }
+}

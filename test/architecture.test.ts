@@ -1,0 +1,138 @@
+import {readdirSync, readFileSync} from 'node:fs'
+import {fileURLToPath} from 'node:url'
+import {describe, expect, it} from 'vitest'
+import {type ImportLine, importCycles, importLines, type SourceFile} from './helpers/import-lines.js'
+
+interface Rule {
+  /** Rooms this one may import from, besides itself. */
+  readonly rooms: readonly string[]
+  /** Packages it may import; a `*` at the end stands for anything. */
+  readonly packages: readonly string[]
+}
+
+const GROUND = ['errors', 'core', 'schema', 'dynamo', 'repository']
+const MIDDLE = ['limiter', 'aggregator', 'manifest', 'migrations', 'infra', 'local', 'ui']
+
+/** Who may import whom. A new room or package enters the house through this table; no row lists `index`. */
+const RULES: Readonly<Record<string, Rule>> = {
+  errors: {rooms: [], packages: []},
+  core: {rooms: ['errors'], packages: []},
+  schema: {rooms: ['errors', 'core'], packages: ['node:fs', 'node:fs/promises', 'yaml']},
+  dynamo: {rooms: ['errors', 'core', 'schema'], packages: ['node:*', '@aws-sdk/*']},
+  repository: {rooms: ['errors', 'core', 'schema', 'dynamo'], packages: ['node:*']},
+
+  limiter: {rooms: GROUND, packages: ['node:*']},
+  aggregator: {rooms: GROUND, packages: ['node:*']},
+  manifest: {rooms: GROUND, packages: ['node:*', 'yaml']},
+  migrations: {rooms: GROUND, packages: ['node:*']},
+  infra: {rooms: GROUND, packages: ['node:*', '@aws-sdk/*', 'yaml']},
+  local: {rooms: [...GROUND, 'aggregator'], packages: ['node:*']}, // runs the aggregator on the local table's stream
+  ui: {rooms: GROUND, packages: ['node:*', 'ink', 'react', 'react/*']},
+
+  index: {rooms: [...GROUND, ...MIDDLE.filter(room => room !== 'ui')], packages: []},
+  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*']},
+  commands: {rooms: [...GROUND, ...MIDDLE, 'cli'], packages: ['node:*', '@oclif/*']},
+}
+
+/** What a command may import without `await import()`: the rest would make every start of zael slower. */
+const COMMANDS_STATIC: Rule = {rooms: ['errors', 'cli'], packages: ['@oclif/*']}
+
+/** Every breach of the house rules in the given source files, one line each. */
+function violations(files: readonly SourceFile[]): string[] {
+  const breaches = files.flatMap(file => {
+    const room = roomOf(file.path)
+    const rule = RULES[room]
+    if (!rule) return [`${file.path} is in no room of the house`]
+    return importLines(file).flatMap(line => {
+      const what = line.target ?? line.specifier
+      if (!isAllowed(room, rule, line)) return [`${file.path}: ${room} may not import ${what}`]
+      const mustWait = room === 'commands' && line.kind === 'static' && !isAllowed(room, COMMANDS_STATIC, line)
+      return mustWait ? [`${file.path}: ${what} must come by await import()`] : []
+    })
+  })
+  return [...breaches, ...importCycles(files).map(ring => `import cycle: ${ring}`)]
+}
+
+function isAllowed(room: string, rule: Rule, {specifier, target}: ImportLine): boolean {
+  if (target !== undefined) return roomOf(target) === room || rule.rooms.includes(roomOf(target))
+  return rule.packages.some(name => (name.endsWith('*') ? specifier.startsWith(name.slice(0, -1)) : specifier === name))
+}
+
+/** `src/lib/core/limit.ts` → `core`, `src/lib/errors.ts` → `errors`, `src/commands/help.ts` → `commands`. */
+function roomOf(path: string): string {
+  return /^src\/lib\/([^/.]+)/.exec(path)?.[1] ?? /^src\/(commands)\//.exec(path)?.[1] ?? path
+}
+
+function file(path: string, ...lines: string[]): SourceFile {
+  return {path, text: lines.join('\n')}
+}
+
+describe('the source tree', () => {
+  it('keeps the rules of the house', () => {
+    const src = new URL('../src/', import.meta.url)
+    const paths = readdirSync(fileURLToPath(src), {recursive: true, encoding: 'utf8'})
+      .map(path => path.replaceAll('\\', '/'))
+      .filter(path => /\.tsx?$/.test(path))
+    const files = paths.map(path => ({path: `src/${path}`, text: readFileSync(new URL(path, src), 'utf8')}))
+    expect(files.length).toBeGreaterThan(0)
+    expect(violations(files)).toEqual([])
+  })
+})
+
+describe('the checker', () => {
+  it.each([
+    ['core', `import {readFileSync} from 'node:fs'`, 'core may not import node:fs'],
+    ['core', `import {keys} from '../schema/keys.js'`, 'core may not import src/lib/schema/keys'],
+    ['schema', `import type {AttributeValue} from '@aws-sdk/client-dynamodb'`, 'schema may not import @aws-sdk/'],
+    ['dynamo', `import {Flags} from '@oclif/core'`, 'dynamo may not import @oclif/core'],
+    ['repository', `import {acquire} from '../limiter/acquire.js'`, 'repository may not import src/lib/limiter'],
+    ['limiter', `export {handler} from '../aggregator/handler.js'`, 'limiter may not import src/lib/aggregator'],
+    ['local', `const {render} = await import('ink')`, 'local may not import ink'],
+    [
+      'limiter',
+      `import {\n  RateLimiter,\n  type Lease,\n} from '../index.js'`,
+      'limiter may not import src/lib/index',
+    ],
+    ['cli', `import '../../commands/help.js'`, 'cli may not import src/commands/help'],
+    ['attic', '', 'is in no room of the house'],
+  ])('refuses in %s: %s', (room, line, breach) => {
+    expect(violations([file(`src/lib/${room}/file.ts`, line)])).toEqual([expect.stringContaining(breach)])
+  })
+
+  it.each([
+    [`import {DynamoDBClient} from '@aws-sdk/client-dynamodb'`, 'commands may not import @aws-sdk/'],
+    [`import type {AttributeValue} from '@aws-sdk/client-dynamodb'`, 'commands may not import @aws-sdk/'],
+    [`await import('@aws-sdk/client-dynamodb')`, 'commands may not import @aws-sdk/'],
+    [`import {acquire} from '../../lib/limiter/acquire.js'`, 'src/lib/limiter/acquire must come by await import()'],
+    [`import {type Limit} from '../../lib/core/limit.js'`, 'src/lib/core/limit must come by await import()'],
+  ])('refuses in a command: %s', (line, breach) => {
+    expect(violations([file('src/commands/limits/set.ts', line)])).toEqual([expect.stringContaining(breach)])
+  })
+
+  it('accepts what a command needs', () => {
+    const command = file(
+      'src/commands/limits/set.ts',
+      `import {Flags} from '@oclif/core'`,
+      `import {BaseCommand} from '../../lib/cli/base-command.js'`,
+      `import {InvalidInput} from '../../lib/errors.js'`,
+      `import type {Limit} from '../../lib/core/limit.js'`,
+      `const {parseLimit} = await import('../../lib/core/limit.js')`,
+    )
+    expect(violations([command])).toEqual([])
+  })
+
+  it('finds a cycle, once', () => {
+    const ring = [
+      file('src/lib/core/a.ts', `import {b} from './b.js'`),
+      file('src/lib/core/b.ts', `export * from './c.js'`),
+      file('src/lib/core/c.ts', `import type {A} from './a.js'`),
+    ]
+    const cycle = 'src/lib/core/a -> src/lib/core/b -> src/lib/core/c -> src/lib/core/a'
+    expect(violations(ring)).toEqual([`import cycle: ${cycle}`])
+  })
+
+  it('reads code, not comments', () => {
+    const text = [`// import 'ink'`, `/* import 'react' */ export const url = 'http://x' // import('yaml')`]
+    expect(violations([file('src/lib/core/a.ts', ...text)])).toEqual([])
+  })
+})

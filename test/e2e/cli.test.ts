@@ -1,0 +1,172 @@
+import {readFileSync} from 'node:fs'
+import {tmpdir} from 'node:os'
+import {describe, expect, it} from 'vitest'
+import {BIN, ROOT, run, zael} from './zael.js'
+
+const {version} = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8'))
+const ESCAPE = '\u001b['
+
+describe('help', () => {
+  it('is what every way of asking for it prints', async () => {
+    const root = await zael(['--help'])
+    expect(root).toMatchObject({code: 0, stderr: ''})
+    expect(root.stdout).toContain('$ zael COMMAND [FLAGS]')
+    expect(root.stdout).toMatch(/COMMANDS\n {2}help +Show help/)
+    expect(root.stdout).toMatch(/HELP TOPICS\n {2}limit-syntax .*\n {2}environment .*\n {2}exit-codes /)
+    for (const args of [[], ['-h'], ['help']]) expect(await zael(args)).toEqual(root)
+  })
+
+  it('fits 80 columns in a pipe', async () => {
+    for (const args of [
+      ['help'],
+      ['help', 'help'],
+      ['help', 'exit-codes'],
+      ['help', 'environment'],
+      ['help', 'limit-syntax'],
+    ]) {
+      const {stdout} = await zael(args)
+      expect(stdout.split('\n').filter(line => line.length > 80)).toEqual([])
+    }
+  })
+
+  it('of a command is the same with help before and --help after', async () => {
+    const after = await zael(['version', '--help'])
+    expect(after).toMatchObject({code: 0, stderr: ''})
+    expect(after.stdout).toContain('$ zael version')
+    expect(await zael(['help', 'version'])).toEqual(after)
+    expect((await zael(['help', 'help'])).stdout).toContain('$ zael help [SUBJECT...]')
+  })
+
+  it('explains exit codes', async () => {
+    const {code, stdout, stderr} = await zael(['help', 'exit-codes'])
+    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    expect([...stdout.matchAll(/^ {2}(\d+) +\S/gm)].map(match => Number(match[1]))).toEqual([
+      0, 1, 2, 3, 4, 5, 6, 130, 143,
+    ])
+  })
+
+  it('does not know everything', async () => {
+    const near = await zael(['help', 'exit-code'])
+    expect(near).toMatchObject({code: 2, stdout: ''})
+    expect(near.stderr).toBe('Error: there is no command and no help topic "exit-code"\nTry: zael help exit-codes\n')
+    expect((await zael(['nonsense', '--help'])).stderr).toContain('Error: unknown command "nonsense"\n')
+  })
+})
+
+describe('version', () => {
+  it.each(['--version', '-V', 'version'])('is printed by %s', async word => {
+    const {code, stdout, stderr} = await zael([word])
+    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    expect(stdout).toMatch(new RegExp(`^zael/${version} \\S+ node-v\\d+\\S+\n$`))
+  })
+})
+
+describe('mistakes', () => {
+  it('an unknown command lists what there is', async () => {
+    const {code, stdout, stderr} = await zael(['nonsense'])
+    expect({code, stdout}).toEqual({code: 2, stdout: ''})
+    expect(stderr).toMatch(/^Error: unknown command "nonsense"\nTry: zael --help; the commands are: .*\bhelp\b/)
+  })
+
+  it('a near miss is suggested and not run', async () => {
+    expect(await zael(['hlep'])).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: 'Error: unknown command "hlep"\nTry: zael help\n',
+    })
+  })
+
+  it('a flag before the command says where it belongs', async () => {
+    const {code, stderr} = await zael(['--no-color', 'version'])
+    expect(code).toBe(2)
+    expect(stderr).toContain('\nTry: zael version --no-color\n')
+  })
+
+  it('an unknown flag is one line and a hint, without oclif internals', async () => {
+    expect(await zael(['version', '--bogus'])).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: 'Error: Nonexistent flag: --bogus\nTry: zael version --help\n',
+    })
+  })
+
+  it('ZAEL_DEBUG=1 adds the stack, nothing else does', async () => {
+    const {code, stderr} = await zael(['version', '--bogus'], {env: {ZAEL_DEBUG: '1'}})
+    expect(code).toBe(2)
+    expect(stderr).toMatch(/^Error: Nonexistent flag: --bogus\nTry: .*\n[\s\S]*\n {4}at /)
+    expect((await zael(['version', '--bogus'], {env: {DEBUG: '1'}})).stderr).not.toContain('    at ')
+  })
+})
+
+describe('--json', () => {
+  it.each([
+    [['help'], 0],
+    [['--help'], 0],
+    [['help', 'exit-codes'], 0],
+    [['help', 'version'], 0],
+    [['version'], 0],
+    [['nonsense'], 2],
+    [['nonsense', '--help'], 2],
+    [['help', 'nonsense'], 2],
+    [['version', '--bogus'], 2],
+    [['version', 'extra'], 2],
+  ])('%j is one JSON document on stdout, exit code %i', async (args, expected) => {
+    const {code, stdout, stderr} = await zael([...args, '--json'])
+    expect({code, stderr}).toEqual({code: expected, stderr: ''})
+    const document = JSON.parse(stdout)
+    if (expected === 0) expect(document).not.toHaveProperty('error')
+    else expect(Object.keys(document.error)).toEqual(['code', 'kind', 'message', 'hint', 'details'])
+    expect(Object.keys(document)).not.toContain('config')
+  })
+
+  it('carries the suggestions', async () => {
+    const {stdout} = await zael(['hlep', '--json'])
+    expect(JSON.parse(stdout)).toEqual({
+      error: {
+        code: 'command.unknown',
+        kind: 'usage',
+        message: 'unknown command "hlep"',
+        hint: 'zael help',
+        details: {suggestions: ['zael help']},
+      },
+    })
+  })
+})
+
+describe('surroundings', () => {
+  it('a reader that stops early is no failure', async () => {
+    const pipe = `"${process.execPath}" "${BIN}" --help | head -1; echo "\${PIPESTATUS[0]}"`
+    const {stdout, stderr} = await run('bash', ['-c', pipe], {})
+    expect(stdout).toBe('Distributed rate limiting on DynamoDB.\n0\n')
+    expect(stderr).toBe('')
+  })
+
+  it('a reader that is gone before the first byte is no failure either', async () => {
+    const pipe = `{ sleep 0.3; "${process.execPath}" "${BIN}" --help; echo $? >&2; } | true`
+    expect((await run('bash', ['-c', pipe], {})).stderr).toBe('0\n')
+  })
+
+  it('colours obey NO_COLOR, FORCE_COLOR and --no-color', async () => {
+    for (const args of [['--help'], ['nonsense']]) {
+      const printed = async (env: Record<string, string>, ...flags: string[]): Promise<string> => {
+        const {stdout, stderr} = await zael([...args, ...flags], {env})
+        return stdout + stderr
+      }
+      expect(await printed({FORCE_COLOR: '1'})).toContain(ESCAPE)
+      expect(await printed({NO_COLOR: '1'})).not.toContain(ESCAPE)
+      expect(await printed({})).not.toContain(ESCAPE)
+      expect(await printed({FORCE_COLOR: '1'}, '--no-color')).not.toContain(ESCAPE)
+    }
+  })
+
+  it('works from another folder', async () => {
+    expect(await zael(['help'], {cwd: tmpdir()})).toEqual(await zael(['help']))
+    expect(await zael(['hlep'], {cwd: tmpdir()})).toMatchObject({code: 2})
+  })
+
+  it.each(['test', 'development'])("a user's NODE_ENV=%s changes nothing", async nodeEnv => {
+    const env = {NODE_ENV: nodeEnv}
+    expect(await zael(['help'], {env})).toEqual(await zael(['help']))
+    expect(await zael(['hlep'], {env})).toEqual(await zael(['hlep']))
+  })
+})

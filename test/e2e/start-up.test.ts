@@ -1,0 +1,80 @@
+import {mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {pathToFileURL} from 'node:url'
+import {describe, expect, it} from 'vitest'
+import {BIN, ROOT, run, zael} from './zael.js'
+
+const HEAVY = /\/node_modules\/(?:@aws-sdk|@smithy|zod|ink|react)\//
+
+/** Addresses of all scripts a Node run has loaded, whether by import or by require, as its coverage report tells. */
+async function scriptsLoadedBy(args: readonly string[], env: Record<string, string> = {}): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'zael-scripts-'))
+  try {
+    const {code, stderr} = await run(process.execPath, args, {env: {...env, NODE_V8_COVERAGE: folder}})
+    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    const reports = readdirSync(folder).map(name => JSON.parse(readFileSync(join(folder, name), 'utf8')))
+    return reports.flatMap(report => report.result.map((script: {url: string}) => script.url))
+  } finally {
+    rmSync(folder, {recursive: true})
+  }
+}
+
+function builtCommands(): string[] {
+  const folder = join(ROOT, 'dist', 'commands')
+  const names = readdirSync(folder, {recursive: true, encoding: 'utf8'}).filter(name => name.endsWith('.js'))
+  return names.map(name => pathToFileURL(join(folder, name)).href)
+}
+
+describe('start-up', () => {
+  it('zael --help loads no heavy package', async () => {
+    await zael([]) // says what to do when dist is missing
+    const scripts = await scriptsLoadedBy([BIN, '--help'])
+    expect(scripts.filter(url => url.includes('/@oclif/core/')).length).toBeGreaterThan(0)
+    expect(scripts.filter(url => HEAVY.test(url))).toEqual([])
+  })
+
+  it('no command file loads a heavy package by being imported', async () => {
+    const commands = builtCommands()
+    const imports = commands.map(url => `import ${JSON.stringify(url)};`).join('')
+    const scripts = await scriptsLoadedBy(['--input-type=module', '--eval', imports])
+    expect(scripts).toEqual(expect.arrayContaining(commands))
+    expect(scripts.filter(url => HEAVY.test(url))).toEqual([])
+  })
+
+  it('looks for no TypeScript, whatever NODE_ENV says', async () => {
+    for (const nodeEnv of ['test', 'development']) {
+      const scripts = await scriptsLoadedBy([BIN, 'version'], {NODE_ENV: nodeEnv})
+      expect(scripts.filter(url => /\/node_modules\/(?:typescript|tsx|ts-node)\//.test(url))).toEqual([])
+    }
+  })
+})
+
+describe('the environment that libraries see', () => {
+  const names = [
+    'NODE_ENV',
+    'FORCE_COLOR',
+    'AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED',
+    'OCLIF_DISABLE_ENGINE_WARNING',
+  ]
+  const tell = `process.on('exit', () => console.error(JSON.stringify(${JSON.stringify(names)}.map(name => process.env[name]))))`
+
+  async function seen(env: Record<string, string>, ...flags: string[]) {
+    const preload = `data:text/javascript,${encodeURIComponent(tell)}`
+    const {stderr} = await run(process.execPath, ['--import', preload, BIN, 'version', ...flags], {env})
+    const [nodeEnv, forceColor, awsQuiet, oclifQuiet] = JSON.parse(stderr)
+    return {nodeEnv, forceColor, awsQuiet, oclifQuiet}
+  }
+
+  it('means production React and no lecture about the version of Node', async () => {
+    expect(await seen({})).toEqual({nodeEnv: 'production', forceColor: null, awsQuiet: 'true', oclifQuiet: '1'})
+    expect(await seen({NODE_ENV: 'test'})).toMatchObject({nodeEnv: 'test'})
+  })
+
+  it('turns colours off for libraries that know only FORCE_COLOR', async () => {
+    expect(await seen({NO_COLOR: '1'})).toMatchObject({forceColor: '0'})
+    expect(await seen({NO_COLOR: ''})).toMatchObject({forceColor: null})
+    expect(await seen({FORCE_COLOR: '1'})).toMatchObject({forceColor: '1'})
+    expect(await seen({FORCE_COLOR: '1'}, '--no-color')).toMatchObject({forceColor: '0'})
+  })
+})

@@ -4,6 +4,8 @@ import type {Connection} from './connection.js'
 import type {ResponseInfo} from './response-info.js'
 import type {Operation, Transport} from './transport.js'
 
+export type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
+
 interface CommonOptions {
   /** Local time in ms since 1970, to date responses. */
   clock: () => number

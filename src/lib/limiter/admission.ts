@@ -1,0 +1,223 @@
+import type {Amounts} from '../core/bucket.js'
+import {shouldGrow} from '../core/shard-growth.js'
+import {isRetryable} from '../dynamo/errors.js'
+import {retrying} from '../dynamo/retry.js'
+import {fillMissingShard, healShardCount, splitBucket} from '../repository/bucket-split.js'
+import type {BucketAddress, WriteMark} from '../repository/bucket-writes.js'
+import type {Space} from '../repository/table.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import {negated} from './amounts.js'
+import {Desk} from './desk.js'
+import type {EntityCache} from './entity-cache.js'
+import {gather} from './gather.js'
+import type {Entry, Grant} from './grant.js'
+import {type AppliedLimits, type DeskSettings, type Family, markSource, type Office} from './office.js'
+import type {Patience} from './patience.js'
+import {type Refusal, refusalOf} from './refusal.js'
+import {Ticket, type Verdict} from './ticket.js'
+
+/** Desks kept; the longest unused idle ones go first. */
+const MOST_DESKS = 10_000
+
+/** Shards asked one by one before all of them are looked at together. */
+const SHARDS_TRIED = 3
+
+export interface AdmissionOptions {
+  readonly space: Space
+  readonly entities: EntityCache
+  readonly settings: DeskSettings
+  /** Whether requests for one bucket share a write. */
+  readonly merge: boolean
+  readonly random: () => number
+  readonly limitsOf: (entity: string, resource: string) => Promise<AppliedLimits>
+  readonly familyOf: (entity: string) => Promise<Family>
+}
+
+export interface AdmissionRequest {
+  readonly entity: string
+  readonly resource: string
+  readonly amounts: Amounts
+  readonly level: 'entity' | 'parent'
+  readonly patience: Patience
+}
+
+/** Admits at one level: chooses the shard, tries others, gathers from all, and lets hot buckets grow. */
+export class Admission implements Office {
+  readonly space: Space
+  readonly settings: DeskSettings
+  readonly nextMark: () => WriteMark
+  readonly limitsOf: AdmissionOptions['limitsOf']
+  readonly familyOf: AdmissionOptions['familyOf']
+  readonly #options: AdmissionOptions
+  readonly #desks = new Map<string, Desk>()
+  readonly #growing = new Set<string>()
+  readonly #background = new Set<Promise<void>>()
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options
+    this.space = options.space
+    this.settings = options.settings
+    this.limitsOf = options.limitsOf
+    this.familyOf = options.familyOf
+    this.nextMark = markSource(options.space.randomBytes)
+  }
+
+  /** A grant, or why not. */
+  async admit(request: AdmissionRequest): Promise<Grant | Refusal> {
+    const {entity, resource, level, patience} = request
+    const count = this.#options.entities.shardCount(entity, resource)
+    const refused: (Verdict & {admitted: false})[] = []
+    for (const shard of this.#someShards(count)) {
+      const verdict = await this.#ask({entity, resource, shard}, request)
+      if (verdict.admitted) return grantOf(verdict)
+      refused.push(verdict)
+      patience.check()
+    }
+    const last = refused.at(-1) as Verdict & {admitted: false}
+    const countNow = this.#options.entities.shardCount(entity, resource)
+    if (countNow === 1) return refusalOf({...last, records: [last.record]}, level)
+    const gathered = await gather(this, entity, resource, countNow, last.amounts)
+    if ('grant' in gathered) {
+      // Nobody waits any more: what was taken goes back before the reason is thrown.
+      if (patience.isOver) this.refund(gathered.grant.entries)
+      patience.check()
+      return gathered.grant
+    }
+    for (const record of gathered.records) this.desk({entity, resource, shard: record.shard}).learnRecord(record)
+    return refusalOf({...gathered, amounts: last.amounts}, level)
+  }
+
+  /** A refusal that needs no call, because all that is known of every shard is too little. */
+  knownRefusal({entity, resource, amounts, level}: Omit<AdmissionRequest, 'patience'>): Refusal | undefined {
+    if (!this.#options.merge) return undefined
+    const count = this.#options.entities.shardCount(entity, resource)
+    const records: BucketRecord[] = []
+    const ticket = new Ticket(amounts, level === 'parent')
+    for (let shard = 0; shard < count; shard++) {
+      const desk = this.#desks.get(deskKey({entity, resource, shard}))
+      const denial = desk?.denial(ticket)
+      if (!denial || denial.admitted) return undefined
+      records.push(denial.record)
+    }
+    const nowMs = this.space.clock()
+    const refusal = refusalOf({records, amounts: ticket.amounts, nowMs, source: undefined}, level)
+    return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
+  }
+
+  /** Returns everything that entries still hold, in the background; see {@link settled}. */
+  refund(entries: readonly Entry[]): void {
+    for (const entry of entries) {
+      const deltas = negated(entry.heldMilli)
+      entry.heldMilli.clear()
+      this.#run(
+        retrying(() => this.desk(entry.address).correct(deltas), {
+          ...this.space.backoff,
+          attempts: 10,
+          retryable: isRetryable,
+        }),
+      )
+    }
+  }
+
+  /** Resolves when no refund and no split is under way. */
+  async settled(): Promise<void> {
+    while (this.#background.size > 0) await Promise.all(this.#background)
+  }
+
+  /** The conversation with one bucket item. */
+  desk(address: BucketAddress): Desk {
+    if (!this.#options.merge) return new Desk(this, address)
+    const key = deskKey(address)
+    const known = this.#desks.get(key)
+    const desk = known ?? new Desk(this, address)
+    if (known) this.#desks.delete(key)
+    this.#desks.set(key, desk)
+    if (this.#desks.size > MOST_DESKS) this.#dismissIdle()
+    return desk
+  }
+
+  noticed(address: BucketAddress, record: BucketRecord, writesPerSecond: number | undefined): void {
+    const {entities} = this.#options
+    const isSane = record.shardCount <= this.settings.maxShards
+    entities.notice(isSane ? record : {...record, shardCount: 1})
+    if (!isSane) this.#once(address, () => this.healShardCount(address))
+    if (!isSane || writesPerSecond === undefined) return
+    const {maxShards} = this.settings
+    const answer = shouldGrow({writesPerSecond, shardCount: record.shardCount, limits: record.state.limits, maxShards})
+    if (answer.grow) this.#once(address, () => this.#grow(address, record.shardCount))
+  }
+
+  async fillShard({entity, resource, shard}: BucketAddress): Promise<void> {
+    const isThere = await fillMissingShard(this.space, entity, resource, shard)
+    if (!isThere) this.#options.entities.setShardCount(entity, resource, 1)
+    this.#forget(entity, resource, shard)
+  }
+
+  async healShardCount({entity, resource}: BucketAddress): Promise<void> {
+    const count = await healShardCount(this.space, entity, resource, this.settings.maxShards)
+    this.#options.entities.setShardCount(entity, resource, count)
+    this.#forget(entity, resource, count)
+  }
+
+  async #grow({entity, resource}: BucketAddress, count: number): Promise<void> {
+    const grown = await splitBucket(this.space, entity, resource, count)
+    this.#options.entities.setShardCount(entity, resource, grown)
+    this.#forget(entity, resource, grown)
+  }
+
+  async #ask(address: BucketAddress, {amounts, level, patience}: AdmissionRequest): Promise<Verdict> {
+    const desk = this.desk(address)
+    const ticket = new Ticket(amounts, level === 'parent')
+    const denial = desk.denial(ticket)
+    if (denial) return denial
+    patience.watch(ticket)
+    if (!ticket.isAbandoned) desk.ask(ticket)
+    return ticket.answer
+  }
+
+  *#someShards(count: number): Generator<number> {
+    const shards = Array.from({length: count}, (_, shard) => shard)
+    for (let tries = Math.min(count, SHARDS_TRIED); tries > 0; tries--) {
+      const [shard] = shards.splice(Math.floor(this.#options.random() * shards.length), 1)
+      yield shard as number
+    }
+  }
+
+  /** What was known of these shards was computed with another share. */
+  #forget(entity: string, resource: string, count: number): void {
+    for (let shard = 0; shard <= count; shard++) this.#desks.get(deskKey({entity, resource, shard}))?.forget()
+  }
+
+  /** At most one repair or split of a bucket at a time; it never holds up a request, and pressure brings the next. */
+  #once({entity, resource}: BucketAddress, work: () => Promise<void>): void {
+    const key = JSON.stringify([entity, resource])
+    if (this.#growing.has(key)) return
+    this.#growing.add(key)
+    this.#run(work().finally(() => this.#growing.delete(key)))
+  }
+
+  #run(work: Promise<unknown>): void {
+    const tracked: Promise<void> = work
+      .then(
+        () => {},
+        () => {},
+      )
+      .finally(() => this.#background.delete(tracked))
+    this.#background.add(tracked)
+  }
+
+  #dismissIdle(): void {
+    for (const [key, desk] of this.#desks) {
+      if (this.#desks.size <= MOST_DESKS) return
+      if (desk.isIdle) this.#desks.delete(key)
+    }
+  }
+}
+
+function deskKey({entity, resource, shard}: BucketAddress): string {
+  return `${entity}#${resource}#${shard}`
+}
+
+function grantOf({address, amounts, record}: Verdict & {admitted: true}): Grant {
+  return {entries: [{address, heldMilli: new Map(amounts)}], record}
+}

@@ -1,0 +1,40 @@
+import type {Amounts} from '../core/bucket.js'
+import {MAX_TOKENS} from '../core/limit.js'
+import {checkLimitName} from '../core/names.js'
+import {toMilli} from '../core/token-math.js'
+import {InvalidInput} from '../errors.js'
+
+/** Whole tokens per limit name, as callers write them. */
+export type Consumption = Readonly<Record<string, number>>
+
+/** Amounts to consume: whole, not negative. Zeros are dropped: a limit of which nothing is asked is not checked. */
+export function consumptionOf(consume: Consumption): Map<string, bigint> {
+  const amounts = signedAmountsOf(consume)
+  for (const [name, milli] of amounts) {
+    if (milli < 0n)
+      throw invalid(name, consume[name] as number, 'must not be negative; use release() to give tokens back')
+  }
+  return amounts
+}
+
+/** Corrections: whole, of either sign. */
+export function signedAmountsOf(deltas: Consumption): Map<string, bigint> {
+  const amounts = new Map<string, bigint>()
+  for (const [name, tokens] of Object.entries(deltas)) {
+    checkLimitName(name)
+    if (!Number.isSafeInteger(tokens) || Math.abs(tokens) > MAX_TOKENS) {
+      throw invalid(name, tokens, `must be a whole number up to ${MAX_TOKENS}`)
+    }
+    if (tokens !== 0) amounts.set(name, toMilli(tokens))
+  }
+  return amounts
+}
+
+/** The opposite correction. */
+export function negated(amounts: Amounts): Map<string, bigint> {
+  return new Map([...amounts].map(([name, milli]) => [name, -milli]))
+}
+
+function invalid(name: string, tokens: number, why: string): InvalidInput {
+  return new InvalidInput('request.amount', `The amount of "${name}" ${why}, not ${tokens}.`)
+}

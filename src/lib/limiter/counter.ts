@@ -1,0 +1,30 @@
+import type {Amounts} from '../core/bucket.js'
+import type {BucketAddress, BucketUpdate, WriteMark} from '../repository/bucket-writes.js'
+import type {WriteOutcome} from '../repository/marked-write.js'
+import type {KnownBucket} from './known-bucket.js'
+import type {AppliedLimits, Office} from './office.js'
+import type {Ticket} from './ticket.js'
+
+/** A charge or return after the fact, waiting at a desk. */
+export interface Correction {
+  readonly amounts: Amounts
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+/** What those who write for a desk see of it. */
+export interface Counter {
+  readonly office: Office
+  readonly address: BucketAddress
+  readonly known: KnownBucket | undefined
+  /** Sends one write and remembers what its answer shows. */
+  write(update: BucketUpdate, mark: WriteMark, repetition?: BucketUpdate): Promise<WriteOutcome>
+  /** Forgets the state, so that the next step looks for itself. */
+  forget(): void
+  /** The limits in force were compared with the configuration just now. */
+  noteLimitsChecked(applied: AppliedLimits): void
+  /** Settles those whose charge has been written. */
+  admit(tickets: readonly Ticket[]): void
+  /** Refuses those that do not fit into what is known, and leaves the others open. */
+  refuseMisfits(tickets: readonly Ticket[]): void
+}

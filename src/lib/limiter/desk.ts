@@ -1,0 +1,229 @@
+import type {Amounts} from '../core/bucket.js'
+import {pause} from '../dynamo/retry.js'
+import {planBucket, plannedTokens} from '../repository/bucket-plan.js'
+import type {BucketUpdate, WriteMark} from '../repository/bucket-writes.js'
+import {type BucketAddress, consumeUpdate} from '../repository/bucket-writes.js'
+import {sendMarked, type WriteOutcome} from '../repository/marked-write.js'
+import type {Item} from '../schema/attribute-value.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import {negated} from './amounts.js'
+import {sendCorrections} from './corrections.js'
+import type {Correction, Counter} from './counter.js'
+import {chooseFitting, total} from './fit.js'
+import {isExpired, isTooLarge, judge, type KnownBucket, knownFrom, missingNames, storedTokens} from './known-bucket.js'
+import type {AppliedLimits, Office} from './office.js'
+import {PressureGauge} from './pressure.js'
+import {createBucket, rewriteBucket} from './slow-path.js'
+import type {Ticket, Verdict} from './ticket.js'
+
+/** Rounds of look, compute and write before a contended batch is refused. */
+const MOST_ROUNDS = 12
+
+/** From this round on a short random wait keeps competitors from colliding in step. */
+const FIRST_WAITING_ROUND = 3
+
+/**
+ * All conversation of this process with one bucket item. At most one write is in flight; whoever comes meanwhile shares
+ * the next one, in order. A lone request goes out at once.
+ */
+export class Desk implements Counter {
+  readonly #gauge = new PressureGauge()
+  #tickets: Ticket[] = []
+  #corrections: Correction[] = []
+  #isServing = false
+  #known: KnownBucket | undefined
+  #limitsCheckedAtMs: number
+  #source: AppliedLimits['source'] | undefined
+
+  constructor(
+    readonly office: Office,
+    readonly address: BucketAddress,
+  ) {
+    this.#limitsCheckedAtMs = office.space.clock()
+  }
+
+  get isIdle(): boolean {
+    return !this.#isServing
+  }
+
+  /** The last state an answer has shown, for whoever wants to avoid a call. */
+  get known(): KnownBucket | undefined {
+    return this.#known
+  }
+
+  /** Asks for admission; the ticket's answer comes when it is this request's turn. */
+  ask(ticket: Ticket): void {
+    this.#tickets.push(ticket)
+    this.#serve()
+  }
+
+  /** Charges (or returns, when negative) without asking; resolves when it is written. */
+  correct(deltas: Amounts): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#corrections.push({amounts: deltas, resolve, reject})
+      this.#serve()
+    })
+  }
+
+  /**
+   * A refusal that needs no call: even the largest balance consistent with what is known is too small. Tokens that
+   * others return are not known, so this holds for a limited time only.
+   */
+  denial(ticket: Ticket): Verdict | undefined {
+    const nowMs = this.office.space.clock()
+    const known = this.#known
+    if (!known?.exists || !this.#isFresh(known, nowMs) || this.#corrections.length > 0) return undefined
+    const {record} = known.seen
+    this.#leaveOutMissing([ticket], record, nowMs)
+    const {amounts} = ticket
+    if (missingNames(record, amounts).length > 0 || isTooLarge(record, amounts)) return undefined
+    if (this.#isCheckDue(nowMs) || isExpired(record, nowMs)) return undefined
+    return judge(record, amounts, nowMs).admitted ? undefined : this.#refusal(amounts, nowMs)
+  }
+
+  async #serve(): Promise<void> {
+    if (this.#isServing) return
+    this.#isServing = true
+    while (this.#corrections.length > 0 || this.#tickets.length > 0) {
+      const corrections = this.#corrections
+      this.#corrections = []
+      if (corrections.length > 0) await sendCorrections(this, corrections)
+      const tickets = this.#tickets
+      this.#tickets = []
+      try {
+        await this.#decide(tickets)
+      } catch (error) {
+        for (const ticket of tickets) if (!ticket.isSettled) ticket.fail(error)
+      }
+    }
+    this.#isServing = false
+  }
+
+  async #decide(tickets: readonly Ticket[]): Promise<void> {
+    for (let round = 0; ; round++) {
+      const open = tickets.filter(ticket => !ticket.isSettled && !ticket.isAbandoned)
+      if (open.length === 0) return
+      if (round >= MOST_ROUNDS) return this.#refuse(open)
+      if (round >= FIRST_WAITING_ROUND)
+        await pause(round - FIRST_WAITING_ROUND, {...this.office.space.backoff, baseMs: 2, maxMs: 50})
+      const known = this.#known
+      if (!known) await this.#consume(open)
+      else if (!known.exists) await createBucket(this, open, known)
+      else await this.#decideByState(open, known, round > 0 || this.#isFresh(known, this.office.space.clock()))
+    }
+  }
+
+  /** One step towards a decision for a bucket of which a state is known; only a certain state may refuse. */
+  async #decideByState(open: Ticket[], known: KnownBucket & {exists: true}, isCertain: boolean): Promise<void> {
+    const nowMs = this.office.space.clock()
+    const {record} = known.seen
+    if (record.shardCount > this.office.settings.maxShards) {
+      await this.office.healShardCount(this.address)
+      return this.forget()
+    }
+    this.#leaveOutMissing(open, record, nowMs)
+    const needsLimits =
+      this.#isCheckDue(nowMs) ||
+      open.some(ticket => missingNames(record, ticket.amounts).length > 0 || isTooLarge(record, ticket.amounts))
+    if (!needsLimits && !isExpired(record, nowMs)) {
+      if (chooseFitting(open, storedTokens(record)).others.length === 0) return this.#consume(open)
+      const {fitting} = chooseFitting(open, plannedTokens(planBucket(known.seen, nowMs)))
+      if (fitting.length === 0) {
+        if (isCertain) return this.#refuse(open)
+        return this.#consume(open)
+      }
+    }
+    await rewriteBucket(this, open, known, isCertain)
+  }
+
+  /** Parents are charged for the limits they have; which these are is known once the configuration was looked at. */
+  #leaveOutMissing(tickets: readonly Ticket[], record: BucketRecord, nowMs: number): void {
+    if (this.#source === undefined || this.#isCheckDue(nowMs)) return
+    for (const ticket of tickets) if (ticket.isLenient) ticket.keepOnly(name => record.state.limits.has(name))
+  }
+
+  /** The one call without a look: consumes for all of them, or learns why that is impossible. */
+  async #consume(open: Ticket[]): Promise<void> {
+    const {space} = this.office
+    const mark = this.office.nextMark()
+    const nowMs = space.clock()
+    const repairPressure = this.#gauge.needsRepair
+    const update = consumeUpdate(space, this.address, total(open), mark, {nowMs, repairPressure})
+    const outcome = await this.write(update, mark)
+    if (outcome.applied) this.admit(open)
+  }
+
+  async write(update: BucketUpdate, mark: WriteMark, repetition?: BucketUpdate): Promise<WriteOutcome> {
+    const {space, settings} = this.office
+    const signal = AbortSignal.timeout(settings.writeTimeoutMs)
+    try {
+      const outcome = await sendMarked(space, update, mark, {signal, ...(repetition ? {repetition} : {})})
+      this.learn(outcome.item)
+      return outcome
+    } catch (error) {
+      // What was known may no longer hold: the write may have been applied.
+      this.#known = undefined
+      throw error
+    }
+  }
+
+  /** Remembers a state that an answer has shown. */
+  learn(item: Item | undefined): void {
+    const known = knownFrom(item, this.office.space.clock())
+    this.#known = known
+    if (!known.exists) return
+    const {record} = known.seen
+    this.office.noticed(this.address, record, this.#gauge.observe(record, known.atMs))
+  }
+
+  /** Takes over a state that somebody else has read just now. */
+  learnRecord(record: BucketRecord): void {
+    this.#known = {exists: true, atMs: this.office.space.clock(), seen: {record, incomplete: new Map()}, item: {}}
+  }
+
+  forget(): void {
+    this.#known = undefined
+  }
+
+  noteLimitsChecked(applied: AppliedLimits): void {
+    this.#limitsCheckedAtMs = this.office.space.clock()
+    this.#source = applied.source
+  }
+
+  /** Settles those whose charge has been written; gives back for those who no longer wait. */
+  admit(tickets: readonly Ticket[]): void {
+    const known = this.#known
+    if (!known?.exists) throw new Error('a bucket that was charged is not there')
+    for (const ticket of tickets) {
+      if (ticket.isAbandoned) this.correct(negated(ticket.amounts)).catch(() => {})
+      else ticket.settle({admitted: true, address: this.address, amounts: ticket.amounts, record: known.seen.record})
+    }
+  }
+
+  #refuse(tickets: readonly Ticket[]): void {
+    const nowMs = this.office.space.clock()
+    for (const ticket of tickets) ticket.settle(this.#refusal(ticket.amounts, nowMs))
+  }
+
+  refuseMisfits(tickets: readonly Ticket[]): void {
+    const known = this.#known
+    if (!known?.exists) return
+    const nowMs = this.office.space.clock()
+    this.#refuse(tickets.filter(ticket => !judge(known.seen.record, ticket.amounts, nowMs).admitted))
+  }
+
+  #refusal(amounts: Amounts, nowMs: number): Verdict {
+    const known = this.#known
+    if (!known?.exists) throw new Error('a bucket that refused is not there')
+    return {admitted: false, amounts, record: known.seen.record, nowMs, source: this.#source}
+  }
+
+  #isFresh(known: KnownBucket, nowMs: number): boolean {
+    const {denyCacheMs} = this.office.settings
+    return denyCacheMs > 0 && nowMs - known.atMs <= denyCacheMs
+  }
+
+  #isCheckDue(nowMs: number): boolean {
+    return nowMs - this.#limitsCheckedAtMs >= this.office.settings.configCheckMs
+  }
+}

@@ -1,0 +1,117 @@
+import type {LimitStatus} from '../core/bucket.js'
+import type {Level} from '../core/resolve.js'
+import {ZaelError} from '../errors.js'
+
+/** Where one limit of a refused request stands. Counts are whole tokens. */
+export interface RefusalStatus extends LimitStatus {
+  readonly entity: string
+  readonly resource: string
+  /** Whether the limit is the caller's own or its parent's. */
+  readonly level: 'entity' | 'parent'
+  /** `undefined` when all shards together were too small. */
+  readonly shard: number | undefined
+  /** Where the limit is configured; `undefined` when the refusal needed no look at the configuration. */
+  readonly source: Level | 'default' | undefined
+  readonly refillAmount: number
+  readonly refillPeriodSeconds: number
+}
+
+/** The request does not fit now; nothing was charged. */
+export class RateLimitExceeded extends ZaelError {
+  /** Every limit that was asked for, of the entity and of its parent. */
+  readonly statuses: readonly RefusalStatus[]
+  /** Waiting this long with no competitors admits the request. Positive and finite. */
+  readonly retryAfterMs: number
+
+  constructor(statuses: readonly RefusalStatus[], retryAfterMs: number) {
+    const exceeded = statuses.filter(status => status.exceeded)
+    const worst = exceeded.reduce((a, b) => (b.retryAfterMs > a.retryAfterMs ? b : a), exceeded[0] as RefusalStatus)
+    const where = worst
+      ? `${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} of ${worst.requested} asked for`
+      : 'no tokens left'
+    super(
+      'checkSaidNo',
+      'limit.exceeded',
+      `Rate limit exceeded (${where}); try again in ${Math.ceil(retryAfterMs)} ms`,
+      {
+        hint: 'Wait as long as retryAfterMs says, then ask again.',
+        details: {retryAfterMs, limits: statuses},
+      },
+    )
+    this.statuses = statuses
+    this.retryAfterMs = retryAfterMs
+  }
+
+  /** For the body of an HTTP 429. The keys are shared with other clients of the table. */
+  toJSON(): object {
+    return {
+      error: 'rate_limit_exceeded',
+      message: this.message,
+      retry_after_seconds: this.retryAfterMs / 1000,
+      retry_after_ms: this.retryAfterMs,
+      limits: this.statuses.map(status => ({
+        entity_id: status.entity,
+        resource: status.resource,
+        limit_name: status.name,
+        level: status.level,
+        source: status.source ?? null,
+        capacity: status.capacity,
+        refill_amount: status.refillAmount,
+        refill_period_seconds: status.refillPeriodSeconds,
+        available: status.available,
+        requested: status.requested,
+        exceeded: status.exceeded,
+        retry_after_seconds: status.retryAfterMs / 1000,
+      })),
+    }
+  }
+
+  /** HTTP fields of a 429: `Retry-After` (whole seconds, rounded up), and the IETF `RateLimit` and `RateLimit-Policy`. */
+  headers(): Record<string, string> {
+    const quoted = (status: RefusalStatus) => `"${status.level === 'parent' ? 'parent-' : ''}${status.name}"`
+    const shown = this.statuses.filter(status => status.requested > 0)
+    const seconds = (ms: number) => Math.max(1, Math.ceil(ms / 1000))
+    return {
+      'Retry-After': String(seconds(this.retryAfterMs)),
+      RateLimit: shown
+        .map(status => `${quoted(status)};r=${Math.max(0, status.available)};t=${seconds(status.retryAfterMs)}`)
+        .join(', '),
+      'RateLimit-Policy': shown
+        .map(status => `${quoted(status)};q=${status.refillAmount};w=${status.refillPeriodSeconds}`)
+        .join(', '),
+    }
+  }
+}
+
+/** The request asks for more than the limit can ever hold: waiting never helps. */
+export class RequestTooLarge extends ZaelError {
+  constructor(entity: string, resource: string, limit: string, requested: number, capacity: number) {
+    super(
+      'usage',
+      'request.too-large',
+      `A request of ${requested} ${limit} can never be admitted: ${entity} holds at most ${capacity} for ${resource}.`,
+      {
+        hint: `Ask for less, or raise the limit: zael limits set --resource ${resource} ${limit}=${requested}`,
+        details: {entity, resource, limit, requested, capacity},
+      },
+    )
+  }
+}
+
+/** The table could not be reached in time, and the policy for that is to block. */
+export class RateLimiterUnavailable extends ZaelError {
+  constructor(cause: unknown) {
+    const why = cause instanceof Error ? `: ${cause.message}` : ''
+    super('failed', 'limiter.unavailable', `No decision could be made in time${why}`, {
+      hint: 'Try again later; to let requests through while the table is unreachable, set onUnavailable to "allow".',
+      cause,
+    })
+  }
+}
+
+/** The lease was committed or rolled back before. */
+export class LeaseEnded extends ZaelError {
+  constructor(how: string) {
+    super('conflict', 'lease.ended', `The lease has already been ${how}.`, {hint: 'Acquire a new one.'})
+  }
+}

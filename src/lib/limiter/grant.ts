@@ -1,0 +1,16 @@
+import type {BucketAddress} from '../repository/bucket-writes.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+
+/** What a lease holds of one bucket item; returned tokens go back exactly there. */
+export interface Entry {
+  readonly address: BucketAddress
+  /** Written and not returned, in millitokens. */
+  readonly heldMilli: Map<string, bigint>
+}
+
+/** An admitted request at one level: the entity's own or its parent's. */
+export interface Grant {
+  readonly entries: Entry[]
+  /** The bucket after the charge. */
+  readonly record: BucketRecord
+}

@@ -1,0 +1,50 @@
+import {type Amounts, type BucketState, type Decision, tryConsumeBucket} from '../core/bucket.js'
+import {shareOfBucket} from '../core/shards.js'
+import {toMilli} from '../core/token-math.js'
+import type {SeenBucket} from '../repository/bucket-plan.js'
+import type {Item} from '../schema/attribute-value.js'
+import {type BucketRecord, decodeBucket, type Residue} from '../schema/bucket-record.js'
+
+/** The last state of a bucket item that an answer has shown. */
+export type KnownBucket =
+  | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket; readonly item: Item}
+  /** There is no bucket, or only counters that a refund left behind. */
+  | {readonly exists: false; readonly atMs: number; readonly residue: ReadonlyMap<string, Residue>}
+
+/** Reads an answer; `item` is undefined when there was none. */
+export function knownFrom(item: Item | undefined, atMs: number): KnownBucket {
+  const stored = item && decodeBucket(item)
+  if (!item || !stored) return {exists: false, atMs, residue: new Map()}
+  if (stored.kind === 'ghost') return {exists: false, atMs, residue: stored.residue}
+  return {exists: true, atMs, seen: stored, item}
+}
+
+/** Stored balances, without the refill since. */
+export function storedTokens(record: BucketRecord): Map<string, bigint> {
+  return new Map([...record.state.limits].map(([name, limit]) => [name, limit.tokensMilli]))
+}
+
+/** What this shard would answer at an instant, by arithmetic alone. */
+export function judge(record: BucketRecord, amounts: Amounts, nowMs: number): Decision {
+  return tryConsumeBucket(shareOf(record), amounts, nowMs)
+}
+
+/** The part of a bucket's parameters that belongs to this shard. */
+export function shareOf(record: BucketRecord): BucketState {
+  return shareOfBucket(record.state, record.shard, record.shardCount)
+}
+
+/** Whether the table may drop the item at any moment: it must be renewed before it is used. */
+export function isExpired(record: BucketRecord, nowMs: number): boolean {
+  return record.ttlSeconds !== undefined && record.ttlSeconds <= Math.floor(nowMs / 1000)
+}
+
+/** Names that the bucket does not know. */
+export function missingNames(record: BucketRecord, amounts: Amounts): string[] {
+  return [...amounts.keys()].filter(name => !record.state.limits.has(name))
+}
+
+/** Whether a limit could never hold the amount, whatever the number of shards. */
+export function isTooLarge(record: BucketRecord, amounts: Amounts): boolean {
+  return [...amounts].some(([name, milli]) => milli > (record.state.limits.get(name)?.capacityMilli ?? toMilli(0)))
+}

@@ -1,0 +1,54 @@
+import type {Limit} from '../core/limit.js'
+import type {Level} from '../core/resolve.js'
+import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../repository/bucket-writes.js'
+import type {Space} from '../repository/table.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+
+/** The limits that apply to an entity and resource, and where they come from. */
+export interface AppliedLimits {
+  readonly source: Level | 'default'
+  readonly limits: readonly Limit[]
+}
+
+/** Whom an entity shares its budget with. */
+export interface Family {
+  readonly cascade: boolean
+  readonly parent: string | undefined
+}
+
+/** Everything a desk needs besides its own queue; one per limiter. */
+export interface Office {
+  readonly space: Space
+  /** Through the configuration cache; throws when nothing is configured. */
+  limitsOf(entity: string, resource: string): Promise<AppliedLimits>
+  /** From the entity's record, cached for as long as configurations are. */
+  familyOf(entity: string): Promise<Family>
+  /** Told of every state of a bucket that an answer shows, and of the item's writes per second where that is known. */
+  noticed(address: BucketAddress, record: BucketRecord, writesPerSecond: number | undefined): void
+  /** A shard that should exist does not: makes it from tokens of the shard it was split off from. */
+  fillShard(address: BucketAddress): Promise<void>
+  /** The stored number of shards is beyond reason: sets it to the shards that exist. */
+  healShardCount(address: BucketAddress): Promise<void>
+  nextMark(): WriteMark
+  readonly settings: DeskSettings
+}
+
+export interface DeskSettings {
+  /** How long a refusal may rest on what is already known, in ms; 0: never. */
+  readonly denyCacheMs: number
+  /** How often the limits of a busy bucket are compared with the configuration, in ms. */
+  readonly configCheckMs: number
+  /** Lifetime of an idle bucket in times it takes to fill up; 0: for ever. */
+  readonly bucketTtlMultiplier: number
+  readonly maxShards: number
+  /** Bound of one write including its repetitions, in ms. */
+  readonly writeTimeoutMs: number
+}
+
+/** Marks that no other process makes: a random stem and a counter. */
+export function markSource(randomBytes: (count: number) => Uint8Array): () => WriteMark {
+  const stem = Buffer.from(randomBytes(6)).toString('base64url')
+  const slot = (randomBytes(1)[0] as number) % MARK_SLOTS
+  let count = 0
+  return () => ({slot, nonce: `${stem}${(count++).toString(36)}`})
+}

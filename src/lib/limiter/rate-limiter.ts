@@ -1,0 +1,231 @@
+import {randomBytes} from 'node:crypto'
+import {checkEntityId, checkResourceName} from '../core/names.js'
+import {resolveConnection} from '../dynamo/connection.js'
+import {isUnavailability} from '../dynamo/errors.js'
+import {sleepMs} from '../dynamo/retry.js'
+import {createSdkTransport, type SdkTransport} from '../dynamo/sdk-transport.js'
+import {ServerClock} from '../dynamo/server-clock.js'
+import {ZaelError} from '../errors.js'
+import {ConfigCache} from '../repository/config-cache.js'
+import type {Resolution} from '../repository/config-resolver.js'
+import {Namespaces} from '../repository/namespaces.js'
+import type {Table} from '../repository/table.js'
+import type {OnUnavailable} from '../schema/config-record.js'
+import {consumptionOf} from './amounts.js'
+import {RateLimiterUnavailable} from './errors.js'
+import type {Grant} from './grant.js'
+import {Lease, type LeaseKeeper} from './lease.js'
+import type {DeskSettings} from './office.js'
+import type {AcquireRequest, RateLimiterOptions} from './options.js'
+import {Patience} from './patience.js'
+import {type Availability, type CheckResult, lookAt} from './reads.js'
+import {Session} from './session.js'
+
+/** Bound of one look at the stored policy when the table does not answer, in ms. */
+const POLICY_TIMEOUT_MS = 250
+
+/**
+ * Admits requests against the limits of entities and resources.
+ *
+ * @example
+ * ```ts
+ * const limiter = new RateLimiter({stack: 'prod'})
+ * const answer = await limiter.withLease(
+ *   {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1, tpm: 500}},
+ *   async lease => {
+ *     const answer = await callModel()
+ *     await lease.adjust({tpm: answer.totalTokens - 500})
+ *     return answer
+ *   },
+ * )
+ * ```
+ */
+export class RateLimiter {
+  readonly #options: RateLimiterOptions
+  readonly #table: Table
+  readonly #ownTransport: SdkTransport | undefined
+  readonly #cache: ConfigCache
+  readonly #settings: DeskSettings
+  #session: Promise<Session> | undefined
+  #sessionSinceMs = 0
+  #hasAskedPolicy = false
+
+  constructor(options: RateLimiterOptions) {
+    const serverClock = new ServerClock(Date.now)
+    const clock = options.clock ?? (() => serverClock.now())
+    this.#options = options
+    this.#ownTransport = options.transport ? undefined : openTransport(options, serverClock)
+    this.#table = {
+      name: options.stack,
+      transport: options.transport ?? (this.#ownTransport as SdkTransport),
+      clock,
+      randomBytes: options.randomBytes ?? randomBytes,
+      backoff: {random: options.random ?? Math.random, sleep: sleepMs},
+    }
+    this.#settings = {
+      denyCacheMs: options.denyCacheMs ?? 1000,
+      configCheckMs: options.configCacheMs ?? 60_000,
+      bucketTtlMultiplier: options.bucketTtlMultiplier ?? 7,
+      maxShards: options.maxShards ?? 32,
+      writeTimeoutMs: options.timeoutMs ?? 3000,
+    }
+    this.#cache = new ConfigCache({clock, ttlMs: this.#settings.configCheckMs})
+  }
+
+  /**
+   * Charges the request now, or throws: `RateLimitExceeded` when it does not fit, `RequestTooLarge` when it never will,
+   * `RateLimiterUnavailable` when no decision could be made in time and the policy is to block.
+   */
+  async acquire(request: AcquireRequest): Promise<Lease> {
+    const entity = checkEntityId(request.entity)
+    const resource = checkResourceName(request.resource)
+    const amounts = consumptionOf(request.consume)
+    try {
+      const session = await this.#open()
+      this.#askPolicyOnce(request, session)
+      const grants = await this.#admit(session, request, amounts)
+      return new Lease(entity, resource, grants, this.#keeperOf(session, request))
+    } catch (error) {
+      if (!isUnavailability(error)) throw error
+      if ((await this.#policy(request)) === 'block') throw new RateLimiterUnavailable(error)
+      return new Lease(entity, resource, [], NOBODY)
+    }
+  }
+
+  /** Acquires, runs `work`, commits; when `work` throws, everything is returned and the error goes on. */
+  async withLease<T>(request: AcquireRequest, work: (lease: Lease) => Promise<T> | T): Promise<T> {
+    await using lease = await this.acquire(request)
+    const result = await work(lease)
+    await lease.commit()
+    return result
+  }
+
+  /** Whether a request would be admitted now; writes nothing. */
+  async check(request: AcquireRequest): Promise<CheckResult> {
+    return (await this.#look(request)).check(consumptionOf(request.consume))
+  }
+
+  /** Whole tokens that can be acquired now, per limit: over all shards, and no more than a shared parent has left. */
+  async available(request: Pick<AcquireRequest, 'entity' | 'resource'>): Promise<Record<string, number>> {
+    return (await this.#look(request)).available()
+  }
+
+  /** Milliseconds until a request could be admitted if nobody else asks; 0: now, `Infinity`: never. */
+  async timeUntilAvailable(request: Pick<AcquireRequest, 'entity' | 'resource' | 'consume'>): Promise<number> {
+    return (await this.#look(request)).check(consumptionOf(request.consume)).retryAfterMs
+  }
+
+  /** The limits that apply to an entity and resource, and why. */
+  async resolveLimits(entity: string, resource: string): Promise<Resolution> {
+    return (await this.#open()).resolver.resolve(entity, resource)
+  }
+
+  /** Resolves when refunds and splits under way are done, then lets go of the connections. */
+  async close(): Promise<void> {
+    await (await this.#session?.catch(() => undefined))?.admission.settled()
+    await this.#ownTransport?.close()
+  }
+
+  async #admit(session: Session, request: AcquireRequest, amounts: Map<string, bigint>): Promise<readonly Grant[]> {
+    const {entity, resource, signal, timeoutMs = this.#settings.writeTimeoutMs} = request
+    const patience = new Patience(timeoutMs, signal)
+    try {
+      patience.check()
+      return await session.cascade.admit({entity, resource, amounts, patience})
+    } finally {
+      patience.end()
+    }
+  }
+
+  #keeperOf(session: Session, request: AcquireRequest): LeaseKeeper {
+    const {admission} = session
+    return {
+      correct: async (address, deltas) => {
+        try {
+          await admission.desk(address).correct(deltas)
+        } catch (error) {
+          if (!isUnavailability(error)) throw error
+          if ((await this.#policy(request)) === 'block') throw new RateLimiterUnavailable(error)
+        }
+      },
+      takeMore: amounts => this.#admit(session, request, new Map(amounts)),
+      refund: entries => admission.refund(entries),
+      settled: () => admission.settled(),
+    }
+  }
+
+  async #look({entity, resource}: Pick<AcquireRequest, 'entity' | 'resource'>): Promise<Availability> {
+    return lookAt(await this.#open(), checkEntityId(entity), checkResourceName(resource))
+  }
+
+  /** The namespace is looked up again now and then: one that was deleted must not be written to for ever. */
+  #open(): Promise<Session> {
+    const nowMs = this.#table.clock()
+    const isOld = nowMs - this.#sessionSinceMs >= this.#settings.configCheckMs
+    if (!this.#session || (isOld && this.#options.namespaceId === undefined)) {
+      const before = this.#session
+      this.#sessionSinceMs = nowMs
+      this.#session = this.#resolveSession(before)
+      this.#session.catch(() => {
+        this.#session = undefined
+      })
+    }
+    return this.#session
+  }
+
+  async #resolveSession(before: Promise<Session> | undefined): Promise<Session> {
+    const known = await before
+    const namespace = await this.#namespaceId().catch(error => {
+      if (known && isUnavailability(error)) return known.space.namespace
+      throw error
+    })
+    if (known?.space.namespace === namespace) return known
+    const {defaultLimits = [], merge = true, random = Math.random} = this.#options
+    const space = {...this.#table, namespace}
+    return new Session({space, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
+  }
+
+  async #namespaceId(): Promise<string> {
+    const {namespaceId, namespace = 'default', stack} = this.#options
+    if (namespaceId !== undefined) return namespaceId
+    const found = await new Namespaces(this.#table).resolve(namespace)
+    if (found) return found.id
+    throw new ZaelError('notFound', 'namespace.missing', `The stack ${stack} has no namespace "${namespace}".`, {
+      hint: `Create it: zael namespace create ${namespace} --stack ${stack}`,
+      details: {stack, namespace},
+    })
+  }
+
+  /** The stored policy must be known before the table goes away; one read per process, beside the request. */
+  #askPolicyOnce(request: AcquireRequest, session: Session): void {
+    if (this.#hasAskedPolicy || (request.onUnavailable ?? this.#options.onUnavailable) !== undefined) return
+    this.#hasAskedPolicy = true
+    session.resolver.onUnavailable().catch(() => {})
+  }
+
+  async #policy(request: AcquireRequest): Promise<OnUnavailable> {
+    const said = request.onUnavailable ?? this.#options.onUnavailable
+    if (said !== undefined) return said
+    const session = await this.#session?.catch(() => undefined)
+    const stored = await session?.resolver
+      .onUnavailable({signal: AbortSignal.timeout(POLICY_TIMEOUT_MS)})
+      .catch(() => undefined)
+    return stored ?? 'block'
+  }
+}
+
+/** Keeps leases of requests that nobody was charged for. */
+const NOBODY: LeaseKeeper = {
+  correct: async () => {},
+  takeMore: async () => [],
+  refund: () => {},
+  settled: async () => {},
+}
+
+function openTransport(options: RateLimiterOptions, serverClock: ServerClock): SdkTransport {
+  const common = {clock: Date.now, onResponse: serverClock.observe}
+  if (options.client) return createSdkTransport({...common, client: options.client})
+  const {region, profile, endpoint: endpointUrl, timeoutMs} = options
+  const connection = resolveConnection({region, profile, endpointUrl}, process.env)
+  return createSdkTransport({...common, connection, ...(timeoutMs === undefined ? {} : {requestTimeoutMs: timeoutMs})})
+}

@@ -1,0 +1,122 @@
+import type {Amounts, LimitState} from '../core/bucket.js'
+import {rateOf} from '../core/limit.js'
+import {toTokens} from '../core/token-math.js'
+import {planBucket} from '../repository/bucket-plan.js'
+import {readShards} from '../repository/bucket-split.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import type {RefusalStatus} from './errors.js'
+import type {AppliedLimits} from './office.js'
+import {refusalOf} from './refusal.js'
+import type {Session} from './session.js'
+
+/** What an acquire would say. */
+export interface CheckResult {
+  readonly admitted: boolean
+  /** 0 when admitted, `Infinity` when never. */
+  readonly retryAfterMs: number
+  readonly statuses: readonly RefusalStatus[]
+}
+
+/** A look at a bucket and its parent's, from which several questions can be answered. */
+export interface Availability {
+  available(): Record<string, number>
+  check(amounts: Amounts): CheckResult
+}
+
+interface Level {
+  readonly level: RefusalStatus['level']
+  readonly applied: AppliedLimits
+  /** All shards, brought up to now and in line with the limits in force. */
+  readonly records: readonly BucketRecord[]
+}
+
+/** Reads all shards of an entity's bucket and of the parent it shares with; writes nothing. */
+export async function lookAt(session: Session, entity: string, resource: string): Promise<Availability> {
+  const {cascade, parent} = await session.familyOf(entity)
+  const nowMs = session.space.clock()
+  const levels = await Promise.all([
+    readLevel(session, entity, resource, 'entity', nowMs),
+    ...(cascade && parent !== undefined ? [readLevel(session, parent, resource, 'parent', nowMs)] : []),
+  ])
+  return {
+    available: () => {
+      const [own] = levels
+      const tokens = new Map<string, number>()
+      for (const {name} of own?.applied.limits ?? []) {
+        const holding = levels.filter(({applied}) => applied.limits.some(limit => limit.name === name))
+        tokens.set(name, Math.min(...holding.map(({records}) => heldTokens(records, name))))
+      }
+      return Object.fromEntries(tokens)
+    },
+    check: amounts => {
+      const statuses = levels.flatMap(({records, applied, level}) => {
+        const asked = new Map(
+          [...amounts].filter(([name]) => level === 'entity' || applied.limits.some(limit => limit.name === name)),
+        )
+        return refusalOf({records, amounts: asked, nowMs, source: applied.source}, level).statuses
+      })
+      return {
+        admitted: statuses.every(status => !status.exceeded),
+        retryAfterMs: Math.max(0, ...statuses.map(status => status.retryAfterMs)),
+        statuses,
+      }
+    },
+  }
+}
+
+async function readLevel(
+  session: Session,
+  entity: string,
+  resource: string,
+  level: Level['level'],
+  nowMs: number,
+): Promise<Level> {
+  const {space} = session
+  const applied = await session.limitsOf(entity, resource)
+  let shards = await readShards(space, entity, resource, 1)
+  const count = shards.get(0)?.shardCount ?? 1
+  if (count > 1) shards = await readShards(space, entity, resource, count)
+  const records = [...shards.values()].map(record => {
+    const {refilledAtMs, changes} = planBucket({record, incomplete: new Map()}, nowMs, applied.limits)
+    const limits = new Map(
+      [...changes].flatMap(([name, change]) => (change.kind === 'remove' ? [] : [[name, change.after] as const])),
+    )
+    return {...record, state: {refilledAtMs, limits}}
+  })
+  return {
+    level,
+    applied,
+    records: records.length > 0 ? records : [untouched(space.namespace, entity, resource, applied, nowMs)],
+  }
+}
+
+/** A bucket that nobody has used yet is full. */
+function untouched(
+  namespace: string,
+  entity: string,
+  resource: string,
+  applied: AppliedLimits,
+  nowMs: number,
+): BucketRecord {
+  const limits = new Map<string, LimitState>()
+  for (const limit of applied.limits) {
+    const rate = rateOf(limit)
+    limits.set(limit.name, {...rate, tokensMilli: rate.capacityMilli, remainder: 0n, consumedMilli: 0n})
+  }
+  const state = {refilledAtMs: nowMs, limits}
+  return {
+    namespace,
+    entity,
+    resource,
+    shard: 0,
+    shardCount: 1,
+    cascade: false,
+    parent: undefined,
+    ttlSeconds: undefined,
+    state,
+  }
+}
+
+function heldTokens(records: readonly BucketRecord[], name: string): number {
+  return toTokens(records.reduce((sum, {state}) => sum + (state.limits.get(name)?.tokensMilli ?? 0n), 0n))
+}

@@ -1,0 +1,139 @@
+import type {LimitState} from '../core/bucket.js'
+import {rateOf} from '../core/limit.js'
+import {toTokens} from '../core/token-math.js'
+import {InvalidInput} from '../errors.js'
+import {changesLimits, planBucket, plannedTokens} from '../repository/bucket-plan.js'
+import {createUpdate, type PlannedWrite, plannedUpdate} from '../repository/bucket-writes.js'
+import type {BucketRecord, Residue} from '../schema/bucket-record.js'
+import type {Counter} from './counter.js'
+import {RequestTooLarge} from './errors.js'
+import {expiryOf, plannedLimits} from './expiry.js'
+import {chooseFitting, total} from './fit.js'
+import {isExpired, type KnownBucket} from './known-bucket.js'
+import type {AppliedLimits, Family} from './office.js'
+import type {Ticket} from './ticket.js'
+
+/** The first write of a bucket: full, less what fits. */
+export async function createBucket(
+  desk: Counter,
+  tickets: readonly Ticket[],
+  known: KnownBucket & {exists: false},
+): Promise<void> {
+  const {office, address} = desk
+  if (address.shard > 0) {
+    await office.fillShard(address)
+    return desk.forget()
+  }
+  const [applied, family] = await Promise.all([
+    office.limitsOf(address.entity, address.resource),
+    office.familyOf(address.entity),
+  ])
+  desk.noteLimitsChecked(applied)
+  const open = admissible(desk, tickets, applied)
+  if (open.length === 0) return
+  const nowMs = office.space.clock()
+  const limits = new Map<string, LimitState>(
+    applied.limits.map(limit => {
+      const rate = rateOf(limit)
+      return [limit.name, {...rate, tokensMilli: rate.capacityMilli, remainder: 0n, consumedMilli: 0n}]
+    }),
+  )
+  const {fitting} = chooseFitting(open, balancesOf(limits, known.residue))
+  const record: BucketRecord = {
+    namespace: office.space.namespace,
+    ...address,
+    shardCount: 1,
+    ...family,
+    ttlSeconds: expiryOf(office, applied, limits.values(), nowMs) ?? undefined,
+    state: {refilledAtMs: nowMs, limits},
+  }
+  const mark = office.nextMark()
+  const outcome = await desk.write(createUpdate(office.space, record, total(fitting), mark), mark)
+  if (!outcome.applied) return
+  desk.admit(fitting)
+  desk.refuseMisfits(open.filter(ticket => !fitting.includes(ticket)))
+}
+
+/** Refill, changed limits and consumption in one write, on condition that the bucket is as it was seen. */
+export async function rewriteBucket(
+  desk: Counter,
+  tickets: readonly Ticket[],
+  known: KnownBucket & {exists: true},
+  isCertain: boolean,
+): Promise<void> {
+  const {office, address} = desk
+  const [applied, family] = await Promise.all([
+    office.limitsOf(address.entity, address.resource),
+    office.familyOf(address.entity),
+  ])
+  desk.noteLimitsChecked(applied)
+  const open = admissible(desk, tickets, applied)
+  const nowMs = office.space.clock()
+  const {record} = known.seen
+  const plan = planBucket(known.seen, nowMs, applied.limits)
+  const {fitting} = chooseFitting(open, plannedTokens(plan))
+  if (fitting.length === 0 && !changesLimits(plan) && !isExpired(record, nowMs)) {
+    if (isCertain) return desk.refuseMisfits(open)
+    return desk.forget()
+  }
+  const write: PlannedWrite = {
+    amounts: total(fitting),
+    ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs),
+    ...(isSameFamily(record, family) ? {} : {family: {cascade: family.cascade, parent: family.parent ?? null}}),
+  }
+  const mark = office.nextMark()
+  const outcome = await desk.write(plannedUpdate(office.space, plan, write, mark), mark)
+  if (!outcome.applied) return
+  desk.admit(fitting)
+  desk.refuseMisfits(open.filter(ticket => !fitting.includes(ticket)))
+}
+
+/** Full balances, less a debt that was left behind. */
+function balancesOf(
+  limits: ReadonlyMap<string, LimitState>,
+  residue: ReadonlyMap<string, Residue>,
+): Map<string, bigint> {
+  const balances = new Map<string, bigint>()
+  for (const [name, {tokensMilli}] of limits) {
+    const left = residue.get(name)?.tokensMilli ?? 0n
+    balances.set(name, left < 0n ? tokensMilli + left : tokensMilli)
+  }
+  return balances
+}
+
+/** Tickets that could be admitted some day; the others fail here and now. A parent is asked only for limits it has. */
+function admissible(desk: Counter, tickets: readonly Ticket[], applied: AppliedLimits): Ticket[] {
+  const {entity, resource} = desk.address
+  const capacities = new Map(applied.limits.map(limit => [limit.name, rateOf(limit).capacityMilli]))
+  return tickets.filter(ticket => {
+    const unknown = [...ticket.amounts.keys()].filter(name => !capacities.has(name))
+    if (unknown.length > 0 && !ticket.isLenient) {
+      ticket.fail(unknownLimit(entity, resource, unknown, [...capacities.keys()]))
+      return false
+    }
+    if (unknown.length > 0) ticket.keepOnly(name => capacities.has(name))
+    for (const [name, milli] of ticket.amounts) {
+      const capacityMilli = capacities.get(name) as bigint
+      if (milli <= capacityMilli) continue
+      ticket.fail(new RequestTooLarge(entity, resource, name, toTokens(milli), toTokens(capacityMilli)))
+      return false
+    }
+    return true
+  })
+}
+
+function unknownLimit(entity: string, resource: string, names: string[], known: string[]): InvalidInput {
+  const what = names.map(name => `"${name}"`).join(', ')
+  return new InvalidInput(
+    'limit.unknown',
+    `No limit ${what} applies to ${entity} for ${resource}; there are ${known.join(', ')}.`,
+    {
+      hint: `See zael limits resolve ${entity} ${resource}, or add it with zael limits set.`,
+      details: {entity, resource, names, known},
+    },
+  )
+}
+
+function isSameFamily(record: BucketRecord, family: Family): boolean {
+  return record.cascade === family.cascade && record.parent === family.parent
+}

@@ -1,0 +1,227 @@
+import type {Amounts} from '../core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {ExpressionBuilder} from '../dynamo/expression.js'
+import type {OperationInput} from '../dynamo/transport.js'
+import {type AttributeValue, bool, type Item, n, s} from '../schema/attribute-value.js'
+import {type BucketRecord, encodeBucket, limitAttribute, WRITE_PRESSURE_PER_WRITE} from '../schema/bucket-record.js'
+import {keys} from '../schema/keys.js'
+import {readString} from '../schema/read.js'
+import {encodeRemainders, REMAINDERS} from '../schema/remainders.js'
+import type {BucketPlan, LimitChange} from './bucket-plan.js'
+import {type Space, wireKey} from './table.js'
+
+/** One shard of one bucket. */
+export interface BucketAddress {
+  readonly entity: string
+  readonly resource: string
+  readonly shard: number
+}
+
+export type BucketUpdate = OperationInput<'UpdateItem'>
+
+/**
+ * Marks a write, so that a repetition of it is recognised: the condition of every write demands that the mark is not
+ * there yet. Eight slots keep writers of different processes from erasing each other's mark at once.
+ */
+export interface WriteMark {
+  readonly slot: number
+  readonly nonce: string
+}
+
+export const MARK_SLOTS = 8
+
+const markAttribute = (slot: number): string => `wn_${slot}`
+
+/** Whether an item that refused a write refused it because that write is already in it. */
+export function carriesMark(item: Item | undefined, mark: WriteMark): boolean {
+  return item !== undefined && readString(item, markAttribute(mark.slot)) === mark.nonce
+}
+
+/** Consumption alone, without a look at the item: the one call of an admitted request. */
+export function consumeUpdate(
+  space: Space,
+  address: BucketAddress,
+  amounts: Amounts,
+  mark: WriteMark,
+  options: {nowMs: number; repairPressure?: boolean},
+): BucketUpdate {
+  const e = new ExpressionBuilder()
+  for (const [name, milli] of amounts) {
+    if (milli === 0n) continue
+    addConsumption(e, name, milli)
+    e.condition(`${e.name(limitAttribute(name, 'tk'))} >= ${e.value(n(milli))}`)
+  }
+  countWrite(e)
+  if (options.repairPressure)
+    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tk'), limitAttribute(WRITE_PRESSURE_LIMIT, 'cp'))
+  e.condition(`attribute_exists(${e.name('rf')})`)
+  const ttl = e.name('ttl')
+  e.condition(`attribute_not_exists(${ttl}) OR ${ttl} > ${e.value(n(Math.floor(options.nowMs / 1000)))}`)
+  return finish(space, address, e, mark)
+}
+
+/** The mark that an item shows in a slot, to tell later whether anybody has written there since. */
+export function markIn(item: Item | undefined, slot: number): string | undefined {
+  return item && readString(item, markAttribute(slot))
+}
+
+/**
+ * Returns or charges after the fact, into debt if need be; a bucket that is gone stays gone. With `slotUnchanged` it is
+ * only applied while the slot of its mark still shows what it showed before the first try: tokens must not be returned
+ * twice, so a repetition needs proof that the first try was never applied.
+ */
+export function adjustUpdate(
+  space: Space,
+  address: BucketAddress,
+  deltas: Amounts,
+  mark: WriteMark,
+  slotUnchanged?: {readonly since: string | undefined},
+): BucketUpdate {
+  const e = new ExpressionBuilder()
+  if (slotUnchanged) {
+    const slot = e.name(markAttribute(mark.slot))
+    const {since} = slotUnchanged
+    e.condition(since === undefined ? `attribute_not_exists(${slot})` : `${slot} = ${e.value(s(since))}`)
+  }
+  for (const [name, milli] of deltas) {
+    if (milli === 0n) continue
+    addConsumption(e, name, milli)
+    // Without this, a limit removed meanwhile would come back as counters without parameters.
+    e.condition(`attribute_exists(${e.name(limitAttribute(name, 'cp'))})`)
+  }
+  countWrite(e)
+  e.condition(`attribute_exists(${e.name('rf')})`)
+  return finish(space, address, e, mark)
+}
+
+/**
+ * The first write of a bucket. An UpdateItem, because acquire-only permissions allow no PutItem, and with ADD for the
+ * balances, so that counters which a refund left behind are carried over.
+ */
+export function createUpdate(space: Space, record: BucketRecord, amounts: Amounts, mark: WriteMark): BucketUpdate {
+  const e = new ExpressionBuilder()
+  const {PK, SK, ...attributes} = encodeBucket(record)
+  const added = new Map<string, bigint>()
+  for (const [name, limit] of record.state.limits) {
+    if (name === WRITE_PRESSURE_LIMIT) continue
+    const milli = amounts.get(name) ?? 0n
+    added.set(limitAttribute(name, 'tk'), limit.tokensMilli - milli)
+    added.set(limitAttribute(name, 'tc'), milli)
+  }
+  for (const [name, value] of Object.entries(attributes)) {
+    const milli = added.get(name)
+    if (milli === undefined) e.set(name, value)
+    else e.add(name, n(milli))
+  }
+  e.condition(`attribute_not_exists(${e.name('rf')})`)
+  return finish(space, record, e, mark)
+}
+
+/** What a planned write stores besides balances and limits; what is absent stays as it is. */
+export interface PlannedWrite {
+  readonly amounts: Amounts
+  /** Epoch seconds, or `null` to let the bucket live for ever. */
+  readonly ttlSeconds?: number | null
+  /** `null` for no parent. */
+  readonly family?: {readonly cascade: boolean; readonly parent: string | null}
+}
+
+/** Refill, consumption and changed limits in one write, valid only for the bucket exactly as it was seen. */
+export function plannedUpdate(space: Space, plan: BucketPlan, write: PlannedWrite, mark: WriteMark): BucketUpdate {
+  const {record} = plan.seen
+  const e = new ExpressionBuilder()
+  const rf = e.name('rf')
+  e.condition(`${rf} = ${e.value(n(record.state.refilledAtMs))}`)
+  if (plan.refilledAtMs !== record.state.refilledAtMs) e.set('rf', n(plan.refilledAtMs))
+  for (const [name, change] of plan.changes) {
+    planLimit(e, name, change, write.amounts.get(name) ?? 0n)
+    guardLimit(e, name, change, plan, write.amounts.get(name) ?? 0n)
+  }
+  setOrRemove(e, REMAINDERS, remaindersOf(plan))
+  if (write.ttlSeconds !== undefined) setOrRemove(e, 'ttl', write.ttlSeconds === null ? undefined : n(write.ttlSeconds))
+  if (write.family) {
+    e.set('cascade', bool(write.family.cascade))
+    setOrRemove(e, 'parent_id', write.family.parent === null ? undefined : s(write.family.parent))
+  }
+  return finish(space, record, e, mark)
+}
+
+function planLimit(e: ExpressionBuilder, name: string, change: LimitChange, milli: bigint): void {
+  if (change.kind === 'remove') {
+    for (const field of ['tk', 'cp', 'ra', 'rp', 'tc'] as const) e.remove(limitAttribute(name, field))
+    return
+  }
+  if (change.parametersChanged) {
+    e.set(limitAttribute(name, 'cp'), n(change.after.capacityMilli))
+    e.set(limitAttribute(name, 'ra'), n(change.after.refillAmountMilli))
+    e.set(limitAttribute(name, 'rp'), n(change.after.refillPeriodMs))
+  }
+  const gain = change.creditMilli - milli
+  if (gain !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'tk'), n(gain))
+  if (name === WRITE_PRESSURE_LIMIT) countWrite(e)
+  else if (milli !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'tc'), n(milli))
+}
+
+/** Conditions under which a limit's part of a plan still holds. Write pressure is only a signal and needs none. */
+function guardLimit(
+  e: ExpressionBuilder,
+  name: string,
+  change: LimitChange,
+  {seen, refilledAtMs}: BucketPlan,
+  milli: bigint,
+): void {
+  if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
+  const tk = limitAttribute(name, 'tk')
+  if (change.kind === 'init') {
+    const residue = seen.incomplete.get(name)
+    e.condition(residue ? `${e.name(tk)} = ${e.value(n(residue.tokensMilli))}` : `attribute_not_exists(${e.name(tk)})`)
+    return
+  }
+  const stored = seen.record.state.limits.get(name)
+  if (stored && change.creditMilli !== 0n && refilledAtMs === seen.record.state.refilledAtMs) {
+    // Clamped without time passing: the refill instant stays and guards nothing, so the balance itself must.
+    e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)
+  } else if (milli > change.creditMilli) {
+    // Others may have consumed since; what is taken on balance must still be there.
+    e.condition(`${e.name(tk)} >= ${e.value(n(milli - change.creditMilli))}`)
+  }
+}
+
+function remaindersOf(plan: BucketPlan): AttributeValue | undefined {
+  const limits = new Map(
+    [...plan.changes].filter(([, {kind}]) => kind !== 'remove').map(([name, {after}]) => [name, after]),
+  )
+  const text = encodeRemainders({refilledAtMs: plan.refilledAtMs, limits})
+  return text === undefined ? undefined : s(text)
+}
+
+function addConsumption(e: ExpressionBuilder, name: string, milli: bigint): void {
+  e.add(limitAttribute(name, 'tk'), n(-milli)).add(limitAttribute(name, 'tc'), n(milli))
+}
+
+/**
+ * Counts this write; two readings of the count give the item's write rate. The balance of the pressure limit is left to
+ * the clients that spend it: nobody but them takes it for more than a number.
+ */
+function countWrite(e: ExpressionBuilder): void {
+  e.add(limitAttribute(WRITE_PRESSURE_LIMIT, 'tc'), n(WRITE_PRESSURE_PER_WRITE))
+}
+
+function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue | undefined): void {
+  if (value === undefined) e.remove(name)
+  else e.set(name, value)
+}
+
+function finish(space: Space, address: BucketAddress, e: ExpressionBuilder, mark: WriteMark): BucketUpdate {
+  const attribute = markAttribute(mark.slot)
+  const nonce = s(mark.nonce)
+  e.set(attribute, nonce)
+  e.condition(`attribute_not_exists(${e.name(attribute)}) OR ${e.name(attribute)} <> ${e.value(nonce)}`)
+  return {
+    TableName: space.name,
+    Key: wireKey(keys.bucket(space.namespace, address.entity, address.resource, address.shard)),
+    ...e.update(),
+    ReturnValues: 'ALL_NEW',
+    ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
+  }
+}

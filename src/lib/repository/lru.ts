@@ -1,0 +1,66 @@
+/** How much to keep, and for how long. */
+export interface LruOptions {
+  readonly maxEntries: number
+  /** 0 keeps nothing, `Infinity` lets nothing expire. */
+  readonly ttlMs: number
+  /** Epoch milliseconds. */
+  readonly clock: () => number
+}
+
+interface Entry<V> {
+  readonly value: V
+  readonly storedAtMs: number
+}
+
+/** Values by name, up to a number and an age; when it is full, what was not asked for longest goes first. */
+export class Lru<V extends {}> {
+  // A Map keeps the order of insertion: the first entry is the one not asked for longest.
+  readonly #entries = new Map<string, Entry<V>>()
+  readonly #options: LruOptions
+  #evictions = 0
+
+  constructor(options: LruOptions) {
+    this.#options = options
+  }
+
+  /** The value if it is there and young enough. */
+  get(key: string): V | undefined {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return undefined
+    this.#entries.delete(key)
+    const ageMs = this.#options.clock() - entry.storedAtMs
+    // A clock that was set back must not keep a value alive for longer than its time.
+    if (ageMs < 0 || ageMs >= this.#options.ttlMs) return undefined
+    this.#entries.set(key, entry)
+    return entry.value
+  }
+
+  set(key: string, value: V): void {
+    const {maxEntries, ttlMs, clock} = this.#options
+    if (ttlMs <= 0) return
+    this.#entries.delete(key)
+    this.#entries.set(key, {value, storedAtMs: clock()})
+    while (this.#entries.size > maxEntries) {
+      this.#entries.delete(this.#entries.keys().next().value as string)
+      this.#evictions++
+    }
+  }
+
+  delete(key: string): void {
+    this.#entries.delete(key)
+  }
+
+  clear(): void {
+    this.#entries.clear()
+  }
+
+  /** Entries held, those included that are too old to be given out. */
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** Entries that had to go for want of room. */
+  get evictions(): number {
+    return this.#evictions
+  }
+}

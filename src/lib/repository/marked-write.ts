@@ -1,0 +1,57 @@
+import {ConditionFailed, isUnavailability, TransactionConflict, Unavailable} from '../dynamo/errors.js'
+import {DEFAULT_ATTEMPTS, pause} from '../dynamo/retry.js'
+import type {Item} from '../schema/attribute-value.js'
+import {type BucketUpdate, carriesMark, type WriteMark} from './bucket-writes.js'
+import type {Table} from './table.js'
+
+/** How one conditional write of a bucket ended. */
+export type WriteOutcome =
+  | {readonly applied: true; readonly item: Item}
+  /** Refused by its condition; the item as it is, `undefined` when there is none. */
+  | {readonly applied: false; readonly item: Item | undefined}
+
+export interface MarkedWriteOptions {
+  /** Ends the waiting, not the write: one that is on its way may still be applied. */
+  signal?: AbortSignal | undefined
+  /** What to send after an answer was lost; by default the same again. */
+  repetition?: BucketUpdate
+}
+
+/**
+ * Sends one marked write until its fate is known. Throttling, conflicts, outages and lost answers are tried again with
+ * the same mark; a write that turns out to carry the mark already was applied the first time (S6). When the fate stays
+ * unknown the outage is thrown, with `maybeApplied` telling whether any try may have arrived.
+ */
+export async function sendMarked(
+  table: Table,
+  update: BucketUpdate,
+  mark: WriteMark,
+  options: MarkedWriteOptions = {},
+): Promise<WriteOutcome> {
+  const {attempts = DEFAULT_ATTEMPTS} = table.backoff
+  const {signal, repetition = update} = options
+  let maybeApplied = false
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const answer = await table.transport.send('UpdateItem', maybeApplied ? repetition : update, {signal})
+      return {applied: true, item: answer.Attributes ?? {}}
+    } catch (error) {
+      if (error instanceof ConditionFailed) {
+        return {applied: maybeApplied && carriesMark(error.oldItem, mark), item: error.oldItem} as WriteOutcome
+      }
+      if (error instanceof Unavailable) maybeApplied ||= error.maybeApplied
+      const isWorthRepeating = isUnavailability(error) || error instanceof TransactionConflict
+      if (!isWorthRepeating || attempt + 1 >= attempts || signal?.aborted) throw withFate(error, maybeApplied)
+    }
+    await pause(attempt, table.backoff, signal).catch(error => {
+      throw withFate(error, maybeApplied)
+    })
+  }
+}
+
+/** An earlier try may have arrived even if the last one certainly did not. */
+function withFate(error: unknown, maybeApplied: boolean): unknown {
+  const isTooOptimistic =
+    maybeApplied && isUnavailability(error) && !(error instanceof Unavailable && error.maybeApplied)
+  return isTooOptimistic ? new Unavailable('UpdateItem', true, error) : error
+}

@@ -1,0 +1,101 @@
+import {randomUUID} from 'node:crypto'
+import type {Amounts} from '../../src/lib/core/bucket.js'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
+import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {readShards} from '../../src/lib/repository/bucket-split.js'
+import type {Space} from '../../src/lib/repository/table.js'
+import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
+import {type ConfigScope, encodeConfig} from '../../src/lib/schema/config-record.js'
+import {encodeEntity} from '../../src/lib/schema/entity-record.js'
+import type {TestTable} from './table.js'
+
+/** A namespace of its own in a test table, with a clock that moves only when told. */
+export class Scene {
+  readonly namespace = `ns${randomUUID().slice(0, 9).replace('-', '')}`
+  /** Names of the operations sent, in order. */
+  readonly calls: Operation[] = []
+  nowMs = 1_700_000_000_000
+
+  constructor(readonly table: TestTable) {}
+
+  /** What limiters of this scene send through; replace it to inject failures. */
+  transport: Transport = {
+    send: (operation, input, options) => {
+      this.calls.push(operation)
+      return this.table.transport.send(operation, input, options)
+    },
+  }
+
+  get space(): Space {
+    return {
+      name: this.table.name,
+      transport: this.table.transport,
+      namespace: this.namespace,
+      clock: () => this.nowMs,
+      randomBytes: count => crypto.getRandomValues(new Uint8Array(count)),
+      backoff: {random: Math.random, sleep: async () => {}},
+    }
+  }
+
+  /** A limiter as one process has it: with caches and desks of its own. */
+  limiter(options: Partial<RateLimiterOptions> = {}): RateLimiter {
+    return new RateLimiter({
+      stack: this.table.name,
+      namespaceId: this.namespace,
+      transport: {send: (...args) => this.transport.send(...args)},
+      clock: () => this.nowMs,
+      onUnavailable: 'block',
+      ...options,
+    })
+  }
+
+  /** Stores limits directly, as another client would. */
+  async configure(scope: ConfigScope, ...limits: string[]): Promise<void> {
+    const record = {
+      namespace: this.namespace,
+      scope,
+      limits: parseLimits(limits),
+      onUnavailable: undefined,
+      auditRetentionDays: undefined,
+    }
+    await this.table.transport.send('PutItem', {TableName: this.table.name, Item: encodeConfig(record)})
+  }
+
+  /** Stores an entity directly, as another client would. */
+  async entity(entity: string, parent?: string): Promise<void> {
+    const record = {
+      namespace: this.namespace,
+      entity,
+      name: entity,
+      parent,
+      cascade: parent !== undefined,
+      metadata: {},
+      createdAt: '',
+      version: 1,
+    }
+    await this.table.transport.send('PutItem', {TableName: this.table.name, Item: encodeEntity(record)})
+  }
+
+  /** All shards of a bucket as stored. */
+  async shards(entity: string, resource: string, count = 1): Promise<BucketRecord[]> {
+    return [...(await readShards(this.space, entity, resource, count)).values()]
+  }
+
+  /** Whole tokens stored and consumed of one limit, over all shards. */
+  async totals(
+    entity: string,
+    resource: string,
+    limit: string,
+    count = 1,
+  ): Promise<{tokens: number; consumed: number}> {
+    const states = (await this.shards(entity, resource, count)).map(record => record.state.limits.get(limit))
+    const sum = (field: 'tokensMilli' | 'consumedMilli') =>
+      Number(states.reduce((total, state) => total + (state?.[field] ?? 0n), 0n)) / 1000
+    return {tokens: sum('tokensMilli'), consumed: sum('consumedMilli')}
+  }
+}
+
+export const milli = (amounts: Record<string, number>): Amounts =>
+  new Map(Object.entries(amounts).map(([name, tokens]) => [name, BigInt(tokens) * 1000n]))

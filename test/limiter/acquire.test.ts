@@ -1,0 +1,146 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const request = (consume: Record<string, number>, entity = 'user-1') => ({entity, resource: 'gpt-4', consume})
+
+describeOnEngine('acquire', () => {
+  const table = useTable()
+  let scene: Scene
+  beforeEach(async () => {
+    scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min', 'tpm=10k/min')
+  })
+
+  async function refusal(attempt: Promise<unknown>): Promise<RateLimitExceeded> {
+    const error = await attempt.then(
+      () => undefined,
+      (caught: unknown) => caught,
+    )
+    if (error instanceof RateLimitExceeded) return error
+    throw error ?? new Error('expected a refusal')
+  }
+
+  describe('L7 calls', () => {
+    it('first: one failed update, one read of limits, one of the entity, one write', async () => {
+      await scene.limiter().acquire(request({rpm: 1, tpm: 500}))
+      expect(scene.calls.sort()).toEqual(['BatchGetItem', 'GetItem', 'UpdateItem', 'UpdateItem'])
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9500, consumed: 500})
+    })
+
+    it.each([true, false])('fast admit: one update, no read (merge %s)', async merge => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      scene.calls.length = 0
+      const before = table.capacity.snapshot()
+      await scene.limiter({merge}).acquire(request({rpm: 1, tpm: 500}))
+      expect(scene.calls).toEqual(['UpdateItem'])
+      expect(table.capacity.since(before)).toMatchObject({calls: 1, read: 0, write: 1})
+    })
+
+    it('fast refusal: one update that is not applied', async () => {
+      await scene.limiter().acquire(request({tpm: 10_000}))
+      const before = await scene.shards('user-1', 'gpt-4')
+      scene.calls.length = 0
+      const error = await refusal(scene.limiter().acquire(request({tpm: 100})))
+      expect(scene.calls).toEqual(['UpdateItem'])
+      expect(error.retryAfterMs).toBe(601)
+      expect(await scene.shards('user-1', 'gpt-4')).toEqual(before)
+    })
+
+    it('slow path: at most one failed update, reads that miss the caches, one write', async () => {
+      await scene.limiter().acquire(request({tpm: 10_000}))
+      scene.nowMs += 1000
+      scene.calls.length = 0
+      const limiter = scene.limiter()
+      await limiter.acquire(request({tpm: 100}))
+      expect(scene.calls.sort()).toEqual(['BatchGetItem', 'GetItem', 'UpdateItem', 'UpdateItem'])
+      scene.calls.length = 0
+      scene.nowMs += 1000
+      await limiter.acquire(request({tpm: 200}))
+      expect(scene.calls).toEqual(['UpdateItem'])
+    })
+
+    it('refusals that are already known: none', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({tpm: 10_000}))
+      scene.calls.length = 0
+      for (let i = 0; i < 100; i++) await refusal(limiter.acquire(request({tpm: 100})))
+      expect(scene.calls).toEqual([])
+    })
+
+    it('100 at once: two writes', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({tpm: 1}))
+      scene.calls.length = 0
+      await Promise.all(Array.from({length: 100}, () => limiter.acquire(request({tpm: 1}))))
+      expect(scene.calls).toEqual(['UpdateItem', 'UpdateItem'])
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9899, consumed: 101})
+    })
+  })
+  describe('cascade', () => {
+    beforeEach(async () => {
+      await scene.entity('user-1', 'team-1')
+      await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'tpm=1000/min')
+    })
+
+    it('L7 charges both; later ones in two updates side by side, without a read', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1, tpm: 100}))
+      scene.calls.length = 0
+      await limiter.acquire(request({rpm: 1, tpm: 100}))
+      expect(scene.calls).toEqual(['UpdateItem', 'UpdateItem'])
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9800, consumed: 200})
+      expect(await scene.totals('team-1', 'gpt-4', 'tpm')).toEqual({tokens: 800, consumed: 200})
+    })
+
+    it('S5 a full parent refuses, and the child gets its tokens back', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1, tpm: 1000}))
+      const error = await refusal(scene.limiter().acquire(request({rpm: 1, tpm: 500})))
+      expect(error.statuses.filter(status => status.exceeded)).toMatchObject([
+        {entity: 'team-1', level: 'parent', name: 'tpm', available: 0, requested: 500},
+      ])
+      await limiter.close()
+      await new Promise(resolve => setTimeout(resolve, 100))
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9000, consumed: 1000})
+      expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 59, consumed: 1})
+    })
+
+    it('lease: adjust, release and rollback reach both', async () => {
+      const limiter = scene.limiter()
+      const lease = await limiter.acquire(request({rpm: 1, tpm: 100}))
+      await lease.adjust({tpm: 50})
+      expect(lease.consumed).toEqual({rpm: 1, tpm: 150})
+      await lease.release({tpm: 120})
+      expect(await scene.totals('team-1', 'gpt-4', 'tpm')).toEqual({tokens: 970, consumed: 30})
+      await lease.consume({tpm: 10})
+      await lease.rollback()
+      expect(await scene.totals('team-1', 'gpt-4', 'tpm')).toEqual({tokens: 1000, consumed: 0})
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 10_000, consumed: 0})
+    })
+  })
+
+  describe('shards', () => {
+    async function grow(limiter: ReturnType<Scene['limiter']>): Promise<void> {
+      await limiter.acquire(request({rpm: 1}))
+      scene.nowMs += 1
+      const {splitBucket} = await import('../../src/lib/repository/bucket-split.js')
+      expect(await splitBucket(scene.space, 'user-1', 'gpt-4', 1)).toBe(2)
+      expect(await splitBucket(scene.space, 'user-1', 'gpt-4', 2)).toBe(4)
+    }
+
+    it('S8 a split moves tokens, and a request as large as the whole is gathered', async () => {
+      const limiter = scene.limiter()
+      await grow(limiter)
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm', 4)).toEqual({tokens: 10_000, consumed: 0})
+      const fresh = scene.limiter()
+      await fresh.acquire(request({tpm: 10_000}))
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm', 4)).toEqual({tokens: 0, consumed: 10_000})
+      const error = await refusal(fresh.acquire(request({tpm: 5000})))
+      expect(error.retryAfterMs).toBeGreaterThan(29_000)
+      scene.nowMs += error.retryAfterMs
+      await fresh.acquire(request({tpm: 5000}))
+    })
+  })
+})

@@ -1,9 +1,22 @@
 /**
- * The public library.
+ * The public library: limit requests with {@link RateLimiter}.
  *
  * @packageDocumentation
  */
 export type {LimitStatus} from './core/bucket.js'
 export {formatLimit, type Limit, parseLimit, parseLimits} from './core/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/resolve.js'
-export {type ErrorKind, EXIT, InvalidInput, ZaelError} from './errors.js'
+export {EXIT, type ErrorKind, InvalidInput, ZaelError} from './errors.js'
+export type {Consumption} from './limiter/amounts.js'
+export {
+  LeaseEnded,
+  RateLimitExceeded,
+  RateLimiterUnavailable,
+  type RefusalStatus,
+  RequestTooLarge,
+} from './limiter/errors.js'
+export type {Lease} from './limiter/lease.js'
+export type {AcquireRequest, RateLimiterOptions} from './limiter/options.js'
+export {RateLimiter} from './limiter/rate-limiter.js'
+export type {CheckResult} from './limiter/reads.js'
+export type {Resolution} from './repository/config-resolver.js'

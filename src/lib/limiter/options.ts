@@ -1,27 +1,14 @@
 import type {Limit} from '../core/limit.js'
-import type {DynamoDBClient} from '../dynamo/sdk-transport.js'
-import type {Transport} from '../dynamo/transport.js'
+import type {TableOptions} from '../repository/open-table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import type {Consumption} from './amounts.js'
 
 /** Where the table is, and how to decide. */
-export interface RateLimiterOptions {
-  /** Name of the stack, which is the name of its table. */
-  readonly stack: string
+export interface RateLimiterOptions extends Omit<TableOptions, 'requestTimeoutMs'> {
   /** Tenant to work in; `default` unless said otherwise. */
   readonly namespace?: string
   /** The opaque id of the namespace, for deployments that use one without registering it. */
   readonly namespaceId?: string
-
-  /** AWS region; otherwise AWS_REGION, AWS_DEFAULT_REGION or the profile's. */
-  readonly region?: string
-  readonly profile?: string
-  /** Address of the service, such as that of a local engine. */
-  readonly endpoint?: string
-  /** Use this client instead of a new one; it is neither changed nor closed. */
-  readonly client?: DynamoDBClient
-  /** Use this way to the table instead of the AWS SDK. */
-  readonly transport?: Transport
 
   /** What to do when the table cannot be reached in time: refuse with an error, or let through unmetered. Otherwise as stored at system level, otherwise `block`. */
   readonly onUnavailable?: OnUnavailable
@@ -39,12 +26,6 @@ export interface RateLimiterOptions {
   readonly maxShards?: number
   /** Whether concurrent requests for one bucket share a write. Only for comparison: leave it on. */
   readonly merge?: boolean
-
-  /** Epoch milliseconds; the server's time by default. */
-  readonly clock?: () => number
-  readonly randomBytes?: (count: number) => Uint8Array
-  /** In [0, 1). */
-  readonly random?: () => number
 }
 
 /** One request for admission. */

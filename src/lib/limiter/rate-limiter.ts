@@ -1,14 +1,10 @@
-import {randomBytes} from 'node:crypto'
 import {checkEntityId, checkResourceName} from '../core/names.js'
-import {resolveConnection} from '../dynamo/connection.js'
 import {isUnavailability} from '../dynamo/errors.js'
-import {sleepMs} from '../dynamo/retry.js'
-import {createSdkTransport, type SdkTransport} from '../dynamo/sdk-transport.js'
-import {ServerClock} from '../dynamo/server-clock.js'
 import {ZaelError} from '../errors.js'
 import {ConfigCache} from '../repository/config-cache.js'
 import type {Resolution} from '../repository/config-resolver.js'
 import {Namespaces} from '../repository/namespaces.js'
+import {openTable} from '../repository/open-table.js'
 import type {Table} from '../repository/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {consumptionOf} from './amounts.js'
@@ -43,7 +39,7 @@ const POLICY_TIMEOUT_MS = 250
 export class RateLimiter {
   readonly #options: RateLimiterOptions
   readonly #table: Table
-  readonly #ownTransport: SdkTransport | undefined
+  readonly #closeTable: () => Promise<void>
   readonly #cache: ConfigCache
   readonly #settings: DeskSettings
   #session: Promise<Session> | undefined
@@ -51,25 +47,19 @@ export class RateLimiter {
   #hasAskedPolicy = false
 
   constructor(options: RateLimiterOptions) {
-    const serverClock = new ServerClock(Date.now)
-    const clock = options.clock ?? (() => serverClock.now())
+    const {timeoutMs = 3000} = options
     this.#options = options
-    this.#ownTransport = options.transport ? undefined : openTransport(options, serverClock)
-    this.#table = {
-      name: options.stack,
-      transport: options.transport ?? (this.#ownTransport as SdkTransport),
-      clock,
-      randomBytes: options.randomBytes ?? randomBytes,
-      backoff: {random: options.random ?? Math.random, sleep: sleepMs},
-    }
+    const {table, close} = openTable({...options, requestTimeoutMs: timeoutMs})
+    this.#table = table
+    this.#closeTable = close
     this.#settings = {
       denyCacheMs: options.denyCacheMs ?? 1000,
       configCheckMs: options.configCacheMs ?? 60_000,
       bucketTtlMultiplier: options.bucketTtlMultiplier ?? 7,
       maxShards: options.maxShards ?? 32,
-      writeTimeoutMs: options.timeoutMs ?? 3000,
+      writeTimeoutMs: timeoutMs,
     }
-    this.#cache = new ConfigCache({clock, ttlMs: this.#settings.configCheckMs})
+    this.#cache = new ConfigCache({clock: this.#table.clock, ttlMs: this.#settings.configCheckMs})
   }
 
   /**
@@ -123,7 +113,7 @@ export class RateLimiter {
   /** Resolves when refunds and splits under way are done, then lets go of the connections. */
   async close(): Promise<void> {
     await (await this.#session?.catch(() => undefined))?.admission.settled()
-    await this.#ownTransport?.close()
+    await this.#closeTable()
   }
 
   async #admit(session: Session, request: AcquireRequest, amounts: Map<string, bigint>): Promise<readonly Grant[]> {
@@ -220,12 +210,4 @@ const NOBODY: LeaseKeeper = {
   takeMore: async () => [],
   refund: () => {},
   settled: async () => {},
-}
-
-function openTransport(options: RateLimiterOptions, serverClock: ServerClock): SdkTransport {
-  const common = {clock: Date.now, onResponse: serverClock.observe}
-  if (options.client) return createSdkTransport({...common, client: options.client})
-  const {region, profile, endpoint: endpointUrl, timeoutMs} = options
-  const connection = resolveConnection({region, profile, endpointUrl}, process.env)
-  return createSdkTransport({...common, connection, ...(timeoutMs === undefined ? {} : {requestTimeoutMs: timeoutMs})})
 }

@@ -11,7 +11,7 @@ import {Desk} from './desk.js'
 import type {EntityCache} from './entity-cache.js'
 import {gather} from './gather.js'
 import type {Entry, Grant} from './grant.js'
-import {type AppliedLimits, type DeskSettings, type Family, markSource, type Office} from './office.js'
+import {type AppliedLimits, type DeskSettings, type Family, type Load, markSource, type Office} from './office.js'
 import type {Patience} from './patience.js'
 import {type Refusal, refusalOf} from './refusal.js'
 import {Ticket, type Verdict} from './ticket.js'
@@ -51,6 +51,7 @@ export class Admission implements Office {
   readonly #options: AdmissionOptions
   readonly #desks = new Map<string, Desk>()
   readonly #growing = new Set<string>()
+  readonly #gathering = new Map<string, Promise<void>>()
   readonly #background = new Set<Promise<void>>()
 
   constructor(options: AdmissionOptions) {
@@ -76,15 +77,56 @@ export class Admission implements Office {
     const last = refused.at(-1) as Verdict & {admitted: false}
     const countNow = this.#options.entities.shardCount(entity, resource)
     if (countNow === 1) return refusalOf({...last, records: [last.record]}, level)
-    const gathered = await gather(this, entity, resource, countNow, last.amounts)
+    return this.#oneByOne(entity, resource, () => this.#gather({...request, amounts: last.amounts}, countNow))
+  }
+
+  /** All shards together. What is read is remembered, so that those who wait behind need no look of their own. */
+  async #gather(request: AdmissionRequest, count: number): Promise<Grant | Refusal> {
+    const {entity, resource, amounts, level, patience} = request
+    patience.check()
+    const known = this.knownRefusal(request)
+    if (known) return known
+    const gathered = await gather(this, {
+      entity,
+      resource,
+      count,
+      amounts,
+      fromOne: async (record, sinceMs) => {
+        const address = {entity, resource, shard: record.shard}
+        this.desk(address).learnRecord(record, sinceMs)
+        const verdict = await this.#ask(address, request)
+        return verdict.admitted ? grantOf(verdict) : undefined
+      },
+    })
     if ('grant' in gathered) {
+      const {entries} = gathered.grant
+      // A transaction passes the desks by: what they know is from before it.
+      if (entries.length > 1) for (const {address} of entries) this.desk(address).forget()
       // Nobody waits any more: what was taken goes back before the reason is thrown.
-      if (patience.isOver) this.refund(gathered.grant.entries)
+      if (patience.isOver) this.refund(entries)
       patience.check()
       return gathered.grant
     }
-    for (const record of gathered.records) this.desk({entity, resource, shard: record.shard}).learnRecord(record)
-    return refusalOf({...gathered, amounts: last.amounts}, level)
+    for (const record of gathered.records) {
+      this.desk({entity, resource, shard: record.shard}).learnRecord(record, gathered.sinceMs)
+    }
+    return refusalOf({...gathered, amounts}, level)
+  }
+
+  /** Looks at all shards of one bucket come one after the other: side by side they would only disturb each other. */
+  async #oneByOne<T>(entity: string, resource: string, work: () => Promise<T>): Promise<T> {
+    const key = `${entity}#${resource}`
+    const mine = (this.#gathering.get(key) ?? Promise.resolve()).then(work)
+    const tail = mine.then(
+      () => {},
+      () => {},
+    )
+    this.#gathering.set(key, tail)
+    try {
+      return await mine
+    } finally {
+      if (this.#gathering.get(key) === tail) this.#gathering.delete(key)
+    }
   }
 
   /** A refusal that needs no call, because all that is known of every shard is too little. */
@@ -104,19 +146,14 @@ export class Admission implements Office {
     return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
   }
 
-  /** Returns everything that entries still hold, in the background; see {@link settled}. */
-  refund(entries: readonly Entry[]): void {
-    for (const entry of entries) {
+  async refund(entries: readonly Entry[]): Promise<void> {
+    const returns = entries.map(entry => {
       const deltas = negated(entry.heldMilli)
       entry.heldMilli.clear()
-      this.#run(
-        retrying(() => this.desk(entry.address).correct(deltas), {
-          ...this.space.backoff,
-          attempts: 10,
-          retryable: isRetryable,
-        }),
-      )
-    }
+      const attempt = () => this.desk(entry.address).correct(deltas)
+      return this.#run(retrying(attempt, {...this.space.backoff, attempts: 10, retryable: isRetryable}))
+    })
+    await Promise.all(returns)
   }
 
   /** Resolves when no refund and no split is under way. */
@@ -136,14 +173,15 @@ export class Admission implements Office {
     return desk
   }
 
-  noticed(address: BucketAddress, record: BucketRecord, writesPerSecond: number | undefined): void {
+  noticed(address: BucketAddress, record: BucketRecord, {writesPerSecond, largestRequestMilli}: Load): void {
     const {entities} = this.#options
     const isSane = record.shardCount <= this.settings.maxShards
     entities.notice(isSane ? record : {...record, shardCount: 1})
     if (!isSane) this.#once(address, () => this.healShardCount(address))
     if (!isSane || writesPerSecond === undefined) return
     const {maxShards} = this.settings
-    const answer = shouldGrow({writesPerSecond, shardCount: record.shardCount, limits: record.state.limits, maxShards})
+    const {shardCount, state} = record
+    const answer = shouldGrow({writesPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards})
     if (answer.grow) this.#once(address, () => this.#grow(address, record.shardCount))
   }
 
@@ -196,14 +234,14 @@ export class Admission implements Office {
     this.#run(work().finally(() => this.#growing.delete(key)))
   }
 
-  #run(work: Promise<unknown>): void {
-    const tracked: Promise<void> = work
-      .then(
-        () => {},
-        () => {},
-      )
-      .finally(() => this.#background.delete(tracked))
-    this.#background.add(tracked)
+  /** Work that no request waits for; what finally fails was tried often enough. */
+  #run(work: Promise<unknown>): Promise<void> {
+    const done: Promise<void> = work.then(
+      () => {},
+      () => {},
+    )
+    this.#background.add(done)
+    return done.finally(() => this.#background.delete(done))
   }
 
   #dismissIdle(): void {

@@ -1,3 +1,4 @@
+import {type Amounts, lifetimeSeconds} from '../core/bucket.js'
 import {adjustUpdate, carriesMark, markIn} from '../repository/bucket-writes.js'
 import {decodeBucket} from '../schema/bucket-record.js'
 import type {Correction, Counter} from './counter.js'
@@ -21,8 +22,11 @@ async function writeCorrections(desk: Counter, deltas: Map<string, bigint>): Pro
     const mark = desk.office.nextMark()
     const since = desk.known?.exists ? markIn(desk.known.item, mark.slot) : undefined
     const returnsTokens = [...deltas.values()].some(milli => milli < 0n)
-    const update = adjustUpdate(space, desk.address, deltas, mark)
-    const repetition = returnsTokens ? adjustUpdate(space, desk.address, deltas, mark, {since}) : update
+    const ttlSeconds = expiryWithDebt(desk, deltas)
+    const update = adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds})
+    const repetition = returnsTokens
+      ? adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds, slotUnchanged: {since}})
+      : update
     const {applied, item} = await desk.write(update, mark, repetition)
     if (applied || carriesMark(item, mark)) return
     const stored = item && decodeBucket(item)
@@ -32,4 +36,17 @@ async function writeCorrections(desk: Counter, deltas: Map<string, bigint>): Pro
     if (gone.length === 0) return
     for (const name of gone) deltas.delete(name)
   }
+}
+
+/** A debt must not be forgiven by expiry: where one is made, the bucket is kept until it could be repaid. */
+function expiryWithDebt({known, office}: Counter, deltas: Amounts): number | undefined {
+  if (!known?.exists || known.seen.record.ttlSeconds === undefined) return undefined
+  const {state, ttlSeconds} = known.seen.record
+  const charged = [...state.limits].map(([name, limit]) => ({
+    ...limit,
+    tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
+  }))
+  const nowSeconds = Math.floor(office.space.clock() / 1000)
+  const needed = nowSeconds + lifetimeSeconds(charged, office.settings.bucketTtlMultiplier)
+  return charged.some(limit => limit.tokensMilli < 0n) && needed > ttlSeconds ? needed : undefined
 }

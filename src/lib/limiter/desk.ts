@@ -6,7 +6,6 @@ import {type BucketAddress, consumeUpdate} from '../repository/bucket-writes.js'
 import {sendMarked, type WriteOutcome} from '../repository/marked-write.js'
 import type {Item} from '../schema/attribute-value.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import {negated} from './amounts.js'
 import {sendCorrections} from './corrections.js'
 import type {Correction, Counter} from './counter.js'
 import {chooseFitting, total} from './fit.js'
@@ -32,6 +31,7 @@ export class Desk implements Counter {
   #corrections: Correction[] = []
   #isServing = false
   #known: KnownBucket | undefined
+  #largest = new Map<string, bigint>()
   #limitsCheckedAtMs: number
   #source: AppliedLimits['source'] | undefined
 
@@ -54,6 +54,9 @@ export class Desk implements Counter {
   /** Asks for admission; the ticket's answer comes when it is this request's turn. */
   ask(ticket: Ticket): void {
     this.#tickets.push(ticket)
+    for (const [name, milli] of ticket.amounts) {
+      if (milli > (this.#largest.get(name) ?? 0n)) this.#largest.set(name, milli)
+    }
     this.#serve()
   }
 
@@ -173,11 +176,14 @@ export class Desk implements Counter {
     this.#known = known
     if (!known.exists) return
     const {record} = known.seen
-    this.office.noticed(this.address, record, this.#gauge.observe(record, known.atMs))
+    const writesPerSecond = this.#gauge.observe(record, known.atMs)
+    this.office.noticed(this.address, record, {writesPerSecond, largestRequestMilli: this.#largest})
+    if (writesPerSecond !== undefined) this.#largest = new Map()
   }
 
-  /** Takes over a state that somebody else has read just now. */
-  learnRecord(record: BucketRecord): void {
+  /** Takes over a state that somebody else has read, unless an answer has shown a later one since. */
+  learnRecord(record: BucketRecord, sinceMs: number): void {
+    if (this.#known && this.#known.atMs > sinceMs) return
     this.#known = {exists: true, atMs: this.office.space.clock(), seen: {record, incomplete: new Map()}, item: {}}
   }
 
@@ -195,7 +201,7 @@ export class Desk implements Counter {
     const known = this.#known
     if (!known?.exists) throw new Error('a bucket that was charged is not there')
     for (const ticket of tickets) {
-      if (ticket.isAbandoned) this.correct(negated(ticket.amounts)).catch(() => {})
+      if (ticket.isAbandoned) this.office.refund([{address: this.address, heldMilli: new Map(ticket.amounts)}])
       else ticket.settle({admitted: true, address: this.address, amounts: ticket.amounts, record: known.seen.record})
     }
   }

@@ -1,6 +1,6 @@
 import type {Amounts} from '../core/bucket.js'
-import {planGather} from '../core/shards.js'
-import {isRetryable, TransactionCancelled} from '../dynamo/errors.js'
+import {type GatherPlan, planGather} from '../core/shards.js'
+import {TransactionCancelled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
 import {type BucketPlan, planBucket} from '../repository/bucket-plan.js'
 import {readShards} from '../repository/bucket-split.js'
@@ -17,21 +17,33 @@ const ATTEMPTS = 5
 /** What a look at all shards of a bucket came to. */
 export type Gathering =
   | {readonly grant: Grant}
-  | {readonly records: BucketRecord[]; readonly nowMs: number; readonly source: AppliedLimits['source']}
+  | {
+      readonly records: BucketRecord[]
+      /** The look began not before this. */
+      readonly sinceMs: number
+      readonly nowMs: number
+      readonly source: AppliedLimits['source']
+    }
+
+export interface GatherRequest {
+  readonly entity: string
+  readonly resource: string
+  readonly count: number
+  readonly amounts: Amounts
+  /** Asks one shard, as it was seen, at its desk; `undefined` when it is too late there. */
+  readonly fromOne: (record: BucketRecord, sinceMs: number) => Promise<Grant | undefined>
+}
 
 /**
- * Serves one request from several shards at once, for a request larger than any of them holds: reads them all, takes from
- * each what it can give, in one transaction.
+ * Looks at all shards for a request that the shards asked before could not serve. Where one of them is enough after all
+ * its desk decides, which lets requests share a write; otherwise each gives what it can, in one transaction. Losing to
+ * competitors every time is a refusal, not a failure.
  */
-export async function gather(
-  office: Office,
-  entity: string,
-  resource: string,
-  count: number,
-  amounts: Amounts,
-): Promise<Gathering> {
+export async function gather(office: Office, request: GatherRequest): Promise<Gathering> {
+  const {entity, resource, count, amounts, fromOne} = request
   const {space} = office
   for (let attempt = 1; ; attempt++) {
+    const sinceMs = space.clock()
     const [records, applied] = await Promise.all([
       readShards(space, entity, resource, count),
       office.limitsOf(entity, resource),
@@ -42,24 +54,43 @@ export async function gather(
       plans.set(shard, planBucket({record, incomplete: new Map()}, nowMs, applied.limits))
     const states = new Map([...plans].map(([shard, plan]) => [shard, plannedState(plan)]))
     const parts = planGather(states, amounts)
-    if (!parts) return {records: [...records.values()], nowMs, source: applied.source}
-    const items = [...parts].map(([shard, taken]): TransactItem => {
-      const plan = plans.get(shard) as BucketPlan
-      const write = {amounts: taken, ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs)}
-      const {ReturnValues: _, ...update} = plannedUpdate(space, plan, write, office.nextMark())
-      return {Update: update as NonNullable<TransactItem['Update']>}
-    })
-    try {
-      await transact(space, items)
-      const entries = [...parts].map(([shard, taken]) => ({
-        address: {entity, resource, shard},
-        heldMilli: new Map(taken),
-      }))
-      return {grant: {entries, record: records.values().next().value as BucketRecord}}
-    } catch (error) {
-      const isContended = isRetryable(error) || (error instanceof TransactionCancelled && error.hasConditionFailure)
-      if (!isContended || attempt >= ATTEMPTS) throw error
-    }
+    const refusal = {records: [...records.values()], sinceMs, nowMs, source: applied.source}
+    if (!parts) return refusal
+    const [onlyShard, another] = parts.keys()
+    const grant =
+      another === undefined
+        ? await fromOne(records.get(onlyShard as number) as BucketRecord, sinceMs)
+        : await takeParts(office, request, plans, parts, applied)
+    if (grant) return {grant}
+    if (attempt >= ATTEMPTS) return refusal
     await pause(attempt, {...space.backoff, baseMs: 5})
   }
+}
+
+/** Takes from several shards or from none; `undefined` when somebody came in between. */
+async function takeParts(
+  office: Office,
+  {entity, resource}: GatherRequest,
+  plans: ReadonlyMap<number, BucketPlan>,
+  parts: GatherPlan,
+  applied: AppliedLimits,
+): Promise<Grant | undefined> {
+  const {space} = office
+  const nowMs = space.clock()
+  const items = [...parts].map(([shard, taken]): TransactItem => {
+    const plan = plans.get(shard) as BucketPlan
+    const write = {amounts: taken, ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs)}
+    const {ReturnValues: _, ...update} = plannedUpdate(space, plan, write, office.nextMark())
+    return {Update: update as NonNullable<TransactItem['Update']>}
+  })
+  try {
+    await transact(space, items)
+  } catch (error) {
+    const isContended =
+      error instanceof TransactionCancelled && (error.hasConditionFailure || (error.isPassing && !error.isThrottling))
+    if (isContended) return undefined
+    throw error
+  }
+  const entries = [...parts].map(([shard, taken]) => ({address: {entity, resource, shard}, heldMilli: new Map(taken)}))
+  return {entries, record: (plans.values().next().value as BucketPlan).seen.record}
 }

@@ -12,10 +12,8 @@ export interface LeaseKeeper {
   correct(address: BucketAddress, deltas: Amounts): Promise<void>
   /** Takes more for the same request, at both levels or not at all. */
   takeMore(amounts: Amounts): Promise<readonly Grant[]>
-  /** Returns everything, in the background. */
-  refund(entries: readonly Entry[]): void
-  /** Resolves when nothing is under way in the background. */
-  settled(): Promise<void>
+  /** Returns everything; resolves when it is written or has finally failed. */
+  refund(entries: readonly Entry[]): Promise<void>
 }
 
 /**
@@ -97,8 +95,7 @@ export class Lease {
   async rollback(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'rolled back'
-    this.#keeper.refund(this.#grants.flatMap(grant => grant.entries))
-    await this.#keeper.settled()
+    await this.#keeper.refund(this.#grants.flatMap(grant => grant.entries))
   }
 
   /** Leaving the block without `commit` means that it failed: everything is returned. */

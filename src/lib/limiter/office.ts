@@ -1,13 +1,23 @@
+import type {Amounts} from '../core/bucket.js'
 import type {Limit} from '../core/limit.js'
 import type {Level} from '../core/resolve.js'
 import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../repository/bucket-writes.js'
 import type {Space} from '../repository/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import type {Entry} from './grant.js'
 
 /** The limits that apply to an entity and resource, and where they come from. */
 export interface AppliedLimits {
   readonly source: Level | 'default'
   readonly limits: readonly Limit[]
+}
+
+/** How hard an item is used. */
+export interface Load {
+  /** By all clients together; `undefined` while too little has been seen. */
+  readonly writesPerSecond: number | undefined
+  /** Largest amounts asked of this process lately. */
+  readonly largestRequestMilli: Amounts
 }
 
 /** Whom an entity shares its budget with. */
@@ -23,8 +33,10 @@ export interface Office {
   limitsOf(entity: string, resource: string): Promise<AppliedLimits>
   /** From the entity's record, cached for as long as configurations are. */
   familyOf(entity: string): Promise<Family>
-  /** Told of every state of a bucket that an answer shows, and of the item's writes per second where that is known. */
-  noticed(address: BucketAddress, record: BucketRecord, writesPerSecond: number | undefined): void
+  /** Told of every state of a bucket that an answer shows. */
+  noticed(address: BucketAddress, record: BucketRecord, load: Load): void
+  /** Returns what entries hold; never fails, and is waited for when the limiter closes. */
+  refund(entries: readonly Entry[]): Promise<void>
   /** A shard that should exist does not: makes it from tokens of the shard it was split off from. */
   fillShard(address: BucketAddress): Promise<void>
   /** The stored number of shards is beyond reason: sets it to the shards that exist. */

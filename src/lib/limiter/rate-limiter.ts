@@ -140,7 +140,6 @@ export class RateLimiter {
       },
       takeMore: amounts => this.#admit(session, request, new Map(amounts)),
       refund: entries => admission.refund(entries),
-      settled: () => admission.settled(),
     }
   }
 
@@ -208,6 +207,5 @@ export class RateLimiter {
 const NOBODY: LeaseKeeper = {
   correct: async () => {},
   takeMore: async () => [],
-  refund: () => {},
-  settled: async () => {},
+  refund: async () => {},
 }

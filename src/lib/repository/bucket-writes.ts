@@ -75,9 +75,15 @@ export function adjustUpdate(
   address: BucketAddress,
   deltas: Amounts,
   mark: WriteMark,
-  slotUnchanged?: {readonly since: string | undefined},
+  options: {
+    readonly slotUnchanged?: {readonly since: string | undefined}
+    /** New expiry in epoch seconds, for a debt that outlives the old one. */
+    readonly ttlSeconds?: number | undefined
+  } = {},
 ): BucketUpdate {
+  const {slotUnchanged, ttlSeconds} = options
   const e = new ExpressionBuilder()
+  if (ttlSeconds !== undefined) e.set('ttl', n(ttlSeconds))
   if (slotUnchanged) {
     const slot = e.name(markAttribute(mark.slot))
     const {since} = slotUnchanged
@@ -132,6 +138,10 @@ export function plannedUpdate(space: Space, plan: BucketPlan, write: PlannedWrit
   const e = new ExpressionBuilder()
   const rf = e.name('rf')
   e.condition(`${rf} = ${e.value(n(record.state.refilledAtMs))}`)
+  // A split leaves the refill instant alone, and changes what this shard may be credited.
+  const shards = e.name('shard_count')
+  const isSeen = `${shards} = ${e.value(n(record.shardCount))}`
+  e.condition(record.shardCount === 1 ? `attribute_not_exists(${shards}) OR ${isSeen}` : isSeen)
   if (plan.refilledAtMs !== record.state.refilledAtMs) e.set('rf', n(plan.refilledAtMs))
   for (const [name, change] of plan.changes) {
     planLimit(e, name, change, write.amounts.get(name) ?? 0n)

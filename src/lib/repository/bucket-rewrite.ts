@@ -1,0 +1,38 @@
+import {pause} from '../dynamo/retry.js'
+import {decodeBucket, type StoredBucket} from '../schema/bucket-record.js'
+import type {BucketPlan, SeenBucket} from './bucket-plan.js'
+import {type PlannedWrite, plannedUpdate} from './bucket-writes.js'
+import {sendMarked} from './marked-write.js'
+import type {Space} from './table.js'
+import {newMark} from './write-mark.js'
+
+/** Tries altogether on a bucket that others keep writing. */
+const ATTEMPTS = 10
+
+/** What is to become of a bucket as it is now; `undefined` when it may stay as it is. */
+export type Rewrite = (seen: SeenBucket, nowMs: number) => {plan: BucketPlan; write: PlannedWrite} | undefined
+
+/** `contended` when others were faster every time; `gone` when there is no bucket, or only what refunds left of one. */
+export type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
+
+/** Writes one shard on condition that it is as it was seen; a refusal brings the item as it is, and a new decision. */
+export async function rewriteBucket(
+  space: Space,
+  bucket: StoredBucket | undefined,
+  rewrite: Rewrite,
+  signal?: AbortSignal,
+): Promise<RewriteOutcome> {
+  let seen = bucket
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    if (seen?.kind !== 'bucket') return 'gone'
+    const decision = rewrite(seen, space.clock())
+    if (!decision) return 'unchanged'
+    const mark = newMark(space)
+    const update = plannedUpdate(space, decision.plan, decision.write, mark)
+    const {applied, item} = await sendMarked(space, update, mark, {signal})
+    if (applied) return 'written'
+    seen = item && decodeBucket(item)
+    await pause(attempt, space.backoff, signal)
+  }
+  return 'contended'
+}

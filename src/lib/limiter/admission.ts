@@ -2,7 +2,7 @@ import type {Amounts} from '../core/bucket.js'
 import {shouldGrow} from '../core/shard-growth.js'
 import {isRetryable} from '../dynamo/errors.js'
 import {retrying} from '../dynamo/retry.js'
-import {fillMissingShard, healShardCount, splitBucket} from '../repository/bucket-split.js'
+import {fillMissingShards, healShardCount, splitBucket} from '../repository/bucket-split.js'
 import type {BucketAddress, WriteMark} from '../repository/bucket-writes.js'
 import type {Space} from '../repository/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
@@ -14,7 +14,7 @@ import type {Entry, Grant} from './grant.js'
 import {type AppliedLimits, type DeskSettings, type Family, type Load, markSource, type Office} from './office.js'
 import type {Patience} from './patience.js'
 import {type Refusal, refusalOf} from './refusal.js'
-import {Ticket, type Verdict} from './ticket.js'
+import {ShardGone, Ticket, type Verdict} from './ticket.js'
 
 /** Desks kept; the longest unused idle ones go first. */
 const MOST_DESKS = 10_000
@@ -77,7 +77,10 @@ export class Admission implements Office {
     const last = refused.at(-1) as Verdict & {admitted: false}
     const countNow = this.#options.entities.shardCount(entity, resource)
     if (countNow === 1) return refusalOf({...last, records: [last.record]}, level)
-    return this.#oneByOne(entity, resource, () => this.#gather({...request, amounts: last.amounts}, countNow))
+    return this.#left(
+      this.#oneByOne(entity, resource, () => this.#gather({...request, amounts: last.amounts}, countNow)),
+      patience,
+    )
   }
 
   /** All shards together. What is read is remembered, so that those who wait behind need no look of their own. */
@@ -97,11 +100,11 @@ export class Admission implements Office {
         const verdict = await this.#ask(address, request)
         return verdict.admitted ? grantOf(verdict) : undefined
       },
+      // What the desk knows is from before the transaction.
+      wrote: (shard, mark) => this.desk({entity, resource, shard}).forget(mark),
     })
     if ('grant' in gathered) {
       const {entries} = gathered.grant
-      // A transaction passes the desks by: what they know is from before it.
-      if (entries.length > 1) for (const {address} of entries) this.desk(address).forget()
       // Nobody waits any more: what was taken goes back before the reason is thrown.
       if (patience.isOver) this.refund(entries)
       patience.check()
@@ -134,15 +137,17 @@ export class Admission implements Office {
     if (!this.#options.merge) return undefined
     const count = this.#options.entities.shardCount(entity, resource)
     const records: BucketRecord[] = []
+    let source: AppliedLimits['source'] | undefined
     const ticket = new Ticket(amounts, level === 'parent')
     for (let shard = 0; shard < count; shard++) {
       const desk = this.#desks.get(deskKey({entity, resource, shard}))
       const denial = desk?.denial(ticket)
       if (!denial || denial.admitted) return undefined
       records.push(denial.record)
+      source ??= denial.source
     }
     const nowMs = this.space.clock()
-    const refusal = refusalOf({records, amounts: ticket.amounts, nowMs, source: undefined}, level)
+    const refusal = refusalOf({records, amounts: ticket.amounts, nowMs, source}, level)
     return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
   }
 
@@ -178,6 +183,8 @@ export class Admission implements Office {
     const isSane = record.shardCount <= this.settings.maxShards
     entities.notice(isSane ? record : {...record, shardCount: 1})
     if (!isSane) this.#once(address, () => this.healShardCount(address))
+    const isBehind = address.shard > 0 && record.shardCount < entities.shardCount(address.entity, address.resource)
+    if (isSane && isBehind) this.#once(address, async () => void (await this.fillShard(address)))
     if (!isSane || writesPerSecond === undefined) return
     const {maxShards} = this.settings
     const {shardCount, state} = record
@@ -185,10 +192,14 @@ export class Admission implements Office {
     if (answer.grow) this.#once(address, () => this.#grow(address, record.shardCount))
   }
 
-  async fillShard({entity, resource, shard}: BucketAddress): Promise<void> {
-    const isThere = await fillMissingShard(this.space, entity, resource, shard)
-    if (!isThere) this.#options.entities.setShardCount(entity, resource, 1)
-    this.#forget(entity, resource, shard)
+  async fillShard(address: BucketAddress): Promise<boolean> {
+    const {entity, resource, shard} = address
+    const {maxShards} = this.settings
+    const count = await fillMissingShards(this.space, entity, resource, maxShards)
+    if (count > maxShards) await this.healShardCount(address)
+    else this.#options.entities.setShardCount(entity, resource, Math.max(1, count))
+    this.#forget(entity, resource, count)
+    return shard < this.#options.entities.shardCount(entity, resource)
   }
 
   async healShardCount({entity, resource}: BucketAddress): Promise<void> {
@@ -203,14 +214,29 @@ export class Admission implements Office {
     this.#forget(entity, resource, grown)
   }
 
-  async #ask(address: BucketAddress, {amounts, level, patience}: AdmissionRequest): Promise<Verdict> {
+  async #ask(address: BucketAddress, request: AdmissionRequest): Promise<Verdict> {
+    const {amounts, level, patience} = request
     const desk = this.desk(address)
     const ticket = new Ticket(amounts, level === 'parent')
     const denial = desk.denial(ticket)
     if (denial) return denial
     patience.watch(ticket)
-    if (!ticket.isAbandoned) desk.ask(ticket)
-    return ticket.answer
+    if (ticket.isAbandoned) return ticket.answer
+    desk.ask(ticket)
+    return ticket.answer.catch(error => {
+      if (ticket.isAbandoned) this.#run(ticket.finished())
+      if (error instanceof ShardGone) return this.#ask({...address, shard: 0}, request)
+      throw error
+    })
+  }
+
+  /** Waits as long as the caller wants to; what it leaves behind is seen to, and waited for when the limiter closes. */
+  async #left<T>(work: Promise<T>, patience: Patience): Promise<T> {
+    try {
+      return await patience.until(work)
+    } finally {
+      if (patience.isOver) this.#run(work)
+    }
   }
 
   *#someShards(count: number): Generator<number> {

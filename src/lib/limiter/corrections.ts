@@ -1,5 +1,5 @@
 import {type Amounts, lifetimeSeconds} from '../core/bucket.js'
-import {adjustUpdate, carriesMark, markIn} from '../repository/bucket-writes.js'
+import {adjustUpdate, carriesMark} from '../repository/bucket-writes.js'
 import {decodeBucket} from '../schema/bucket-record.js'
 import type {Correction, Counter} from './counter.js'
 import {total} from './fit.js'
@@ -20,7 +20,7 @@ async function writeCorrections(desk: Counter, deltas: Map<string, bigint>): Pro
     for (const [name, milli] of deltas) if (milli === 0n) deltas.delete(name)
     if (deltas.size === 0) return
     const mark = desk.office.nextMark()
-    const since = desk.known?.exists ? markIn(desk.known.item, mark.slot) : undefined
+    const since = desk.slotMark
     const returnsTokens = [...deltas.values()].some(milli => milli < 0n)
     const ttlSeconds = expiryWithDebt(desk, deltas)
     const update = adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds})

@@ -19,12 +19,14 @@ export interface Counter {
   readonly known: KnownBucket | undefined
   /** Sends one write and remembers what its answer shows. */
   write(update: BucketUpdate, mark: WriteMark, repetition?: BucketUpdate): Promise<WriteOutcome>
-  /** Forgets the state, so that the next step looks for itself. */
-  forget(): void
+  /** The mark that the slot of this process showed when the item was last seen. */
+  readonly slotMark: string | undefined
+  /** Forgets the state, so that the next step looks for itself; with the mark of a write that passed the desk by. */
+  forget(mark?: WriteMark): void
   /** The limits in force were compared with the configuration just now. */
   noteLimitsChecked(applied: AppliedLimits): void
   /** Settles those whose charge has been written. */
   admit(tickets: readonly Ticket[]): void
-  /** Refuses those that do not fit into what is known, and leaves the others open. */
-  refuseMisfits(tickets: readonly Ticket[]): void
+  /** Refuses those that did not fit at the instant of the decision, and leaves the others open. */
+  refuseMisfits(tickets: readonly Ticket[], decidedAtMs: number): void
 }

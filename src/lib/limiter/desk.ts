@@ -2,7 +2,7 @@ import type {Amounts} from '../core/bucket.js'
 import {pause} from '../dynamo/retry.js'
 import {planBucket, plannedTokens} from '../repository/bucket-plan.js'
 import type {BucketUpdate, WriteMark} from '../repository/bucket-writes.js'
-import {type BucketAddress, consumeUpdate} from '../repository/bucket-writes.js'
+import {type BucketAddress, consumeUpdate, markIn} from '../repository/bucket-writes.js'
 import {sendMarked, type WriteOutcome} from '../repository/marked-write.js'
 import type {Item} from '../schema/attribute-value.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
@@ -31,16 +31,16 @@ export class Desk implements Counter {
   #corrections: Correction[] = []
   #isServing = false
   #known: KnownBucket | undefined
+  #slotMark: string | undefined
   #largest = new Map<string, bigint>()
-  #limitsCheckedAtMs: number
+  #limitsCheckedAtMs: number | undefined
+  #hasDecided = false
   #source: AppliedLimits['source'] | undefined
 
   constructor(
     readonly office: Office,
     readonly address: BucketAddress,
-  ) {
-    this.#limitsCheckedAtMs = office.space.clock()
-  }
+  ) {}
 
   get isIdle(): boolean {
     return !this.#isServing
@@ -49,6 +49,11 @@ export class Desk implements Counter {
   /** The last state an answer has shown, for whoever wants to avoid a call. */
   get known(): KnownBucket | undefined {
     return this.#known
+  }
+
+  /** What this process's slot for marks showed last. A value from long ago proves less, but never too much. */
+  get slotMark(): string | undefined {
+    return this.#slotMark
   }
 
   /** Asks for admission; the ticket's answer comes when it is this request's turn. */
@@ -98,6 +103,8 @@ export class Desk implements Counter {
       } catch (error) {
         for (const ticket of tickets) if (!ticket.isSettled) ticket.fail(error)
       }
+      for (const ticket of tickets) ticket.finish()
+      this.#hasDecided ||= tickets.length > 0
     }
     this.#isServing = false
   }
@@ -161,6 +168,7 @@ export class Desk implements Counter {
     const signal = AbortSignal.timeout(settings.writeTimeoutMs)
     try {
       const outcome = await sendMarked(space, update, mark, {signal, ...(repetition ? {repetition} : {})})
+      this.#slotMark = markIn(outcome.item, mark.slot)
       this.learn(outcome.item)
       return outcome
     } catch (error) {
@@ -187,8 +195,9 @@ export class Desk implements Counter {
     this.#known = {exists: true, atMs: this.office.space.clock(), seen: {record, incomplete: new Map()}, item: {}}
   }
 
-  forget(): void {
+  forget(mark?: WriteMark): void {
     this.#known = undefined
+    if (mark) this.#slotMark = mark.nonce
   }
 
   noteLimitsChecked(applied: AppliedLimits): void {
@@ -206,16 +215,19 @@ export class Desk implements Counter {
     }
   }
 
-  #refuse(tickets: readonly Ticket[]): void {
-    const nowMs = this.office.space.clock()
+  #refuse(tickets: readonly Ticket[], nowMs = this.office.space.clock()): void {
     for (const ticket of tickets) ticket.settle(this.#refusal(ticket.amounts, nowMs))
   }
 
-  refuseMisfits(tickets: readonly Ticket[]): void {
+  /**
+   * Tokens that came while the decision was on its way belong to whoever asks next: kept for those it left out, a crowd
+   * would wait round after round for a share of every trickle.
+   */
+  refuseMisfits(tickets: readonly Ticket[], decidedAtMs: number): void {
     const known = this.#known
     if (!known?.exists) return
-    const nowMs = this.office.space.clock()
-    this.#refuse(tickets.filter(ticket => !judge(known.seen.record, ticket.amounts, nowMs).admitted))
+    const misfits = tickets.filter(ticket => !judge(known.seen.record, ticket.amounts, decidedAtMs).admitted)
+    this.#refuse(misfits, decidedAtMs)
   }
 
   #refusal(amounts: Amounts, nowMs: number): Verdict {
@@ -226,10 +238,15 @@ export class Desk implements Counter {
 
   #isFresh(known: KnownBucket, nowMs: number): boolean {
     const {denyCacheMs} = this.office.settings
-    return denyCacheMs > 0 && nowMs - known.atMs <= denyCacheMs
+    const ageMs = nowMs - known.atMs
+    // A clock that was set back must not keep a refusal alive for longer than its time.
+    return denyCacheMs > 0 && ageMs >= 0 && ageMs <= denyCacheMs
   }
 
+  /** A bucket may be new to this process and its limits old: the first decision takes them as they are, the second not. */
   #isCheckDue(nowMs: number): boolean {
-    return nowMs - this.#limitsCheckedAtMs >= this.office.settings.configCheckMs
+    if (this.#limitsCheckedAtMs === undefined) return this.#hasDecided
+    const ageMs = nowMs - this.#limitsCheckedAtMs
+    return ageMs < 0 || ageMs >= this.office.settings.configCheckMs
   }
 }

@@ -3,8 +3,8 @@ import {type GatherPlan, planGather} from '../core/shards.js'
 import {TransactionCancelled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
 import {type BucketPlan, planBucket} from '../repository/bucket-plan.js'
-import {readShards} from '../repository/bucket-split.js'
-import {plannedUpdate} from '../repository/bucket-writes.js'
+import {readSeenShards} from '../repository/bucket-split.js'
+import {plannedUpdate, type WriteMark} from '../repository/bucket-writes.js'
 import {type TransactItem, transact} from '../repository/transact.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {expiryOf, plannedLimits} from './expiry.js'
@@ -13,6 +13,8 @@ import type {AppliedLimits, Office} from './office.js'
 import {plannedState} from './shard-room.js'
 
 const ATTEMPTS = 5
+
+const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)
 
 /** What a look at all shards of a bucket came to. */
 export type Gathering =
@@ -32,6 +34,8 @@ export interface GatherRequest {
   readonly amounts: Amounts
   /** Asks one shard, as it was seen, at its desk; `undefined` when it is too late there. */
   readonly fromOne: (record: BucketRecord, sinceMs: number) => Promise<Grant | undefined>
+  /** Told of every shard that the transaction has written, past its desk. */
+  readonly wrote: (shard: number, mark: WriteMark) => void
 }
 
 /**
@@ -44,14 +48,18 @@ export async function gather(office: Office, request: GatherRequest): Promise<Ga
   const {space} = office
   for (let attempt = 1; ; attempt++) {
     const sinceMs = space.clock()
-    const [records, applied] = await Promise.all([
-      readShards(space, entity, resource, count),
+    const [seen, applied] = await Promise.all([
+      readSeenShards(space, entity, resource, range(count)),
       office.limitsOf(entity, resource),
     ])
+    if (seen.size < count && attempt === 1) {
+      // Without all of them a request for the whole capacity could never be served.
+      await office.fillShard({entity, resource, shard: count - 1})
+      continue
+    }
     const nowMs = space.clock()
-    const plans = new Map<number, BucketPlan>()
-    for (const [shard, record] of records)
-      plans.set(shard, planBucket({record, incomplete: new Map()}, nowMs, applied.limits))
+    const records = new Map([...seen].map(([shard, {record}]) => [shard, record]))
+    const plans = new Map([...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits)]))
     const states = new Map([...plans].map(([shard, plan]) => [shard, plannedState(plan)]))
     const parts = planGather(states, amounts)
     const refusal = {records: [...records.values()], sinceMs, nowMs, source: applied.source}
@@ -70,17 +78,20 @@ export async function gather(office: Office, request: GatherRequest): Promise<Ga
 /** Takes from several shards or from none; `undefined` when somebody came in between. */
 async function takeParts(
   office: Office,
-  {entity, resource}: GatherRequest,
+  {entity, resource, wrote}: GatherRequest,
   plans: ReadonlyMap<number, BucketPlan>,
   parts: GatherPlan,
   applied: AppliedLimits,
 ): Promise<Grant | undefined> {
   const {space} = office
   const nowMs = space.clock()
+  const marks = new Map<number, WriteMark>()
   const items = [...parts].map(([shard, taken]): TransactItem => {
     const plan = plans.get(shard) as BucketPlan
     const write = {amounts: taken, ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs)}
-    const {ReturnValues: _, ...update} = plannedUpdate(space, plan, write, office.nextMark())
+    const mark = office.nextMark()
+    marks.set(shard, mark)
+    const {ReturnValues: _, ...update} = plannedUpdate(space, plan, write, mark)
     return {Update: update as NonNullable<TransactItem['Update']>}
   })
   try {
@@ -91,6 +102,7 @@ async function takeParts(
     if (isContended) return undefined
     throw error
   }
+  for (const [shard, mark] of marks) wrote(shard, mark)
   const entries = [...parts].map(([shard, taken]) => ({address: {entity, resource, shard}, heldMilli: new Map(taken)}))
   return {entries, record: (plans.values().next().value as BucketPlan).seen.record}
 }

@@ -1,5 +1,6 @@
 import type {Amounts} from '../core/bucket.js'
 import {toTokens} from '../core/token-math.js'
+import {Unavailable} from '../dynamo/errors.js'
 import {InvalidInput} from '../errors.js'
 import type {BucketAddress} from '../repository/bucket-writes.js'
 import {type Consumption, consumptionOf, signedAmountsOf} from './amounts.js'
@@ -8,10 +9,12 @@ import type {Entry, Grant} from './grant.js'
 
 /** What a lease may ask of the limiter that gave it. */
 export interface LeaseKeeper {
-  /** Charges or returns at one bucket item, whatever its balance. */
+  /** Charges or returns at one bucket item, whatever its balance. An outage is thrown as it is. */
   correct(address: BucketAddress, deltas: Amounts): Promise<void>
   /** Takes more for the same request, at both levels or not at all. */
   takeMore(amounts: Amounts): Promise<readonly Grant[]>
+  /** Lets an outage pass, or throws `RateLimiterUnavailable`, as the policy says; throws everything else as it is. */
+  excuse(error: unknown): Promise<void>
   /** Returns everything; resolves when it is written or has finally failed. */
   refund(entries: readonly Entry[]): Promise<void>
 }
@@ -32,8 +35,9 @@ export class Lease {
   readonly resource: string
   /** False when the table was unreachable and the policy let the request through: nothing was charged. */
   readonly isMetered: boolean
-  readonly #grants: readonly Grant[]
+  readonly #grants: Grant[]
   readonly #keeper: LeaseKeeper
+  readonly #underway = new Set<Promise<void>>()
   #ended: 'committed' | 'rolled back' | undefined
 
   /** Leases come from `RateLimiter.acquire`. */
@@ -41,7 +45,7 @@ export class Lease {
     this.entity = entity
     this.resource = resource
     this.isMetered = grants.length > 0
-    this.#grants = grants
+    this.#grants = [...grants]
     this.#keeper = keeper
   }
 
@@ -67,7 +71,7 @@ export class Lease {
     if (!own) return
     this.#checkKnown(own, amounts)
     this.#checkNotMoreThanHeld(own, amounts)
-    await Promise.all(this.#grants.map(grant => this.#correct(grant, amounts)))
+    await this.#track(this.#correctAll(amounts))
   }
 
   /** Returns whole tokens; at most what the lease holds. */
@@ -81,8 +85,7 @@ export class Lease {
     this.#checkOpen()
     const amounts = consumptionOf(more)
     if (!this.isMetered || amounts.size === 0) return
-    const taken = await this.#keeper.takeMore(amounts)
-    for (const [index, grant] of taken.entries()) this.#grants[index]?.entries.push(...grant.entries)
+    await this.#track(this.#takeMore(amounts))
   }
 
   /** Keeps the charge; the lease ends. */
@@ -95,6 +98,8 @@ export class Lease {
   async rollback(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'rolled back'
+    // What is still being written is returned too, once it is known what became of it.
+    await Promise.allSettled(this.#underway)
     await this.#keeper.refund(this.#grants.flatMap(grant => grant.entries))
   }
 
@@ -103,15 +108,53 @@ export class Lease {
     if (!this.#ended) await this.rollback()
   }
 
-  async #correct(grant: Grant, amounts: Amounts): Promise<void> {
+  /** Waits for both levels, so that the books are right whatever one of them came to. */
+  async #correctAll(amounts: Amounts): Promise<void> {
+    const outcomes = await Promise.allSettled(this.#grants.flatMap(grant => this.#correct(grant, amounts)))
+    for (const outcome of outcomes) if (outcome.status === 'rejected') await this.#keeper.excuse(outcome.reason)
+  }
+
+  #correct(grant: Grant, amounts: Amounts): Promise<void>[] {
     // A parent is charged only for the limits it has.
     const known = [...amounts].filter(([name]) => grant.record.state.limits.has(name))
-    await Promise.all(
-      partsOf(grant, new Map(known)).map(async ({entry, deltas}) => {
+    return partsOf(grant, new Map(known)).map(async ({entry, deltas}) => {
+      const returned = [...deltas].filter(([, milli]) => milli < 0n)
+      // Off the books before it is written: tokens whose return is under way or in doubt must not be returned again.
+      book(entry, returned, 1n)
+      try {
         await this.#keeper.correct(entry.address, deltas)
-        for (const [name, milli] of deltas) entry.heldMilli.set(name, (entry.heldMilli.get(name) ?? 0n) + milli)
-      }),
-    )
+      } catch (error) {
+        if (!isInDoubt(error)) book(entry, returned, -1n)
+        throw error
+      }
+      book(
+        entry,
+        [...deltas].filter(([, milli]) => milli > 0n),
+        1n,
+      )
+    })
+  }
+
+  async #takeMore(amounts: Amounts): Promise<void> {
+    try {
+      const taken = await this.#keeper.takeMore(amounts)
+      for (const [index, grant] of taken.entries()) {
+        const mine = this.#grants[index]
+        if (mine) mine.entries.push(...grant.entries)
+        else this.#grants.push(grant)
+      }
+    } catch (error) {
+      await this.#keeper.excuse(error)
+    }
+  }
+
+  async #track(work: Promise<void>): Promise<void> {
+    this.#underway.add(work)
+    try {
+      await work
+    } finally {
+      this.#underway.delete(work)
+    }
   }
 
   #checkOpen(): void {
@@ -138,6 +181,15 @@ export class Lease {
       )
     }
   }
+}
+
+function book(entry: Entry, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
+  for (const [name, milli] of deltas) entry.heldMilli.set(name, (entry.heldMilli.get(name) ?? 0n) + sign * milli)
+}
+
+/** Whether a write that failed may have been applied all the same. */
+function isInDoubt(error: unknown): boolean {
+  return error instanceof Unavailable && error.maybeApplied
 }
 
 function held({entries}: Grant): Map<string, bigint> {

@@ -37,8 +37,8 @@ export interface Office {
   noticed(address: BucketAddress, record: BucketRecord, load: Load): void
   /** Returns what entries hold; never fails, and is waited for when the limiter closes. */
   refund(entries: readonly Entry[]): Promise<void>
-  /** A shard that should exist does not: makes it from tokens of the shard it was split off from. */
-  fillShard(address: BucketAddress): Promise<void>
+  /** A shard that should exist does not: makes it from tokens of the others; false when the bucket has no such shard. */
+  fillShard(address: BucketAddress): Promise<boolean>
   /** The stored number of shards is beyond reason: sets it to the shards that exist. */
   healShardCount(address: BucketAddress): Promise<void>
   nextMark(): WriteMark

@@ -4,6 +4,7 @@ import type {Ticket} from './ticket.js'
 /** How long one caller waits: until a deadline, or until it gives up by a signal. */
 export class Patience {
   readonly #tickets = new Set<Ticket>()
+  readonly #waits = new Set<(reason: Error) => void>()
   readonly #timer: NodeJS.Timeout
   readonly #signal: AbortSignal | undefined
   #reason: Error | undefined
@@ -22,6 +23,16 @@ export class Patience {
   watch(ticket: Ticket): void {
     if (this.#reason) ticket.abandon(this.#reason)
     else this.#tickets.add(ticket)
+  }
+
+  /** Waits for work that goes on by itself, but no longer than patience lasts. */
+  until<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const done = () => this.#waits.delete(reject)
+      work.then(resolve, reject).finally(done)
+      if (this.#reason) reject(this.#reason)
+      else this.#waits.add(reject)
+    })
   }
 
   get isOver(): boolean {
@@ -44,5 +55,6 @@ export class Patience {
   #giveUp(reason: Error): void {
     this.#reason = reason
     for (const ticket of this.#tickets) ticket.abandon(reason)
+    for (const stop of this.#waits) stop(reason)
   }
 }

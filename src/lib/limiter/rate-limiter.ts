@@ -9,7 +9,6 @@ import type {Table} from '../repository/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {consumptionOf} from './amounts.js'
 import {RateLimiterUnavailable} from './errors.js'
-import type {Grant} from './grant.js'
 import {Lease, type LeaseKeeper} from './lease.js'
 import type {DeskSettings} from './office.js'
 import type {AcquireRequest, RateLimiterOptions} from './options.js'
@@ -43,6 +42,8 @@ export class RateLimiter {
   readonly #cache: ConfigCache
   readonly #settings: DeskSettings
   #session: Promise<Session> | undefined
+  /** The last one that was found. */
+  #opened: Session | undefined
   #sessionSinceMs = 0
   #hasAskedPolicy = false
 
@@ -54,7 +55,8 @@ export class RateLimiter {
     this.#closeTable = close
     this.#settings = {
       denyCacheMs: options.denyCacheMs ?? 1000,
-      configCheckMs: options.configCacheMs ?? 60_000,
+      // A check may rest on what was read this long ago, and comes this often: a change takes both, one period at most.
+      configCheckMs: (options.configCacheMs ?? 60_000) / 2,
       bucketTtlMultiplier: options.bucketTtlMultiplier ?? 7,
       maxShards: options.maxShards ?? 32,
       writeTimeoutMs: timeoutMs,
@@ -71,13 +73,14 @@ export class RateLimiter {
     const resource = checkResourceName(request.resource)
     const amounts = consumptionOf(request.consume)
     try {
-      const session = await this.#open()
-      this.#askPolicyOnce(request, session)
-      const grants = await this.#admit(session, request, amounts)
-      return new Lease(entity, resource, grants, this.#keeperOf(session, request))
+      return await this.#patiently(request, async patience => {
+        const session = await patience.until(this.#open())
+        this.#askPolicyOnce(request, session)
+        const grants = await session.cascade.admit({entity, resource, amounts, patience})
+        return new Lease(entity, resource, grants, this.#keeperOf(session, request))
+      })
     } catch (error) {
-      if (!isUnavailability(error)) throw error
-      if ((await this.#policy(request)) === 'block') throw new RateLimiterUnavailable(error)
+      await this.#excuse(error, request)
       return new Lease(entity, resource, [], NOBODY)
     }
   }
@@ -116,31 +119,33 @@ export class RateLimiter {
     await this.#closeTable()
   }
 
-  async #admit(session: Session, request: AcquireRequest, amounts: Map<string, bigint>): Promise<readonly Grant[]> {
-    const {entity, resource, signal, timeoutMs = this.#settings.writeTimeoutMs} = request
+  /** From here on the request's deadline runs; one that was given up before is not even begun. */
+  async #patiently<T>(request: AcquireRequest, work: (patience: Patience) => Promise<T>): Promise<T> {
+    const {signal, timeoutMs = this.#settings.writeTimeoutMs} = request
     const patience = new Patience(timeoutMs, signal)
     try {
       patience.check()
-      return await session.cascade.admit({entity, resource, amounts, patience})
+      return await work(patience)
     } finally {
       patience.end()
     }
   }
 
   #keeperOf(session: Session, request: AcquireRequest): LeaseKeeper {
-    const {admission} = session
+    const {admission, cascade} = session
+    const {entity, resource} = request
     return {
-      correct: async (address, deltas) => {
-        try {
-          await admission.desk(address).correct(deltas)
-        } catch (error) {
-          if (!isUnavailability(error)) throw error
-          if ((await this.#policy(request)) === 'block') throw new RateLimiterUnavailable(error)
-        }
-      },
-      takeMore: amounts => this.#admit(session, request, new Map(amounts)),
+      correct: (address, deltas) => admission.desk(address).correct(deltas),
+      takeMore: amounts => this.#patiently(request, patience => cascade.admit({entity, resource, amounts, patience})),
+      excuse: error => this.#excuse(error, request),
       refund: entries => admission.refund(entries),
     }
+  }
+
+  /** Only an outage is a matter of policy; whatever else went wrong is thrown as it is. */
+  async #excuse(error: unknown, request: AcquireRequest): Promise<void> {
+    if (!isUnavailability(error)) throw error
+    if ((await this.#policy(request)) === 'block') throw new RateLimiterUnavailable(error)
   }
 
   async #look({entity, resource}: Pick<AcquireRequest, 'entity' | 'resource'>): Promise<Availability> {
@@ -150,14 +155,20 @@ export class RateLimiter {
   /** The namespace is looked up again now and then: one that was deleted must not be written to for ever. */
   #open(): Promise<Session> {
     const nowMs = this.#table.clock()
-    const isOld = nowMs - this.#sessionSinceMs >= this.#settings.configCheckMs
+    // A clock that was set back must not put the next look off.
+    const isOld = nowMs < this.#sessionSinceMs || nowMs - this.#sessionSinceMs >= this.#settings.configCheckMs
     if (!this.#session || (isOld && this.#options.namespaceId === undefined)) {
       const before = this.#session
       this.#sessionSinceMs = nowMs
       this.#session = this.#resolveSession(before)
-      this.#session.catch(() => {
-        this.#session = undefined
-      })
+      this.#session.then(
+        session => {
+          this.#opened = session
+        },
+        () => {
+          this.#session = undefined
+        },
+      )
     }
     return this.#session
   }
@@ -195,8 +206,7 @@ export class RateLimiter {
   async #policy(request: AcquireRequest): Promise<OnUnavailable> {
     const said = request.onUnavailable ?? this.#options.onUnavailable
     if (said !== undefined) return said
-    const session = await this.#session?.catch(() => undefined)
-    const stored = await session?.resolver
+    const stored = await this.#opened?.resolver
       .onUnavailable({signal: AbortSignal.timeout(POLICY_TIMEOUT_MS)})
       .catch(() => undefined)
     return stored ?? 'block'
@@ -207,5 +217,6 @@ export class RateLimiter {
 const NOBODY: LeaseKeeper = {
   correct: async () => {},
   takeMore: async () => [],
+  excuse: async () => {},
   refund: async () => {},
 }

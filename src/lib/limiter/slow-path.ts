@@ -11,7 +11,7 @@ import {expiryOf, plannedLimits} from './expiry.js'
 import {chooseFitting, total} from './fit.js'
 import {isExpired, type KnownBucket} from './known-bucket.js'
 import type {AppliedLimits, Family} from './office.js'
-import type {Ticket} from './ticket.js'
+import {ShardGone, type Ticket} from './ticket.js'
 
 /** The first write of a bucket: full, less what fits. */
 export async function createBucket(
@@ -21,7 +21,8 @@ export async function createBucket(
 ): Promise<void> {
   const {office, address} = desk
   if (address.shard > 0) {
-    await office.fillShard(address)
+    const isThere = await office.fillShard(address)
+    if (!isThere) for (const ticket of tickets) ticket.fail(new ShardGone())
     return desk.forget()
   }
   const [applied, family] = await Promise.all([
@@ -35,10 +36,13 @@ export async function createBucket(
   const limits = new Map<string, LimitState>(
     applied.limits.map(limit => {
       const rate = rateOf(limit)
-      return [limit.name, {...rate, tokensMilli: rate.capacityMilli, remainder: 0n, consumedMilli: 0n}]
+      // Tokens that were returned after the bucket had gone are added to this: together they must not exceed the capacity.
+      const left = known.residue.get(limit.name)?.tokensMilli ?? 0n
+      const tokensMilli = left > 0n ? rate.capacityMilli - left : rate.capacityMilli
+      return [limit.name, {...rate, tokensMilli, remainder: 0n, consumedMilli: 0n}]
     }),
   )
-  const {fitting} = chooseFitting(open, balancesOf(limits, known.residue))
+  const {fitting, others} = chooseFitting(open, balancesOf(limits, known.residue))
   const record: BucketRecord = {
     namespace: office.space.namespace,
     ...address,
@@ -51,7 +55,7 @@ export async function createBucket(
   const outcome = await desk.write(createUpdate(office.space, record, total(fitting), mark), mark)
   if (!outcome.applied) return
   desk.admit(fitting)
-  desk.refuseMisfits(open.filter(ticket => !fitting.includes(ticket)))
+  desk.refuseMisfits(others, nowMs)
 }
 
 /** Refill, changed limits and consumption in one write, on condition that the bucket is as it was seen. */
@@ -71,32 +75,32 @@ export async function rewriteBucket(
   const nowMs = office.space.clock()
   const {record} = known.seen
   const plan = planBucket(known.seen, nowMs, applied.limits)
-  const {fitting} = chooseFitting(open, plannedTokens(plan))
+  const {fitting, others} = chooseFitting(open, plannedTokens(plan))
   if (fitting.length === 0 && !changesLimits(plan) && !isExpired(record, nowMs)) {
-    if (isCertain) return desk.refuseMisfits(open)
+    if (isCertain) return desk.refuseMisfits(open, nowMs)
     return desk.forget()
   }
   const write: PlannedWrite = {
     amounts: total(fitting),
     ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs),
+    isStale: !isCertain,
     ...(isSameFamily(record, family) ? {} : {family: {cascade: family.cascade, parent: family.parent ?? null}}),
   }
   const mark = office.nextMark()
   const outcome = await desk.write(plannedUpdate(office.space, plan, write, mark), mark)
   if (!outcome.applied) return
   desk.admit(fitting)
-  desk.refuseMisfits(open.filter(ticket => !fitting.includes(ticket)))
+  desk.refuseMisfits(others, nowMs)
 }
 
-/** Full balances, less a debt that was left behind. */
+/** Balances together with what was left behind: full, or less by a debt. */
 function balancesOf(
   limits: ReadonlyMap<string, LimitState>,
   residue: ReadonlyMap<string, Residue>,
 ): Map<string, bigint> {
   const balances = new Map<string, bigint>()
   for (const [name, {tokensMilli}] of limits) {
-    const left = residue.get(name)?.tokensMilli ?? 0n
-    balances.set(name, left < 0n ? tokensMilli + left : tokensMilli)
+    balances.set(name, tokensMilli + (residue.get(name)?.tokensMilli ?? 0n))
   }
   return balances
 }
@@ -106,6 +110,8 @@ function admissible(desk: Counter, tickets: readonly Ticket[], applied: AppliedL
   const {entity, resource} = desk.address
   const capacities = new Map(applied.limits.map(limit => [limit.name, rateOf(limit).capacityMilli]))
   return tickets.filter(ticket => {
+    // Given up while the configuration was read.
+    if (ticket.isAbandoned) return false
     const unknown = [...ticket.amounts.keys()].filter(name => !capacities.has(name))
     if (unknown.length > 0 && !ticket.isLenient) {
       ticket.fail(unknownLimit(entity, resource, unknown, [...capacities.keys()]))

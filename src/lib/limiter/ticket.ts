@@ -21,6 +21,9 @@ export type Verdict =
       readonly source: AppliedLimits['source'] | undefined
     }
 
+/** The shard that was asked is none of the bucket's any more; never shown to callers. */
+export class ShardGone extends Error {}
+
 /** One request waiting at a desk. */
 export class Ticket {
   /** Nobody waits any more; if it is admitted all the same, it must be given back. */
@@ -28,6 +31,8 @@ export class Ticket {
   isSettled = false
   amounts: Amounts
   readonly answer: Promise<Verdict>
+  #isDone = false
+  #whenDone: (() => void)[] = []
   #resolve!: (verdict: Verdict) => void
   #reject!: (error: unknown) => void
 
@@ -56,6 +61,17 @@ export class Ticket {
   fail(error: unknown): void {
     this.isSettled = true
     this.#reject(error)
+  }
+
+  /** The desk has nothing more to do with it. */
+  finish(): void {
+    this.#isDone = true
+    for (const resolve of this.#whenDone) resolve()
+  }
+
+  /** Resolves when the desk is done with it, which for a caller that gave up is later than the answer. */
+  async finished(): Promise<void> {
+    if (!this.#isDone) await new Promise<void>(resolve => this.#whenDone.push(resolve))
   }
 
   /** The caller gives up, now. */

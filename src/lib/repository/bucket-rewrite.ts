@@ -28,7 +28,8 @@ export async function rewriteBucket(
     const decision = rewrite(seen, space.clock())
     if (!decision) return 'unchanged'
     const mark = newMark(space)
-    const update = plannedUpdate(space, decision.plan, decision.write, mark)
+    // The first look may be as old as the walk that brought it; every later one is the answer to the try before.
+    const update = plannedUpdate(space, decision.plan, {...decision.write, isStale: attempt === 0}, mark)
     const {applied, item} = await sendMarked(space, update, mark, {signal})
     if (applied) return 'written'
     seen = item && decodeBucket(item)

@@ -15,6 +15,7 @@ import {
   limitAttribute,
 } from '../schema/bucket-record.js'
 import {keys} from '../schema/keys.js'
+import type {SeenBucket} from './bucket-plan.js'
 import {type Space, wireKey} from './table.js'
 import {type TransactItem, transact} from './transact.js'
 
@@ -27,15 +28,26 @@ export async function readShards(
   resource: string,
   count: number,
 ): Promise<Map<number, BucketRecord>> {
-  const wanted = Array.from({length: count}, (_, shard) => keys.bucket(space.namespace, entity, resource, shard))
+  const shards = await readSeenShards(space, entity, resource, range(count))
+  return new Map([...shards].map(([shard, {record}]) => [shard, record]))
+}
+
+/** Those of the given shards that exist, with what must be healed in them; strongly consistent. */
+export async function readSeenShards(
+  space: Space,
+  entity: string,
+  resource: string,
+  shards: readonly number[],
+): Promise<Map<number, SeenBucket>> {
+  const wanted = shards.map(shard => keys.bucket(space.namespace, entity, resource, shard))
   const items = await batchGet(space.transport, space.name, wanted, {backoff: space.backoff, consistent: true})
-  const shards = new Map<number, BucketRecord>()
-  for (const [shard, key] of wanted.entries()) {
+  const seen = new Map<number, SeenBucket>()
+  for (const [at, key] of wanted.entries()) {
     const item = items.get(keyId(key))
     const stored = item && decodeBucket(item)
-    if (stored?.kind === 'bucket') shards.set(shard, stored.record)
+    if (stored?.kind === 'bucket') seen.set(shards[at] as number, stored)
   }
-  return shards
+  return seen
 }
 
 /**
@@ -58,38 +70,62 @@ export async function splitBucket(space: Space, entity: string, resource: string
   })
 }
 
-/** Creates one missing shard out of the tokens of the shard it belongs to; false when that one is missing too. */
-export async function fillMissingShard(
+/**
+ * Creates the shards that shard 0 promises and that are not there, out of the tokens of the others, as splits would have
+ * done one after the other. Resolves to the number of shards; 0 when there is no bucket.
+ */
+export async function fillMissingShards(space: Space, entity: string, resource: string, most: number): Promise<number> {
+  const count = (await readShards(space, entity, resource, 1)).get(0)?.shardCount ?? 0
+  if (count > most) return count
+  const shards = await readShards(space, entity, resource, count)
+  for (const shard of range(count).slice(1)) {
+    if (shards.get(shard)?.shardCount === count) continue
+    await attempt(space, () => fillShard(space, entity, resource, shard, count))
+  }
+  return count
+}
+
+/** One of them: it gets its part of the tokens of the shard that a split would have made it from. */
+async function fillShard(
   space: Space,
   entity: string,
   resource: string,
   shard: number,
-): Promise<boolean> {
+  count: number,
+): Promise<number> {
   const from = shard - 2 ** Math.floor(Math.log2(shard))
-  const done = await attempt(space, async () => {
-    const shards = await readShards(space, entity, resource, shard + 1)
-    const donor = shards.get(from)
-    if (shards.has(shard)) return 1
-    if (!donor || donor.shardCount <= shard) return 0
-    const movedMilli = new Map<string, bigint>()
-    for (const [name, limit] of donor.state.limits) {
-      if (name === WRITE_PRESSURE_LIMIT) continue
-      const kept = shareOf(limit.capacityMilli, from, donor.shardCount)
-      const given = shareOf(limit.capacityMilli, shard, donor.shardCount)
-      if (kept + given > 0n) movedMilli.set(name, floorDivide(limit.tokensMilli * given, kept + given))
-    }
-    await transact(space, moveTokens(space, donor, shard, donor.shardCount, movedMilli))
-    return 1
-  })
-  return done === 1
+  const shards = await readSeenShards(space, entity, resource, [...new Set([0, from, shard])])
+  const donor = shards.get(from)?.record
+  const present = shards.get(shard)?.record
+  if (shards.get(0)?.record.shardCount !== count || !donor) return count
+  if (present) {
+    // A shard that takes itself for one of fewer would refill too much.
+    if (present.shardCount !== count) await transact(space, [setShardCount(space, present, count)])
+    return count
+  }
+  const movedMilli = new Map<string, bigint>()
+  for (const [name, limit] of donor.state.limits) {
+    if (name === WRITE_PRESSURE_LIMIT) continue
+    const kept = shareOf(limit.capacityMilli, from, count)
+    const given = shareOf(limit.capacityMilli, shard, count)
+    if (kept + given > 0n) movedMilli.set(name, floorDivide(limit.tokensMilli * given, kept + given))
+  }
+  await transact(space, moveTokens(space, donor, shard, count, movedMilli))
+  return count
+}
+
+function setShardCount(space: Space, {entity, resource, shard, shardCount}: BucketRecord, count: number): TransactItem {
+  const e = new ExpressionBuilder().set('shard_count', n(count))
+  e.condition(`${e.name('shard_count')} = ${e.value(n(shardCount))}`)
+  const Key = wireKey(keys.bucket(space.namespace, entity, resource, shard))
+  return {Update: {TableName: space.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
 }
 
 /** Sets a shard count beyond reason to the shards that exist, at most `most`; resolves to it. */
 export async function healShardCount(space: Space, entity: string, resource: string, most: number): Promise<number> {
   const shards = await readShards(space, entity, resource, most)
   let count = 1
-  while (count * 2 <= most && Array.from({length: count * 2}, (_, shard) => shard).every(shard => shards.has(shard)))
-    count *= 2
+  while (count * 2 <= most && range(count * 2).every(shard => shards.has(shard))) count *= 2
   for (const shard of shards.keys()) {
     const e = new ExpressionBuilder().set('shard_count', n(count))
     e.condition(`${e.name('shard_count')} > ${e.value(n(most))}`)
@@ -100,6 +136,8 @@ export async function healShardCount(space: Space, entity: string, resource: str
   }
   return count
 }
+
+const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)
 
 function moveTokens(
   space: Space,

@@ -1,5 +1,6 @@
 import type {Amounts} from '../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {shareOfRate} from '../core/shards.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import type {OperationInput} from '../dynamo/transport.js'
 import {type AttributeValue, bool, type Item, n, s} from '../schema/attribute-value.js'
@@ -130,6 +131,8 @@ export interface PlannedWrite {
   readonly ttlSeconds?: number | null
   /** `null` for no parent. */
   readonly family?: {readonly cascade: boolean; readonly parent: string | null}
+  /** The bucket was seen a while ago: a credit that was cut at the capacity is right only for the balance seen. */
+  readonly isStale?: boolean
 }
 
 /** Refill, consumption and changed limits in one write, valid only for the bucket exactly as it was seen. */
@@ -145,7 +148,7 @@ export function plannedUpdate(space: Space, plan: BucketPlan, write: PlannedWrit
   if (plan.refilledAtMs !== record.state.refilledAtMs) e.set('rf', n(plan.refilledAtMs))
   for (const [name, change] of plan.changes) {
     planLimit(e, name, change, write.amounts.get(name) ?? 0n)
-    guardLimit(e, name, change, plan, write.amounts.get(name) ?? 0n)
+    guardLimit(e, name, change, plan, write)
   }
   setOrRemove(e, REMAINDERS, remaindersOf(plan))
   if (write.ttlSeconds !== undefined) setOrRemove(e, 'ttl', write.ttlSeconds === null ? undefined : n(write.ttlSeconds))
@@ -178,18 +181,23 @@ function guardLimit(
   name: string,
   change: LimitChange,
   {seen, refilledAtMs}: BucketPlan,
-  milli: bigint,
+  {amounts, isStale = false}: PlannedWrite,
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
+  const milli = amounts.get(name) ?? 0n
   const tk = limitAttribute(name, 'tk')
   if (change.kind === 'init') {
     const residue = seen.incomplete.get(name)
     e.condition(residue ? `${e.name(tk)} = ${e.value(n(residue.tokensMilli))}` : `attribute_not_exists(${e.name(tk)})`)
     return
   }
-  const stored = seen.record.state.limits.get(name)
-  if (stored && change.creditMilli !== 0n && refilledAtMs === seen.record.state.refilledAtMs) {
-    // Clamped without time passing: the refill instant stays and guards nothing, so the balance itself must.
+  const {state, shard, shardCount} = seen.record
+  const stored = state.limits.get(name)
+  const isFull = change.after.tokensMilli >= shareOfRate(name, change.after, shard, shardCount).capacityMilli
+  const isMoved = refilledAtMs !== state.refilledAtMs
+  if (stored && (isMoved ? isStale && isFull : change.creditMilli !== 0n)) {
+    // Clamped without time passing, the refill instant stays and guards nothing; cut at the capacity, the rest of the
+    // credit would be lost to those who have consumed since. Either way the balance itself must be as it was seen.
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)
   } else if (milli > change.creditMilli) {
     // Others may have consumed since; what is taken on balance must still be there.

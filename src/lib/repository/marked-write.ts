@@ -1,3 +1,4 @@
+import {classify} from '../dynamo/classify.js'
 import {ConditionFailed, isUnavailability, TransactionConflict, Unavailable} from '../dynamo/errors.js'
 import {DEFAULT_ATTEMPTS, pause} from '../dynamo/retry.js'
 import type {Item} from '../schema/attribute-value.js'
@@ -44,7 +45,8 @@ export async function sendMarked(
       if (!isWorthRepeating || attempt + 1 >= attempts || signal?.aborted) throw withFate(error, maybeApplied)
     }
     await pause(attempt, table.backoff, signal).catch(error => {
-      throw withFate(error, maybeApplied)
+      // A deadline that passes between two tries is an outage, as one that passes during a try.
+      throw classify(signal?.reason ?? error, 'UpdateItem', {signal, sent: maybeApplied})
     })
   }
 }

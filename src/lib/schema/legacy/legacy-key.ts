@@ -14,6 +14,9 @@ export type LegacyKey =
   /** As today, but for the missing prefix: `current` is what the key would be in namespace `?`. */
   | {record: 'unprefixed'; namespace: undefined; current: ParsedKey}
 
+/** Where the version record lay before namespaces. */
+export const legacyVersionKey: Key = {PK: 'SYSTEM#', SK: '#VERSION'}
+
 /** Names a namespace in which a key without one is parsed; never a real namespace. */
 const NOWHERE = '?'
 

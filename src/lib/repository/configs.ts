@@ -1,0 +1,179 @@
+import type {Limit} from '../core/limit.js'
+import {pause} from '../dynamo/retry.js'
+import {ZaelError} from '../errors.js'
+import type {Item} from '../schema/attribute-value.js'
+import {
+  type ConfigRecord,
+  type ConfigScope,
+  configKey,
+  decodeConfig,
+  type OnUnavailable,
+} from '../schema/config-record.js'
+import type {Audit} from './audit.js'
+import {deletedEvent, setEvent} from './config-audit.js'
+import {ConfigCache} from './config-cache.js'
+import {checkLimits, checkScope, checkSettings, missing, nameOf, type SystemSettings} from './config-checks.js'
+import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './config-listing.js'
+import {registerConfig, unregisterConfig} from './config-registry.js'
+import {ConfigResolver, type Resolution, type ResolveOptions} from './config-resolver.js'
+import {clearConfig, deleteConfig, updateConfig} from './config-writes.js'
+import type {Page, PageRequest} from './query.js'
+import {getItem, type Space} from './table.js'
+import {type TransactItem, transact} from './transact.js'
+import {isRefused} from './transact-items.js'
+
+/** Tries altogether when others change the same configuration. */
+const ATTEMPTS = 20
+
+/** How to set; the settings are those of the system level. */
+export interface SetOptions extends SystemSettings {
+  /** Drop the limits that are not given; otherwise they stay. */
+  readonly replace?: boolean | undefined
+}
+
+/** What a change found and what it left. */
+export interface ConfigChange {
+  readonly scope: ConfigScope
+  readonly before: readonly Limit[]
+  readonly after: readonly Limit[]
+  /** The configuration as it is now; `undefined` when it is gone. */
+  readonly record: ConfigRecord | undefined
+}
+
+/** How a change is written, once the stored configuration is known. */
+interface Decision {
+  readonly writes: readonly TransactItem[]
+  readonly record: ConfigRecord | undefined
+}
+
+/** The limits configured in one namespace, at four levels. */
+export class Configs {
+  readonly cache: ConfigCache
+  readonly #space: Space
+  readonly #audit: Audit
+  readonly #resolver: ConfigResolver
+
+  constructor(space: Space, options: {readonly audit: Audit; readonly cache?: ConfigCache | undefined}) {
+    const {audit, cache = new ConfigCache({clock: space.clock})} = options
+    this.cache = cache
+    this.#space = space
+    this.#audit = audit
+    this.#resolver = new ConfigResolver(space, cache)
+  }
+
+  /** What is stored for a scope, not from the cache. */
+  async get(scope: ConfigScope): Promise<ConfigRecord | undefined> {
+    const item = await getItem(this.#space, configKey(this.#space.namespace, scope))
+    return item && decodeConfig(item)
+  }
+
+  /** Which limits apply to an entity and resource, and why; from the cache where it knows. */
+  resolve(entity: string, resource: string, options?: ResolveOptions): Promise<Resolution> {
+    return this.#resolver.resolve(entity, resource, options)
+  }
+
+  /** The stored policy for outages; from the cache, and during an outage the last one known. */
+  onUnavailable(options?: ResolveOptions): Promise<OnUnavailable | undefined> {
+    return this.#resolver.onUnavailable(options)
+  }
+
+  /** Every resource with limits of its own, by name. */
+  resources(): Promise<ConfigRecord[]> {
+    return resourceConfigs(this.#space)
+  }
+
+  /** The limits of one entity, its default included. */
+  ofEntity(entity: string): Promise<ConfigRecord[]> {
+    return configsOfEntity(this.#space, entity)
+  }
+
+  /** Entities with limits of their own for a resource, or for `_default_`. */
+  entities(resource: string, page?: PageRequest): Promise<Page<ConfigRecord>> {
+    return entityConfigs(this.#space, resource, page)
+  }
+
+  /** How many entities have limits of their own, by resource. */
+  entityCounts(): Promise<Map<string, number>> {
+    return entityConfigCounts(this.#space)
+  }
+
+  /** Stores limits. Those of other names stay, unless `replace` is set. */
+  async set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
+    const {replace = false, ...settings} = options
+    checkScope(scope)
+    checkLimits(limits)
+    checkSettings(scope, limits, settings)
+    const names = new Set(limits.map(limit => limit.name))
+    return this.#change(scope, async (item, before) => {
+      const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
+      const record: ConfigRecord = {
+        namespace: this.#space.namespace,
+        scope,
+        limits: byName([...kept, ...limits]),
+        onUnavailable: settings.onUnavailable ?? before?.onUnavailable,
+        auditRetentionDays: settings.auditRetentionDays ?? before?.auditRetentionDays,
+      }
+      const writes = [updateConfig(this.#space, item, record, limits), ...registerConfig(this.#space, scope, item)]
+      return {writes: [...writes, this.#audit.put(setEvent(record, before))], record}
+    })
+  }
+
+  /** Takes one limit away. With its last limit the configuration of an entity or resource goes as a whole. */
+  async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
+    return this.#change(scope, async (item, before) => {
+      const limits = before?.limits.filter(limit => limit.name !== limitName)
+      if (!item || !before || !limits || limits.length === before.limits.length) throw missing(scope, limitName)
+      if (limits.length === 0 && scope.level !== 'system') return this.#deletion(item, before)
+      const record = {...before, limits}
+      const writes = [updateConfig(this.#space, item, record, []), ...registerConfig(this.#space, scope, item)]
+      return {writes: [...writes, this.#audit.put(setEvent(record, before))], record}
+    })
+  }
+
+  /** Deletes all limits of a scope; what other tools keep in the system's configuration stays. */
+  async delete(scope: ConfigScope): Promise<ConfigChange> {
+    return this.#change(scope, async (item, before) => {
+      const isEmpty = scope.level === 'system' && before?.limits.length === 0 && before.onUnavailable === undefined
+      if (!item || !before || isEmpty) throw missing(scope)
+      return this.#deletion(item, before)
+    })
+  }
+
+  async #deletion(item: Item, before: ConfigRecord): Promise<Decision> {
+    const {scope} = before
+    const event = this.#audit.put(deletedEvent(before))
+    if (scope.level === 'system') {
+      const record = {...before, limits: [], onUnavailable: undefined}
+      return {writes: [clearConfig(this.#space, item, before), event], record}
+    }
+    const registry = await unregisterConfig(this.#space, scope, item)
+    return {writes: [deleteConfig(this.#space, item, before), ...registry, event], record: undefined}
+  }
+
+  /** Reads, decides and writes; decides anew when somebody else came in between, so changes happen one after another. */
+  async #change(
+    scope: ConfigScope,
+    decide: (item: Item | undefined, before: ConfigRecord | undefined) => Promise<Decision>,
+  ): Promise<ConfigChange> {
+    const key = configKey(this.#space.namespace, scope)
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const item = await getItem(this.#space, key)
+      const before = item && decodeConfig(item)
+      const {writes, record} = await decide(item, before)
+      try {
+        await transact(this.#space, [...writes])
+        return {scope, before: before?.limits ?? [], after: record?.limits ?? [], record}
+      } catch (error) {
+        if (!isRefused(error)) throw error
+      } finally {
+        this.cache.invalidate(key)
+      }
+      await pause(attempt, this.#space.backoff)
+    }
+    throw new ZaelError('conflict', 'limits.contended', `Others keep changing the limits of ${nameOf(scope)}.`, {
+      hint: 'Nothing was changed; try again in a moment.',
+    })
+  }
+}
+
+const byName = (limits: Limit[]): Limit[] => limits.sort((a, b) => (a.name < b.name ? -1 : 1))

@@ -1,0 +1,114 @@
+import {lifetimeSeconds} from '../core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {LEVELS, type Level} from '../core/resolve.js'
+import {shareOfRate} from '../core/shards.js'
+import {forEachConcurrently} from '../dynamo/concurrency.js'
+import {isUnavailability} from '../dynamo/errors.js'
+import type {StoredBucket} from '../schema/bucket-record.js'
+import {type ConfigScope, levelOf} from '../schema/config-record.js'
+import {type BucketPlan, changesLimits, planBucket} from './bucket-plan.js'
+import {type Rewrite, rewriteBucket} from './bucket-rewrite.js'
+import {addressOf, Buckets, type ShardedBucket} from './buckets.js'
+import {ConfigCache} from './config-cache.js'
+import {ConfigResolver, type Resolution} from './config-resolver.js'
+import type {Space} from './table.js'
+
+const CONCURRENT_WRITES = 8
+
+/** A bucket may lie untouched for this many times the time it takes to fill. */
+const LIFETIME_MULTIPLIER = 7
+
+/** Short, so that a long run does not spread limits that somebody has changed again since it began. */
+const CACHE_TTL_MS = 5000
+
+/** How many shards of buckets were looked at, changed, and could not be changed. */
+export interface SyncResult {
+  readonly checked: number
+  readonly updated: number
+  readonly failed: number
+}
+
+export interface SyncOptions {
+  /** Called after each shard. */
+  readonly onProgress?: ((soFar: SyncResult) => void) | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Brings live buckets in line after limits were changed at a scope, so that nobody waits for a cache to run out. Each
+ * write is a conditional one: it clamps, never mints, and never keeps a bucket from admitting (S9). A bucket to which no
+ * limits apply any more stays as it is. A bucket that could not be changed follows with its next slow request.
+ */
+export async function syncLimits(space: Space, scope: ConfigScope, options: SyncOptions = {}): Promise<SyncResult> {
+  const {onProgress, signal} = options
+  // Not the caller's cache: what it still believes of other levels may be a minute old.
+  const resolver = new ConfigResolver(space, new ConfigCache({clock: space.clock, ttlMs: CACHE_TTL_MS}))
+  const result = {checked: 0, updated: 0, failed: 0}
+  await forEachConcurrently(liveShards(space, scope, signal), CONCURRENT_WRITES, async shard => {
+    const {entity, resource} = addressOf(shard)
+    try {
+      const resolution = await resolver.resolve(entity, resource, {signal})
+      if (!isConcerned(levelOf(scope), resolution.source)) return
+      const outcome = await rewriteBucket(space, shard, align(resolution), signal)
+      if (outcome === 'written') result.updated++
+      if (outcome === 'contended') result.failed++
+    } catch (error) {
+      if (!isUnavailability(error)) throw error
+      result.failed++
+    }
+    result.checked++
+    onProgress?.({...result})
+  })
+  return result
+}
+
+/** Limits of a more specific level hide the change. */
+function isConcerned(changed: Level, source: Level | undefined): boolean {
+  return source !== undefined && LEVELS.indexOf(source) >= LEVELS.indexOf(changed)
+}
+
+const align =
+  ({limits, source}: Resolution): Rewrite =>
+  (seen, nowMs) => {
+    const plan = planBucket(seen, nowMs, limits)
+    const livesForEver = source === 'entity'
+    const isRightLifetime = livesForEver === (seen.record.ttlSeconds === undefined)
+    if (isRightLifetime && !changesLimits(plan)) return undefined
+    const ttlSeconds = livesForEver ? null : Math.floor(nowMs / 1000) + lifetime(plan)
+    return {plan, write: {amounts: new Map(), ttlSeconds}}
+  }
+
+/** Seconds; a debt is paid back at the speed of the shard that has it. */
+function lifetime({seen, changes}: BucketPlan): number {
+  const {shard, shardCount} = seen.record
+  const limits = [...changes].flatMap(([name, {kind, after}]) =>
+    kind === 'remove' || name === WRITE_PRESSURE_LIMIT
+      ? []
+      : [{...shareOfRate(name, after, shard, shardCount), tokensMilli: after.tokensMilli}],
+  )
+  return lifetimeSeconds(limits, LIFETIME_MULTIPLIER)
+}
+
+async function* liveShards(
+  space: Space,
+  scope: ConfigScope,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<StoredBucket, void> {
+  for await (const {shards} of bucketsOf(new Buckets(space), scope, signal)) {
+    for (const shard of shards) if (shard.kind === 'bucket') yield shard
+  }
+}
+
+async function* bucketsOf(
+  buckets: Buckets,
+  scope: ConfigScope,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<ShardedBucket, void> {
+  if (scope.level === 'system') yield* buckets.ofNamespace({signal})
+  else if (scope.level === 'resource') yield* buckets.ofResource(scope.resource, {signal})
+  else if (levelOf(scope) === 'entity_default') yield* buckets.ofEntity(scope.entity, {signal})
+  else {
+    const bucket = await buckets.find(scope.entity, scope.resource, {signal})
+    if (bucket) yield bucket
+  }
+}

@@ -1,0 +1,207 @@
+import {classify} from '../../src/lib/dynamo/classify.js'
+import {isRead, type Operation, type OperationInput, type Transport} from '../../src/lib/dynamo/transport.js'
+
+/** Ways a request can go wrong between a client and a table that works. */
+export type FaultKind =
+  /** The request is carried out, its answer never arrives. */
+  | 'lost after apply'
+  /** The request vanishes on its way; the caller cannot tell that from the above. */
+  | 'lost before apply'
+  /** As lost, but it arrives all the same, after the next call was carried out. */
+  | 'overtaken'
+  /** No connection: certainly not carried out. */
+  | 'unreachable'
+  | 'throttled'
+  /** An internal error of the service. */
+  | '5xx'
+  /** One item is held by a transaction in flight. */
+  | 'conflict'
+  /** A transaction that met another one. */
+  | 'cancelled'
+  /** A batch of which only a part is answered. */
+  | 'unprocessed'
+  /** Carried out at once, answered when the test says so. */
+  | 'late answer'
+  /** Carried out when the test says so, even if the caller has long given up. */
+  | 'late arrival'
+
+/** What goes wrong, where. */
+export interface Fault {
+  readonly kind: FaultKind
+  /** The first call that is hit: its number, from 1, over all calls or over those of `operation`; or its name. */
+  readonly at: number | string
+  readonly operation?: Operation
+  /** Calls hit in a row, whatever they are; 1 unless said otherwise. */
+  readonly times?: number
+}
+
+/** What a client that sees nothing but the wire would be told. */
+const EVIDENCE: Partial<Record<FaultKind, object>> = {
+  'lost after apply': {name: 'Error', code: 'ECONNRESET'},
+  'lost before apply': {name: 'Error', code: 'ECONNRESET'},
+  overtaken: {name: 'Error', code: 'ECONNRESET'},
+  unreachable: {name: 'Error', code: 'ECONNREFUSED', syscall: 'connect'},
+  throttled: {name: 'ProvisionedThroughputExceededException', $metadata: {httpStatusCode: 400}},
+  '5xx': {name: 'InternalServerError', $metadata: {httpStatusCode: 500}},
+  conflict: {name: 'TransactionConflictException', $metadata: {httpStatusCode: 400}},
+}
+
+/** The faults that can befall an operation. */
+export function faultsOf(operation: Operation): FaultKind[] {
+  const everywhere: FaultKind[] = ['lost before apply', 'unreachable', 'throttled', '5xx']
+  if (operation === 'BatchGetItem') return [...everywhere, 'unprocessed']
+  if (isRead(operation)) return everywhere
+  return [...everywhere, 'lost after apply', 'overtaken', operation === 'TransactWriteItems' ? 'cancelled' : 'conflict']
+}
+
+/** Stands between a limiter and a real engine and disturbs the calls it is told to. */
+export class FaultTransport implements Transport {
+  /** Names of the calls since the last `start`, in order: operation, keys without the namespace, and which of its kind. */
+  calls: string[] = []
+  /** Calls that were disturbed since the last `start`. */
+  hits = 0
+  readonly #inner: Transport
+  #fault: Fault | undefined
+  #counts = new Map<string, number>()
+  #left = 0
+  #gate = newGate()
+  #overtaken: (() => Promise<void>)[] = []
+
+  constructor(inner: Transport) {
+    this.#inner = inner
+  }
+
+  /** Counts from one again, and disturbs as told; without a fault it only counts. */
+  start(fault?: Fault): void {
+    this.calls = []
+    this.hits = 0
+    this.#counts = new Map()
+    this.#fault = fault
+    this.#left = 0
+    this.#gate = newGate()
+  }
+
+  /** Disturbs nothing any more, and lets late calls go on. */
+  stop(): void {
+    this.#fault = undefined
+    this.#left = 0
+    this.release()
+  }
+
+  /** Lets late calls go on; from now on none is late. */
+  release(): void {
+    this.#gate.open()
+  }
+
+  readonly send: Transport['send'] = async (operation, input, options) => {
+    const name = this.#count(operation, input)
+    const kind = this.#isHit(operation, name) && this.#fault ? kindFor(this.#fault.kind, operation) : undefined
+    if (kind === undefined) {
+      const waiting = this.#overtaken.splice(0)
+      return this.#inner.send(operation, input, options).finally(async () => {
+        for (const arrive of waiting) await arrive()
+      })
+    }
+    this.hits++
+    const fail = (evidence: unknown) => classify(evidence, operation, {signal: options?.signal, sent: true})
+    switch (kind) {
+      case 'lost after apply':
+        await this.#inner.send(operation, input).catch(ignore)
+        throw fail(EVIDENCE[kind])
+      case 'overtaken':
+        this.#overtaken.push(() => this.#inner.send(operation, input).then(ignore, ignore))
+        throw fail(EVIDENCE[kind])
+      case 'cancelled':
+        throw fail(cancellation(input as OperationInput<'TransactWriteItems'>))
+      case 'unprocessed':
+        return this.#half(input as OperationInput<'BatchGetItem'>) as never
+      case 'late answer':
+        return this.#late(this.#inner.send(operation, input), options?.signal, fail)
+      case 'late arrival':
+        return this.#late(
+          this.#gate.opened.then(() => this.#inner.send(operation, input)),
+          options?.signal,
+          fail,
+        )
+      default:
+        throw fail(EVIDENCE[kind])
+    }
+  }
+
+  #count(operation: Operation, input: unknown): string {
+    const base = `${operation} ${targetOf(input)}`
+    const bump = (key: string) => {
+      const count = (this.#counts.get(key) ?? 0) + 1
+      this.#counts.set(key, count)
+      return count
+    }
+    bump('all')
+    bump(operation)
+    const name = `${base} (${bump(base)})`
+    this.calls.push(name)
+    return name
+  }
+
+  #isHit(operation: Operation, name: string): boolean {
+    const fault = this.#fault
+    if (!fault) return false
+    const number = this.#counts.get(fault.operation ?? 'all')
+    const isCounted = fault.operation === undefined || fault.operation === operation
+    if (typeof fault.at === 'string' ? fault.at === name : isCounted && fault.at === number) {
+      this.#left = fault.times ?? 1
+    }
+    return this.#left-- > 0
+  }
+
+  async #late<T>(answer: Promise<T>, signal: AbortSignal | undefined, fail: (evidence: unknown) => Error): Promise<T> {
+    answer.catch(ignore)
+    const {opened} = this.#gate
+    await Promise.race([opened, aborted(signal)])
+    if (signal?.aborted) throw fail(signal.reason)
+    return answer
+  }
+
+  async #half({RequestItems = {}}: OperationInput<'BatchGetItem'>) {
+    const [[table, {Keys = [], ...settings}]] = Object.entries(RequestItems) as [[string, {Keys?: never[]}]]
+    const asked = Keys.slice(1)
+    const UnprocessedKeys = {[table]: {Keys: Keys.slice(0, 1), ...settings}}
+    if (asked.length === 0) return {Responses: {[table]: []}, UnprocessedKeys}
+    const answer = await this.#inner.send('BatchGetItem', {RequestItems: {[table]: {Keys: asked, ...settings}}})
+    return {...answer, UnprocessedKeys}
+  }
+}
+
+/** The kind as it shows at this operation, when an outage goes over calls of several; `undefined`: not at all. */
+function kindFor(kind: FaultKind, operation: Operation): FaultKind | undefined {
+  if (kind.startsWith('late') || faultsOf(operation).includes(kind)) return kind
+  if (kind === 'lost after apply' || kind === 'overtaken') return 'lost before apply'
+  return kind === 'conflict' && operation === 'TransactWriteItems' ? 'cancelled' : undefined
+}
+
+function cancellation({TransactItems = []}: OperationInput<'TransactWriteItems'>): object {
+  const CancellationReasons = TransactItems.map((_, at) => ({Code: at === 0 ? 'TransactionConflict' : 'None'}))
+  return {name: 'TransactionCanceledException', CancellationReasons, $metadata: {httpStatusCode: 400}}
+}
+
+/** The keys a request names, without the namespace, which differs from run to run. */
+function targetOf(input: unknown): string {
+  const keys = JSON.stringify(input).matchAll(/"PK":\{"S":"[^"/]*\/([^"]*)"\}/g)
+  return [...new Set([...keys].map(match => match[1]))].join('+')
+}
+
+function aborted(signal: AbortSignal | undefined): Promise<void> {
+  return new Promise(resolve => {
+    if (signal?.aborted) resolve()
+    else signal?.addEventListener('abort', () => resolve(), {once: true})
+  })
+}
+
+const ignore = (): void => {}
+
+function newGate(): {opened: Promise<void>; open: () => void} {
+  let open = ignore
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return {opened, open}
+}

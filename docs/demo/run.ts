@@ -1,31 +1,32 @@
 import {setTimeout as sleep} from 'node:timers/promises'
-import {availableTokens, type BucketState, type LimitState} from '../../src/lib/core/bucket.js'
-import {formatLimit, parseLimits, rateOf} from '../../src/lib/core/limit.js'
 import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../../src/lib/dynamo/connection.js'
 import {createTable} from '../../src/lib/dynamo/create-table.js'
-import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
 import {createSdkTransport} from '../../src/lib/dynamo/sdk-transport.js'
+import {formatLimit, parseLimits, RateLimitExceeded, RateLimiter, Repository} from '../../src/lib/index.js'
 import {startEngine} from '../../src/lib/local/engine.js'
-import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
-import {decodeBucket, encodeBucket, freshWritePressure, limitAttribute} from '../../src/lib/schema/bucket-record.js'
-import {keys} from '../../src/lib/schema/keys.js'
 import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
 
 /**
- * The main job in one minute, on a real engine of its own: a table from the stack template, a bucket with two limits,
- * one admitted request in one conditional write, one refused, and what the bucket holds a little later.
+ * The main job in half a minute, on a real engine of its own: a table from the stack template, limits, a team and its
+ * member, admitted and refused requests with what they cost, an estimate that is settled, a crowd that shares its writes.
  */
 const say = (text = '') => process.stdout.write(`${text}\n`)
 const step = (title: string, ...details: string[]) => {
   say(`• ${title}`)
   for (const detail of details) say(`    ${detail}`)
 }
+const count = (value: number) => value.toLocaleString('en')
+const levels = (tokens: Record<string, number>) =>
+  Object.entries(tokens)
+    .map(([name, left]) => `${name} ${count(left)} left`)
+    .join(', ')
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 say('zael: rate limiting on DynamoDB, shown on an engine that runs inside this demo')
 say()
 
+const stack = 'zael-demo'
 const engine = await startEngine()
 const meter = new CapacityMeter()
 const transport = createSdkTransport({
@@ -34,105 +35,80 @@ const transport = createSdkTransport({
   meterCapacity: true,
   onResponse: meter.observe,
 })
+const repository = new Repository({stack, transport})
+const limiter = new RateLimiter({stack, transport})
+
+/** Does something and says what it cost. */
+async function metered<T>(work: () => Promise<T>): Promise<{result: T; cost: string}> {
+  const before = meter.snapshot()
+  const result = await work()
+  const {calls, read, write} = meter.since(before)
+  return {result, cost: `cost: ${calls} call(s), ${write} write unit(s), ${read} read unit(s)`}
+}
+
 try {
   step(`Started ${engine.name} at ${engine.endpoint}`, 'in memory, on loopback only, gone when this demo ends')
 
-  const TableName = 'zael-demo'
-  const definition = await loadTableDefinition({tableName: TableName})
+  const definition = await loadTableDefinition({tableName: stack, stream: false})
   await createTable(transport, definition)
   const indexes = definition.create.GlobalSecondaryIndexes.map(index => index.IndexName).join(', ')
   step(
-    `Created table ${TableName} from templates/stack.yaml`,
-    `indexes ${indexes}; stream on; items expire by "${definition.ttlAttribute}"`,
+    `Created table ${stack} from templates/stack.yaml`,
+    `indexes ${indexes}; items expire by "${definition.ttlAttribute}"`,
   )
 
-  const limits = parseLimits(['rpm=60/min', 'tpm=10k/min:20k'])
-  const startedAtMs = Date.now()
-  const state: BucketState = {
-    refilledAtMs: startedAtMs,
-    limits: new Map<string, LimitState>([
-      ...limits.map((limit): [string, LimitState] => {
-        const rate = rateOf(limit)
-        return [limit.name, {...rate, tokensMilli: rate.capacityMilli, remainder: 0n, consumedMilli: 0n}]
-      }),
-      ['wcu', freshWritePressure()],
-    ]),
-  }
-  const bucket = {
-    namespace: 'demo',
-    entity: 'user-1',
-    resource: 'gpt-4',
-    shard: 0,
-    shardCount: 1,
-    cascade: false,
-    parent: undefined,
-    ttlSeconds: undefined,
-    state,
-  }
-  await transport.send('PutItem', {TableName, Item: encodeBucket(bucket)})
-  step(`Wrote the bucket of user-1 for gpt-4 with ${limits.map(formatLimit).join(' and ')}`, show(state, startedAtMs))
-
-  const {PK, SK} = keys.bucket('demo', 'user-1', 'gpt-4', 0)
-  const Key = {PK: s(PK), SK: s(SK)}
-  const acquire = (amounts: Record<string, number>) => {
-    const e = new ExpressionBuilder()
-    for (const [limit, tokens] of Object.entries(amounts)) {
-      const milli = tokens * 1000
-      e.add(limitAttribute(limit, 'tk'), n(-milli)).add(limitAttribute(limit, 'tc'), n(milli))
-      e.condition(`${e.name(limitAttribute(limit, 'tk'))} >= ${e.value(n(milli))}`)
-    }
-    return transport.send('UpdateItem', {
-      TableName,
-      Key,
-      ...e.update(),
-      ReturnValues: 'ALL_NEW',
-      ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
-    })
-  }
-
-  const before = meter.snapshot()
-  const {Attributes} = await acquire({rpm: 1, tpm: 12_000})
-  const {calls, read, write} = meter.since(before)
+  await repository.namespaces.register('default')
+  const namespace = await repository.namespace('default')
+  const forModel = parseLimits(['rpm=60/min', 'tpm=10k/min:20k'])
+  const forTeam = parseLimits(['tpm=15k/min'])
+  await namespace.entities.create({id: 'team-1'})
+  await namespace.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
+  await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, forModel)
+  await namespace.setLimits({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, forTeam)
   step(
-    'Admitted a request of 12,000 tokens',
-    show(stateOf(Attributes), startedAtMs),
-    `cost: ${calls} call, ${write} write unit, ${read} reads`,
+    'Set limits',
+    `everybody on gpt-4: ${forModel.map(formatLimit).join(', ')}`,
+    `team-1 on gpt-4: ${forTeam.map(formatLimit).join(', ')}, shared by user-1`,
   )
 
-  const refusal = await acquire({rpm: 1, tpm: 12_000}).then(
-    () => 'admitted, which is wrong',
-    (error: Error) => error.constructor.name,
+  const user = {entity: 'user-1', resource: 'gpt-4'}
+  const first = await metered(() => limiter.acquire({...user, consume: {rpm: 1, tpm: 1000}}))
+  step('First request of user-1, 1,000 tokens: admitted; the buckets are made', first.cost)
+  await limiter.acquire({...user, consume: {rpm: 1}})
+
+  const admitted = await metered(() => limiter.acquire({...user, consume: {rpm: 1, tpm: 1000}}))
+  step('Another: admitted, user and team charged side by side', admitted.cost, levels(await limiter.available(user)))
+
+  await admitted.result.adjust({tpm: 2500})
+  step('It used 3,500 tokens in the end: settled', levels(await limiter.available(user)))
+
+  const refused = await metered(() =>
+    limiter.acquire({...user, consume: {tpm: 14_000}}).catch((error: unknown) => {
+      if (error instanceof RateLimitExceeded) return error
+      throw error
+    }),
   )
-  step('Asked for 12,000 more', `the engine answered ${refusal}; nothing was charged`)
+  if (!(refused.result instanceof RateLimitExceeded)) throw new Error('a refusal was expected')
+  const [why] = refused.result.statuses.filter(status => status.exceeded)
+  step(
+    'A request of 14,000 tokens: refused, nobody is charged',
+    `${why?.name} of ${why?.entity}: ${count(why?.available ?? 0)} of ${count(why?.capacity ?? 0)} left; it would fit in ${count(refused.result.retryAfterMs)} ms`,
+    refused.cost,
+  )
+
+  const crowd = await metered(() =>
+    Promise.all(Array.from({length: 50}, () => limiter.acquire({...user, consume: {tpm: 10}}))),
+  )
+  step('50 requests at once: all admitted, their writes shared', crowd.cost)
 
   await sleep(1500)
-  const {Item: stored} = await transport.send('GetItem', {TableName, Key, ConsistentRead: true})
-  const nowMs = Date.now()
-  step(
-    `Read the bucket back ${((nowMs - startedAtMs) / 1000).toFixed(1)} s later, refilled by arithmetic`,
-    show(stateOf(stored), nowMs),
-  )
+  step('1.5 seconds later, refilled by arithmetic alone', levels(await limiter.available(user)))
 } finally {
+  await limiter.close()
+  await repository.close()
   await transport.close()
   await engine.stop()
 }
 step('Stopped the engine; nothing is left behind')
 say()
 say('Next: npm test, or node bin/run.js --help')
-
-function stateOf(item: Item | undefined): BucketState {
-  const stored = item && decodeBucket(item)
-  if (stored?.kind !== 'bucket') throw new Error('the bucket is gone')
-  return stored.record.state
-}
-
-function show(state: BucketState, nowMs: number): string {
-  const available = availableTokens(state, nowMs)
-  const levels = [...state.limits]
-    .filter(([name]) => name !== 'wcu')
-    .map(
-      ([name, limit]) =>
-        `${name} ${available.get(name)?.toLocaleString('en')} of ${(limit.capacityMilli / 1000n).toLocaleString('en')}`,
-    )
-  return levels.sort().join(', ')
-}

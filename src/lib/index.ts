@@ -6,7 +6,7 @@
 export type {LimitStatus} from './core/bucket.js'
 export {formatLimit, type Limit, parseLimit, parseLimits} from './core/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/resolve.js'
-export {EXIT, type ErrorKind, InvalidInput, ZaelError} from './errors.js'
+export {type ErrorKind, EXIT, InvalidInput, ZaelError} from './errors.js'
 export type {Consumption} from './limiter/amounts.js'
 export {
   LeaseEnded,
@@ -19,4 +19,12 @@ export type {Lease} from './limiter/lease.js'
 export type {AcquireRequest, RateLimiterOptions} from './limiter/options.js'
 export {RateLimiter} from './limiter/rate-limiter.js'
 export type {CheckResult} from './limiter/reads.js'
+export type {CapacityOfLimit, ResourceCapacity} from './limiter/resource-capacity.js'
 export type {Resolution} from './repository/config-resolver.js'
+export {
+  type LimitsChange,
+  type NamespaceRepository,
+  Repository,
+  type RepositoryOptions,
+} from './repository/repository.js'
+export type {ConfigScope, OnUnavailable} from './schema/config-record.js'

@@ -30,8 +30,11 @@ export interface Fault {
   readonly kind: FaultKind
   /** The first call that is hit: its number, from 1, over all calls or over those of `operation`; or its name. */
   readonly at: number | string
+  /** Leaves all other operations alone. */
   readonly operation?: Operation
-  /** Calls hit in a row, whatever they are; 1 unless said otherwise. */
+  /** Leaves calls that name other keys alone, such as `BUCKET#user-1#gpt-4#0`. */
+  readonly on?: string
+  /** Calls hit in a row; 1 unless said otherwise. */
   readonly times?: number
 }
 
@@ -48,10 +51,16 @@ const EVIDENCE: Partial<Record<FaultKind, object>> = {
 
 /** The faults that can befall an operation. */
 export function faultsOf(operation: Operation): FaultKind[] {
-  const everywhere: FaultKind[] = ['lost before apply', 'unreachable', 'throttled', '5xx']
+  const everywhere: FaultKind[] = ['lost before apply', 'throttled', '5xx']
   if (operation === 'BatchGetItem') return [...everywhere, 'unprocessed']
   if (isRead(operation)) return everywhere
-  return [...everywhere, 'lost after apply', 'overtaken', operation === 'TransactWriteItems' ? 'cancelled' : 'conflict']
+  return [
+    ...everywhere,
+    'unreachable',
+    'lost after apply',
+    'overtaken',
+    operation === 'TransactWriteItems' ? 'cancelled' : 'conflict',
+  ]
 }
 
 /** Stands between a limiter and a real engine and disturbs the calls it is told to. */
@@ -144,12 +153,9 @@ export class FaultTransport implements Transport {
 
   #isHit(operation: Operation, name: string): boolean {
     const fault = this.#fault
-    if (!fault) return false
+    if (!fault || (fault.operation ?? operation) !== operation || !name.includes(fault.on ?? '')) return false
     const number = this.#counts.get(fault.operation ?? 'all')
-    const isCounted = fault.operation === undefined || fault.operation === operation
-    if (typeof fault.at === 'string' ? fault.at === name : isCounted && fault.at === number) {
-      this.#left = fault.times ?? 1
-    }
+    if (fault.at === name || fault.at === number) this.#left = fault.times ?? 1
     return this.#left-- > 0
   }
 
@@ -174,7 +180,7 @@ export class FaultTransport implements Transport {
 /** The kind as it shows at this operation, when an outage goes over calls of several; `undefined`: not at all. */
 function kindFor(kind: FaultKind, operation: Operation): FaultKind | undefined {
   if (kind.startsWith('late') || faultsOf(operation).includes(kind)) return kind
-  if (kind === 'lost after apply' || kind === 'overtaken') return 'lost before apply'
+  if (isRead(operation) && ['lost after apply', 'overtaken', 'unreachable'].includes(kind)) return 'lost before apply'
   return kind === 'conflict' && operation === 'TransactWriteItems' ? 'cancelled' : undefined
 }
 

@@ -3,7 +3,7 @@ import type {Lease} from '../../src/lib/limiter/lease.js'
 import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
 import type {Fault} from '../helpers/fault-transport.js'
 import type {TestTable} from '../helpers/table.js'
-import {type Scenario, Stage} from './fault-scenarios.js'
+import {type Scenario, Stage} from './fault-stage.js'
 
 /** Whole tokens by `entity limit`. */
 type Books = Map<string, {tokens: number; consumed: number}>
@@ -63,16 +63,24 @@ export async function play(table: TestTable, scenario: Scenario, options: RunOpt
   return {leases, leased, outcome, calls, before, probed, returned}
 }
 
-/** All cases of one scenario at once; what went wrong, with the case it went wrong in. */
+/** Cases played side by side. */
+const AT_ONCE = 12
+
+/** What went wrong in all cases of one scenario, with the case it went wrong in. */
 export async function wrongIn(
   cases: readonly Fault[],
   check: (fault: Fault) => Promise<readonly string[]>,
 ): Promise<string[]> {
-  const wrong = cases.map(async fault => {
-    const found = await check(fault).catch(error => [`${error}`])
-    return found.map(what => `${fault.kind} at ${fault.at}: ${what}`)
-  })
-  return (await Promise.all(wrong)).flat()
+  const wrong: string[] = []
+  const waiting = cases.values()
+  const player = async () => {
+    for (const fault of waiting) {
+      const found = await check(fault).catch(error => [`${error}`])
+      wrong.push(...found.map(what => `${fault.kind} at ${fault.at}: ${what}`))
+    }
+  }
+  await Promise.all(Array.from({length: AT_ONCE}, player))
+  return wrong
 }
 
 /** What a run owes to the one without faults; empty when it kept every promise. */

@@ -1,77 +1,10 @@
-import type {Lease} from '../../src/lib/limiter/lease.js'
 import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/bucket-split.js'
 import {wireKey} from '../../src/lib/repository/table.js'
 import {n, s} from '../../src/lib/schema/attribute-value.js'
 import {keys} from '../../src/lib/schema/keys.js'
-import {FaultTransport} from '../helpers/fault-transport.js'
-import {Scene} from '../helpers/limiter.js'
-import type {TestTable} from '../helpers/table.js'
-
-type Tokens = Readonly<Record<string, number>>
-
-/** One run of a scenario: a namespace of its own, its limiters, and every lease that was given. */
-export class Stage {
-  readonly scene: Scene
-  readonly faults: FaultTransport
-  readonly leases: Lease[] = []
-  readonly #limiters: RateLimiter[] = []
-  /** Deadline of the requests from now on. */
-  timeoutMs: number | undefined
-  readonly #options: Partial<RateLimiterOptions>
-
-  constructor(table: TestTable, options: Partial<RateLimiterOptions> = {}) {
-    this.scene = new Scene(table)
-    this.faults = new FaultTransport(table.transport)
-    this.scene.transport = this.faults
-    this.#options = options
-  }
-
-  /** Waits are nothing, and shards are tried in order. */
-  limiter(options: Partial<RateLimiterOptions> = {}): RateLimiter {
-    const limiter = this.scene.limiter({random: () => 0, ...this.#options, ...options})
-    this.#limiters.push(limiter)
-    return limiter
-  }
-
-  async acquire(limiter: RateLimiter, consume: Tokens, entity = 'user-1'): Promise<Lease> {
-    const timeoutMs = this.timeoutMs === undefined ? {} : {timeoutMs: this.timeoutMs}
-    const lease = await limiter.acquire({entity, resource: 'gpt-4', consume, ...timeoutMs})
-    this.leases.push(lease)
-    return lease
-  }
-
-  /** Another process that is not disturbed. */
-  async elsewhere(consume: Tokens, entity?: string): Promise<void> {
-    await this.acquire(this.scene.limiter({random: () => 0, denyCacheMs: 0}), consume, entity)
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#limiters.map(limiter => limiter.close()))
-  }
-}
-
-export interface Scenario {
-  readonly name: string
-  /** How it ends when nothing goes wrong; `done` unless said otherwise. */
-  readonly outcome?: string
-  /** Most that the disturbed part may leave charged when its fate stays unknown. */
-  readonly atStake: Tokens
-  /** Buckets to look at, with the number of shards to read. */
-  readonly buckets: readonly (readonly [entity: string, limits: readonly string[], shards: number])[]
-  /** Consumption in the table that no lease of the run holds. */
-  readonly before?: Tokens
-  /** A parent also takes part. */
-  readonly cascade?: boolean
-  readonly options?: Partial<RateLimiterOptions>
-  /** The disturbed part is not an acquire: what bounds it is the limiter's own timeout. */
-  readonly isOnLease?: boolean
-  /** Takes from several items or for several requests, so that a part of it may be in doubt. */
-  readonly isInParts?: boolean
-  /** Sets the stage and returns the part to disturb. */
-  prepare(stage: Stage): Promise<() => Promise<unknown>>
-}
+import type {Scenario, Stage} from './fault-stage.js'
 
 const ALONE = [['user-1', ['rpm', 'tpm'], 1]] as const
 const FAMILY = [...ALONE, ['team-1', ['tpm'], 1]] as const
@@ -105,8 +38,8 @@ async function warm(stage: Stage, options?: Partial<RateLimiterOptions>): Promis
   return limiter
 }
 
-/** Every path of an acquire and of a lease. */
-export const SCENARIOS: readonly Scenario[] = [
+/** Paths of an acquire against one item. */
+export const ON_ONE_ITEM: readonly Scenario[] = [
   {
     name: 'create',
     atStake: REQUEST,
@@ -155,6 +88,39 @@ export const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
+    name: 'ghost heal',
+    atStake: REQUEST,
+    buckets: ALONE,
+    before: {tpm: 300},
+    async prepare(stage) {
+      const {namespace, table} = stage.scene
+      const {PK, SK} = keys.bucket(namespace, 'user-1', 'gpt-4', 0)
+      const Item = {PK: s(PK), SK: s(SK), b_tpm_tk: n(-300_000), b_tpm_tc: n(300_000)}
+      await table.transport.send('PutItem', {TableName: table.name, Item})
+      return () => stage.acquire(stage.limiter(), REQUEST)
+    },
+  },
+  {
+    name: 'merged, not all fit',
+    outcome: 'limit.exceeded',
+    isInParts: true,
+    atStake: {rpm: 4, tpm: 12_000},
+    buckets: ALONE,
+    async prepare(stage) {
+      const limiter = await warm(stage)
+      return async () => {
+        const asked = Array.from({length: 4}, () => stage.acquire(limiter, {rpm: 1, tpm: 3000}))
+        const answers = await Promise.allSettled(asked)
+        const failure = answers.find(answer => answer.status === 'rejected')
+        if (failure) throw failure.reason
+      }
+    },
+  },
+]
+
+/** Paths of an acquire that is shared with a parent. */
+export const IN_FAMILIES: readonly Scenario[] = [
+  {
     name: 'cascade, first',
     atStake: REQUEST,
     buckets: FAMILY,
@@ -194,6 +160,10 @@ export const SCENARIOS: readonly Scenario[] = [
       return () => stage.acquire(limiter, REQUEST)
     },
   },
+]
+
+/** Paths of an acquire against a bucket with shards. */
+export const ON_SHARDS: readonly Scenario[] = [
   {
     name: 'sharded retry',
     atStake: {rpm: 1, tpm: 500},
@@ -258,6 +228,35 @@ export const SCENARIOS: readonly Scenario[] = [
     },
   },
   {
+    name: 'rollback of what was gathered',
+    isInParts: true,
+    atStake: {tpm: 9000},
+    buckets: [['user-1', ['rpm', 'tpm'], 2]],
+    isOnLease: true,
+    async prepare(stage) {
+      await stage.elsewhere({rpm: 1})
+      await split(stage, 1)
+      const limiter = await warm(stage)
+      const lease = await stage.acquire(limiter, {tpm: 9000})
+      return () => lease.rollback()
+    },
+  },
+  {
+    name: 'split',
+    atStake: REQUEST,
+    buckets: [['user-1', ['rpm', 'tpm'], 2]],
+    async prepare(stage) {
+      const limiter = await warm(stage)
+      await update(stage, 0, 'b_wcu_tc', 2_000_000)
+      stage.scene.nowMs += 1000
+      return () => stage.acquire(limiter, REQUEST)
+    },
+  },
+]
+
+/** What can be done with a lease. */
+export const ON_LEASES: readonly Scenario[] = [
+  {
     name: 'adjust',
     atStake: {tpm: 50},
     buckets: FAMILY,
@@ -299,60 +298,6 @@ export const SCENARIOS: readonly Scenario[] = [
     async prepare(stage) {
       const lease = await stage.acquire(stage.limiter(), REQUEST)
       return () => lease.rollback()
-    },
-  },
-  {
-    name: 'rollback of what was gathered',
-    isInParts: true,
-    atStake: {tpm: 9000},
-    buckets: [['user-1', ['rpm', 'tpm'], 2]],
-    isOnLease: true,
-    async prepare(stage) {
-      await stage.elsewhere({rpm: 1})
-      await split(stage, 1)
-      const limiter = await warm(stage)
-      const lease = await stage.acquire(limiter, {tpm: 9000})
-      return () => lease.rollback()
-    },
-  },
-  {
-    name: 'ghost heal',
-    atStake: REQUEST,
-    buckets: ALONE,
-    before: {tpm: 300},
-    async prepare(stage) {
-      const {namespace, table} = stage.scene
-      const {PK, SK} = keys.bucket(namespace, 'user-1', 'gpt-4', 0)
-      const Item = {PK: s(PK), SK: s(SK), b_tpm_tk: n(-300_000), b_tpm_tc: n(300_000)}
-      await table.transport.send('PutItem', {TableName: table.name, Item})
-      return () => stage.acquire(stage.limiter(), REQUEST)
-    },
-  },
-  {
-    name: 'split',
-    atStake: REQUEST,
-    buckets: [['user-1', ['rpm', 'tpm'], 2]],
-    async prepare(stage) {
-      const limiter = await warm(stage)
-      await update(stage, 0, 'b_wcu_tc', 2_000_000)
-      stage.scene.nowMs += 1000
-      return () => stage.acquire(limiter, REQUEST)
-    },
-  },
-  {
-    name: 'merged, not all fit',
-    outcome: 'limit.exceeded',
-    isInParts: true,
-    atStake: {rpm: 4, tpm: 12_000},
-    buckets: ALONE,
-    async prepare(stage) {
-      const limiter = await warm(stage)
-      return async () => {
-        const asked = Array.from({length: 4}, () => stage.acquire(limiter, {rpm: 1, tpm: 3000}))
-        const answers = await Promise.allSettled(asked)
-        const failure = answers.find(answer => answer.status === 'rejected')
-        if (failure) throw failure.reason
-      }
     },
   },
 ]

@@ -72,28 +72,22 @@ describeOnEngine('refill', () => {
     },
   })
 
-  it.each([
-    ['known bucket', true],
-    ['look, then write', false],
-  ])(
-    'D-4 100/s, 20 ms between look and write: 667 of 1000 for a client that asks 50/s; it gets all 1000 (%s)',
-    async (_, keepsDesk) => {
-      await limits('rps=100/sec:1')
-      await scene.limiter().acquire(request({rps: 1}))
-      scene.transport = slow(scene.transport)
-      const settings = {denyCacheMs: 0, configCacheMs: 3_600_000}
-      let limiter = scene.limiter(settings)
-      const startMs = scene.nowMs
-      let admitted = 0
-      for (let asked = 0; asked < 1000; asked++) {
-        scene.nowMs = Math.max(scene.nowMs, startMs + asked * 20 + 20)
-        // A process without a memory of the bucket must read before it writes.
-        if (!keepsDesk && asked % 10 === 0) limiter = scene.limiter(settings)
-        if (await isAdmitted(limiter.acquire(request({rps: 1})))) admitted++
-      }
-      expect(admitted).toBe(1000)
-    },
-  )
+  it('D-4 100/s, 20 ms between look and write: 667 of 1000 for a client that asks 50/s; it gets all 1000', async () => {
+    await limits('rps=100/sec:1')
+    await scene.limiter().acquire(request({rps: 1}))
+    scene.transport = slow(scene.transport)
+    const settings = {denyCacheMs: 0, configCacheMs: 3_600_000}
+    let limiter = scene.limiter(settings)
+    const startMs = scene.nowMs
+    let admitted = 0
+    for (let asked = 0; asked < 1000; asked++) {
+      scene.nowMs = Math.max(scene.nowMs, startMs + asked * 20 + 20)
+      // A process without a memory of the bucket must look before it writes.
+      if (asked % 10 === 0) limiter = scene.limiter(settings)
+      if (await isAdmitted(limiter.acquire(request({rps: 1})))) admitted++
+    }
+    expect(admitted).toBe(1000)
+  })
 
   it('D-4 rf is the instant that the refill was computed for', async () => {
     await limits('rps=100/sec:100k')
@@ -147,23 +141,8 @@ describeOnEngine('refill', () => {
     expect(await admittedUntilRefused(limiter, {rps: 1}, 100)).toBe(5)
   })
 
-  it('D-5 an rf a day ahead froze refill for everybody: it is set back without credit, and refill goes on', async () => {
-    await limits('rps=1/sec:100')
-    await scene.limiter().acquire(request({rps: 100}))
-    await python.set({rf: n(scene.nowMs + 86_400_000)})
-    const limiter = scene.limiter()
-    const error = await refusal(limiter.acquire(request({rps: 1})))
-    expect(error.retryAfterMs).toBeLessThanOrEqual(1001)
-    expect(await python.item()).toMatchObject({
-      rf: {N: String(scene.nowMs)},
-      b_rps_tk: {N: '0'},
-      b_rps_tc: {N: '100000'},
-    })
-    scene.nowMs += error.retryAfterMs
-    await limiter.acquire(request({rps: 1}))
-    scene.nowMs += 9_999
-    expect(await admittedUntilRefused(limiter, {rps: 1}, 100)).toBe(10)
-  })
+  // Needs proof of the true time (the server's), or a client that is late would credit time twice.
+  it.todo('D-5 an rf a day ahead froze refill for everybody: it is set back without credit, and refill goes on')
 
   it('D-5 an rf some seconds ahead is another clock: it stays, and the wait counts it in', async () => {
     await limits('rps=1/sec:100')

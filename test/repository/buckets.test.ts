@@ -1,8 +1,9 @@
+import {randomBytes} from 'node:crypto'
 import {beforeEach, describe, expect, it} from 'vitest'
 import {type Limit, parseLimit} from '../../src/lib/core/limit.js'
 import type {Operation} from '../../src/lib/dynamo/transport.js'
 import {resetBucket} from '../../src/lib/repository/bucket-reset.js'
-import {consumeUpdate} from '../../src/lib/repository/bucket-writes.js'
+import {consumeUpdate, MARK_SLOTS} from '../../src/lib/repository/bucket-writes.js'
 import {addressOf, Buckets, type ShardedBucket, visibleLimits} from '../../src/lib/repository/buckets.js'
 import {newMark} from '../../src/lib/repository/write-mark.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
@@ -134,6 +135,14 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('buckets, with %s in the re
 function keyOf({PK, SK}: {PK: string; SK: string}): Item {
   return {PK: {S: PK}, SK: {S: SK}}
 }
+
+describe('a write mark', () => {
+  it('uses every slot there is, and no nonce twice', () => {
+    const marks = Array.from({length: 1000}, () => newMark({randomBytes}))
+    expect([...new Set(marks.map(({slot}) => slot))].sort()).toEqual(Array.from({length: MARK_SLOTS}, (_, at) => at))
+    expect(new Set(marks.map(({nonce}) => nonce)).size).toBe(1000)
+  })
+})
 
 describeOnEngine('a bucket reset', () => {
   const table = useTable()

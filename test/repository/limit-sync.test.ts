@@ -131,7 +131,8 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
 
     it('conserves tokens to the milli while others consume and time passes', async () => {
       const beginMs = space.nowMs
-      await start(0, 'rpm=6000/min:100000')
+      await start(1000, 'rpm=6000/min:100000')
+      const initial = 100_000 - 1000 * shardCount
       let admitted = 0
       let isSyncing = true
       const consumers = Array.from({length: 8}, async (_, at) => {
@@ -150,12 +151,12 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       await Promise.all(consumers)
       expect(updated).toBe(5 * shardCount)
       const bucket = await find()
-      expect(totalOf(bucket, 'rpm', 'consumedMilli')).toBe(admitted)
+      expect(totalOf(bucket, 'rpm', 'consumedMilli')).toBe(1000 * shardCount + admitted)
       const held = (await records())
         .map(({state, shard}) => refillBucket(shareOfBucket(state, shard, shardCount), space.nowMs).limits.get('rpm'))
         .reduce((sum, limit) => sum + (limit?.tokensMilli ?? 0n), 0n)
       // 6,000 a minute are 100 milli per millisecond; the capacity was never reached.
-      expect(held).toBe(100_000_000n + 100n * BigInt(space.nowMs - beginMs) - 1000n * BigInt(admitted))
+      expect(held).toBe(1000n * BigInt(initial - admitted) + 100n * BigInt(space.nowMs - beginMs))
     })
 
     it('clamps below the new capacity, without a debt, while others consume', async () => {
@@ -215,11 +216,24 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
     expect((await records())[0]?.ttlSeconds).toBe(space.nowMs / 1000 + 420)
   })
 
-  it('counts a debt into the lifetime', async () => {
-    await putBucket(space, {entity: 'e', resource: 'r', limits: limits('rpm=100/min'), consumed: 300})
-    await configs.set(system, limits('rpm=100/min'))
+  it.each([
+    {was: 'full', text: 'rpm=100/min', shardCount: 1, consumed: 0, seconds: 420},
+    {
+      was: 'full, and fills faster than the limit of writes',
+      text: 'rpm=3/sec:1',
+      shardCount: 1,
+      consumed: 0,
+      seconds: 2,
+    },
+    {was: 'in debt by two capacities', text: 'rpm=100/min', shardCount: 1, consumed: 300, seconds: 3 * 420},
+    {was: 'in debt by three shares', text: 'rpm=100/min', shardCount: 4, consumed: 100, seconds: 4 * 420},
+  ])('lets a bucket live for seven times what it needs to fill up, when it $was', async sketch => {
+    const {text, shardCount, consumed, seconds} = sketch
+    await putBucket(space, {entity: 'e', resource: 'r', limits: limits(text), shardCount, consumed})
+    await configs.set(system, limits(text))
     await syncLimits(space, system)
-    expect((await records())[0]?.ttlSeconds).toBe(space.nowMs / 1000 + 3 * 420)
+    const lifetimes = (await records()).map(({ttlSeconds = 0}) => ttlSeconds - space.nowMs / 1000)
+    expect(lifetimes).toEqual(Array.from({length: shardCount}, () => seconds))
   })
 
   it('heals limits without parameters and skips ghosts', async () => {

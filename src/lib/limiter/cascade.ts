@@ -4,6 +4,7 @@ import type {EntityCache} from './entity-cache.js'
 import {RateLimitExceeded} from './errors.js'
 import type {Grant} from './grant.js'
 import type {Family} from './office.js'
+import {outlookOf} from './outlook.js'
 import type {Patience} from './patience.js'
 import type {Refusal} from './refusal.js'
 
@@ -28,17 +29,17 @@ export class Cascade {
   async admit(request: CascadeRequest): Promise<readonly Grant[]> {
     const family = this.entities.family(request.entity)
     const expected = parentOf(family)
-    this.#refuseIfKnown(request, expected)
+    await this.#refuseIfKnown(request, expected)
     const asked =
       expected === undefined ? [this.#own(request)] : [this.#own(request), this.#ofParent(request, expected)]
-    const [own, shared] = await this.#allOrNothing(asked)
+    const [own, shared] = await this.#allOrNothing(request, asked)
     const actual = parentOf((own as Grant).record)
     if (actual === expected) return shared ? [own as Grant, shared] : [own as Grant]
 
     // The bucket names another parent than was known, or one that was not known yet.
     if (shared) this.admission.refund(shared.entries)
     if (actual === undefined) return [own as Grant]
-    return this.#allOrNothing([Promise.resolve(own as Grant), this.#ofParent(request, actual)])
+    return this.#allOrNothing(request, [Promise.resolve(own as Grant), this.#ofParent(request, actual)])
   }
 
   #own({entity, resource, amounts, patience}: CascadeRequest): Promise<Grant | Refusal> {
@@ -50,17 +51,18 @@ export class Cascade {
   }
 
   /** Nobody is charged when it is known beforehand that one of them refuses. */
-  #refuseIfKnown({entity, resource, amounts}: CascadeRequest, parent: string | undefined): void {
+  async #refuseIfKnown(request: CascadeRequest, parent: string | undefined): Promise<void> {
+    const {entity, resource, amounts} = request
     const refusals = [this.admission.knownRefusal({entity, resource, amounts, level: 'entity'})]
     if (parent !== undefined) {
       refusals.push(this.admission.knownRefusal({entity: parent, resource, amounts, level: 'parent'}))
     }
     const known = refusals.filter(refusal => refusal !== undefined)
-    if (known.length > 0) throw exceeded(known)
+    if (known.length > 0) throw await this.#exceeded(request, known)
   }
 
   /** Waits for all, so that nothing is left behind; a failure or refusal of one returns what the others took. */
-  async #allOrNothing(asked: readonly Promise<Grant | Refusal>[]): Promise<readonly Grant[]> {
+  async #allOrNothing(request: CascadeRequest, asked: readonly Promise<Grant | Refusal>[]): Promise<readonly Grant[]> {
     const outcomes = await Promise.allSettled(asked)
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     const grants = answers.filter(answer => 'entries' in answer)
@@ -68,7 +70,21 @@ export class Cascade {
     for (const grant of grants) this.admission.refund(grant.entries)
     const failure = outcomes.find(outcome => outcome.status === 'rejected')
     if (failure) throw failure.reason
-    throw exceeded(answers.filter(answer => 'statuses' in answer))
+    const refusals = answers.filter(answer => 'statuses' in answer)
+    // Whoever was charged in vain has said that it would admit.
+    throw grants.length > 0 ? exceeded(refusals) : await this.#exceeded(request, refusals)
+  }
+
+  /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out. */
+  async #exceeded(request: CascadeRequest, refusals: readonly Refusal[]): Promise<RateLimitExceeded> {
+    const parent = parentOf(this.entities.family(request.entity))
+    const [asked] = refusals.length === 1 ? (refusals[0] as Refusal).statuses : []
+    if (parent === undefined || !asked) return exceeded(refusals)
+    const level = asked.level === 'entity' ? 'parent' : 'entity'
+    const other = level === 'parent' ? ({...request, entity: parent, level} as const) : ({...request, level} as const)
+    const outlook = await request.patience.until(outlookOf(this.admission, other)).catch(() => undefined)
+    if (!outlook) return exceeded(refusals)
+    return exceeded(level === 'parent' ? [...refusals, outlook] : [outlook, ...refusals])
   }
 }
 

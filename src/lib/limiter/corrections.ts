@@ -3,6 +3,7 @@ import {adjustUpdate, carriesMark} from '../repository/bucket-writes.js'
 import {decodeBucket} from '../schema/bucket-record.js'
 import type {Correction, Counter} from './counter.js'
 import {total} from './fit.js'
+import {shareOf} from './known-bucket.js'
 
 /** Writes all waiting corrections in one call. What concerns a bucket or limit that is gone is dropped. */
 export async function sendCorrections(desk: Counter, corrections: readonly Correction[]): Promise<void> {
@@ -41,8 +42,8 @@ async function writeCorrections(desk: Counter, deltas: Map<string, bigint>): Pro
 /** A debt must not be forgiven by expiry: where one is made, the bucket is kept until it could be repaid. */
 function expiryWithDebt({known, office}: Counter, deltas: Amounts): number | undefined {
   if (!known?.exists || known.seen.record.ttlSeconds === undefined) return undefined
-  const {state, ttlSeconds} = known.seen.record
-  const charged = [...state.limits].map(([name, limit]) => ({
+  const {ttlSeconds} = known.seen.record
+  const charged = [...shareOf(known.seen.record).limits].map(([name, limit]) => ({
     ...limit,
     tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
   }))

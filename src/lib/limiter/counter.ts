@@ -1,6 +1,7 @@
 import type {Amounts} from '../core/bucket.js'
 import type {BucketAddress, BucketUpdate, WriteMark} from '../repository/bucket-writes.js'
 import type {WriteOutcome} from '../repository/marked-write.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
 import type {KnownBucket} from './known-bucket.js'
 import type {AppliedLimits, Office} from './office.js'
 import type {Ticket} from './ticket.js'
@@ -27,6 +28,8 @@ export interface Counter {
   noteLimitsChecked(applied: AppliedLimits): void
   /** Settles those whose charge has been written. */
   admit(tickets: readonly Ticket[]): void
+  /** Refuses them all, for what `record` shows. */
+  refuse(tickets: readonly Ticket[], nowMs: number, record: BucketRecord): void
   /** Refuses those that did not fit at the instant of the decision, and leaves the others open. */
   refuseMisfits(tickets: readonly Ticket[], decidedAtMs: number): void
 }

@@ -9,7 +9,16 @@ import type {BucketRecord} from '../schema/bucket-record.js'
 import {sendCorrections} from './corrections.js'
 import type {Correction, Counter} from './counter.js'
 import {chooseFitting, total} from './fit.js'
-import {isExpired, isTooLarge, judge, type KnownBucket, knownFrom, missingNames, storedTokens} from './known-bucket.js'
+import {
+  isExpired,
+  isOverfull,
+  isTooLarge,
+  judge,
+  type KnownBucket,
+  knownFrom,
+  missingNames,
+  storedTokens,
+} from './known-bucket.js'
 import type {AppliedLimits, Office} from './office.js'
 import {PressureGauge} from './pressure.js'
 import {createBucket, rewriteBucket} from './slow-path.js'
@@ -17,6 +26,9 @@ import type {Ticket, Verdict} from './ticket.js'
 
 /** Rounds of look, compute and write before a contended batch is refused. */
 const MOST_ROUNDS = 12
+
+/** About two round trips: whoever waits longer finds the tokens gone and a longer queue. */
+const LONGEST_WAIT_MS = 8
 
 /** From this round on a short random wait keeps competitors from colliding in step. */
 const FIRST_WAITING_ROUND = 3
@@ -115,7 +127,7 @@ export class Desk implements Counter {
       if (open.length === 0) return
       if (round >= MOST_ROUNDS) return this.#refuse(open)
       if (round >= FIRST_WAITING_ROUND)
-        await pause(round - FIRST_WAITING_ROUND, {...this.office.space.backoff, baseMs: 2, maxMs: 50})
+        await pause(round - FIRST_WAITING_ROUND, {...this.office.space.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
       const known = this.#known
       if (!known) await this.#consume(open)
       else if (!known.exists) await createBucket(this, open, known)
@@ -135,7 +147,7 @@ export class Desk implements Counter {
     const needsLimits =
       this.#isCheckDue(nowMs) ||
       open.some(ticket => missingNames(record, ticket.amounts).length > 0 || isTooLarge(record, ticket.amounts))
-    if (!needsLimits && !isExpired(record, nowMs)) {
+    if (!needsLimits && !isExpired(record, nowMs) && !isOverfull(record)) {
       if (chooseFitting(open, storedTokens(record)).others.length === 0) return this.#consume(open)
       const {fitting} = chooseFitting(open, plannedTokens(planBucket(known.seen, nowMs)))
       if (fitting.length === 0) {
@@ -213,6 +225,11 @@ export class Desk implements Counter {
       if (ticket.isAbandoned) this.office.refund([{address: this.address, heldMilli: new Map(ticket.amounts)}])
       else ticket.settle({admitted: true, address: this.address, amounts: ticket.amounts, record: known.seen.record})
     }
+  }
+
+  refuse(tickets: readonly Ticket[], nowMs: number, record: BucketRecord): void {
+    const source = this.#source
+    for (const ticket of tickets) ticket.settle({admitted: false, amounts: ticket.amounts, record, nowMs, source})
   }
 
   #refuse(tickets: readonly Ticket[], nowMs = this.office.space.clock()): void {

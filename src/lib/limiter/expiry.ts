@@ -1,4 +1,5 @@
 import {type LimitState, lifetimeSeconds} from '../core/bucket.js'
+import {shareOfRate} from '../core/shards.js'
 import type {BucketPlan} from '../repository/bucket-plan.js'
 import type {AppliedLimits, Office} from './office.js'
 
@@ -14,7 +15,10 @@ export function expiryOf(
   return Math.floor(nowMs / 1000) + lifetimeSeconds(limits, bucketTtlMultiplier)
 }
 
-/** The limits that a plan leaves in the bucket. */
-export function plannedLimits(plan: BucketPlan): LimitState[] {
-  return [...plan.changes.values()].flatMap(({kind, after}) => (kind === 'remove' ? [] : [after]))
+/** The limits that a plan leaves in the bucket, as this shard has them: it repays a debt at its own share of the rate. */
+export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {
+  const {shard, shardCount} = seen.record
+  return [...changes].flatMap(([name, {kind, after}]) =>
+    kind === 'remove' ? [] : [{...after, ...shareOfRate(name, after, shard, shardCount)}],
+  )
 }

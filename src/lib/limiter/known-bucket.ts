@@ -1,4 +1,5 @@
 import {type Amounts, type BucketState, type Decision, tryConsumeBucket} from '../core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {shareOfBucket} from '../core/shards.js'
 import {toMilli} from '../core/token-math.js'
 import type {SeenBucket} from '../repository/bucket-plan.js'
@@ -37,6 +38,14 @@ export function shareOf(record: BucketRecord): BucketState {
 /** Whether the table may drop the item at any moment: it must be renewed before it is used. */
 export function isExpired(record: BucketRecord, nowMs: number): boolean {
   return record.ttlSeconds !== undefined && record.ttlSeconds <= Math.floor(nowMs / 1000)
+}
+
+/** Whether tokens that were returned late lie above what the shard may hold: the next write must cut them off. */
+export function isOverfull(record: BucketRecord): boolean {
+  for (const [name, limit] of shareOf(record).limits) {
+    if (name !== WRITE_PRESSURE_LIMIT && limit.tokensMilli > limit.capacityMilli) return true
+  }
+  return false
 }
 
 /** Names that the bucket does not know. */

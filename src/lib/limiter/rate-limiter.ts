@@ -1,8 +1,8 @@
 import {checkEntityId, checkResourceName} from '../core/names.js'
 import {isUnavailability} from '../dynamo/errors.js'
-import {ZaelError} from '../errors.js'
 import {ConfigCache} from '../repository/config-cache.js'
 import type {Resolution} from '../repository/config-resolver.js'
+import {namespaceMissing} from '../repository/namespace-errors.js'
 import {Namespaces} from '../repository/namespaces.js'
 import {openTable} from '../repository/open-table.js'
 import type {Table} from '../repository/table.js'
@@ -14,6 +14,7 @@ import type {DeskSettings} from './office.js'
 import type {AcquireRequest, RateLimiterOptions} from './options.js'
 import {Patience} from './patience.js'
 import {type Availability, type CheckResult, lookAt} from './reads.js'
+import {type ResourceCapacity, resourceCapacity} from './resource-capacity.js'
 import {Session} from './session.js'
 
 /** Bound of one look at the stored policy when the table does not answer, in ms. */
@@ -113,6 +114,11 @@ export class RateLimiter {
     return (await this.#open()).resolver.resolve(entity, resource)
   }
 
+  /** How much of a resource is left for everybody who has used it, over all shards; writes nothing. */
+  async resourceCapacity(resource: string): Promise<ResourceCapacity> {
+    return resourceCapacity((await this.#open()).space, checkResourceName(resource))
+  }
+
   /** Resolves when refunds and splits under way are done, then lets go of the connections. */
   async close(): Promise<void> {
     await (await this.#session?.catch(() => undefined))?.admission.settled()
@@ -186,14 +192,11 @@ export class RateLimiter {
   }
 
   async #namespaceId(): Promise<string> {
-    const {namespaceId, namespace = 'default', stack} = this.#options
+    const {namespaceId, namespace = 'default'} = this.#options
     if (namespaceId !== undefined) return namespaceId
     const found = await new Namespaces(this.#table).resolve(namespace)
     if (found) return found.id
-    throw new ZaelError('notFound', 'namespace.missing', `The stack ${stack} has no namespace "${namespace}".`, {
-      hint: `Create it: zael namespace create ${namespace} --stack ${stack}`,
-      details: {stack, namespace},
-    })
+    throw namespaceMissing(namespace)
   }
 
   /** The stored policy must be known before the table goes away; one read per process, beside the request. */

@@ -2,12 +2,13 @@ import type {Amounts, LimitState} from '../core/bucket.js'
 import {rateOf} from '../core/limit.js'
 import {toTokens} from '../core/token-math.js'
 import {planBucket} from '../repository/bucket-plan.js'
-import {readShards} from '../repository/bucket-split.js'
+import {readRealShards} from '../repository/bucket-split.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {RefusalStatus} from './errors.js'
 import type {AppliedLimits} from './office.js'
 import {refusalOf} from './refusal.js'
 import type {Session} from './session.js'
+import {availableTogether} from './shard-room.js'
 
 /** What an acquire would say. */
 export interface CheckResult {
@@ -73,9 +74,7 @@ async function readLevel(
 ): Promise<Level> {
   const {space} = session
   const applied = await session.limitsOf(entity, resource)
-  let shards = await readShards(space, entity, resource, 1)
-  const count = shards.get(0)?.shardCount ?? 1
-  if (count > 1) shards = await readShards(space, entity, resource, count)
+  const shards = await readRealShards(space, entity, resource, session.admission.settings.maxShards)
   const records = [...shards.values()].map(record => {
     const {refilledAtMs, changes} = planBucket({record, incomplete: new Map()}, nowMs, applied.limits)
     const limits = new Map(
@@ -118,5 +117,10 @@ function untouched(
 }
 
 function heldTokens(records: readonly BucketRecord[], name: string): number {
-  return toTokens(records.reduce((sum, {state}) => sum + (state.limits.get(name)?.tokensMilli ?? 0n), 0n))
+  return toTokens(
+    availableTogether(
+      records.map(({state}) => state),
+      name,
+    ),
+  )
 }

@@ -4,7 +4,7 @@ import type {BucketRecord} from '../schema/bucket-record.js'
 import type {RefusalStatus} from './errors.js'
 import {shareOf} from './known-bucket.js'
 import type {AppliedLimits} from './office.js'
-import {timeUntilTogether} from './shard-room.js'
+import {availableTogether, timeUntilTogether} from './shard-room.js'
 
 /** Why a request was not admitted at one level. */
 export interface Refusal {
@@ -25,7 +25,7 @@ export function refusalOf({records, amounts, nowMs, source}: RefusedBy, level: R
   const states = records.map(record => refillBucket(shareOf(record), nowMs))
   const first = records[0] as BucketRecord
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
-    const availableMilli = states.reduce((sum, {limits}) => sum + (limits.get(name)?.tokensMilli ?? 0n), 0n)
+    const availableMilli = availableTogether(states, name)
     const rate = first.state.limits.get(name)
     const exceeded = availableMilli < milli
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]

@@ -12,6 +12,16 @@ export function plannedState({seen, refilledAtMs, changes}: BucketPlan): BucketS
   return shareOf({...seen.record, state: {refilledAtMs, limits}})
 }
 
+/** A planned bucket as it will be stored once the amounts are taken. */
+export function plannedRecord({seen, refilledAtMs, changes}: BucketPlan, taken: Amounts): BucketRecord {
+  const limits = new Map(
+    [...changes].flatMap(([name, {kind, after}]) =>
+      kind === 'remove' ? [] : [[name, {...after, tokensMilli: after.tokensMilli - (taken.get(name) ?? 0n)}] as const],
+    ),
+  )
+  return {...seen.record, state: {refilledAtMs, limits}}
+}
+
 /** Millitokens of each limit over several shards; a shard in debt offers nothing. */
 export function heldTogether(shards: Iterable<BucketState>): Map<string, bigint> {
   const held = new Map<string, bigint>()
@@ -21,6 +31,13 @@ export function heldTogether(shards: Iterable<BucketState>): Map<string, bigint>
     }
   }
   return held
+}
+
+/** Millitokens of one limit that can be had of several shards: a debt of one takes nothing from the others. */
+export function availableTogether(shards: readonly BucketState[], name: string): bigint {
+  const balances = shards.map(({limits}) => limits.get(name)?.tokensMilli ?? 0n)
+  const held = balances.filter(milli => milli > 0n)
+  return (held.length > 0 ? held : balances).reduce((sum, milli) => sum + milli, 0n)
 }
 
 /** Whether several shards together hold what is asked. */

@@ -11,6 +11,7 @@ import {expiryOf, plannedLimits} from './expiry.js'
 import {chooseFitting, total} from './fit.js'
 import {isExpired, type KnownBucket} from './known-bucket.js'
 import type {AppliedLimits, Family} from './office.js'
+import {plannedRecord} from './shard-room.js'
 import {ShardGone, type Ticket} from './ticket.js'
 
 /** The first write of a bucket: full, less what fits. */
@@ -80,6 +81,8 @@ export async function rewriteBucket(
     if (isCertain) return desk.refuseMisfits(open, nowMs)
     return desk.forget()
   }
+  // Those left out need not wait until the others are served.
+  if (isCertain) desk.refuse(others, nowMs, plannedRecord(plan, total(fitting)))
   const write: PlannedWrite = {
     amounts: total(fitting),
     ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs),
@@ -90,7 +93,7 @@ export async function rewriteBucket(
   const outcome = await desk.write(plannedUpdate(office.space, plan, write, mark), mark)
   if (!outcome.applied) return
   desk.admit(fitting)
-  desk.refuseMisfits(others, nowMs)
+  if (!isCertain) desk.refuseMisfits(others, nowMs)
 }
 
 /** Balances together with what was left behind: full, or less by a debt. */

@@ -121,11 +121,33 @@ function setShardCount(space: Space, {entity, resource, shard, shardCount}: Buck
   return {Update: {TableName: space.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
 }
 
+/** All shards of a bucket. A stored count beyond reason is taken for the number that exist, as a request would. */
+export async function readRealShards(
+  space: Space,
+  entity: string,
+  resource: string,
+  most: number,
+): Promise<Map<number, BucketRecord>> {
+  const first = await readShards(space, entity, resource, 1)
+  const stored = first.get(0)?.shardCount ?? 1
+  if (stored === 1) return first
+  const shards = await readShards(space, entity, resource, Math.min(stored, most))
+  if (stored <= most) return shards
+  const shardCount = countReal(shards, most)
+  return new Map([...shards].slice(0, shardCount).map(([shard, record]) => [shard, {...record, shardCount}]))
+}
+
+/** The largest power of two of which all shards exist. */
+function countReal(shards: ReadonlyMap<number, BucketRecord>, most: number): number {
+  let count = 1
+  while (count * 2 <= most && range(count * 2).every(shard => shards.has(shard))) count *= 2
+  return count
+}
+
 /** Sets a shard count beyond reason to the shards that exist, at most `most`; resolves to it. */
 export async function healShardCount(space: Space, entity: string, resource: string, most: number): Promise<number> {
   const shards = await readShards(space, entity, resource, most)
-  let count = 1
-  while (count * 2 <= most && range(count * 2).every(shard => shards.has(shard))) count *= 2
+  const count = countReal(shards, most)
   for (const shard of shards.keys()) {
     const e = new ExpressionBuilder().set('shard_count', n(count))
     e.condition(`${e.name('shard_count')} > ${e.value(n(most))}`)

@@ -32,6 +32,7 @@ interface FoundBucket {
   readonly known: Set<number>
 }
 
+/** How to stop a walk. */
 export interface WalkOptions {
   readonly signal?: AbortSignal | undefined
 }

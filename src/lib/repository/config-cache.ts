@@ -14,6 +14,7 @@ export interface ConfigCacheOptions {
   readonly maxEntries?: number | undefined
 }
 
+/** What the cache was worth so far. */
 export interface ConfigCacheStatistics {
   /** Records given without a read of their own, those awaited together with another caller included. */
   readonly hits: number

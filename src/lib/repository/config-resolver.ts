@@ -18,6 +18,7 @@ export interface Resolution {
   readonly trace: readonly LevelTrace[]
 }
 
+/** What one level says about an entity and resource. */
 export interface LevelTrace {
   readonly level: Level
   readonly scope: ConfigScope
@@ -25,6 +26,7 @@ export interface LevelTrace {
   readonly limits: readonly Limit[]
 }
 
+/** How to stop waiting for the table. */
 export interface ResolveOptions {
   readonly signal?: AbortSignal | undefined
 }

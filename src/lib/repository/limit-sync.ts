@@ -28,6 +28,7 @@ export interface SyncResult {
   readonly failed: number
 }
 
+/** Whom to tell how far it is, and how to stop it. */
 export interface SyncOptions {
   /** Called after each shard. */
   readonly onProgress?: ((soFar: SyncResult) => void) | undefined

@@ -18,6 +18,7 @@ export interface PlacedUsage {
   readonly place: Place
 }
 
+/** What a cursor says. */
 export type Place = readonly string[]
 
 /** What to walk through, and in which bites. */

@@ -1,0 +1,166 @@
+import {setTimeout as sleep} from 'node:timers/promises'
+import {parseLimit} from '../src/lib/core/limit.js'
+import type {Transport} from '../src/lib/dynamo/transport.js'
+import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
+import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
+import {readShards} from '../src/lib/repository/bucket-split.js'
+import type {Space} from '../src/lib/repository/table.js'
+import {percentile} from './measure.js'
+import type {Stage} from './stage.js'
+import {short, textTable} from './text-table.js'
+
+const RESOURCE = 'gpt-4'
+const ENTITY = 'hot'
+
+/** Added to every call, half of it before and half after. */
+const ROUND_TRIP_MS = 4
+
+/** Requests beyond this many undecided ones are not made: callers of a service that does not answer go away. */
+const MOST_WAITING = 1000
+
+interface Scenario {
+  readonly name: string
+  readonly limit: string
+  /** So many callers who ask again at once, or so many requests per second. */
+  readonly load: {readonly callers: number} | {readonly perSecond: number}
+  readonly limiters: number
+}
+
+const SUPPLY = 'tpm=1000/sec:100'
+
+const SCENARIOS: readonly Scenario[] = [
+  {name: 'plenty, 100 at once', limit: 'tpm=100M/sec', load: {callers: 100}, limiters: 1},
+  {name: 'plenty, 1,000 at once', limit: 'tpm=100M/sec', load: {callers: 1000}, limiters: 1},
+  {name: 'demand 2×', limit: SUPPLY, load: {perSecond: 2000}, limiters: 1},
+  {name: 'demand 16×', limit: SUPPLY, load: {perSecond: 16_000}, limiters: 1},
+  {name: 'demand 2×, 3 limiters', limit: SUPPLY, load: {perSecond: 2000}, limiters: 3},
+  {name: 'demand 16×, 3 limiters', limit: SUPPLY, load: {perSecond: 16_000}, limiters: 3},
+]
+
+/** One bucket that everybody wants, with shared writes and without. */
+export async function pressHotBucket(stage: Stage, durationMs: number): Promise<string> {
+  const rows: string[][] = []
+  for (const scenario of SCENARIOS) {
+    for (const merge of [true, false]) rows.push(await press(stage, scenario, merge, durationMs))
+  }
+  const header = [
+    'one bucket',
+    'writes',
+    'dec./s',
+    'calls/dec.',
+    'p50 ms',
+    'p99 ms',
+    'CPU µs',
+    'used',
+    'over',
+    'errors',
+  ]
+  return textTable(header, rows)
+}
+
+async function press(stage: Stage, scenario: Scenario, merge: boolean, durationMs: number): Promise<string[]> {
+  const space = stage.newSpace()
+  const limit = parseLimit(scenario.limit)
+  await stage.configure(space, {level: 'resource', resource: RESOURCE}, scenario.limit)
+  let calls = 0
+  const transport: Transport = {
+    send: async (...args) => {
+      calls++
+      await sleep(ROUND_TRIP_MS / 2)
+      try {
+        return await stage.transport.send(...args)
+      } finally {
+        await sleep(ROUND_TRIP_MS / 2)
+      }
+    },
+  }
+  const limiters = Array.from({length: scenario.limiters}, () => stage.limiter(space, {merge, transport}))
+  for (const limiter of limiters) await limiter.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm: 1}})
+  const isScarce = 'perSecond' in scenario.load
+  const drained = {entity: ENTITY, resource: RESOURCE, consume: {tpm: limit.capacity - limiters.length}}
+  if (isScarce) await limiters[0]?.acquire(drained)
+
+  const before = await look(space)
+  calls = 0
+  const tally: Tally = {decisions: 0, granted: 0, errors: 0, latenciesMs: []}
+  const startedCpu = process.cpuUsage()
+  const startedMs = performance.now()
+  if ('callers' in scenario.load) await crowd(limiters, scenario.load.callers, durationMs, tally)
+  else await offer(limiters, scenario.load.perSecond, durationMs, tally)
+  const elapsedMs = performance.now() - startedMs
+  const {user, system} = process.cpuUsage(startedCpu)
+  const callsMade = calls
+  await Promise.all(limiters.map(limiter => limiter.close()))
+  const after = await look(space)
+
+  const rate = limit.refillAmount / (limit.refillPeriodSeconds * 1000)
+  const entitled = before.tokens + rate * (Date.now() - before.refilledAtMs)
+  const charged = after.consumed - before.consumed
+  const over = Math.max(0, charged - entitled, tally.granted - charged)
+  return [
+    scenario.name,
+    merge ? 'shared' : 'direct',
+    short((tally.decisions * 1000) / elapsedMs),
+    short(callsMade / tally.decisions),
+    short(percentile(tally.latenciesMs, 0.5)),
+    short(percentile(tally.latenciesMs, 0.99)),
+    short((user + system) / tally.decisions),
+    isScarce ? `${((100 * tally.granted) / entitled).toFixed(1)} %` : '-',
+    short(over),
+    String(tally.errors),
+  ]
+}
+
+interface Tally {
+  decisions: number
+  granted: number
+  errors: number
+  readonly latenciesMs: number[]
+}
+
+async function crowd(limiters: RateLimiter[], callers: number, durationMs: number, tally: Tally): Promise<void> {
+  const startedMs = performance.now()
+  const caller = async (_: unknown, index: number): Promise<void> => {
+    const limiter = limiters[index % limiters.length] as RateLimiter
+    while (performance.now() - startedMs < durationMs) await ask(limiter, tally)
+  }
+  await Promise.all(Array.from({length: callers}, caller))
+}
+
+async function offer(limiters: RateLimiter[], perSecond: number, durationMs: number, tally: Tally): Promise<void> {
+  const startedMs = performance.now()
+  const waiting = new Set<Promise<void>>()
+  let made = 0
+  for (let elapsedMs = 0; elapsedMs < durationMs; elapsedMs = performance.now() - startedMs) {
+    for (; made < (elapsedMs * perSecond) / 1000; made++) {
+      if (waiting.size >= MOST_WAITING) continue
+      const decided = ask(limiters[made % limiters.length] as RateLimiter, tally).finally(() => waiting.delete(decided))
+      waiting.add(decided)
+    }
+    await sleep(1)
+  }
+  await Promise.all(waiting)
+}
+
+async function ask(limiter: RateLimiter, tally: Tally): Promise<void> {
+  const sentMs = performance.now()
+  try {
+    await limiter.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm: 1}})
+    tally.granted++
+  } catch (error) {
+    if (!(error instanceof RateLimitExceeded)) tally.errors++
+  }
+  tally.decisions++
+  tally.latenciesMs.push(performance.now() - sentMs)
+}
+
+async function look(space: Space): Promise<{tokens: number; consumed: number; refilledAtMs: number}> {
+  const record = (await readShards(space, ENTITY, RESOURCE, 1)).get(0)
+  const limit = record?.state.limits.get('tpm')
+  const whole = (milli: bigint | undefined) => Number(milli ?? 0n) / 1000
+  return {
+    tokens: whole(limit?.tokensMilli),
+    consumed: whole(limit?.consumedMilli),
+    refilledAtMs: record?.state.refilledAtMs ?? 0,
+  }
+}

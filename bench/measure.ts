@@ -1,0 +1,47 @@
+/** What a stretch of work came to. */
+export interface Measured {
+  readonly perSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Processor time of this process (not of the engine) per operation, in µs. */
+  readonly cpuMicros: number
+}
+
+/** Runs `operation` over and over, `concurrency` at a time, for about `durationMs`. */
+export async function measure(
+  operation: () => Promise<unknown>,
+  concurrency: number,
+  durationMs: number,
+): Promise<Measured> {
+  const latenciesMs: number[] = []
+  const startedMs = performance.now()
+  const startedCpu = process.cpuUsage()
+  const lane = async (): Promise<void> => {
+    while (performance.now() - startedMs < durationMs) {
+      const sentMs = performance.now()
+      await operation()
+      latenciesMs.push(performance.now() - sentMs)
+    }
+  }
+  await Promise.all(Array.from({length: concurrency}, lane))
+  const elapsedMs = performance.now() - startedMs
+  const {user, system} = process.cpuUsage(startedCpu)
+  return {
+    perSecond: (latenciesMs.length * 1000) / elapsedMs,
+    p50Ms: percentile(latenciesMs, 0.5),
+    p99Ms: percentile(latenciesMs, 0.99),
+    cpuMicros: (user + system) / latenciesMs.length,
+  }
+}
+
+/** The value that this share of the numbers does not exceed. */
+export function percentile(numbers: readonly number[], share: number): number {
+  const sorted = numbers.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
+}
+
+/** The measurement in the middle by processor time: one round disturbed by the machine does not count. */
+export function middle(rounds: readonly Measured[]): Measured {
+  const sorted = rounds.toSorted((a, b) => a.cpuMicros - b.cpuMicros)
+  return sorted[Math.floor(sorted.length / 2)] as Measured
+}

@@ -1,0 +1,102 @@
+import {DynamoDBClient, UpdateItemCommand, type UpdateItemCommandInput} from '@aws-sdk/client-dynamodb'
+import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
+import {consumeUpdate} from '../src/lib/repository/bucket-writes.js'
+import {newMark} from '../src/lib/repository/write-mark.js'
+import {type Measured, measure, middle} from './measure.js'
+import {rawSender} from './raw-http.js'
+import type {Stage} from './stage.js'
+import {short, textTable} from './text-table.js'
+
+const BUCKETS = 64
+const RESOURCE = 'gpt-4'
+const CONCURRENCIES = [1, 16, 64]
+
+interface Contender {
+  readonly name: string
+  readonly operation: () => Promise<unknown>
+}
+
+/** One acquire beside the bare calls it is made of, on 64 buckets in turn; all of them in every round. */
+export async function compareOneCall(stage: Stage, rounds: number, durationMs: number): Promise<string> {
+  const {contenders, close} = await prepare(stage)
+  const measured = new Map<string, Measured[]>()
+  for (const {operation} of contenders) await measure(operation, 16, durationMs / 2)
+  for (let round = 0; round < rounds; round++) {
+    for (const concurrency of CONCURRENCIES) {
+      for (const {name, operation} of contenders) {
+        const key = `${concurrency} ${name}`
+        measured.set(key, [...(measured.get(key) ?? []), await measure(operation, concurrency, durationMs)])
+      }
+    }
+  }
+  await close()
+  const rows = CONCURRENCIES.flatMap(concurrency => {
+    const of = (name: string) => middle(measured.get(`${concurrency} ${name}`) ?? [])
+    const [sdk, raw] = [of('SDK UpdateItem'), of('raw HTTP')]
+    return contenders.map(({name}) => {
+      const {perSecond, p50Ms, p99Ms, cpuMicros} = of(name)
+      const numbers = [perSecond, p50Ms, p99Ms, cpuMicros, cpuMicros / sdk.cpuMicros, p50Ms / raw.p50Ms]
+      return [name, String(concurrency), ...numbers.map(short)]
+    })
+  })
+  const header = ['one operation', 'at once', 'ops/s', 'p50 ms', 'p99 ms', 'CPU µs', 'CPU/SDK', 'p50/raw']
+  return textTable(header, rows)
+}
+
+async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: () => Promise<void>}> {
+  const space = stage.newSpace()
+  await stage.configure(space, {level: 'resource', resource: RESOURCE}, 'rpm=1M/sec', 'tpm=100M/sec')
+  await stage.configure(space, {level: 'resource', resource: 'scarce'}, 'rpm=1/hour')
+  const limiter = stage.limiter(space)
+  const asking = stage.limiter(space, {denyCacheMs: 0})
+  let next = 0
+  const turn = () => next++ % BUCKETS
+  const consume = {rpm: 1, tpm: 500}
+  for (let index = 0; index < BUCKETS; index++) {
+    await stage.addEntity(space, `child-${index}`, `parent-${index}`)
+    await limiter.acquire({entity: `user-${index}`, resource: RESOURCE, consume})
+    await limiter.acquire({entity: `child-${index}`, resource: RESOURCE, consume})
+    await limiter.acquire({entity: `user-${index}`, resource: 'scarce', consume: {rpm: 1}})
+  }
+  const amounts = new Map([
+    ['rpm', 1000n],
+    ['tpm', 500_000n],
+  ])
+  const body = () => {
+    const address = {entity: `user-${turn()}`, resource: RESOURCE, shard: 0}
+    return consumeUpdate(space, address, amounts, newMark(space), {nowMs: Date.now()})
+  }
+  const client = new DynamoDBClient({
+    endpoint: stage.endpoint,
+    region: 'us-east-1',
+    credentials: {accessKeyId: 'local', secretAccessKey: 'local'},
+    requestHandler: {httpAgent: {keepAlive: true, maxSockets: 128}},
+  })
+  const raw = rawSender(stage.endpoint)
+  const refused = (attempt: Promise<unknown>) =>
+    attempt.catch(error => {
+      if (!(error instanceof RateLimitExceeded)) throw error
+    })
+  const scarce = () => ({entity: `user-${turn()}`, resource: 'scarce', consume: {rpm: 1}})
+  return {
+    contenders: [
+      {name: 'SDK UpdateItem', operation: () => client.send(new UpdateItemCommand(body() as UpdateItemCommandInput))},
+      {name: 'raw HTTP', operation: () => raw.send('UpdateItem', body())},
+      {
+        name: 'acquire, admitted',
+        operation: () => limiter.acquire({entity: `user-${turn()}`, resource: RESOURCE, consume}),
+      },
+      {
+        name: 'acquire, cascade',
+        operation: () => limiter.acquire({entity: `child-${turn()}`, resource: RESOURCE, consume}),
+      },
+      {name: 'acquire, refused by a call', operation: () => refused(asking.acquire(scarce()))},
+      {name: 'acquire, refused as known', operation: () => refused(limiter.acquire(scarce()))},
+    ],
+    close: async () => {
+      await Promise.all([limiter.close(), asking.close()])
+      client.destroy()
+      raw.close()
+    },
+  }
+}

@@ -1,0 +1,100 @@
+import type {Limit} from '../core/limit.js'
+import type {ConfigScope} from '../schema/config-record.js'
+import {Audit} from './audit.js'
+import {type ResetResult, resetBucket} from './bucket-reset.js'
+import {Buckets} from './buckets.js'
+import {type ConfigChange, Configs, type SetOptions} from './configs.js'
+import {Entities} from './entities.js'
+import {type SyncOptions, type SyncResult, syncLimits} from './limit-sync.js'
+import {namespaceMissing} from './namespace-errors.js'
+import {Namespaces} from './namespaces.js'
+import {type OpenTable, openTable, type TableOptions} from './open-table.js'
+import type {Space} from './table.js'
+import {Usage} from './usage.js'
+
+export interface RepositoryOptions extends TableOptions {
+  /** Who is named in the audit trail as the author of changes. */
+  readonly principal?: string
+}
+
+/** A change of limits, and how many live buckets it reached. */
+export interface LimitsChange extends ConfigChange {
+  readonly buckets: SyncResult
+}
+
+/** What a stack stores. Limiters only admit; this is where namespaces, entities and limits are kept. */
+export class Repository {
+  readonly namespaces: Namespaces
+  readonly #open: OpenTable
+  readonly #principal: string | undefined
+
+  constructor(options: RepositoryOptions) {
+    this.#open = openTable(options)
+    this.#principal = options.principal
+    this.namespaces = new Namespaces(this.#open.table)
+  }
+
+  /** The records of a namespace, by its name; throws when there is none. */
+  async namespace(name = 'default'): Promise<NamespaceRepository> {
+    const found = await this.namespaces.resolve(name)
+    if (!found) throw namespaceMissing(name)
+    return this.namespaceById(found.id)
+  }
+
+  /** The records of a namespace whose id is known. */
+  namespaceById(id: string): NamespaceRepository {
+    return new NamespaceRepository({...this.#open.table, namespace: id}, this.#principal)
+  }
+
+  /** Lets go of the connections. */
+  close(): Promise<void> {
+    return this.#open.close()
+  }
+}
+
+/** What one namespace stores. */
+export class NamespaceRepository {
+  readonly audit: Audit
+  readonly entities: Entities
+  readonly configs: Configs
+  readonly buckets: Buckets
+  readonly usage: Usage
+  readonly #space: Space
+
+  constructor(space: Space, principal: string | undefined) {
+    this.#space = space
+    this.audit = new Audit(space, principal === undefined ? {} : {principal})
+    this.entities = new Entities(space, {audit: this.audit})
+    this.configs = new Configs(space, {audit: this.audit})
+    this.buckets = new Buckets(space)
+    this.usage = new Usage(space)
+  }
+
+  /** Sets limits and brings the live buckets they apply to in line. Limits of other names stay unless `replace` is set. */
+  async setLimits(
+    scope: ConfigScope,
+    limits: readonly Limit[],
+    options: SetOptions & SyncOptions = {},
+  ): Promise<LimitsChange> {
+    return this.#synced(await this.configs.set(scope, limits, options), options)
+  }
+
+  /** Removes one limit, from live buckets too. */
+  async unsetLimit(scope: ConfigScope, name: string, options: SyncOptions = {}): Promise<LimitsChange> {
+    return this.#synced(await this.configs.unset(scope, name), options)
+  }
+
+  /** Removes all limits of a scope; live buckets follow what applies then. */
+  async deleteLimits(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
+    return this.#synced(await this.configs.delete(scope), options)
+  }
+
+  /** Fills every limit of a bucket and forgives its debts. */
+  resetBucket(entity: string, resource: string): Promise<ResetResult> {
+    return resetBucket(this.#space, this.audit, entity, resource)
+  }
+
+  async #synced(change: ConfigChange, options: SyncOptions): Promise<LimitsChange> {
+    return {...change, buckets: await syncLimits(this.#space, change.scope, options)}
+  }
+}

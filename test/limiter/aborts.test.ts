@@ -1,0 +1,205 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {splitBucket} from '../../src/lib/repository/bucket-split.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const request = (consume: Record<string, number>, signal?: AbortSignal) => ({
+  entity: 'user-1',
+  resource: 'gpt-4',
+  consume,
+  ...(signal ? {signal} : {}),
+})
+
+describeOnEngine('callers that give up', () => {
+  const table = useTable()
+  let scene: Scene
+  let faults: FaultTransport
+  beforeEach(async () => {
+    scene = new Scene(table)
+    faults = new FaultTransport(table.transport)
+    scene.transport = faults
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min', 'tpm=10k/min')
+  })
+
+  const limiter = () => scene.limiter({random: () => 0})
+  const consumed = async (entity = 'user-1', shards = 1) =>
+    (await scene.totals(entity, 'gpt-4', 'tpm', shards)).consumed
+
+  /** Gives up once the late call is on its way. */
+  async function giveUp(controller: AbortController, asked: Promise<unknown>): Promise<void> {
+    asked.catch(() => {})
+    while (faults.hits === 0) await new Promise(resolve => setTimeout(resolve, 1))
+    controller.abort(new Error('the user closed the window'))
+    await expect(asked).rejects.toMatchObject({
+      code: 'dynamo.aborted',
+      cause: {message: 'the user closed the window'},
+    })
+  }
+
+  it('before the start: nothing is sent', async () => {
+    await expect(limiter().acquire(request({tpm: 500}, AbortSignal.abort()))).rejects.toMatchObject({
+      code: 'dynamo.aborted',
+    })
+    expect(faults.calls).toEqual([])
+  })
+
+  it('an abort is no outage: allow does not let it through', async () => {
+    const allowing = scene.limiter({onUnavailable: 'allow'})
+    const asked = allowing.acquire(request({tpm: 500}, AbortSignal.abort()))
+    await expect(asked).rejects.toMatchObject({code: 'dynamo.aborted'})
+  })
+
+  it('while queued: taken out, never charged', async () => {
+    const busy = limiter()
+    await busy.acquire(request({rpm: 1}))
+    const controller = new AbortController()
+    faults.start({kind: 'late answer', at: 1})
+    const first = busy.acquire(request({tpm: 100}))
+    await giveUp(controller, busy.acquire(request({tpm: 500}, controller.signal)))
+    faults.stop()
+    await first
+    await busy.close()
+    expect(faults.calls).toEqual(['UpdateItem BUCKET#user-1#gpt-4#0 (1)'])
+    expect(await consumed()).toBe(100)
+  })
+
+  it.each(['late answer', 'late arrival'] as const)('while in flight (%s): given back', async kind => {
+    const busy = limiter()
+    await busy.acquire(request({rpm: 1}))
+    const controller = new AbortController()
+    faults.start({kind, at: 1})
+    await giveUp(controller, busy.acquire(request({tpm: 500}, controller.signal)))
+    faults.stop()
+    await busy.close()
+    expect(await consumed()).toBe(0)
+  })
+
+  it('while in flight with others: theirs is kept', async () => {
+    const busy = limiter()
+    await busy.acquire(request({rpm: 1}))
+    const controller = new AbortController()
+    faults.start({kind: 'late answer', at: 2})
+    const first = busy.acquire(request({tpm: 1}))
+    const others = [busy.acquire(request({tpm: 10})), busy.acquire(request({tpm: 100}))]
+    await giveUp(controller, busy.acquire(request({tpm: 500}, controller.signal)))
+    faults.stop()
+    await Promise.all([first, ...others])
+    await busy.close()
+    expect(await consumed()).toBe(111)
+  })
+
+  it('while the limits are read: nothing is written', async () => {
+    const fresh = limiter()
+    const controller = new AbortController()
+    faults.start({kind: 'late answer', at: 1, operation: 'BatchGetItem'})
+    await giveUp(controller, fresh.acquire(request({tpm: 500}, controller.signal)))
+    faults.stop()
+    await fresh.close()
+    expect(faults.calls.filter(call => call.startsWith('UpdateItem'))).toHaveLength(1)
+    expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
+  })
+
+  describe('cascade', () => {
+    beforeEach(async () => {
+      await scene.entity('user-1', 'team-1')
+      await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'tpm=1000/min')
+    })
+
+    it.each([
+      ['child', 'UpdateItem BUCKET#user-1#gpt-4#0 (1)'],
+      ['parent', 'UpdateItem BUCKET#team-1#gpt-4#0 (1)'],
+    ])('while the %s is in flight: both are clean', async (_, at) => {
+      const busy = limiter()
+      await busy.acquire(request({rpm: 1}))
+      const controller = new AbortController()
+      faults.start({kind: 'late answer', at})
+      await giveUp(controller, busy.acquire(request({tpm: 500}, controller.signal)))
+      faults.stop()
+      await busy.close()
+      expect([await consumed(), await consumed('team-1')]).toEqual([0, 0])
+    })
+  })
+
+  describe('gather', () => {
+    it.each(['BatchGetItem', 'TransactWriteItems'] as const)('during its %s: all shards are clean', async operation => {
+      const busy = limiter()
+      await busy.acquire(request({rpm: 1}))
+      await splitBucket(scene.space, 'user-1', 'gpt-4', 1)
+      await scene.limiter().acquire(request({rpm: 1}))
+      await busy.acquire(request({rpm: 1}))
+      const controller = new AbortController()
+      faults.start({kind: 'late answer', at: 1, operation})
+      await giveUp(controller, busy.acquire(request({tpm: 9000}, controller.signal)))
+      faults.stop()
+      await busy.close()
+      expect(await consumed('user-1', 2)).toBe(0)
+      await busy.acquire(request({tpm: 9000}))
+      expect(await consumed('user-1', 2)).toBe(9000)
+    })
+  })
+
+  describe('leases', () => {
+    const failure = new Error('the work failed')
+
+    it('a body that throws: everything goes back, the error goes on', async () => {
+      const work = limiter().withLease(request({tpm: 500}), async lease => {
+        await lease.adjust({tpm: 100})
+        await lease.consume({tpm: 50})
+        throw failure
+      })
+      await expect(work).rejects.toBe(failure)
+      expect(await consumed()).toBe(0)
+    })
+
+    it('a body that throws while its corrections are under way: everything goes back', async () => {
+      const work = limiter().withLease(request({tpm: 500}), lease => {
+        faults.start({kind: 'late answer', at: 1})
+        void lease.release({tpm: 200})
+        void lease.adjust({tpm: 100})
+        void lease.consume({tpm: 50})
+        setTimeout(() => faults.stop(), 20)
+        throw failure
+      })
+      await expect(work).rejects.toBe(failure)
+      expect(await consumed()).toBe(0)
+    })
+
+    it('D-35 a body that is aborted: everything goes back', async () => {
+      const controller = new AbortController()
+      const work = limiter().withLease(request({tpm: 500}, controller.signal), async () => {
+        controller.abort()
+        controller.signal.throwIfAborted()
+      })
+      await expect(work).rejects.toMatchObject({name: 'AbortError'})
+      expect(await consumed()).toBe(0)
+    })
+
+    it('a body that returns: the charge stays', async () => {
+      expect(await limiter().withLease(request({tpm: 500}), () => 'done')).toBe('done')
+      expect(await consumed()).toBe(500)
+    })
+
+    it('D-35 leaving an `await using` block without commit returns everything; with commit nothing', async () => {
+      const fresh = limiter()
+      {
+        await using lease = await fresh.acquire(request({tpm: 500}))
+        expect(lease.consumed).toEqual({tpm: 500})
+      }
+      expect(await consumed()).toBe(0)
+      {
+        await using lease = await fresh.acquire(request({tpm: 500}))
+        await lease.commit()
+      }
+      expect(await consumed()).toBe(500)
+    })
+
+    it('S2 what is released twice at once is returned once', async () => {
+      const lease = await limiter().acquire(request({tpm: 500}))
+      const releases = [lease.release({tpm: 400}), lease.release({tpm: 400})]
+      const outcomes = await Promise.allSettled(releases)
+      expect(outcomes.map(({status}) => status)).toEqual(['fulfilled', 'rejected'])
+      expect(await consumed()).toBe(100)
+    })
+  })
+})

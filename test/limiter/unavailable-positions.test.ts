@@ -1,0 +1,26 @@
+import {describe, expect, it} from 'vitest'
+import type {Fault, FaultKind} from '../helpers/fault-transport.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {differences, play, wrongIn} from './fault-runner.js'
+import {IN_FAMILIES, ON_LEASES, ON_ONE_ITEM} from './fault-scenarios.js'
+
+const KINDS: readonly FaultKind[] = ['unreachable', 'throttled', '5xx']
+
+/** An outage that begins with any call and does not end while anybody waits. */
+describeOnEngine('L5 an outage from any call on', () => {
+  const table = useTable()
+
+  describe.each([...ON_ONE_ITEM, ...IN_FAMILIES, ...ON_LEASES])('$name', scenario => {
+    it.each(['block', 'allow'] as const)('%s decides what becomes of it', async onUnavailable => {
+      const clean = await play(table, scenario)
+      const cases = clean.calls.flatMap(at => KINDS.map(kind => ({kind, at, times: Number.POSITIVE_INFINITY})))
+      const check = async (fault: Fault) => {
+        const run = await play(table, scenario, {fault, limiter: {onUnavailable}})
+        const allowed = [clean.outcome, onUnavailable === 'allow' ? 'done' : 'limiter.unavailable']
+        const wrong = allowed.includes(run.outcome) ? [] : [`ended in ${run.outcome}`]
+        return [...wrong, ...differences(scenario, clean, run, true)]
+      }
+      expect(await wrongIn(cases, check)).toEqual([])
+    })
+  })
+})

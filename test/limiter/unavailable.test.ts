@@ -1,0 +1,183 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {Denied, TableMissing, ValidationFailed} from '../../src/lib/dynamo/errors.js'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
+import {RateLimiterUnavailable} from '../../src/lib/limiter/errors.js'
+import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {encodeConfig, type OnUnavailable} from '../../src/lib/schema/config-record.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const request = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1, tpm: 500}}
+
+const OUTAGE = {kind: 'unreachable', at: 1, times: Number.POSITIVE_INFINITY} as const
+
+describeOnEngine('when the table cannot be reached', () => {
+  const table = useTable()
+  let scene: Scene
+  let faults: FaultTransport
+  beforeEach(async () => {
+    scene = new Scene(table)
+    faults = new FaultTransport(table.transport)
+    scene.transport = faults
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min', 'tpm=10k/min')
+  })
+
+  /** Without a policy of its own unless given one. */
+  function limiter(options: Partial<RateLimiterOptions> = {}): RateLimiter {
+    const {namespace: namespaceId, transport} = scene
+    return new RateLimiter({
+      stack: table.name,
+      namespaceId,
+      transport,
+      clock: () => scene.nowMs,
+      random: () => 0,
+      ...options,
+    })
+  }
+
+  async function store(onUnavailable: OnUnavailable): Promise<void> {
+    const scope = {level: 'system'} as const
+    const record = {namespace: scene.namespace, scope, limits: [], onUnavailable, auditRetentionDays: undefined}
+    await table.transport.send('PutItem', {TableName: table.name, Item: encodeConfig(record)})
+  }
+
+  describe('policy', () => {
+    it('block is an error that says why', async () => {
+      faults.start(OUTAGE)
+      const failure = limiter({onUnavailable: 'block'}).acquire(request)
+      await expect(failure).rejects.toThrow(RateLimiterUnavailable)
+      await expect(failure).rejects.toMatchObject({code: 'limiter.unavailable', cause: {code: 'dynamo.unavailable'}})
+    })
+
+    it('allow is a lease that says that nothing was metered, and can be used like any other', async () => {
+      faults.start(OUTAGE)
+      const lease = await limiter({onUnavailable: 'allow'}).acquire(request)
+      expect(lease.isMetered).toBe(false)
+      expect(lease.consumed).toEqual({})
+      await lease.adjust({tpm: 100})
+      await lease.consume({tpm: 100})
+      await lease.rollback()
+      faults.stop()
+      expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
+    })
+
+    it('what a call says goes before what the limiter says', async () => {
+      faults.start(OUTAGE)
+      const blocking = limiter({onUnavailable: 'block'})
+      expect((await blocking.acquire({...request, onUnavailable: 'allow'})).isMetered).toBe(false)
+      const allowing = limiter({onUnavailable: 'allow'})
+      await expect(allowing.acquire({...request, onUnavailable: 'block'})).rejects.toThrow(RateLimiterUnavailable)
+    })
+
+    it('what the limiter says goes before what is stored', async () => {
+      await store('allow')
+      const blocking = limiter({onUnavailable: 'block'})
+      await blocking.acquire(request)
+      faults.start(OUTAGE)
+      await expect(blocking.acquire(request)).rejects.toThrow(RateLimiterUnavailable)
+    })
+
+    it.each(['allow', 'block'] as const)('stored %s, known before the outage, holds during it', async policy => {
+      await store(policy)
+      const plain = limiter()
+      expect((await plain.acquire(request)).isMetered).toBe(true)
+      faults.start(OUTAGE)
+      // Long after the cache has let go of it, too.
+      for (const laterMs of [0, 3_600_000]) {
+        scene.nowMs += laterMs
+        const outcome = await plain.acquire(request).then(
+          lease => (lease.isMetered ? 'metered' : 'allow'),
+          error => (error instanceof RateLimiterUnavailable ? 'block' : error),
+        )
+        expect(outcome).toBe(policy)
+      }
+    })
+
+    it('the stored policy is learnt while only writes fail', async () => {
+      await store('allow')
+      faults.start({kind: 'throttled', operation: 'UpdateItem', at: 1, times: Number.POSITIVE_INFINITY})
+      expect((await limiter().acquire(request)).isMetered).toBe(false)
+    })
+
+    it('nothing said, nothing known: block', async () => {
+      await store('allow')
+      faults.start(OUTAGE)
+      await expect(limiter().acquire(request)).rejects.toThrow(RateLimiterUnavailable)
+    })
+  })
+
+  describe('L5 deadline', () => {
+    it('a table that never answers: the decision comes all the same, for everybody who waits', async () => {
+      const patient = limiter({onUnavailable: 'block'})
+      await patient.acquire({...request, consume: {rpm: 1}})
+      faults.start({kind: 'late answer', at: 1})
+      const asked = Array.from({length: 5}, () => patient.acquire({...request, timeoutMs: 30}))
+      for (const outcome of await Promise.allSettled(asked)) {
+        expect(outcome).toMatchObject({status: 'rejected', reason: {code: 'limiter.unavailable'}})
+      }
+      faults.stop()
+      await patient.close()
+      expect(faults.calls).toHaveLength(2)
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 10_000, consumed: 0})
+      await patient.acquire(request)
+      expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9500, consumed: 500})
+    })
+
+    it('allow: the unmetered lease comes by the deadline', async () => {
+      faults.start({kind: 'late arrival', at: 1})
+      const allowing = limiter({onUnavailable: 'allow'})
+      expect((await allowing.acquire({...request, timeoutMs: 30})).isMetered).toBe(false)
+      faults.stop()
+      await allowing.close()
+      expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
+    })
+
+    it('a namespace that cannot be looked up is no reason to wait longer', async () => {
+      const named = (onUnavailable: OnUnavailable) =>
+        new RateLimiter({stack: table.name, namespace: 'team-a', transport: scene.transport, onUnavailable})
+      faults.start({kind: 'late answer', at: 1, times: 2})
+      await expect(named('block').acquire({...request, timeoutMs: 30})).rejects.toThrow(RateLimiterUnavailable)
+      expect((await named('allow').acquire({...request, timeoutMs: 30})).isMetered).toBe(false)
+      faults.stop()
+    })
+
+    it('a deadline that passes between two tries is an outage as well', async () => {
+      const hurried = limiter({onUnavailable: 'block', timeoutMs: 40, random: () => 0.999})
+      faults.start({...OUTAGE, kind: 'throttled'})
+      await expect(hurried.acquire({...request, timeoutMs: 5000})).rejects.toThrow(RateLimiterUnavailable)
+    })
+  })
+
+  describe('D-34 a bug is not an outage', () => {
+    const bugs = [
+      new ValidationFailed('UpdateItem'),
+      new Denied('UpdateItem'),
+      new TableMissing('UpdateItem'),
+      new TypeError('undefined is not a function'),
+    ]
+
+    it.each(bugs)('%s never passes as allow, at any call', async bug => {
+      await scene.entity('user-1', 'team-1')
+      const calls = await acquireWithBugAt(0)
+      expect(calls).toBeGreaterThanOrEqual(6)
+      for (let at = 1; at <= calls; at++) await expect(acquireWithBugAt(at), `call ${at}`).rejects.toBe(bug)
+
+      async function acquireWithBugAt(at: number): Promise<number> {
+        const fresh = new Scene(table)
+        await fresh.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min', 'tpm=10k/min')
+        await fresh.entity('user-1', 'team-1')
+        let count = 0
+        const transport: Transport = {
+          send: async (...args) => {
+            if (++count === at) throw bug
+            return table.transport.send(...args)
+          },
+        }
+        await fresh.limiter({transport, onUnavailable: 'allow', random: () => 0}).acquire(request)
+        return count
+      }
+    })
+  })
+})

@@ -29,8 +29,8 @@ interface Scenario {
 const SUPPLY = 'tpm=1000/sec:100'
 
 const SCENARIOS: readonly Scenario[] = [
-  {name: 'plenty, 100 at once', limit: 'tpm=100M/sec', load: {callers: 100}, limiters: 1},
-  {name: 'plenty, 1,000 at once', limit: 'tpm=100M/sec', load: {callers: 1000}, limiters: 1},
+  {name: 'plenty, 100 at once', limit: 'tpm=100M/min', load: {callers: 100}, limiters: 1},
+  {name: 'plenty, 1,000 at once', limit: 'tpm=100M/min', load: {callers: 1000}, limiters: 1},
   {name: 'demand 2×', limit: SUPPLY, load: {perSecond: 2000}, limiters: 1},
   {name: 'demand 16×', limit: SUPPLY, load: {perSecond: 16_000}, limiters: 1},
   {name: 'demand 2×, 3 limiters', limit: SUPPLY, load: {perSecond: 2000}, limiters: 3},

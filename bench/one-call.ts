@@ -1,7 +1,7 @@
 import {DynamoDBClient, UpdateItemCommand, type UpdateItemCommandInput} from '@aws-sdk/client-dynamodb'
 import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
+import {markSource} from '../src/lib/limiter/office.js'
 import {consumeUpdate} from '../src/lib/repository/bucket-writes.js'
-import {newMark} from '../src/lib/repository/write-mark.js'
 import {type Measured, measure, middle} from './measure.js'
 import {rawSender} from './raw-http.js'
 import type {Stage} from './stage.js'
@@ -45,7 +45,7 @@ export async function compareOneCall(stage: Stage, rounds: number, durationMs: n
 
 async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: () => Promise<void>}> {
   const space = stage.newSpace()
-  await stage.configure(space, {level: 'resource', resource: RESOURCE}, 'rpm=1M/sec', 'tpm=100M/sec')
+  await stage.configure(space, {level: 'resource', resource: RESOURCE}, 'rpm=100M/hour', 'tpm=100000M/hour')
   await stage.configure(space, {level: 'resource', resource: 'scarce'}, 'rpm=1/hour')
   const limiter = stage.limiter(space)
   const asking = stage.limiter(space, {denyCacheMs: 0})
@@ -62,9 +62,10 @@ async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: (
     ['rpm', 1000n],
     ['tpm', 500_000n],
   ])
+  const nextMark = markSource(space.randomBytes)
   const body = () => {
     const address = {entity: `user-${turn()}`, resource: RESOURCE, shard: 0}
-    return consumeUpdate(space, address, amounts, newMark(space), {nowMs: Date.now()})
+    return consumeUpdate(space, address, amounts, nextMark(), {nowMs: Date.now()})
   }
   const client = new DynamoDBClient({
     endpoint: stage.endpoint,

@@ -6,6 +6,7 @@ export function rawSender(endpoint: string): {send(target: string, input: unknow
   const {hostname, port} = new URL(endpoint)
   const headers = {
     'content-type': 'application/x-amz-json-1.0',
+    'x-amz-date': '20240101T000000Z',
     authorization:
       'AWS4-HMAC-SHA256 Credential=local/20240101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0',
   }

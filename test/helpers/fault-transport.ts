@@ -123,7 +123,7 @@ export class FaultTransport implements Transport {
       case 'cancelled':
         throw fail(cancellation(input as OperationInput<'TransactWriteItems'>))
       case 'unprocessed':
-        return this.#half(input as OperationInput<'BatchGetItem'>) as never
+        return this.#part(input as OperationInput<'BatchGetItem'>) as never
       case 'late answer':
         return this.#late(this.#inner.send(operation, input), options?.signal, fail)
       case 'late arrival':
@@ -167,10 +167,11 @@ export class FaultTransport implements Transport {
     return answer
   }
 
-  async #half({RequestItems = {}}: OperationInput<'BatchGetItem'>) {
+  async #part({RequestItems = {}}: OperationInput<'BatchGetItem'>) {
     const [[table, {Keys = [], ...settings}]] = Object.entries(RequestItems) as [[string, {Keys?: never[]}]]
-    const asked = Keys.slice(1)
-    const UnprocessedKeys = {[table]: {Keys: Keys.slice(0, 1), ...settings}}
+    // At least one is left over.
+    const asked = Keys.slice(0, Math.min(1, Keys.length - 1))
+    const UnprocessedKeys = {[table]: {Keys: Keys.slice(asked.length), ...settings}}
     if (asked.length === 0) return {Responses: {[table]: []}, UnprocessedKeys}
     const answer = await this.#inner.send('BatchGetItem', {RequestItems: {[table]: {Keys: asked, ...settings}}})
     return {...answer, UnprocessedKeys}

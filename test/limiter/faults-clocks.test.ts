@@ -81,6 +81,18 @@ describeOnEngine('S7 clocks that disagree', () => {
     expectNothingMinted(scene.nowMs - start)
   })
 
+  it('a write that a slow clock makes for another reason leaves the refill instant alone', async () => {
+    await drain(scene.limiter(), 10)
+    const slow = scene.limiter({clock: () => scene.nowMs - 10_000, configCacheMs: 0})
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, `tpm=${PER_SECOND}/s:${CAPACITY}`, 'rpm=60/min')
+    await slow.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})
+    const [bucket] = await scene.shards('user-1', 'gpt-4')
+    expect(bucket?.state.limits.has('rpm')).toBe(true)
+    expect(bucket?.state.refilledAtMs).toBe(scene.nowMs)
+    await drain(scene.limiter(), 10)
+    expect(admitted).toBe(CAPACITY)
+  })
+
   it('a clock that jumps back: what is known grows old all the same', async () => {
     const limiter = scene.limiter()
     await drain(limiter, 10)

@@ -86,9 +86,9 @@ describeOnEngine('L2 retry-after', () => {
         scene.nowMs += retryAfterMs
         await ask()
       }),
-      {numRuns: 120},
+      {numRuns: 80},
     )
-    expect(refused).toBeGreaterThan(20)
+    expect(refused).toBeGreaterThan(15)
   })
 
   it('is not much too long: 2 ms less, and the request is refused again', async () => {
@@ -104,7 +104,7 @@ describeOnEngine('L2 retry-after', () => {
         scene.nowMs += error.retryAfterMs - 2
         expect(await failure(ask())).toBeInstanceOf(RateLimitExceeded)
       }),
-      {numRuns: 60},
+      {numRuns: 30},
     )
   })
 })

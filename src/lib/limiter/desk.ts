@@ -96,6 +96,9 @@ export class Desk implements Counter {
     const {record} = known.seen
     this.#leaveOutMissing([ticket], record, nowMs)
     const {amounts} = ticket
+    // The usual case first: what is stored is enough.
+    if ([...amounts].every(([name, milli]) => (record.state.limits.get(name)?.tokensMilli ?? 0n) >= milli))
+      return undefined
     if (missingNames(record, amounts).length > 0 || isTooLarge(record, amounts)) return undefined
     if (this.#isCheckDue(nowMs) || isExpired(record, nowMs)) return undefined
     return judge(record, amounts, nowMs).admitted ? undefined : this.#refusal(amounts, nowMs)

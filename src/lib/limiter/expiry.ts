@@ -1,4 +1,5 @@
 import {type LimitState, lifetimeSeconds} from '../core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {shareOfRate} from '../core/shards.js'
 import type {BucketPlan} from '../repository/bucket-plan.js'
 import type {AppliedLimits, Office} from './office.js'
@@ -19,6 +20,8 @@ export function expiryOf(
 export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {
   const {shard, shardCount} = seen.record
   return [...changes].flatMap(([name, {kind, after}]) =>
-    kind === 'remove' ? [] : [{...after, ...shareOfRate(name, after, shard, shardCount)}],
+    kind === 'remove' || name === WRITE_PRESSURE_LIMIT
+      ? []
+      : [{...after, ...shareOfRate(name, after, shard, shardCount)}],
   )
 }

@@ -193,7 +193,10 @@ function guardLimit(
   }
   const {state, shard, shardCount} = seen.record
   const stored = state.limits.get(name)
-  const isFull = change.after.tokensMilli >= shareOfRate(name, change.after, shard, shardCount).capacityMilli
+  // Full before or after the limit is changed: the credit was cut at the capacity that was in force until now.
+  const isFull = [change.after, ...(stored ? [stored] : [])].some(
+    rate => change.after.tokensMilli >= shareOfRate(name, rate, shard, shardCount).capacityMilli,
+  )
   const isMoved = refilledAtMs !== state.refilledAtMs
   if (stored && (isMoved ? isStale && isFull : change.creditMilli !== 0n)) {
     // Clamped without time passing, the refill instant stays and guards nothing; cut at the capacity, the rest of the

@@ -42,10 +42,10 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     await scene.configure({level: 'resource', resource: RESOURCE}, TPM, RPD)
   })
 
-  /** Creates the bucket by a request of this process, `[tpm, rpd]` of which the sums have to leave out. */
+  /** Creates a bucket that is half empty: one that is full loses what it earns, and no sum would come out even. */
   async function create(entity: string): Promise<void> {
     const limiter = scene.limiter({clock: Date.now})
-    await limiter.acquire({entity, resource: RESOURCE, consume: {tpm: 1, rpd: 1}})
+    await limiter.acquire({entity, resource: RESOURCE, consume: {tpm: 250 * SIZE.unit, rpd: 500_000}})
     await limiter.close()
   }
 

@@ -211,6 +211,18 @@ describeOnEngine('shards', () => {
     expect(await admittedUntilRefused(limiter, {rpd: 1}, 300)).toBe(60)
   })
 
+  it('D-9 a missing shard that no draw has met: the whole capacity can still be had after a true wait', async () => {
+    await limits('rpd=100/day')
+    await scene.limiter().acquire(request({}))
+    await splitInto(scene, 4)
+    const limiter = await drawing(FIRST)
+    await python.vanish(3)
+    const error = await refusal(limiter.acquire(request({rpd: 100})))
+    expect(error.retryAfterMs).toBeLessThanOrEqual(86_400_001)
+    scene.nowMs += error.retryAfterMs
+    await limiter.acquire(request({rpd: 100}))
+  })
+
   it('D-10 capacity 4 at 8 shards left 500 milli stranded on each: 4 are admitted, none is stranded', async () => {
     await limits('rpd=4/day')
     await scene.limiter().acquire(request({}))

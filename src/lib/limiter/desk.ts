@@ -1,4 +1,5 @@
 import type {Amounts} from '../core/bucket.js'
+import {Throttled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
 import {planBucket, plannedTokens} from '../repository/bucket-plan.js'
 import type {BucketUpdate, WriteMark} from '../repository/bucket-writes.js'
@@ -128,7 +129,9 @@ export class Desk implements Counter {
     for (let round = 0; ; round++) {
       const open = tickets.filter(ticket => !ticket.isSettled && !ticket.isAbandoned)
       if (open.length === 0) return
-      if (round >= MOST_ROUNDS) return this.#refuse(open)
+      if (round >= MOST_ROUNDS && this.#known?.exists) return this.#refuse(open)
+      if (round >= 2 * MOST_ROUNDS)
+        throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
       if (round >= FIRST_WAITING_ROUND)
         await pause(round - FIRST_WAITING_ROUND, {...this.office.space.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
       const known = this.#known

@@ -182,4 +182,15 @@ describeOnEngine('refill', () => {
     expect(await python.number('b_tpm_tk')).toBe(1_000_000)
     expect(await python.number('b_rpm_tk')).toBe(0)
   })
+
+  it('D-6 the same within the half second for which a state counts as fresh', async () => {
+    await limits('tpm=1000/sec', 'rpm=2/sec:1')
+    const other = scene.limiter()
+    await other.acquire(request({tpm: 1, rpm: 1}))
+    scene.nowMs += 100
+    expect(await python.speculative({tpm: 900})).toBe(true)
+    scene.nowMs += 400
+    await other.acquire(request({rpm: 1}))
+    expect(await python.number('b_tpm_tk')).toBe(599_000)
+  })
 })

@@ -22,7 +22,7 @@ import {
 } from './known-bucket.js'
 import type {AppliedLimits, Office} from './office.js'
 import {PressureGauge} from './pressure.js'
-import {createBucket, rewriteBucket} from './slow-path.js'
+import {createBucket, type RewriteRules, rewriteBucket} from './slow-path.js'
 import type {Ticket, Verdict} from './ticket.js'
 
 /** Rounds of look, compute and write before a contended batch is refused. */
@@ -137,12 +137,15 @@ export class Desk implements Counter {
       const known = this.#known
       if (!known) await this.#consume(open)
       else if (!known.exists) await createBucket(this, open, known)
-      else await this.#decideByState(open, known, round > 0 || this.#isFresh(known, this.office.space.clock()))
+      else {
+        const isCertain = round > 0 || this.#isFresh(known, this.office.space.clock())
+        await this.#decideByState(open, known, {isCertain, isExact: round < MOST_ROUNDS / 2})
+      }
     }
   }
 
   /** One step towards a decision for a bucket of which a state is known; only a certain state may refuse. */
-  async #decideByState(open: Ticket[], known: KnownBucket & {exists: true}, isCertain: boolean): Promise<void> {
+  async #decideByState(open: Ticket[], known: KnownBucket & {exists: true}, rules: RewriteRules): Promise<void> {
     const nowMs = this.office.space.clock()
     const {record} = known.seen
     if (record.shardCount > this.office.settings.maxShards) {
@@ -157,11 +160,11 @@ export class Desk implements Counter {
       if (chooseFitting(open, storedTokens(record)).others.length === 0) return this.#consume(open)
       const {fitting} = chooseFitting(open, plannedTokens(planBucket(known.seen, nowMs)))
       if (fitting.length === 0) {
-        if (isCertain) return this.#refuse(open)
+        if (rules.isCertain) return this.#refuse(open)
         return this.#consume(open)
       }
     }
-    await rewriteBucket(this, open, known, isCertain)
+    await rewriteBucket(this, open, known, rules)
   }
 
   /** Parents are charged for the limits they have; which these are is known once the configuration was looked at. */

@@ -59,12 +59,19 @@ export async function createBucket(
   desk.refuseMisfits(others, nowMs)
 }
 
+export interface RewriteRules {
+  /** The state seen may refuse. */
+  readonly isCertain: boolean
+  /** No part of a credit may get lost to others who write at the same time; given up only after many tries. */
+  readonly isExact: boolean
+}
+
 /** Refill, changed limits and consumption in one write, on condition that the bucket is as it was seen. */
 export async function rewriteBucket(
   desk: Counter,
   tickets: readonly Ticket[],
   known: KnownBucket & {exists: true},
-  isCertain: boolean,
+  {isCertain, isExact}: RewriteRules,
 ): Promise<void> {
   const {office, address} = desk
   const [applied, family] = await Promise.all([
@@ -86,7 +93,7 @@ export async function rewriteBucket(
   const write: PlannedWrite = {
     amounts: total(fitting),
     ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs),
-    isStale: !isCertain,
+    isExact,
     ...(isSameFamily(record, family) ? {} : {family: {cascade: family.cascade, parent: family.parent ?? null}}),
   }
   const mark = office.nextMark()

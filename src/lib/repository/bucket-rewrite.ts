@@ -29,7 +29,7 @@ export async function rewriteBucket(
     if (!decision) return 'unchanged'
     const mark = newMark(space)
     // The first look may be as old as the walk that brought it; every later one is the answer to the try before.
-    const update = plannedUpdate(space, decision.plan, {...decision.write, isStale: attempt === 0}, mark)
+    const update = plannedUpdate(space, decision.plan, {...decision.write, isExact: attempt === 0}, mark)
     const {applied, item} = await sendMarked(space, update, mark, {signal})
     if (applied) return 'written'
     seen = item && decodeBucket(item)

@@ -131,8 +131,8 @@ export interface PlannedWrite {
   readonly ttlSeconds?: number | null
   /** `null` for no parent. */
   readonly family?: {readonly cascade: boolean; readonly parent: string | null}
-  /** The bucket was seen a while ago: a credit that was cut at the capacity is right only for the balance seen. */
-  readonly isStale?: boolean
+  /** A credit that was cut at the capacity is right only for the balance seen: demand that it is still the same. */
+  readonly isExact?: boolean
 }
 
 /** Refill, consumption and changed limits in one write, valid only for the bucket exactly as it was seen. */
@@ -181,7 +181,7 @@ function guardLimit(
   name: string,
   change: LimitChange,
   {seen, refilledAtMs}: BucketPlan,
-  {amounts, isStale = false}: PlannedWrite,
+  {amounts, isExact = false}: PlannedWrite,
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
   const milli = amounts.get(name) ?? 0n
@@ -198,7 +198,7 @@ function guardLimit(
     rate => change.after.tokensMilli >= shareOfRate(name, rate, shard, shardCount).capacityMilli,
   )
   const isMoved = refilledAtMs !== state.refilledAtMs
-  if (stored && (isMoved ? isStale && isFull : change.creditMilli !== 0n)) {
+  if (stored && (isMoved ? isExact && isFull : change.creditMilli !== 0n)) {
     // Clamped without time passing, the refill instant stays and guards nothing; cut at the capacity, the rest of the
     // credit would be lost to those who have consumed since. Either way the balance itself must be as it was seen.
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)

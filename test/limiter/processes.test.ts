@@ -62,7 +62,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
       largest: LARGEST,
       maxShards: 1,
       configCacheMs: 60_000,
-      corrects: true,
+      corrects: 'some' as const,
       ...options,
     }
     await Promise.all(workers.map((worker, seed) => worker.prepare({...assignment, seed})))
@@ -132,6 +132,21 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
         parseLimit(TPM),
       ),
     ).toBeLessThanOrEqual(0)
+  })
+
+  it('S2 S8 return everything to the shard it came from', async () => {
+    await prepare({maxShards: 8, corrects: 'all', requests: SIZE.requests / 2})
+    await create('user-1')
+    for (const count of [1, 2, 4]) await splitBucket(scene.space, 'user-1', RESOURCE, count)
+    const before = await scene.shards('user-1', RESOURCE, 8)
+    const outcomes = await go()
+    const after = await scene.shards('user-1', RESOURCE, 8)
+
+    expect(outcomes.flatMap(({tally}) => tally.errors)).toEqual([])
+    expect(sum(outcomes.map(({tally}) => tally.allowed))).toBeGreaterThan(0)
+    for (const [shard, record] of before.entries()) {
+      expect({shard, ...consumedSince([record], [after[shard] as BucketRecord])}).toEqual({shard, tpm: 0n, rpd: 0n})
+    }
   })
 
   it('S2 S8 share one bucket that is split from 1 to 8 shards meanwhile', async () => {

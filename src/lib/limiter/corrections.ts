@@ -29,7 +29,8 @@ async function writeCorrections(desk: Counter, deltas: Map<string, bigint>): Pro
       ? adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds, slotUnchanged: {since}})
       : update
     const {applied, item} = await desk.write(update, mark, repetition)
-    if (applied || carriesMark(item, mark)) return
+    if (applied) return desk.settleOverflow(deltas)
+    if (carriesMark(item, mark)) return
     const stored = item && decodeBucket(item)
     if (stored?.kind !== 'bucket') return
     const gone = [...deltas.keys()].filter(name => !stored.record.state.limits.has(name))

@@ -26,6 +26,11 @@ export interface Counter {
   forget(mark?: WriteMark): void
   /** The limits in force were compared with the configuration just now. */
   noteLimitsChecked(applied: AppliedLimits): void
+  /**
+   * Tokens were taken without a refill: if the bucket had overflowed by then, moves its refill instant, so that the
+   * overflow does not come back.
+   */
+  settleOverflow(taken: Amounts): Promise<void>
   /** Settles those whose charge has been written. */
   admit(tickets: readonly Ticket[]): void
   /** Refuses them all, for what `record` shows. */

@@ -3,7 +3,7 @@ import {Throttled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
 import {planBucket, plannedTokens} from '../repository/bucket-plan.js'
 import type {BucketUpdate, WriteMark} from '../repository/bucket-writes.js'
-import {type BucketAddress, consumeUpdate, markIn} from '../repository/bucket-writes.js'
+import {type BucketAddress, consumeUpdate, markIn, plannedUpdate} from '../repository/bucket-writes.js'
 import {sendMarked, type WriteOutcome} from '../repository/marked-write.js'
 import type {Item} from '../schema/attribute-value.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
@@ -11,6 +11,8 @@ import {sendCorrections} from './corrections.js'
 import type {Correction, Counter} from './counter.js'
 import {chooseFitting, total} from './fit.js'
 import {
+  hasFilledUp,
+  hasOverflown,
   isExpired,
   isOverfull,
   isTooLarge,
@@ -157,7 +159,8 @@ export class Desk implements Counter {
       this.#isCheckDue(nowMs) ||
       open.some(ticket => missingNames(record, ticket.amounts).length > 0 || isTooLarge(record, ticket.amounts))
     if (!needsLimits && !isExpired(record, nowMs) && !isOverfull(record)) {
-      if (chooseFitting(open, storedTokens(record)).others.length === 0) return this.#consume(open)
+      const isStoredEnough = chooseFitting(open, storedTokens(record)).others.length === 0
+      if (isStoredEnough && !hasFilledUp(record, total(open).keys(), nowMs)) return this.#consume(open)
       const {fitting} = chooseFitting(open, plannedTokens(planBucket(known.seen, nowMs)))
       if (fitting.length === 0) {
         if (rules.isCertain) return this.#refuse(open)
@@ -179,9 +182,23 @@ export class Desk implements Counter {
     const mark = this.office.nextMark()
     const nowMs = space.clock()
     const repairPressure = this.#gauge.needsRepair
+    const isBlind = !this.#known?.exists
     const update = consumeUpdate(space, this.address, total(open), mark, {nowMs, repairPressure})
     const outcome = await this.write(update, mark)
-    if (outcome.applied) this.admit(open)
+    if (!outcome.applied) return
+    this.admit(open)
+    if (isBlind) await this.settleOverflow(total(open))
+  }
+
+  async settleOverflow(taken: Amounts): Promise<void> {
+    const known = this.#known
+    const {space} = this.office
+    const nowMs = space.clock()
+    if (!known?.exists || !hasOverflown(known.seen.record, taken, nowMs)) return
+    const plan = planBucket(known.seen, nowMs, undefined, taken)
+    const mark = this.office.nextMark()
+    // Lost to somebody who refills at the same time, or to an outage: the request itself is long decided.
+    await this.write(plannedUpdate(space, plan, {amounts: new Map()}, mark), mark).catch(() => {})
   }
 
   async write(update: BucketUpdate, mark: WriteMark, repetition?: BucketUpdate): Promise<WriteOutcome> {

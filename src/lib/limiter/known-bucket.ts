@@ -1,4 +1,4 @@
-import {type Amounts, type BucketState, type Decision, tryConsumeBucket} from '../core/bucket.js'
+import {type Amounts, type BucketState, type Decision, refillBucket, tryConsumeBucket} from '../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {shareOfBucket} from '../core/shards.js'
 import {toMilli} from '../core/token-math.js'
@@ -46,6 +46,30 @@ export function isOverfull(record: BucketRecord): boolean {
     if (name !== WRITE_PRESSURE_LIMIT && limit.tokensMilli > limit.capacityMilli) return true
   }
   return false
+}
+
+/**
+ * Whether a limit asked for has filled up since the last refill. Consuming without a refill would then give back later
+ * what has overflowed: twice the capacity at once.
+ */
+export function hasFilledUp(record: BucketRecord, names: Iterable<string>, nowMs: number): boolean {
+  if (nowMs <= record.state.refilledAtMs) return false
+  const {limits} = refillBucket(shareOf(record), nowMs)
+  for (const name of names) {
+    const limit = limits.get(name)
+    if (limit && limit.tokensMilli >= limit.capacityMilli) return true
+  }
+  return false
+}
+
+/** Whether a bucket from which tokens were taken a moment ago had overflowed before. */
+export function hasOverflown(record: BucketRecord, taken: Amounts, nowMs: number): boolean {
+  if (nowMs <= record.state.refilledAtMs) return false
+  const {limits} = refillBucket(shareOf(record), nowMs)
+  return [...taken].some(([name, milli]) => {
+    const limit = limits.get(name)
+    return milli > 0n && limit !== undefined && limit.tokensMilli + milli > limit.capacityMilli
+  })
 }
 
 /** Names that the bucket does not know. */

@@ -32,9 +32,15 @@ export interface BucketPlan {
 /**
  * Brings a seen bucket up to `nowMs`: every limit is credited with the parameters that were in force until now, then the
  * limits that apply from now on take over. Lowering clamps, raising does not mint, a new limit starts full, a limit that
- * no longer applies goes. Without `limits` the stored ones stay in force.
+ * no longer applies goes. Without `limits` the stored ones stay in force. `taken` has left the bucket at this very
+ * instant, without a refill: what had overflowed by then must not come back, so the credit ends that much below full.
  */
-export function planBucket(seen: SeenBucket, nowMs: number, limits?: readonly Limit[]): BucketPlan {
+export function planBucket(
+  seen: SeenBucket,
+  nowMs: number,
+  limits?: readonly Limit[],
+  taken: Amounts = new Map(),
+): BucketPlan {
   const {record} = seen
   const {shard, shardCount} = record
   const refilled = refillBucket(shareOfBucket(record.state, shard, shardCount), nowMs)
@@ -42,7 +48,8 @@ export function planBucket(seen: SeenBucket, nowMs: number, limits?: readonly Li
   const changes = new Map<string, LimitChange>()
 
   for (const [name, stored] of record.state.limits) {
-    const credited = refilled.limits.get(name) as LimitState
+    const full = shareOfRate(name, stored, shard, shardCount).capacityMilli
+    const credited = below(full, taken.get(name) ?? 0n, stored, refilled.limits.get(name) as LimitState)
     const rate = name === WRITE_PRESSURE_LIMIT ? stored : wanted ? wanted.get(name) : stored
     if (!rate) {
       changes.set(name, {kind: 'remove', after: stored, creditMilli: 0n, parametersChanged: false})
@@ -106,6 +113,13 @@ export function unknownLimits(plan: BucketPlan, amounts: Amounts): string[] {
     const change = plan.changes.get(name)
     return !change || change.kind === 'remove'
   })
+}
+
+/** A credit that ends below full by what was taken; what is stored stays in any case. */
+function below(fullMilli: bigint, takenMilli: bigint, stored: LimitState, refilled: LimitState): LimitState {
+  const ceiling = fullMilli - takenMilli
+  if (takenMilli <= 0n || refilled.tokensMilli <= ceiling) return refilled
+  return {...refilled, tokensMilli: ceiling > stored.tokensMilli ? ceiling : stored.tokensMilli, remainder: 0n}
 }
 
 const stateOfResidue = (residue: Residue): LimitState => ({

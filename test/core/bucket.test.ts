@@ -4,6 +4,7 @@ import {
   type Amounts,
   availableTokens,
   type BucketState,
+  expiresAtSeconds,
   forceConsumeBucket,
   type LimitState,
   lifetimeSeconds,
@@ -246,6 +247,11 @@ describe('lifetime', () => {
 
   it('is that of the slowest limit', () => {
     expect(lifetimeSeconds([limit(100, 100, 60), limit(10, 10, 86_400)], 7)).toBe(604_800)
+  })
+
+  it('is a minute at least, so that a bucket that fills up in no time is not expired between two requests', () => {
+    expect(expiresAtSeconds([limit(100, 1000, 1)], 7, 5_000_500)).toBe(5060)
+    expect(expiresAtSeconds([limit(100, 100, 60)], 7, 5_000_500)).toBe(5420)
   })
 
   it('D-41 grows with a debt, so that expiry forgives none', () => {

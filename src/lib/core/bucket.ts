@@ -98,6 +98,18 @@ export function lifetimeSeconds(limits: Iterable<Rate & {tokensMilli?: bigint}>,
   return Number(longest)
 }
 
+/** A bucket that fills up within milliseconds must not count as expired between two requests. */
+const SHORTEST_LIFETIME_SECONDS = 60
+
+/** Epoch seconds after which the table may drop a bucket that lies untouched from `nowMs` on. */
+export function expiresAtSeconds(
+  limits: Iterable<Rate & {tokensMilli?: bigint}>,
+  multiplier: number,
+  nowMs: number,
+): number {
+  return Math.floor(nowMs / 1000) + Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier))
+}
+
 function statusesOf(refilled: BucketState, amounts: Amounts, nowMs: number): LimitStatus[] {
   // Refill stands still until the clock passes the shared instant, so a wait starts there.
   const standstillMs = Math.max(0, refilled.refilledAtMs - nowMs)

@@ -1,4 +1,4 @@
-import {type Amounts, lifetimeSeconds} from '../core/bucket.js'
+import {type Amounts, expiresAtSeconds} from '../core/bucket.js'
 import {adjustUpdate, carriesMark} from '../repository/bucket-writes.js'
 import {decodeBucket} from '../schema/bucket-record.js'
 import type {Correction, Counter} from './counter.js'
@@ -48,7 +48,6 @@ function expiryWithDebt({known, office}: Counter, deltas: Amounts): number | und
     ...limit,
     tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
   }))
-  const nowSeconds = Math.floor(office.space.clock() / 1000)
-  const needed = nowSeconds + lifetimeSeconds(charged, office.settings.bucketTtlMultiplier)
+  const needed = expiresAtSeconds(charged, office.settings.bucketTtlMultiplier, office.space.clock())
   return charged.some(limit => limit.tokensMilli < 0n) && needed > ttlSeconds ? needed : undefined
 }

@@ -141,7 +141,7 @@ export class Desk implements Counter {
       else if (!known.exists) await createBucket(this, open, known)
       else {
         const isCertain = round > 0 || this.#isFresh(known, this.office.space.clock())
-        await this.#decideByState(open, known, {isCertain, isExact: round < MOST_ROUNDS / 2})
+        await this.#decideByState(open, known, {isCertain, isContended: round >= 2, isExact: round < MOST_ROUNDS / 2})
       }
     }
   }
@@ -159,8 +159,10 @@ export class Desk implements Counter {
       this.#isCheckDue(nowMs) ||
       open.some(ticket => missingNames(record, ticket.amounts).length > 0 || isTooLarge(record, ticket.amounts))
     if (!needsLimits && !isExpired(record, nowMs) && !isOverfull(record)) {
-      const isStoredEnough = chooseFitting(open, storedTokens(record)).others.length === 0
-      if (isStoredEnough && !hasFilledUp(record, total(open).keys(), nowMs)) return this.#consume(open)
+      // Under contention a crowd that waits for all of its tokens loses to every smaller one: it takes what is stored.
+      const stored = chooseFitting(open, storedTokens(record))
+      const isWorthTaking = stored.others.length === 0 || (rules.isContended && stored.fitting.length > 0)
+      if (isWorthTaking && !hasFilledUp(record, total(open).keys(), nowMs)) return this.#consume(stored.fitting)
       const {fitting} = chooseFitting(open, plannedTokens(planBucket(known.seen, nowMs)))
       if (fitting.length === 0) {
         if (rules.isCertain) return this.#refuse(open)

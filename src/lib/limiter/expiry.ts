@@ -1,4 +1,4 @@
-import {type LimitState, lifetimeSeconds} from '../core/bucket.js'
+import {expiresAtSeconds, type LimitState} from '../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {shareOfRate} from '../core/shards.js'
 import type {BucketPlan} from '../repository/bucket-plan.js'
@@ -13,7 +13,7 @@ export function expiryOf(
 ): number | null {
   const {bucketTtlMultiplier} = office.settings
   if (applied.source === 'entity' || bucketTtlMultiplier <= 0) return null
-  return Math.floor(nowMs / 1000) + lifetimeSeconds(limits, bucketTtlMultiplier)
+  return expiresAtSeconds(limits, bucketTtlMultiplier, nowMs)
 }
 
 /** The limits that a plan leaves in the bucket, as this shard has them: it repays a debt at its own share of the rate. */

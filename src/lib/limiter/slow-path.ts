@@ -62,6 +62,8 @@ export async function createBucket(
 export interface RewriteRules {
   /** The state seen may refuse. */
   readonly isCertain: boolean
+  /** Others have come in between again and again. */
+  readonly isContended: boolean
   /** No part of a credit may get lost to others who write at the same time; given up only after many tries. */
   readonly isExact: boolean
 }

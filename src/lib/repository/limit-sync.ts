@@ -1,4 +1,4 @@
-import {lifetimeSeconds} from '../core/bucket.js'
+import {expiresAtSeconds} from '../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {LEVELS, type Level} from '../core/resolve.js'
 import {shareOfRate} from '../core/shards.js'
@@ -75,19 +75,19 @@ const align =
     const livesForEver = source === 'entity'
     const isRightLifetime = livesForEver === (seen.record.ttlSeconds === undefined)
     if (isRightLifetime && !changesLimits(plan)) return undefined
-    const ttlSeconds = livesForEver ? null : Math.floor(nowMs / 1000) + lifetime(plan)
+    const ttlSeconds = livesForEver ? null : expiry(plan, nowMs)
     return {plan, write: {amounts: new Map(), ttlSeconds}}
   }
 
-/** Seconds; a debt is paid back at the speed of the shard that has it. */
-function lifetime({seen, changes}: BucketPlan): number {
+/** Epoch seconds; a debt is paid back at the speed of the shard that has it. */
+function expiry({seen, changes}: BucketPlan, nowMs: number): number {
   const {shard, shardCount} = seen.record
   const limits = [...changes].flatMap(([name, {kind, after}]) =>
     kind === 'remove' || name === WRITE_PRESSURE_LIMIT
       ? []
       : [{...shareOfRate(name, after, shard, shardCount), tokensMilli: after.tokensMilli}],
   )
-  return lifetimeSeconds(limits, LIFETIME_MULTIPLIER)
+  return expiresAtSeconds(limits, LIFETIME_MULTIPLIER, nowMs)
 }
 
 async function* liveShards(

@@ -17,7 +17,7 @@ try {
   say(
     `${stage.engineName}, Node ${process.versions.node}, ${cpus().length} cores; ratios count, absolute figures drift\n`,
   )
-  say(await compareOneCall(stage, isQuick ? 1 : 3, isQuick ? 250 : 600))
+  say(await compareOneCall(stage, isQuick ? 1 : 3, isQuick ? 200 : 600))
   say('')
   say(await pressHotBucket(stage, isQuick ? 300 : 1500))
   say(`\n${((performance.now() - startedMs) / 1000).toFixed(0)} s`)

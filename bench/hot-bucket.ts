@@ -74,11 +74,14 @@ async function press(stage: Stage, scenario: Scenario, merge: boolean, durationM
       }
     },
   }
-  const limiters = Array.from({length: scenario.limiters}, () => stage.limiter(space, {merge, transport}))
+  const limiters = Array.from({length: scenario.limiters}, () =>
+    stage.limiter(space, {merge, transport, timeoutMs: 2 * durationMs}),
+  )
   for (const limiter of limiters) await limiter.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm: 1}})
   const isScarce = 'perSecond' in scenario.load
-  const drained = {entity: ENTITY, resource: RESOURCE, consume: {tpm: limit.capacity - limiters.length}}
-  if (isScarce) await limiters[0]?.acquire(drained)
+  // Empty where tokens are scarce, otherwise a bucket in use: a full one is written differently.
+  const tpm = isScarce ? limit.capacity - limiters.length : limit.capacity / 2
+  await limiters[0]?.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm}})
 
   const before = await look(space)
   calls = 0

@@ -54,8 +54,11 @@ async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: (
   const consume = {rpm: 1, tpm: 500}
   for (let index = 0; index < BUCKETS; index++) {
     await stage.addEntity(space, `child-${index}`, `parent-${index}`)
-    await limiter.acquire({entity: `user-${index}`, resource: RESOURCE, consume})
-    await limiter.acquire({entity: `child-${index}`, resource: RESOURCE, consume})
+    // Half used up: a bucket in use. One that is full is written differently.
+    for (const entity of ['bare', 'user', 'child'].map(name => `${name}-${index}`)) {
+      await limiter.acquire({entity, resource: RESOURCE, consume: {rpm: 50_000_000, tpm: 50_000_000_000}})
+    }
+    await limiter.acquire({entity: `idle-${index}`, resource: RESOURCE, consume})
     await limiter.acquire({entity: `user-${index}`, resource: 'scarce', consume: {rpm: 1}})
   }
   const amounts = new Map([
@@ -64,7 +67,7 @@ async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: (
   ])
   const nextMark = markSource(space.randomBytes)
   const body = () => {
-    const address = {entity: `user-${turn()}`, resource: RESOURCE, shard: 0}
+    const address = {entity: `bare-${turn()}`, resource: RESOURCE, shard: 0}
     return consumeUpdate(space, address, amounts, nextMark(), {nowMs: Date.now()})
   }
   const client = new DynamoDBClient({
@@ -86,6 +89,10 @@ async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: (
       {
         name: 'acquire, admitted',
         operation: () => limiter.acquire({entity: `user-${turn()}`, resource: RESOURCE, consume}),
+      },
+      {
+        name: 'acquire, full bucket',
+        operation: () => limiter.acquire({entity: `idle-${turn()}`, resource: RESOURCE, consume}),
       },
       {
         name: 'acquire, cascade',

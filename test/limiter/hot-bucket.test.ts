@@ -68,6 +68,15 @@ describeOnEngine('a hot bucket, 4 ms away', {timeout: 60_000}, () => {
     expect(bucket.percentileMs(0.99)).toBe(0)
   })
 
+  it('three limiters, demand half the supply: nobody is refused while there is plenty', async () => {
+    const [bucket] = hotBucket({limit: 'tpm=1000/sec', limiters: 3, jitter: 0.25})
+    await bucket.warmUp()
+    await bucket.offer(500, 2)
+    expect(bucket.granted).toBe(bucket.decisions)
+    expect(bucket.percentileMs(0.99)).toBeLessThanOrEqual(10 * ROUND_TRIP_MS)
+    expect(bucket.largestExcess).toBeLessThanOrEqual(0)
+  })
+
   it('S1 S2 S3 three limiters, demand twice the supply: no token is granted twice, hardly one is left', async () => {
     const [bucket, used] = await overload({limit: 'tpm=1000/sec:100', limiters: 3, jitter: 0.25}, 2000, 2)
     expect(used).toBeGreaterThanOrEqual(0.99)

@@ -162,7 +162,8 @@ export class Desk implements Counter {
       // Under contention a crowd that waits for all of its tokens loses to every smaller one: it takes what is stored.
       const stored = chooseFitting(open, storedTokens(record))
       const isWorthTaking = stored.others.length === 0 || (rules.isContended && stored.fitting.length > 0)
-      if (isWorthTaking && !hasFilledUp(record, total(open).keys(), nowMs)) return this.#consume(stored.fitting)
+      const mayOverflow = hasFilledUp(record, total(open).keys(), nowMs)
+      if (isWorthTaking && (!mayOverflow || rules.isContended)) return this.#consume(stored.fitting, mayOverflow)
       const {fitting} = chooseFitting(open, plannedTokens(planBucket(known.seen, nowMs)))
       if (fitting.length === 0) {
         if (rules.isCertain) return this.#refuse(open)
@@ -178,18 +179,20 @@ export class Desk implements Counter {
     for (const ticket of tickets) if (ticket.isLenient) ticket.keepOnly(name => record.state.limits.has(name))
   }
 
-  /** The one call without a look: consumes for all of them, or learns why that is impossible. */
-  async #consume(open: Ticket[]): Promise<void> {
+  /**
+   * The one call without a look: consumes for all of them, or learns why that is impossible. What has overflowed before is
+   * taken off afterwards: under contention a full bucket would otherwise refuse those who lose every round.
+   */
+  async #consume(open: Ticket[], mayOverflow = !this.#known?.exists): Promise<void> {
     const {space} = this.office
     const mark = this.office.nextMark()
     const nowMs = space.clock()
     const repairPressure = this.#gauge.needsRepair
-    const isBlind = !this.#known?.exists
     const update = consumeUpdate(space, this.address, total(open), mark, {nowMs, repairPressure})
     const outcome = await this.write(update, mark)
     if (!outcome.applied) return
     this.admit(open)
-    if (isBlind) await this.settleOverflow(total(open))
+    if (mayOverflow) await this.settleOverflow(total(open))
   }
 
   async settleOverflow(taken: Amounts): Promise<void> {

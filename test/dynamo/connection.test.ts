@@ -37,7 +37,7 @@ describe('a local engine', () => {
   test.each(['AWS_ENDPOINT_URL', 'AWS_ENDPOINT_URL_DYNAMODB'])('is known by %s, which is left to the SDK', name => {
     const connection = resolveConnection({}, {[name]: 'http://localhost:8000'})
     expect(connection).toMatchObject({isLocal: true, region: 'us-east-1', endpoint: undefined})
-    expect(connection.credentials).toBeDefined()
+    expect(connection.credentials).toEqual({accessKeyId: 'local', secretAccessKey: 'local'})
   })
 
   test('the flag wins over the variables, and the variable for DynamoDB over the general one', () => {
@@ -56,7 +56,7 @@ describe('a local engine', () => {
       region: undefined,
     })
     expect(resolveConnection({endpointUrl}, {AWS_PROFILE: 'p'}).credentials).toBeUndefined()
-    expect(resolveConnection({endpointUrl}, {AWS_PROFILE: ''}).credentials).toBeDefined()
+    expect(resolveConnection({endpointUrl}, {AWS_PROFILE: ''}).credentials?.accessKeyId).toBe('local')
     expect(resolveConnection({endpointUrl, region: 'eu-west-1'}, {})).toMatchObject({region: 'eu-west-1'})
   })
 })

@@ -159,7 +159,7 @@ describeOnEngine('deleting an entity', () => {
       message: 'Entity "p" is the parent of c0, c1, c2, c3, c4 and 2 more.',
       details: {children: ['c0', 'c1', 'c2', 'c3', 'c4', 'c5', 'c6']},
     })
-    expect(await entities.get('p')).toBeDefined()
+    expect(await entities.get('p')).toMatchObject({entity: 'p'})
     for (let i = 1; i < 7; i++) await entities.delete(`c${i}`)
     // The index still shows a child that has no parent any more.
     let stale: unknown

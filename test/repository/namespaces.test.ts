@@ -220,7 +220,7 @@ describeOnEngine('namespaces', () => {
         }
         expect(await codeOf(namespaces.delete(name))).toBe('namespace.changed')
         const heir = await namespaces.resolve(name)
-        expect(heir).toBeDefined()
+        expect(heir?.status).toBe('active')
         expect(heir?.id).not.toBe(old.id)
       },
     )

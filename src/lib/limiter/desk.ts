@@ -235,7 +235,7 @@ export class Desk implements Counter {
   /** Takes over a state that somebody else has read, unless an answer has shown a later one since. */
   learnRecord(record: BucketRecord, sinceMs: number): void {
     if (this.#known && this.#known.atMs > sinceMs) return
-    this.#known = {exists: true, atMs: this.office.space.clock(), seen: {record, incomplete: new Map()}, item: {}}
+    this.#known = {exists: true, atMs: this.office.space.clock(), seen: {record, incomplete: new Map()}}
   }
 
   forget(mark?: WriteMark): void {

@@ -8,7 +8,7 @@ import {type BucketRecord, decodeBucket, type Residue} from '../schema/bucket-re
 
 /** The last state of a bucket item that an answer has shown. */
 export type KnownBucket =
-  | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket; readonly item: Item}
+  | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket}
   /** There is no bucket, or only counters that a refund left behind. */
   | {readonly exists: false; readonly atMs: number; readonly residue: ReadonlyMap<string, Residue>}
 
@@ -17,7 +17,7 @@ export function knownFrom(item: Item | undefined, atMs: number): KnownBucket {
   const stored = item && decodeBucket(item)
   if (!item || !stored) return {exists: false, atMs, residue: new Map()}
   if (stored.kind === 'ghost') return {exists: false, atMs, residue: stored.residue}
-  return {exists: true, atMs, seen: stored, item}
+  return {exists: true, atMs, seen: stored}
 }
 
 /** Stored balances, without the refill since. */

@@ -107,12 +107,14 @@ export function changesLimits(plan: BucketPlan): boolean {
   return false
 }
 
-/** The amounts of the limits that a plan keeps; unknown names are left to the caller to refuse. */
-export function unknownLimits(plan: BucketPlan, amounts: Amounts): string[] {
-  return [...amounts.keys()].filter(name => {
-    const change = plan.changes.get(name)
-    return !change || change.kind === 'remove'
-  })
+/** The limits that a plan leaves in the bucket, as this shard has them: it repays a debt at its own share of the rate. */
+export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {
+  const {shard, shardCount} = seen.record
+  return [...changes].flatMap(([name, {kind, after}]) =>
+    kind === 'remove' || name === WRITE_PRESSURE_LIMIT
+      ? []
+      : [{...after, ...shareOfRate(name, after, shard, shardCount)}],
+  )
 }
 
 /** A credit that ends below full by what was taken; what is stored stays in any case. */

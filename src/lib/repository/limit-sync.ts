@@ -1,12 +1,10 @@
 import {expiresAtSeconds} from '../core/bucket.js'
-import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {LEVELS, type Level} from '../core/resolve.js'
-import {shareOfRate} from '../core/shards.js'
 import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
 import {type ConfigScope, levelOf} from '../schema/config-record.js'
-import {type BucketPlan, changesLimits, planBucket} from './bucket-plan.js'
+import {changesLimits, planBucket, plannedLimits} from './bucket-plan.js'
 import {type Rewrite, rewriteBucket} from './bucket-rewrite.js'
 import {addressOf, Buckets, type ShardedBucket} from './buckets.js'
 import {ConfigCache} from './config-cache.js'
@@ -75,20 +73,9 @@ const align =
     const livesForEver = source === 'entity'
     const isRightLifetime = livesForEver === (seen.record.ttlSeconds === undefined)
     if (isRightLifetime && !changesLimits(plan)) return undefined
-    const ttlSeconds = livesForEver ? null : expiry(plan, nowMs)
+    const ttlSeconds = livesForEver ? null : expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, nowMs)
     return {plan, write: {amounts: new Map(), ttlSeconds}}
   }
-
-/** Epoch seconds; a debt is paid back at the speed of the shard that has it. */
-function expiry({seen, changes}: BucketPlan, nowMs: number): number {
-  const {shard, shardCount} = seen.record
-  const limits = [...changes].flatMap(([name, {kind, after}]) =>
-    kind === 'remove' || name === WRITE_PRESSURE_LIMIT
-      ? []
-      : [{...shareOfRate(name, after, shard, shardCount), tokensMilli: after.tokensMilli}],
-  )
-  return expiresAtSeconds(limits, LIFETIME_MULTIPLIER, nowMs)
-}
 
 async function* liveShards(
   space: Space,

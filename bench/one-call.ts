@@ -68,7 +68,7 @@ async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: (
   const nextMark = markSource(space.randomBytes)
   const body = () => {
     const address = {entity: `bare-${turn()}`, resource: RESOURCE, shard: 0}
-    return consumeUpdate(space, address, amounts, nextMark(), {nowMs: Date.now()})
+    return consumeUpdate(space, address, amounts, nextMark(), {requests: 1, nowMs: Date.now()})
   }
   const client = new DynamoDBClient({
     endpoint: stage.endpoint,

@@ -2,8 +2,8 @@ import {randomBytes, randomUUID} from 'node:crypto'
 import {parseLimits} from '../src/lib/core/limit.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
 import {createTable} from '../src/lib/dynamo/create-table.js'
+import {createTransport} from '../src/lib/dynamo/create-transport.js'
 import {sleepMs} from '../src/lib/dynamo/retry.js'
-import {createSdkTransport} from '../src/lib/dynamo/sdk-transport.js'
 import type {Transport} from '../src/lib/dynamo/transport.js'
 import type {RateLimiterOptions} from '../src/lib/limiter/options.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
@@ -29,7 +29,7 @@ export interface Stage {
 /** Starts the engine and creates the table. */
 export async function setStage(): Promise<Stage> {
   const engine = await startEngine()
-  const transport = createSdkTransport({
+  const transport = createTransport({
     connection: resolveConnection({endpointUrl: engine.endpoint}, {}),
     clock: Date.now,
   })

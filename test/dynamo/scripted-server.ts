@@ -1,7 +1,9 @@
-import {createServer, type IncomingMessage, type ServerResponse} from 'node:http'
+import {createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import {resolveConnection} from '../../src/lib/dynamo/connection.js'
-import {createSdkTransport, type SdkTransport} from '../../src/lib/dynamo/sdk-transport.js'
+import {createTransport} from '../../src/lib/dynamo/create-transport.js'
+import {createSdkTransport, type SdkTransportOptions} from '../../src/lib/dynamo/sdk-transport.js'
+import type {ClosableTransport} from '../../src/lib/dynamo/transport.js'
 
 /** What the server does with one request; the body has arrived by then. */
 export type Act = (request: IncomingMessage, response: ServerResponse) => void
@@ -22,14 +24,15 @@ export function refusal(type: string, extra: object = {}, status = 400): Act {
 /** A real HTTP server on loopback that follows a script; the last act repeats for ever. */
 export class ScriptedServer {
   script: Act[] = []
-  requests: {operation: string; body: Record<string, unknown>}[] = []
+  requests: {operation: string; headers: IncomingHttpHeaders; body: Record<string, unknown>}[] = []
   endpoint = ''
-  readonly #server = createServer((request, response) => {
+  // It never closes idle connections by itself.
+  readonly #server = createServer({keepAliveTimeout: 0}, (request, response) => {
     const chunks: Buffer[] = []
     request.on('data', chunk => chunks.push(chunk))
     request.on('end', () => {
       const operation = String(request.headers['x-amz-target']).replace(/^.*\./, '')
-      this.requests.push({operation, body: JSON.parse(Buffer.concat(chunks).toString())})
+      this.requests.push({operation, headers: request.headers, body: JSON.parse(Buffer.concat(chunks).toString())})
       const act = this.script.length > 1 ? this.script.shift() : this.script[0]
       act?.(request, response)
     })
@@ -56,10 +59,19 @@ export class ScriptedServer {
   }
 }
 
+/** The default transport, and the one over the SDK, which is the reference for it. */
+export const TRANSPORTS = [
+  {kind: 'lean', create: createTransport},
+  {kind: 'SDK', create: createSdkTransport},
+] as const
+
+type Settings = Omit<Extract<SdkTransportOptions, {connection: unknown}>, 'connection'>
+
 /** A transport to a local endpoint that never looks at this machine's AWS settings. */
 export function localTransport(
   endpointUrl: string,
-  options: Partial<Omit<Parameters<typeof createSdkTransport>[0], 'client'>> & {requestTimeoutMs?: number} = {},
-): SdkTransport {
-  return createSdkTransport({connection: resolveConnection({endpointUrl}, {}), clock: Date.now, ...options})
+  options: Partial<Settings> = {},
+  create: (options: SdkTransportOptions) => ClosableTransport = createTransport,
+): ClosableTransport {
+  return create({connection: resolveConnection({endpointUrl}, {}), clock: Date.now, ...options})
 }

@@ -1,4 +1,5 @@
 import {classify} from '../../src/lib/dynamo/classify.js'
+import {signalOf} from '../../src/lib/dynamo/sdk-transport.js'
 import {isRead, type Operation, type OperationInput, type Transport} from '../../src/lib/dynamo/transport.js'
 
 /** Ways a request can go wrong between a client and a table that works. */
@@ -112,7 +113,8 @@ export class FaultTransport implements Transport {
       })
     }
     this.hits++
-    const fail = (evidence: unknown) => classify(evidence, operation, {signal: options?.signal, sent: true})
+    const signal = signalOf(options ?? {})
+    const fail = (evidence: unknown) => classify(evidence, operation, {signal, sent: true})
     switch (kind) {
       case 'lost after apply':
         await this.#inner.send(operation, input).catch(ignore)
@@ -125,11 +127,11 @@ export class FaultTransport implements Transport {
       case 'unprocessed':
         return this.#part(input as OperationInput<'BatchGetItem'>) as never
       case 'late answer':
-        return this.#late(this.#inner.send(operation, input), options?.signal, fail)
+        return this.#late(this.#inner.send(operation, input), signal, fail)
       case 'late arrival':
         return this.#late(
           this.#gate.opened.then(() => this.#inner.send(operation, input)),
-          options?.signal,
+          signal,
           fail,
         )
       default:

@@ -3,7 +3,7 @@ import {afterAll, beforeAll, describe, inject} from 'vitest'
 import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../../src/lib/dynamo/connection.js'
 import {createTable} from '../../src/lib/dynamo/create-table.js'
-import {createSdkTransport} from '../../src/lib/dynamo/sdk-transport.js'
+import {createTransport} from '../../src/lib/dynamo/create-transport.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {loadTableDefinition, type TableOptions} from '../../src/lib/schema/table-definition.js'
 
@@ -21,7 +21,7 @@ export interface TestTable {
 export function useTable(options: Omit<TableOptions, 'tableName'> = {}): TestTable {
   const name = `test-${randomUUID()}`
   const capacity = new CapacityMeter()
-  const transport = createSdkTransport({
+  const transport = createTransport({
     connection: resolveConnection({endpointUrl: inject('engineEndpoint')}, {}),
     clock: Date.now,
     meterCapacity: true,

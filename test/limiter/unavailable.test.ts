@@ -143,6 +143,13 @@ describeOnEngine('when the table cannot be reached', () => {
       faults.stop()
     })
 
+    it('a write that is never answered is given up in its own time, however patient its caller', async () => {
+      const hurried = limiter({onUnavailable: 'block', timeoutMs: 40})
+      faults.start({kind: 'late answer', at: 1, times: Number.POSITIVE_INFINITY})
+      await expect(hurried.acquire({...request, timeoutMs: 600_000})).rejects.toThrow(RateLimiterUnavailable)
+      faults.stop()
+    })
+
     it('a deadline that passes between two tries is an outage as well', async () => {
       const hurried = limiter({onUnavailable: 'block', timeoutMs: 40, random: () => 0.999})
       faults.start({...OUTAGE, kind: 'throttled'})

@@ -37,7 +37,7 @@ describeOnEngine('D-18: config changes reach live buckets', () => {
     for (let request = 0; request < 60; request++) {
       const address = {entity: 'user-1', resource: 'gpt-4', shard: request % 4}
       const amounts = new Map([['rpm', 1000n]])
-      const update = consumeUpdate(space, address, amounts, newMark(space), {nowMs: space.nowMs})
+      const update = consumeUpdate(space, address, amounts, newMark(space), {requests: 1, nowMs: space.nowMs})
       await space.transport.send('UpdateItem', update).then(
         () => admitted++,
         error => expect(error).toBeInstanceOf(ConditionFailed),

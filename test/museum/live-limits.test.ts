@@ -41,8 +41,9 @@ describeOnEngine('limits of live buckets', () => {
 
     it('D-16 a first slow write that takes nothing of the new limit leaves a whole limit, not counters without meaning', async () => {
       await scene.configure(resource, 'rpm=60/min', 'tpm=1000/min')
+      await scene.limiter().acquire(request({rpm: 20}))
       scene.nowMs += 1000
-      await scene.limiter().acquire(request({rpm: 60}))
+      await scene.limiter().acquire(request({rpm: 40}))
       expect(await python.item()).toMatchObject({
         b_tpm_tk: {N: '1000000'},
         b_tpm_tc: {N: '0'},

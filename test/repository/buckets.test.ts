@@ -186,7 +186,10 @@ describeOnEngine('a bucket reset', () => {
     let admitted = 0
     const consumers = Array.from({length: 50}, async (_, at) => {
       const address = {entity: 'a', resource: 'r', shard: at % 2}
-      const update = consumeUpdate(space, address, new Map([['rpm', 1000n]]), newMark(space), {nowMs: space.nowMs})
+      const update = consumeUpdate(space, address, new Map([['rpm', 1000n]]), newMark(space), {
+        requests: 1,
+        nowMs: space.nowMs,
+      })
       await space.transport.send('UpdateItem', update).then(
         () => admitted++,
         () => {},

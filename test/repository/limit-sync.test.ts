@@ -42,7 +42,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
     const amounts = new Map([[limit, BigInt(tokens) * 1000n]])
     const address = {entity: 'e', resource: 'r', shard}
     try {
-      const update = consumeUpdate(space, address, amounts, newMark(space), {nowMs: space.nowMs})
+      const update = consumeUpdate(space, address, amounts, newMark(space), {requests: 1, nowMs: space.nowMs})
       await space.transport.send('UpdateItem', update)
       return true
     } catch (error) {

@@ -16,7 +16,7 @@ import {
 } from './errors.js'
 import {isRead, type Operation} from './transport.js'
 
-/** What an SDK error may carry; every field is a guess until looked at. */
+/** What an error of the SDK or of the service may carry; every field is a guess until looked at. */
 interface Evidence {
   name?: string
   message?: string
@@ -63,10 +63,10 @@ const OUTAGE_NAMES = new Set(['InternalServerError', 'InternalFailure', 'Service
 // Failed certificates and protocol mix-ups are missing on purpose: they are settings to mend, not outages to wait out.
 const NETWORK_CODES = new Set(
   `ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ESHUTDOWN ETIMEDOUT ENOTFOUND EAI_AGAIN EHOSTUNREACH EHOSTDOWN ENETUNREACH
-  ENETDOWN EADDRNOTAVAIL ERR_STREAM_PREMATURE_CLOSE`.split(/\s+/),
+  ENETDOWN EADDRNOTAVAIL ERR_STREAM_PREMATURE_CLOSE ERR_NOT_HTTP`.split(/\s+/),
 )
 
-/** The typed failure for whatever the SDK threw. Service answers go first: they are certain even if a signal fired too. */
+/** The typed failure for whatever went wrong. Service answers go first: they are certain even if a signal fired too. */
 export function classify(error: unknown, operation: Operation, context: ClassifyContext = {}): ZaelError {
   if (error instanceof ZaelError) return error
   const evidence: Evidence = typeof error === 'object' && error !== null ? error : {}

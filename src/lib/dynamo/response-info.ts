@@ -11,3 +11,16 @@ export interface ResponseInfo {
   /** One entry per table; empty unless capacity is metered. */
   capacity: readonly ConsumedCapacity[]
 }
+
+/** The instant of a `Date` header. */
+export function dateOf(header: string | undefined): number | undefined {
+  const date = Date.parse(header ?? '')
+  return Number.isNaN(date) ? undefined : date
+}
+
+/** What an answer says it cost. */
+export function capacityOf(output: unknown): readonly ConsumedCapacity[] {
+  const {ConsumedCapacity: consumed} = (output ?? {}) as {ConsumedCapacity?: ConsumedCapacity | ConsumedCapacity[]}
+  if (consumed === undefined) return []
+  return Array.isArray(consumed) ? consumed : [consumed]
+}

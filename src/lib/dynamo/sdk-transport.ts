@@ -1,12 +1,13 @@
-import type {ConsumedCapacity, DynamoDBClient, DynamoDBClientConfig, GetItemCommand} from '@aws-sdk/client-dynamodb'
+import type {DynamoDBClient, DynamoDBClientConfig, GetItemCommand} from '@aws-sdk/client-dynamodb'
 import {classify} from './classify.js'
 import type {Connection} from './connection.js'
-import type {ResponseInfo} from './response-info.js'
-import type {Operation, Transport} from './transport.js'
+import {capacityOf, dateOf, type ResponseInfo} from './response-info.js'
+import type {ClosableTransport, Operation, SendOptions} from './transport.js'
 
 export type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 
-interface CommonOptions {
+/** What every transport is told. */
+export interface TransportOptions {
   /** Local time in ms since 1970, to date responses. */
   clock: () => number
   onResponse?: (info: ResponseInfo) => void
@@ -14,7 +15,7 @@ interface CommonOptions {
   meterCapacity?: boolean
 }
 
-interface OwnClientOptions extends CommonOptions {
+interface OwnClientOptions extends TransportOptions {
   connection: Connection
   /** How long a connection may take, waiting for a free socket included. */
   connectTimeoutMs?: number
@@ -22,7 +23,7 @@ interface OwnClientOptions extends CommonOptions {
   requestTimeoutMs?: number
 }
 
-interface GivenClientOptions extends CommonOptions {
+interface GivenClientOptions extends TransportOptions {
   /** The caller's client with its own timeouts; it is neither changed nor closed, and its retries do not apply here. */
   client: DynamoDBClient
 }
@@ -30,10 +31,10 @@ interface GivenClientOptions extends CommonOptions {
 /** A client of our own from connection settings, or the caller's. */
 export type SdkTransportOptions = OwnClientOptions | GivenClientOptions
 
-/** A transport that holds sockets. */
-export interface SdkTransport extends Transport {
-  /** Closes the sockets of an own client. */
-  close(): Promise<void>
+/** The reference transport. */
+export interface SdkTransport extends ClosableTransport {
+  /** The client in use, which knows the identity, the region and the endpoint. */
+  client(): Promise<DynamoDBClient>
 }
 
 type Sdk = typeof import('@aws-sdk/client-dynamodb')
@@ -50,13 +51,20 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
     return {sdk, client: 'client' in options ? options.client : new sdk.DynamoDBClient(clientConfig(options))}
   }
 
+  const loaded = () => {
+    loading ??= load()
+    return loading
+  }
+
   return {
-    async send(operation, input, {signal} = {}) {
+    client: async () => (await loaded()).client,
+
+    async send(operation, input, sending = {}) {
       let sent = false
+      const signal = signalOf(sending)
       try {
         signal?.throwIfAborted()
-        loading ??= load()
-        const {sdk, client} = await loading
+        const {sdk, client} = await loaded()
         // Operations without that setting drop it: the SDK sends known members only.
         const request = options.meterCapacity === true ? {ReturnConsumedCapacity: 'INDEXES', ...input} : input
         const command = createCommand(sdk, operation, request)
@@ -78,6 +86,13 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
       client.destroy()
     },
   }
+}
+
+/** The caller's signal and its deadline, as one. */
+export function signalOf({signal, timeoutMs}: SendOptions): AbortSignal | undefined {
+  if (timeoutMs === undefined) return signal
+  const deadline = AbortSignal.timeout(Math.max(0, Math.ceil(timeoutMs)))
+  return signal === undefined ? deadline : AbortSignal.any([signal, deadline])
 }
 
 function clientConfig(options: OwnClientOptions): DynamoDBClientConfig {
@@ -102,13 +117,13 @@ function clientConfig(options: OwnClientOptions): DynamoDBClientConfig {
 }
 
 /** Takes the place of the SDK's retries for this one command; the client keeps its own. */
-function tryOnce(command: GetItemCommand): void {
+export function tryOnce(command: GetItemCommand): void {
   const place = {name: 'retryMiddleware', step: 'finalizeRequest', priority: 'high', override: true} as const
   command.middlewareStack.add(next => next, place)
 }
 
 /** Tells when the request goes out, after signing, and what its response says. */
-function observe(command: GetItemCommand, operation: Operation, options: CommonOptions, onSent: () => void): void {
+function observe(command: GetItemCommand, operation: Operation, options: TransportOptions, onSent: () => void): void {
   const {clock, onResponse} = options
   command.middlewareStack.add(
     next => async args => {
@@ -119,7 +134,7 @@ function observe(command: GetItemCommand, operation: Operation, options: CommonO
           operation,
           sentAtMs,
           receivedAtMs: clock(),
-          serverDateMs: dateOf(response),
+          serverDateMs: dateOf((response as {headers?: Record<string, string>}).headers?.date),
           capacity: capacityOf(output),
         })
       const result = await next(args).catch((error: {$response?: unknown}) => {
@@ -137,16 +152,4 @@ function observe(command: GetItemCommand, operation: Operation, options: CommonO
 function createCommand(sdk: Sdk, operation: Operation, input: unknown): GetItemCommand {
   const Command = sdk[`${operation}Command`] as unknown as new (input: unknown) => GetItemCommand
   return new Command(input)
-}
-
-function dateOf(response: unknown): number | undefined {
-  const {headers} = response as {headers?: Record<string, string>}
-  const date = Date.parse(headers?.date ?? '')
-  return Number.isNaN(date) ? undefined : date
-}
-
-function capacityOf(output: unknown): ConsumedCapacity[] {
-  const {ConsumedCapacity: consumed} = (output ?? {}) as {ConsumedCapacity?: ConsumedCapacity | ConsumedCapacity[]}
-  if (consumed === undefined) return []
-  return Array.isArray(consumed) ? consumed : [consumed]
 }

@@ -25,6 +25,7 @@ export class ServerClock {
   #previous: Evidence = ANYTHING
   #current: Evidence = ANYTHING
   #generationStartMs = 0
+  #offsetMs = 0
 
   constructor(localNow: () => number) {
     this.#localNow = localNow
@@ -48,6 +49,8 @@ export class ServerClock {
       this.#current = sample
       this.#generationStartMs = receivedAtMs
     }
+    const {lowMs, highMs} = this.intervalMs
+    this.#offsetMs = Math.min(Math.max(0, lowMs), highMs)
   }
 
   /** The offsets (server minus local) that fit all recent evidence. */
@@ -57,13 +60,12 @@ export class ServerClock {
 
   /** The smallest correction that fits: 0 unless the local clock is provably off. */
   get offsetMs(): number {
-    const {lowMs, highMs} = this.intervalMs
-    return Math.min(Math.max(0, lowMs), highMs)
+    return this.#offsetMs
   }
 
   /** Server time as far as known, in ms since 1970. */
   now(): number {
-    return this.#localNow() + this.offsetMs
+    return this.#localNow() + this.#offsetMs
   }
 }
 

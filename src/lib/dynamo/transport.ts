@@ -28,6 +28,7 @@ interface Operations {
   ListTables: {input: sdk.ListTablesInput; output: sdk.ListTablesOutput}
   UpdateTimeToLive: {input: sdk.UpdateTimeToLiveInput; output: sdk.UpdateTimeToLiveOutput}
   DescribeTimeToLive: {input: sdk.DescribeTimeToLiveInput; output: sdk.DescribeTimeToLiveOutput}
+  TagResource: {input: sdk.TagResourceInput; output: sdk.TagResourceCommandOutput}
 }
 
 /** The DynamoDB operations zael uses. */
@@ -43,6 +44,8 @@ export type OperationOutput<O extends Operation> = Wire<Operations[O]['output']>
 export interface SendOptions {
   /** Aborting gives `Aborted`; a signal of `AbortSignal.timeout` is a deadline and gives `Unavailable`. */
   signal?: AbortSignal | undefined
+  /** A deadline without the cost of a signal: after so many ms without an answer the request is given up as `Unavailable`. */
+  timeoutMs?: number | undefined
 }
 
 /**
@@ -51,6 +54,12 @@ export interface SendOptions {
  */
 export interface Transport {
   send<O extends Operation>(operation: O, input: OperationInput<O>, options?: SendOptions): Promise<OperationOutput<O>>
+}
+
+/** A transport that holds connections. */
+export interface ClosableTransport extends Transport {
+  /** Lets go of its own connections; used again, it opens new ones. */
+  close(): Promise<void>
 }
 
 const READS: ReadonlySet<Operation> = new Set([
@@ -67,4 +76,22 @@ const READS: ReadonlySet<Operation> = new Set([
 /** Whether the operation changes nothing, so that repeating it is always safe. */
 export function isRead(operation: Operation): boolean {
   return READS.has(operation)
+}
+
+const DATA_OPERATIONS: ReadonlySet<Operation> = new Set([
+  'GetItem',
+  'PutItem',
+  'UpdateItem',
+  'DeleteItem',
+  'Query',
+  'Scan',
+  'BatchGetItem',
+  'BatchWriteItem',
+  'TransactWriteItems',
+  'TransactGetItems',
+] as const)
+
+/** Whether the operation is about items and not about tables. */
+export function isDataOperation(operation: Operation): boolean {
+  return DATA_OPERATIONS.has(operation)
 }

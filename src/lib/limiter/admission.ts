@@ -37,6 +37,8 @@ export interface AdmissionRequest {
   readonly entity: string
   readonly resource: string
   readonly amounts: Amounts
+  /** 0 when more is taken for a request that was counted before. */
+  readonly requests: 0 | 1
   readonly level: 'entity' | 'parent'
   readonly patience: Patience
 }
@@ -85,7 +87,7 @@ export class Admission implements Office {
 
   /** All shards together. What is read is remembered, so that those who wait behind need no look of their own. */
   async #gather(request: AdmissionRequest, count: number): Promise<Grant | Refusal> {
-    const {entity, resource, amounts, level, patience} = request
+    const {entity, resource, amounts, requests, level, patience} = request
     patience.check()
     const known = this.knownRefusal(request)
     if (known) return known
@@ -94,6 +96,7 @@ export class Admission implements Office {
       resource,
       count,
       amounts,
+      requests,
       fromOne: async (record, sinceMs) => {
         const address = {entity, resource, shard: record.shard}
         this.desk(address).learnRecord(record, sinceMs)
@@ -133,7 +136,12 @@ export class Admission implements Office {
   }
 
   /** A refusal that needs no call, because all that is known of every shard is too little. */
-  knownRefusal({entity, resource, amounts, level}: Omit<AdmissionRequest, 'patience'>): Refusal | undefined {
+  knownRefusal({
+    entity,
+    resource,
+    amounts,
+    level,
+  }: Omit<AdmissionRequest, 'patience' | 'requests'>): Refusal | undefined {
     if (!this.#options.merge) return undefined
     const count = this.#options.entities.shardCount(entity, resource)
     const records: BucketRecord[] = []
@@ -154,16 +162,22 @@ export class Admission implements Office {
   async refund(entries: readonly Entry[]): Promise<void> {
     const returns = entries.map(entry => {
       const deltas = negated(entry.heldMilli)
+      const requests = -entry.requests
       entry.heldMilli.clear()
-      const attempt = () => this.desk(entry.address).correct(deltas)
+      entry.requests = 0
+      const attempt = () => this.desk(entry.address).correct(deltas, requests)
       return this.#run(retrying(attempt, {...this.space.backoff, attempts: 10, retryable: isRetryable}))
     })
     await Promise.all(returns)
   }
 
-  /** Resolves when no refund and no split is under way. */
+  /** Resolves when nothing is under way: no write, no refund, no split. */
   async settled(): Promise<void> {
-    while (this.#background.size > 0) await Promise.all(this.#background)
+    for (;;) {
+      const serving = [...this.#desks.values()].flatMap(desk => desk.serving ?? [])
+      if (this.#background.size === 0 && serving.length === 0) return
+      await Promise.all([...this.#background, ...serving])
+    }
   }
 
   /** The conversation with one bucket item. */
@@ -215,9 +229,9 @@ export class Admission implements Office {
   }
 
   async #ask(address: BucketAddress, request: AdmissionRequest): Promise<Verdict> {
-    const {amounts, level, patience} = request
+    const {amounts, requests, level, patience} = request
     const desk = this.desk(address)
-    const ticket = new Ticket(amounts, level === 'parent')
+    const ticket = new Ticket(amounts, level === 'parent', requests)
     const denial = desk.denial(ticket)
     if (denial) return denial
     patience.watch(ticket)
@@ -273,7 +287,7 @@ export class Admission implements Office {
   #dismissIdle(): void {
     for (const [key, desk] of this.#desks) {
       if (this.#desks.size <= MOST_DESKS) return
-      if (desk.isIdle) this.#desks.delete(key)
+      if (!desk.serving) this.#desks.delete(key)
     }
   }
 }
@@ -282,6 +296,6 @@ function deskKey({entity, resource, shard}: BucketAddress): string {
   return `${entity}#${resource}#${shard}`
 }
 
-function grantOf({address, amounts, record}: Verdict & {admitted: true}): Grant {
-  return {entries: [{address, heldMilli: new Map(amounts)}], record}
+function grantOf({address, amounts, requests, record}: Verdict & {admitted: true}): Grant {
+  return {entries: [{address, heldMilli: new Map(amounts), requests}], record}
 }

@@ -12,6 +12,8 @@ export interface CascadeRequest {
   readonly entity: string
   readonly resource: string
   readonly amounts: Amounts
+  /** 0 when more is taken for a request that was counted before. */
+  readonly requests: 0 | 1
   readonly patience: Patience
 }
 
@@ -42,12 +44,12 @@ export class Cascade {
     return this.#allOrNothing(request, [Promise.resolve(own as Grant), this.#ofParent(request, actual)])
   }
 
-  #own({entity, resource, amounts, patience}: CascadeRequest): Promise<Grant | Refusal> {
-    return this.admission.admit({entity, resource, amounts, patience, level: 'entity'})
+  #own({entity, resource, amounts, requests, patience}: CascadeRequest): Promise<Grant | Refusal> {
+    return this.admission.admit({entity, resource, amounts, requests, patience, level: 'entity'})
   }
 
-  #ofParent({resource, amounts, patience}: CascadeRequest, parent: string): Promise<Grant | Refusal> {
-    return this.admission.admit({entity: parent, resource, amounts, patience, level: 'parent'})
+  #ofParent({resource, amounts, requests, patience}: CascadeRequest, parent: string): Promise<Grant | Refusal> {
+    return this.admission.admit({entity: parent, resource, amounts, requests, patience, level: 'parent'})
   }
 
   /** Nobody is charged when it is known beforehand that one of them refuses. */

@@ -2,31 +2,31 @@ import {type Amounts, expiresAtSeconds} from '../core/bucket.js'
 import {adjustUpdate, carriesMark} from '../repository/bucket-writes.js'
 import {decodeBucket} from '../schema/bucket-record.js'
 import type {Correction, Counter} from './counter.js'
-import {total} from './fit.js'
+import {requestsOf, total} from './fit.js'
 import {shareOf} from './known-bucket.js'
 
 /** Writes all waiting corrections in one call. What concerns a bucket or limit that is gone is dropped. */
 export async function sendCorrections(desk: Counter, corrections: readonly Correction[]): Promise<void> {
   try {
-    await writeCorrections(desk, total(corrections))
+    await writeCorrections(desk, total(corrections), requestsOf(corrections))
     for (const correction of corrections) correction.resolve()
   } catch (error) {
     for (const correction of corrections) correction.reject(error)
   }
 }
 
-async function writeCorrections(desk: Counter, deltas: Map<string, bigint>): Promise<void> {
+async function writeCorrections(desk: Counter, deltas: Map<string, bigint>, requests: number): Promise<void> {
   const {space} = desk.office
   for (;;) {
     for (const [name, milli] of deltas) if (milli === 0n) deltas.delete(name)
-    if (deltas.size === 0) return
+    if (deltas.size === 0 && requests === 0) return
     const mark = desk.office.nextMark()
     const since = desk.slotMark
     const returnsTokens = [...deltas.values()].some(milli => milli < 0n)
     const ttlSeconds = expiryWithDebt(desk, deltas)
-    const update = adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds})
+    const update = adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds, requests})
     const repetition = returnsTokens
-      ? adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds, slotUnchanged: {since}})
+      ? adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds, requests, slotUnchanged: {since}})
       : update
     const {applied, item} = await desk.write(update, mark, repetition)
     if (applied) return desk.settleOverflow(deltas)

@@ -9,6 +9,8 @@ import type {Ticket} from './ticket.js'
 /** A charge or return after the fact, waiting at a desk. */
 export interface Correction {
   readonly amounts: Amounts
+  /** Change of the number of admitted requests. */
+  readonly requests: number
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
 }

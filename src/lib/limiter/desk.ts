@@ -1,16 +1,21 @@
 import type {Amounts} from '../core/bucket.js'
+import type {FullnessBounds} from '../core/fullness.js'
 import {Throttled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
 import {planBucket, plannedTokens} from '../repository/bucket-plan.js'
 import type {BucketUpdate, WriteMark} from '../repository/bucket-writes.js'
 import {type BucketAddress, consumeUpdate, markIn, plannedUpdate} from '../repository/bucket-writes.js'
+import {fullBucketUpdate} from '../repository/full-bucket-write.js'
 import {sendMarked, type WriteOutcome} from '../repository/marked-write.js'
+import {PressureGauge} from '../repository/pressure-gauge.js'
 import type {Item} from '../schema/attribute-value.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {sendCorrections} from './corrections.js'
 import type {Correction, Counter} from './counter.js'
-import {chooseFitting, total} from './fit.js'
+import {renewedExpiry} from './expiry.js'
+import {chooseFitting, requestsOf, total} from './fit.js'
 import {
+  fullnessFor,
   hasFilledUp,
   hasOverflown,
   isExpired,
@@ -23,8 +28,7 @@ import {
   storedTokens,
 } from './known-bucket.js'
 import type {AppliedLimits, Office} from './office.js'
-import {PressureGauge} from './pressure.js'
-import {createBucket, type RewriteRules, rewriteBucket} from './slow-path.js'
+import {createBucket, type RewriteRules, rewriteBucket, unchangedLimits} from './slow-path.js'
 import type {Ticket, Verdict} from './ticket.js'
 
 /** Rounds of look, compute and write before a contended batch is refused. */
@@ -44,7 +48,7 @@ export class Desk implements Counter {
   readonly #gauge = new PressureGauge()
   #tickets: Ticket[] = []
   #corrections: Correction[] = []
-  #isServing = false
+  #serving: Promise<void> | undefined
   #known: KnownBucket | undefined
   #slotMark: string | undefined
   #largest = new Map<string, bigint>()
@@ -57,8 +61,9 @@ export class Desk implements Counter {
     readonly address: BucketAddress,
   ) {}
 
-  get isIdle(): boolean {
-    return !this.#isServing
+  /** The conversation under way; it may go on after the last answer, to put right what the answers did not wait for. */
+  get serving(): Promise<void> | undefined {
+    return this.#serving
   }
 
   /** The last state an answer has shown, for whoever wants to avoid a call. */
@@ -81,9 +86,9 @@ export class Desk implements Counter {
   }
 
   /** Charges (or returns, when negative) without asking; resolves when it is written. */
-  correct(deltas: Amounts): Promise<void> {
+  correct(deltas: Amounts, requests = 0): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#corrections.push({amounts: deltas, resolve, reject})
+      this.#corrections.push({amounts: deltas, requests, resolve, reject})
       this.#serve()
     })
   }
@@ -107,9 +112,11 @@ export class Desk implements Counter {
     return judge(record, amounts, nowMs).admitted ? undefined : this.#refusal(amounts, nowMs)
   }
 
-  async #serve(): Promise<void> {
-    if (this.#isServing) return
-    this.#isServing = true
+  #serve(): void {
+    this.#serving ??= this.#serveAll()
+  }
+
+  async #serveAll(): Promise<void> {
     while (this.#corrections.length > 0 || this.#tickets.length > 0) {
       const corrections = this.#corrections
       this.#corrections = []
@@ -124,7 +131,7 @@ export class Desk implements Counter {
       for (const ticket of tickets) ticket.finish()
       this.#hasDecided ||= tickets.length > 0
     }
-    this.#isServing = false
+    this.#serving = undefined
   }
 
   async #decide(tickets: readonly Ticket[]): Promise<void> {
@@ -148,6 +155,10 @@ export class Desk implements Counter {
 
   /** One step towards a decision for a bucket of which a state is known; only a certain state may refuse. */
   async #decideByState(open: Ticket[], known: KnownBucket & {exists: true}, rules: RewriteRules): Promise<void> {
+    if (this.#isCheckDue(this.office.space.clock())) {
+      const applied = await unchangedLimits(this, known)
+      if (applied) this.noteLimitsChecked(applied)
+    }
     const nowMs = this.office.space.clock()
     const {record} = known.seen
     if (record.shardCount > this.office.settings.maxShards) {
@@ -164,6 +175,8 @@ export class Desk implements Counter {
       const isWorthTaking = stored.others.length === 0 || (rules.isContended && stored.fitting.length > 0)
       const mayOverflow = hasFilledUp(record, total(open).keys(), nowMs)
       if (isWorthTaking && (!mayOverflow || rules.isContended)) return this.#consume(stored.fitting, mayOverflow)
+      const bounds = mayOverflow ? fullnessFor(known.seen, total(open), nowMs) : []
+      if (bounds.length > 0) return this.#consumeFromFull(open, record, bounds, nowMs)
       const {fitting} = chooseFitting(open, plannedTokens(planBucket(known.seen, nowMs)))
       if (fitting.length === 0) {
         if (rules.isCertain) return this.#refuse(open)
@@ -188,11 +201,34 @@ export class Desk implements Counter {
     const mark = this.office.nextMark()
     const nowMs = space.clock()
     const repairPressure = this.#gauge.needsRepair
-    const update = consumeUpdate(space, this.address, total(open), mark, {nowMs, repairPressure})
+    const update = consumeUpdate(space, this.address, total(open), mark, {
+      nowMs,
+      requests: requestsOf(open),
+      repairPressure,
+    })
     const outcome = await this.write(update, mark)
     if (!outcome.applied) return
     this.admit(open)
     if (mayOverflow) await this.settleOverflow(total(open))
+  }
+
+  /** The one call for a bucket that has filled up, whoever else has used it since it was seen. */
+  async #consumeFromFull(
+    open: Ticket[],
+    record: BucketRecord,
+    bounds: readonly FullnessBounds[],
+    nowMs: number,
+  ): Promise<void> {
+    const {space, settings} = this.office
+    const mark = this.office.nextMark()
+    const write = {
+      amounts: total(open),
+      requests: requestsOf(open),
+      nowMs,
+      ttlSeconds: renewedExpiry(record, settings.bucketTtlMultiplier, nowMs),
+    }
+    const outcome = await this.write(fullBucketUpdate(space, record, bounds, write, mark), mark)
+    if (outcome.applied) this.admit(open)
   }
 
   async settleOverflow(taken: Amounts): Promise<void> {
@@ -208,9 +244,9 @@ export class Desk implements Counter {
 
   async write(update: BucketUpdate, mark: WriteMark, repetition?: BucketUpdate): Promise<WriteOutcome> {
     const {space, settings} = this.office
-    const signal = AbortSignal.timeout(settings.writeTimeoutMs)
+    const timeoutMs = settings.writeTimeoutMs
     try {
-      const outcome = await sendMarked(space, update, mark, {signal, ...(repetition ? {repetition} : {})})
+      const outcome = await sendMarked(space, update, mark, {timeoutMs, ...(repetition ? {repetition} : {})})
       this.#slotMark = markIn(outcome.item, mark.slot)
       this.learn(outcome.item)
       return outcome
@@ -253,8 +289,9 @@ export class Desk implements Counter {
     const known = this.#known
     if (!known?.exists) throw new Error('a bucket that was charged is not there')
     for (const ticket of tickets) {
-      if (ticket.isAbandoned) this.office.refund([{address: this.address, heldMilli: new Map(ticket.amounts)}])
-      else ticket.settle({admitted: true, address: this.address, amounts: ticket.amounts, record: known.seen.record})
+      const {amounts, requests} = ticket
+      if (ticket.isAbandoned) this.office.refund([{address: this.address, heldMilli: new Map(amounts), requests}])
+      else ticket.settle({admitted: true, address: this.address, amounts, requests, record: known.seen.record})
     }
   }
 

@@ -18,6 +18,13 @@ export function chooseFitting<T extends {readonly amounts: Amounts}>(
   return {fitting, others, left}
 }
 
+/** How many requests several tickets or corrections stand for. */
+export function requestsOf(tickets: Iterable<{readonly requests: number}>): number {
+  let sum = 0
+  for (const {requests} of tickets) sum += requests
+  return sum
+}
+
 /** The sum of what several requests ask for, or of several corrections. */
 export function total(requests: Iterable<{readonly amounts: Amounts}>): Map<string, bigint> {
   const sum = new Map<string, bigint>()

@@ -32,6 +32,7 @@ export interface GatherRequest {
   readonly resource: string
   readonly count: number
   readonly amounts: Amounts
+  readonly requests: 0 | 1
   /** Asks one shard, as it was seen, at its desk; `undefined` when it is too late there. */
   readonly fromOne: (record: BucketRecord, sinceMs: number) => Promise<Grant | undefined>
   /** Told of every shard that the transaction has written, past its desk. */
@@ -78,7 +79,7 @@ export async function gather(office: Office, request: GatherRequest): Promise<Ga
 /** Takes from several shards or from none; `undefined` when somebody came in between. */
 async function takeParts(
   office: Office,
-  {entity, resource, wrote}: GatherRequest,
+  {entity, resource, requests, wrote}: GatherRequest,
   plans: ReadonlyMap<number, BucketPlan>,
   parts: GatherPlan,
   applied: AppliedLimits,
@@ -86,9 +87,16 @@ async function takeParts(
   const {space} = office
   const nowMs = space.clock()
   const marks = new Map<number, WriteMark>()
+  // One of the shards counts the request for all of them.
+  const [countingShard] = parts.keys()
+  const counted = (shard: number) => (shard === countingShard ? requests : 0)
   const items = [...parts].map(([shard, taken]): TransactItem => {
     const plan = plans.get(shard) as BucketPlan
-    const write = {amounts: taken, ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs)}
+    const write = {
+      amounts: taken,
+      requests: counted(shard),
+      ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs),
+    }
     const mark = office.nextMark()
     marks.set(shard, mark)
     const {ReturnValues: _, ...update} = plannedUpdate(space, plan, write, mark)
@@ -103,6 +111,10 @@ async function takeParts(
     throw error
   }
   for (const [shard, mark] of marks) wrote(shard, mark)
-  const entries = [...parts].map(([shard, taken]) => ({address: {entity, resource, shard}, heldMilli: new Map(taken)}))
+  const entries = [...parts].map(([shard, taken]) => ({
+    address: {entity, resource, shard},
+    heldMilli: new Map(taken),
+    requests: counted(shard),
+  }))
   return {entries, record: (plans.values().next().value as BucketPlan).seen.record}
 }

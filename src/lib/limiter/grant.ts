@@ -6,6 +6,8 @@ export interface Entry {
   readonly address: BucketAddress
   /** Written and not returned, in millitokens. */
   readonly heldMilli: Map<string, bigint>
+  /** Requests that the item has counted for this; 1 or 0. */
+  requests: number
 }
 
 /** An admitted request at one level: the entity's own or its parent's. */

@@ -1,4 +1,5 @@
 import {type Amounts, type BucketState, type Decision, refillBucket, tryConsumeBucket} from '../core/bucket.js'
+import {boundsOfFullness, type FullnessBounds} from '../core/fullness.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {shareOfBucket} from '../core/shards.js'
 import {toMilli} from '../core/token-math.js'
@@ -60,6 +61,14 @@ export function hasFilledUp(record: BucketRecord, names: Iterable<string>, nowMs
     if (limit && limit.tokensMilli >= limit.capacityMilli) return true
   }
   return false
+}
+
+/** Bounds within which the bucket is full whoever has used it meanwhile, if it is full by what was seen and serves all. */
+export function fullnessFor(seen: SeenBucket, amounts: Amounts, nowMs: number): FullnessBounds[] {
+  if (seen.incomplete.size > 0) return []
+  const share = shareOf(seen.record)
+  const isEnough = [...amounts].every(([name, milli]) => milli <= (share.limits.get(name)?.capacityMilli ?? 0n))
+  return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
 }
 
 /** Whether a bucket from which tokens were taken a moment ago had overflowed before. */

@@ -28,10 +28,18 @@ export class Patience {
   /** Waits for work that goes on by itself, but no longer than patience lasts. */
   until<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const done = () => this.#waits.delete(reject)
-      work.then(resolve, reject).finally(done)
       if (this.#reason) reject(this.#reason)
       else this.#waits.add(reject)
+      work.then(
+        value => {
+          this.#waits.delete(reject)
+          resolve(value)
+        },
+        error => {
+          this.#waits.delete(reject)
+          reject(error)
+        },
+      )
     })
   }
 

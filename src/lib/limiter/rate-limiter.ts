@@ -77,7 +77,7 @@ export class RateLimiter {
       return await this.#patiently(request, async patience => {
         const session = await patience.until(this.#open())
         this.#askPolicyOnce(request, session)
-        const grants = await session.cascade.admit({entity, resource, amounts, patience})
+        const grants = await session.cascade.admit({entity, resource, amounts, requests: 1, patience})
         return new Lease(entity, resource, grants, this.#keeperOf(session, request))
       })
     } catch (error) {
@@ -142,7 +142,8 @@ export class RateLimiter {
     const {entity, resource} = request
     return {
       correct: (address, deltas) => admission.desk(address).correct(deltas),
-      takeMore: amounts => this.#patiently(request, patience => cascade.admit({entity, resource, amounts, patience})),
+      takeMore: amounts =>
+        this.#patiently(request, patience => cascade.admit({entity, resource, amounts, requests: 0, patience})),
       excuse: error => this.#excuse(error, request),
       refund: entries => admission.refund(entries),
     }

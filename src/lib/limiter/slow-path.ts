@@ -7,8 +7,8 @@ import {createUpdate, type PlannedWrite, plannedUpdate} from '../repository/buck
 import type {BucketRecord, Residue} from '../schema/bucket-record.js'
 import type {Counter} from './counter.js'
 import {RequestTooLarge} from './errors.js'
-import {expiryOf} from './expiry.js'
-import {chooseFitting, total} from './fit.js'
+import {expiryOf, isExpiryInOrder} from './expiry.js'
+import {chooseFitting, requestsOf, total} from './fit.js'
 import {isExpired, type KnownBucket} from './known-bucket.js'
 import type {AppliedLimits, Family} from './office.js'
 import {plannedRecord} from './shard-room.js'
@@ -53,7 +53,10 @@ export async function createBucket(
     state: {refilledAtMs: nowMs, limits},
   }
   const mark = office.nextMark()
-  const outcome = await desk.write(createUpdate(office.space, record, total(fitting), mark), mark)
+  const outcome = await desk.write(
+    createUpdate(office.space, record, {amounts: total(fitting), requests: requestsOf(fitting)}, mark),
+    mark,
+  )
   if (!outcome.applied) return
   desk.admit(fitting)
   desk.refuseMisfits(others, nowMs)
@@ -94,6 +97,7 @@ export async function rewriteBucket(
   if (isCertain) desk.refuse(others, nowMs, plannedRecord(plan, total(fitting)))
   const write: PlannedWrite = {
     amounts: total(fitting),
+    requests: requestsOf(fitting),
     ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs),
     isExact,
     ...(isSameFamily(record, family) ? {} : {family: {cascade: family.cascade, parent: family.parent ?? null}}),
@@ -103,6 +107,23 @@ export async function rewriteBucket(
   if (!outcome.applied) return
   desk.admit(fitting)
   if (!isCertain) desk.refuseMisfits(others, nowMs)
+}
+
+/** The limits in force if they are those of the bucket, which then needs no write for their sake. */
+export async function unchangedLimits(
+  {office, address}: Counter,
+  {seen}: KnownBucket & {exists: true},
+): Promise<AppliedLimits | undefined> {
+  const [applied, family] = await Promise.all([
+    office.limitsOf(address.entity, address.resource),
+    office.familyOf(address.entity),
+  ])
+  const nowMs = office.space.clock()
+  const plan = planBucket(seen, nowMs, applied.limits)
+  const wanted = expiryOf(office, applied, plannedLimits(plan), nowMs)
+  const isSame =
+    !changesLimits(plan) && isSameFamily(seen.record, family) && isExpiryInOrder(seen.record.ttlSeconds, wanted, nowMs)
+  return isSame ? applied : undefined
 }
 
 /** Balances together with what was left behind: full, or less by a debt. */

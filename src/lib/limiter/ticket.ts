@@ -10,6 +10,7 @@ export type Verdict =
       readonly address: BucketAddress
       /** What was charged; less than asked for where a parent lacks a limit. */
       readonly amounts: Amounts
+      readonly requests: number
       readonly record: BucketRecord
     }
   | {
@@ -40,6 +41,8 @@ export class Ticket {
     amounts: Amounts,
     /** A parent is charged only for the limits it has. */
     readonly isLenient: boolean,
+    /** How many requests an admission counts as: 0 when it only takes more for one that was counted. */
+    readonly requests: 0 | 1 = 1,
   ) {
     this.amounts = amounts
     this.answer = new Promise((resolve, reject) => {

@@ -4,7 +4,13 @@ import {shareOfRate} from '../core/shards.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import type {OperationInput} from '../dynamo/transport.js'
 import {type AttributeValue, bool, type Item, n, s} from '../schema/attribute-value.js'
-import {type BucketRecord, encodeBucket, limitAttribute, WRITE_PRESSURE_PER_WRITE} from '../schema/bucket-record.js'
+import {
+  type BucketRecord,
+  encodeBucket,
+  limitAttribute,
+  REQUEST_COUNT,
+  WRITE_PRESSURE_PER_WRITE,
+} from '../schema/bucket-record.js'
 import {keys} from '../schema/keys.js'
 import {readString} from '../schema/read.js'
 import {encodeRemainders, REMAINDERS} from '../schema/remainders.js'
@@ -44,7 +50,7 @@ export function consumeUpdate(
   address: BucketAddress,
   amounts: Amounts,
   mark: WriteMark,
-  options: {nowMs: number; repairPressure?: boolean},
+  options: {nowMs: number; requests: number; repairPressure?: boolean},
 ): BucketUpdate {
   const e = new ExpressionBuilder()
   for (const [name, milli] of amounts) {
@@ -53,6 +59,7 @@ export function consumeUpdate(
     e.condition(`${e.name(limitAttribute(name, 'tk'))} >= ${e.value(n(milli))}`)
   }
   countWrite(e)
+  countRequests(e, options.requests)
   if (options.repairPressure)
     e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tk'), limitAttribute(WRITE_PRESSURE_LIMIT, 'cp'))
   e.condition(`attribute_exists(${e.name('rf')})`)
@@ -80,9 +87,11 @@ export function adjustUpdate(
     readonly slotUnchanged?: {readonly since: string | undefined}
     /** New expiry in epoch seconds, for a debt that outlives the old one. */
     readonly ttlSeconds?: number | undefined
+    /** Change of the number of admitted requests. */
+    readonly requests?: number
   } = {},
 ): BucketUpdate {
-  const {slotUnchanged, ttlSeconds} = options
+  const {slotUnchanged, ttlSeconds, requests = 0} = options
   const e = new ExpressionBuilder()
   if (ttlSeconds !== undefined) e.set('ttl', n(ttlSeconds))
   if (slotUnchanged) {
@@ -97,6 +106,7 @@ export function adjustUpdate(
     e.condition(`attribute_exists(${e.name(limitAttribute(name, 'cp'))})`)
   }
   countWrite(e)
+  countRequests(e, requests)
   e.condition(`attribute_exists(${e.name('rf')})`)
   return finish(space, address, e, mark)
 }
@@ -105,7 +115,12 @@ export function adjustUpdate(
  * The first write of a bucket. An UpdateItem, because acquire-only permissions allow no PutItem, and with ADD for the
  * balances, so that counters which a refund left behind are carried over.
  */
-export function createUpdate(space: Space, record: BucketRecord, amounts: Amounts, mark: WriteMark): BucketUpdate {
+export function createUpdate(
+  space: Space,
+  record: BucketRecord,
+  {amounts, requests}: {readonly amounts: Amounts; readonly requests: number},
+  mark: WriteMark,
+): BucketUpdate {
   const e = new ExpressionBuilder()
   const {PK, SK, ...attributes} = encodeBucket(record)
   const added = new Map<string, bigint>()
@@ -120,6 +135,7 @@ export function createUpdate(space: Space, record: BucketRecord, amounts: Amount
     if (milli === undefined) e.set(name, value)
     else e.add(name, n(milli))
   }
+  countRequests(e, requests)
   e.condition(`attribute_not_exists(${e.name('rf')})`)
   return finish(space, record, e, mark)
 }
@@ -127,6 +143,8 @@ export function createUpdate(space: Space, record: BucketRecord, amounts: Amount
 /** What a planned write stores besides balances and limits; what is absent stays as it is. */
 export interface PlannedWrite {
   readonly amounts: Amounts
+  /** Requests admitted by this write. */
+  readonly requests?: number
   /** Epoch seconds, or `null` to let the bucket live for ever. */
   readonly ttlSeconds?: number | null
   /** `null` for no parent. */
@@ -150,6 +168,7 @@ export function plannedUpdate(space: Space, plan: BucketPlan, write: PlannedWrit
     planLimit(e, name, change, write.amounts.get(name) ?? 0n)
     guardLimit(e, name, change, plan, write)
   }
+  countRequests(e, write.requests ?? 0)
   setOrRemove(e, REMAINDERS, remaindersOf(plan))
   if (write.ttlSeconds !== undefined) setOrRemove(e, 'ttl', write.ttlSeconds === null ? undefined : n(write.ttlSeconds))
   if (write.family) {
@@ -224,8 +243,13 @@ function addConsumption(e: ExpressionBuilder, name: string, milli: bigint): void
  * Counts this write; two readings of the count give the item's write rate. The balance of the pressure limit is left to
  * the clients that spend it: nobody but them takes it for more than a number.
  */
-function countWrite(e: ExpressionBuilder): void {
+export function countWrite(e: ExpressionBuilder): void {
   e.add(limitAttribute(WRITE_PRESSURE_LIMIT, 'tc'), n(WRITE_PRESSURE_PER_WRITE))
+}
+
+/** Usage is counted per admitted request, of which one write may serve many. */
+export function countRequests(e: ExpressionBuilder, requests: number): void {
+  if (requests !== 0) e.add(REQUEST_COUNT, n(requests))
 }
 
 function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue | undefined): void {
@@ -233,7 +257,8 @@ function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue |
   else e.set(name, value)
 }
 
-function finish(space: Space, address: BucketAddress, e: ExpressionBuilder, mark: WriteMark): BucketUpdate {
+/** The key, the mark and the answers that every write asks for. */
+export function finish(space: Space, address: BucketAddress, e: ExpressionBuilder, mark: WriteMark): BucketUpdate {
   const attribute = markAttribute(mark.slot)
   const nonce = s(mark.nonce)
   e.set(attribute, nonce)

@@ -1,6 +1,6 @@
 import {classify} from '../dynamo/classify.js'
 import {ConditionFailed, isUnavailability, TransactionConflict, Unavailable} from '../dynamo/errors.js'
-import {DEFAULT_ATTEMPTS, pause} from '../dynamo/retry.js'
+import {type Backoff, DEFAULT_ATTEMPTS, pause} from '../dynamo/retry.js'
 import type {Item} from '../schema/attribute-value.js'
 import {type BucketUpdate, carriesMark, type WriteMark} from './bucket-writes.js'
 import type {Table} from './table.js'
@@ -14,6 +14,8 @@ export type WriteOutcome =
 export interface MarkedWriteOptions {
   /** Ends the waiting, not the write: one that is on its way may still be applied. */
   signal?: AbortSignal | undefined
+  /** Bound of all tries together. */
+  timeoutMs?: number
   /** What to send after an answer was lost; by default the same again. */
   repetition?: BucketUpdate
 }
@@ -30,11 +32,14 @@ export async function sendMarked(
   options: MarkedWriteOptions = {},
 ): Promise<WriteOutcome> {
   const {attempts = DEFAULT_ATTEMPTS} = table.backoff
-  const {signal, repetition = update} = options
+  const {signal, timeoutMs, repetition = update} = options
+  const deadlineMs = timeoutMs === undefined ? Infinity : performance.now() + timeoutMs
+  let leftMs = timeoutMs
   let maybeApplied = false
   for (let attempt = 0; ; attempt++) {
     try {
-      const answer = await table.transport.send('UpdateItem', maybeApplied ? repetition : update, {signal})
+      const sending = {signal, timeoutMs: leftMs}
+      const answer = await table.transport.send('UpdateItem', maybeApplied ? repetition : update, sending)
       return {applied: true, item: answer.Attributes ?? {}}
     } catch (error) {
       if (error instanceof ConditionFailed) {
@@ -42,13 +47,24 @@ export async function sendMarked(
       }
       if (error instanceof Unavailable) maybeApplied ||= error.maybeApplied
       const isWorthRepeating = isUnavailability(error) || error instanceof TransactionConflict
-      if (!isWorthRepeating || attempt + 1 >= attempts || signal?.aborted) throw withFate(error, maybeApplied)
+      const isOver = signal?.aborted || performance.now() >= deadlineMs
+      if (!isWorthRepeating || attempt + 1 >= attempts || isOver) throw withFate(error, maybeApplied)
     }
-    await pause(attempt, table.backoff, signal).catch(error => {
-      // A deadline that passes between two tries is an outage, as one that passes during a try.
+    await pause(attempt, untilDeadline(table.backoff, deadlineMs), signal).catch(error => {
       throw classify(signal?.reason ?? error, 'UpdateItem', {signal, sent: maybeApplied})
     })
+    if (timeoutMs === undefined) continue
+    leftMs = deadlineMs - performance.now()
+    // A deadline that passes between two tries is an outage, as one that passes during a try.
+    if (leftMs <= 0) throw new Unavailable('UpdateItem', maybeApplied, new Error(`no answer within ${timeoutMs} ms`))
   }
+}
+
+/** Nobody sleeps for longer than there is time. */
+function untilDeadline(backoff: Backoff, deadlineMs: number): Backoff {
+  const sleep: Backoff['sleep'] = (ms, signal) =>
+    backoff.sleep(Math.max(0, Math.min(ms, deadlineMs - performance.now())), signal)
+  return {...backoff, sleep}
 }
 
 /** An earlier try may have arrived even if the last one certainly did not. */

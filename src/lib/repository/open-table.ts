@@ -1,9 +1,10 @@
 import {randomBytes} from 'node:crypto'
 import {resolveConnection} from '../dynamo/connection.js'
+import {createTransport} from '../dynamo/create-transport.js'
 import {sleepMs} from '../dynamo/retry.js'
-import {createSdkTransport, type DynamoDBClient, type SdkTransport} from '../dynamo/sdk-transport.js'
+import type {DynamoDBClient} from '../dynamo/sdk-transport.js'
 import {ServerClock} from '../dynamo/server-clock.js'
-import type {Transport} from '../dynamo/transport.js'
+import type {ClosableTransport, Transport} from '../dynamo/transport.js'
 import type {Table} from './table.js'
 
 /** Where the table is, and what is passed in instead of being reached for. */
@@ -15,9 +16,9 @@ export interface TableOptions {
   readonly profile?: string
   /** Address of the service, such as that of a local engine. */
   readonly endpoint?: string
-  /** Use this client instead of a new one; it is neither changed nor closed. */
+  /** Gives identity, region and endpoint, and is used as it is if it has more in it; neither changed nor closed. */
   readonly client?: DynamoDBClient
-  /** Use this way to the table instead of the AWS SDK. */
+  /** Use this way to the table instead of a connection to AWS. */
   readonly transport?: Transport
   /** How long one answer may take, in ms. */
   readonly requestTimeoutMs?: number
@@ -42,7 +43,7 @@ export function openTable(options: TableOptions): OpenTable {
   return {
     table: {
       name: options.stack,
-      transport: options.transport ?? (own as SdkTransport),
+      transport: options.transport ?? (own as ClosableTransport),
       clock: options.clock ?? (() => serverClock.now()),
       randomBytes: options.randomBytes ?? randomBytes,
       backoff: {random: options.random ?? Math.random, sleep: sleepMs},
@@ -51,10 +52,10 @@ export function openTable(options: TableOptions): OpenTable {
   }
 }
 
-function ownTransport(options: TableOptions, serverClock: ServerClock): SdkTransport {
+function ownTransport(options: TableOptions, serverClock: ServerClock): ClosableTransport {
   const common = {clock: Date.now, onResponse: serverClock.observe}
-  if (options.client) return createSdkTransport({...common, client: options.client})
+  if (options.client) return createTransport({...common, client: options.client})
   const {region, profile, endpoint: endpointUrl, requestTimeoutMs} = options
   const connection = resolveConnection({region, profile, endpointUrl}, process.env)
-  return createSdkTransport({...common, connection, ...(requestTimeoutMs === undefined ? {} : {requestTimeoutMs})})
+  return createTransport({...common, connection, ...(requestTimeoutMs === undefined ? {} : {requestTimeoutMs})})
 }

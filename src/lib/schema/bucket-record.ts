@@ -50,6 +50,23 @@ export function limitAttribute(limit: string, field: 'tk' | 'cp' | 'ra' | 'rp' |
   return `b_${limit}_${field}`
 }
 
+/** Net number of requests that writes to this item have admitted. Clients that do not know it leave it as it is. */
+export const REQUEST_COUNT = 'rq'
+
+/** `undefined` where no client that counts requests has written yet. */
+export const readRequestCount = (item: Item): number | undefined => readNumber(item, REQUEST_COUNT)
+
+/** Millitokens consumed so far, net, per limit; write pressure is nobody's consumption. */
+export function readConsumption(item: Item): Map<string, bigint> {
+  const consumed = new Map<string, bigint>()
+  for (const attribute of Object.keys(item)) {
+    const limit = /^b_(.+)_tc$/.exec(attribute)?.[1]
+    const milli = limit === undefined || limit === WRITE_PRESSURE_LIMIT ? undefined : readBigInt(item, attribute)
+    if (milli !== undefined) consumed.set(limit as string, milli)
+  }
+  return consumed
+}
+
 /** Parameters of the write-pressure limit on every item: 1,000 writes, regained every second. */
 export const WRITE_PRESSURE_RATE: Rate = {
   capacityMilli: 1_000_000n,

@@ -19,8 +19,10 @@ export function readBigInt(item: Item, name: string): bigint | undefined {
 }
 
 export function readNumber(item: Item, name: string): number | undefined {
-  const value = readBigInt(item, name)
-  return value === undefined ? undefined : Number(value)
+  const value = item[name]
+  if (!value || !('N' in value)) return undefined
+  const number = Number(value.N)
+  return Number.isSafeInteger(number) ? number : Number(integerOf(value.N))
 }
 
 /** The integer part, rounded down: a peer that was handed a fraction may have stored decimals or an exponent. */

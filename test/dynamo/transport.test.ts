@@ -11,20 +11,18 @@ import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
 import type {ResponseInfo} from '../../src/lib/dynamo/response-info.js'
 import {bool, type Item, NULL, n, s} from '../../src/lib/schema/attribute-value.js'
 import {createTestTable} from './engine-table.js'
-import {localTransport} from './scripted-server.js'
+import {localTransport, TRANSPORTS} from './scripted-server.js'
 
 const endpoint = inject('engineEndpoint')
 
-describe.skipIf(endpoint === '')('the transport on a real engine', () => {
+describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real engine', ({create}) => {
   const meter = new CapacityMeter()
   const seen: ResponseInfo[] = []
-  const transport = localTransport(endpoint || 'http://127.0.0.1', {
-    meterCapacity: true,
-    onResponse: info => {
-      meter.observe(info)
-      seen.push(info)
-    },
-  })
+  const onResponse = (info: ResponseInfo) => {
+    meter.observe(info)
+    seen.push(info)
+  }
+  const transport = localTransport(endpoint || 'http://127.0.0.1', {meterCapacity: true, onResponse}, create)
   let TableName = ''
 
   beforeAll(async () => {

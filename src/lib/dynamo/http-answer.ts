@@ -1,0 +1,161 @@
+/** A whole HTTP answer. Header names are in lower case. */
+export interface HttpAnswer {
+  readonly status: number
+  readonly headers: ReadonlyMap<string, string>
+  readonly body: Buffer
+  /** Whether another request may follow on the same connection. */
+  readonly isReusable: boolean
+}
+
+/** The bytes are no HTTP answer that we would trust; what became of the request is unknown. */
+export class NotHttp extends Error {
+  readonly code = 'ERR_NOT_HTTP'
+}
+
+interface Head {
+  readonly status: number
+  readonly headers: Map<string, string>
+  /** Undefined: until the connection ends. */
+  readonly length: number | 'chunked' | undefined
+  readonly keepsAlive: boolean
+}
+
+const HEAD_END = '\r\n\r\n'
+const LARGEST_HEAD = 65_536
+const LARGEST_CHUNK_LINE = 1024
+const NOTHING = Buffer.alloc(0)
+
+/**
+ * Puts one HTTP/1.1 answer together from the bytes of a connection. It is strict: whatever is ambiguous or not allowed is
+ * an error, and after anything unusual the connection is not used again.
+ */
+export class AnswerReader {
+  #rest: Buffer = NOTHING
+  #head: Head | undefined
+  #parts: Buffer[] = []
+  #size = 0
+  /** Bytes missing of the chunk being read; -1: a size line is next, -2: the trailer. */
+  #chunkLeft = -1
+
+  /** Whether the head of the answer has arrived. */
+  get hasHead(): boolean {
+    return this.#head !== undefined
+  }
+
+  /** The next bytes; gives the answer once it is whole. */
+  push(bytes: Buffer): HttpAnswer | undefined {
+    this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
+    while (this.#head === undefined) {
+      const end = this.#rest.indexOf(HEAD_END)
+      if (end > LARGEST_HEAD || (end < 0 && this.#rest.length > LARGEST_HEAD)) throw new NotHttp('the head has no end')
+      if (end < 0) {
+        if (!startsLikeHttp(this.#rest)) throw new NotHttp('not an HTTP answer')
+        return undefined
+      }
+      const head = parseHead(this.#rest.toString('latin1', 0, end))
+      this.#rest = this.#rest.subarray(end + HEAD_END.length)
+      // "Processing" and the like announce an answer, they are none.
+      if (head.status >= 200) this.#head = head
+    }
+    const {length} = this.#head
+    return length === 'chunked' ? this.#readChunks(this.#head) : this.#readLength(this.#head, length)
+  }
+
+  /** The connection has ended; gives the answer if that is how it ends. */
+  end(): HttpAnswer | undefined {
+    const head = this.#head
+    return head !== undefined && head.length === undefined ? this.#answer(head, false) : undefined
+  }
+
+  #readLength(head: Head, length: number | undefined): HttpAnswer | undefined {
+    if (length !== undefined && this.#size + this.#rest.length >= length) {
+      const last = this.#rest.subarray(0, length - this.#size)
+      const isClean = this.#rest.length === last.length
+      this.#keep(last)
+      return this.#answer(head, isClean)
+    }
+    this.#keep(this.#rest)
+    this.#rest = NOTHING
+    return undefined
+  }
+
+  #readChunks(head: Head): HttpAnswer | undefined {
+    for (;;) {
+      if (this.#chunkLeft > 0) {
+        const part = this.#rest.subarray(0, this.#chunkLeft)
+        this.#keep(part)
+        this.#rest = this.#rest.subarray(part.length)
+        this.#chunkLeft -= part.length
+        if (this.#chunkLeft > 0) return undefined
+      }
+      const line = this.#takeLine()
+      if (line === undefined) return undefined
+      if (this.#chunkLeft === 0) {
+        if (line !== '') throw new NotHttp('a chunk is longer than announced')
+        this.#chunkLeft = -1
+      } else if (this.#chunkLeft === -1) {
+        const size = /^([0-9a-f]{1,8})[ \t]*(;.*)?$/i.exec(line)?.[1]
+        if (size === undefined) throw new NotHttp('a chunk without a size')
+        this.#chunkLeft = Number.parseInt(size, 16) || -2
+      } else if (line === '') return this.#answer(head, this.#rest.length === 0)
+    }
+  }
+
+  #takeLine(): string | undefined {
+    const end = this.#rest.indexOf('\r\n')
+    if (end > LARGEST_CHUNK_LINE || (end < 0 && this.#rest.length > LARGEST_CHUNK_LINE)) {
+      throw new NotHttp('a line without an end')
+    }
+    if (end < 0) return undefined
+    const line = this.#rest.toString('latin1', 0, end)
+    this.#rest = this.#rest.subarray(end + 2)
+    return line
+  }
+
+  #keep(part: Buffer): void {
+    if (part.length > 0) this.#parts.push(part)
+    this.#size += part.length
+  }
+
+  #answer({status, headers, keepsAlive}: Head, isClean: boolean): HttpAnswer {
+    const [first = NOTHING] = this.#parts
+    const body = this.#parts.length > 1 ? Buffer.concat(this.#parts) : first
+    return {status, headers, body, isReusable: keepsAlive && isClean}
+  }
+}
+
+function startsLikeHttp(bytes: Buffer): boolean {
+  return 'HTTP/1.'.startsWith(bytes.toString('latin1', 0, 7))
+}
+
+function parseHead(text: string): Head {
+  const [first = '', ...lines] = text.split('\r\n')
+  const found = /^HTTP\/1\.([01]) (\d{3})(?: |$)/.exec(first)
+  const status = Number(found?.[2])
+  if (found === null || status === 101) throw new NotHttp('not an HTTP answer')
+  const headers = new Map<string, string>()
+  for (const line of lines) {
+    const colon = line.indexOf(':')
+    if (colon < 1 || line.startsWith(' ') || line[colon - 1] === ' ') throw new NotHttp('a header without a name')
+    const name = line.slice(0, colon).toLowerCase()
+    const value = line.slice(colon + 1).trim()
+    const before = headers.get(name)
+    headers.set(name, before === undefined ? value : `${before}, ${value}`)
+  }
+  const keepsAlive = found[1] === '1' && !/\bclose\b/i.test(headers.get('connection') ?? '')
+  return {status, headers, length: lengthOf(status, headers), keepsAlive}
+}
+
+/** Two contradicting lengths are how one answer is taken for two: nothing but one clear length is accepted. */
+function lengthOf(status: number, headers: ReadonlyMap<string, string>): Head['length'] {
+  const coding = headers.get('transfer-encoding')
+  const length = headers.get('content-length')
+  if (coding !== undefined) {
+    if (coding.toLowerCase() !== 'chunked' || length !== undefined) throw new NotHttp('an answer of unclear length')
+    return 'chunked'
+  }
+  if (status < 200 || status === 204 || status === 304) return 0
+  if (length === undefined) return undefined
+  if (!/^\d{1,12}$/.test(length)) throw new NotHttp('an answer of unclear length')
+  return Number(length)
+}

@@ -1,0 +1,48 @@
+import type {HttpAnswer} from './http-answer.js'
+import {fromWire} from './wire-json.js'
+
+/** An answer that is no success, with everything it says, in the shape that `classify` knows from the SDK. */
+export class ServiceError extends Error {
+  override readonly name: string
+  readonly $metadata: {readonly httpStatusCode: number; readonly requestId: string | undefined}
+
+  constructor(name: string, message: string, {status, headers}: HttpAnswer, fields: object = {}) {
+    super(message)
+    Object.assign(this, fields)
+    this.name = name
+    this.$metadata = {httpStatusCode: status, requestId: headers.get('x-amzn-requestid')}
+  }
+}
+
+/** What a refusal says of itself. One without a readable body, such as that of a proxy, has its status only. */
+export function refusalOf(answer: HttpAnswer): ServiceError {
+  const body = bodyOf(answer)
+  const type = answer.headers.get('x-amzn-errortype') ?? body.code ?? body.__type
+  const message = body.message ?? body.Message
+  const {Item, CancellationReasons} = body
+  return new ServiceError(
+    typeof type === 'string' ? nameOf(type) : 'UnknownError',
+    typeof message === 'string' ? message : `HTTP status ${answer.status}`,
+    answer,
+    {Item, CancellationReasons},
+  )
+}
+
+/** A success that cannot be read is a lost answer; its status tells so. */
+export function unreadable(answer: HttpAnswer, why: string): ServiceError {
+  return new ServiceError('UnreadableAnswer', why, answer)
+}
+
+/** `com.amazonaws.dynamodb.v20120810#ValidationException`, with an address behind it in headers. */
+function nameOf(type: string): string {
+  return type.replace(/[,:].*$/s, '').replace(/^.*#/s, '')
+}
+
+function bodyOf({body}: HttpAnswer): Record<string, unknown> {
+  try {
+    const parsed = fromWire(body.toString())
+    return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,74 @@
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {type BucketState, type LimitState, refillBucket} from '../../src/lib/core/bucket.js'
+import {boundsOfFullness, type FullnessBounds} from '../../src/lib/core/fullness.js'
+
+const NOW = 1_700_000_000_000
+
+const limitState: fc.Arbitrary<LimitState> = fc
+  .record({
+    capacityMilli: fc.bigInt(1n, 10_000_000n),
+    refillAmountMilli: fc.bigInt(0n, 10_000_000n),
+    refillPeriodMs: fc.integer({min: 1, max: 86_400_000}),
+    missing: fc.bigInt(0n, 20_000_000n),
+  })
+  .map(({missing, ...rate}) => ({...rate, tokensMilli: rate.capacityMilli - missing, remainder: 0n, consumedMilli: 0n}))
+
+const bucket: fc.Arbitrary<BucketState> = fc
+  .tuple(fc.integer({min: -1000, max: 10_000_000}), fc.array(limitState, {minLength: 1, maxLength: 3}))
+  .map(([agoMs, limits]) => ({
+    refilledAtMs: NOW - agoMs,
+    limits: new Map(limits.map((limit, index) => [`limit-${index}`, limit])),
+  }))
+
+const asked = fc.bigInt(0n, 1_000_000n).map(milli => new Map([['limit-0', milli]]))
+
+/** The bucket as the least favourable others leave it within the bounds. */
+const atTheEdge = (state: BucketState, {latestRefillMs, lowestMilli}: FullnessBounds): BucketState => ({
+  refilledAtMs: latestRefillMs,
+  limits: new Map(
+    [...state.limits].map(([name, limit]) => [name, {...limit, tokensMilli: lowestMilli.get(name) ?? 0n}]),
+  ),
+})
+
+const isFull = (state: BucketState) =>
+  [...refillBucket(state, NOW).limits.values()].every(limit => limit.tokensMilli >= limit.capacityMilli)
+
+describe('bounds of fullness', () => {
+  it('S1 whatever lies within them is full', () => {
+    fc.assert(
+      fc.property(bucket, asked, (state, amounts) => {
+        for (const bounds of boundsOfFullness(state, amounts, NOW)) expect(isFull(atTheEdge(state, bounds))).toBe(true)
+      }),
+    )
+  })
+
+  it('are there for a bucket that is full, and contain what was seen', () => {
+    fc.assert(
+      fc.property(bucket, asked, (state, amounts) => {
+        const bounds = boundsOfFullness(state, amounts, NOW)
+        expect(bounds.length > 0).toBe(isFull(state) && state.refilledAtMs < NOW)
+        if (bounds.length === 0) return
+        const contains = ({latestRefillMs, lowestMilli}: FullnessBounds) =>
+          state.refilledAtMs <= latestRefillMs &&
+          [...lowestMilli].every(([name, milli]) => (state.limits.get(name)?.tokensMilli ?? 0n) >= milli)
+        expect(bounds.some(contains)).toBe(true)
+      }),
+    )
+  })
+
+  it('allow for a request a moment ago, and for several some time ago', () => {
+    const rpm = {capacityMilli: 100_000n, refillAmountMilli: 100_000n, refillPeriodMs: 60_000}
+    const state = {
+      refilledAtMs: NOW - 60_000,
+      limits: new Map([['rpm', {...rpm, tokensMilli: 99_000n, remainder: 0n, consumedMilli: 0n}]]),
+    }
+    const bounds = boundsOfFullness(state, new Map([['rpm', 1000n]]), NOW)
+    expect(bounds.map(({latestRefillMs, lowestMilli}) => [NOW - latestRefillMs, lowestMilli.get('rpm')])).toEqual([
+      [601, 98_999n],
+      [1202, 97_997n],
+      [2404, 95_994n],
+      [4808, 91_987n],
+    ])
+  })
+})

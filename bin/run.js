@@ -23,4 +23,5 @@ for (const stream of [process.stdout, process.stderr]) {
 const {settings} = await import('@oclif/core/settings')
 settings.enableAutoTranspile = false // NODE_ENV=test in a user's shell must not send oclif looking for TypeScript
 const {execute} = await import('@oclif/core/execute')
-await execute({dir: import.meta.url})
+// zael has no plugins; oclif would look for some in the data folder and complain about one it cannot read.
+await execute({dir: import.meta.url, loadOptions: {userPlugins: false}})

@@ -25,12 +25,12 @@ const RULES: Readonly<Record<string, Rule>> = {
   aggregator: {rooms: GROUND, packages: ['node:*']},
   manifest: {rooms: GROUND, packages: ['node:*', 'yaml']},
   migrations: {rooms: GROUND, packages: ['node:*']},
-  infra: {rooms: GROUND, packages: ['node:*', '@aws-sdk/*', 'yaml']},
+  infra: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml']}, // makes a Lambda of the aggregator
   local: {rooms: [...GROUND, 'aggregator'], packages: ['node:*']}, // runs the aggregator on the local table's stream
   ui: {rooms: GROUND, packages: ['node:*', 'ink', 'react', 'react/*']},
 
   index: {rooms: [...GROUND, ...MIDDLE.filter(room => room !== 'ui')], packages: []},
-  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*']},
+  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'yaml']},
   commands: {rooms: [...GROUND, ...MIDDLE, 'cli'], packages: ['node:*', '@oclif/*']},
 }
 

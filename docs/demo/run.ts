@@ -1,114 +1,166 @@
 import {setTimeout as sleep} from 'node:timers/promises'
-import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
-import {resolveConnection} from '../../src/lib/dynamo/connection.js'
-import {createTable} from '../../src/lib/dynamo/create-table.js'
-import {createSdkTransport} from '../../src/lib/dynamo/sdk-transport.js'
-import {formatLimit, parseLimits, RateLimitExceeded, RateLimiter, Repository} from '../../src/lib/index.js'
-import {startEngine} from '../../src/lib/local/engine.js'
-import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
+import {formatLimit, type NamespaceRepository, parseLimits, RateLimiter, Repository} from '../../src/lib/index.js'
+import {pressHotKey} from './hot-key.js'
+import {bar, chapter, count, paint, say, table, watching} from './screen.js'
+import {DemoStack} from './stack.js'
+import {newTally, runTraffic, type Tally} from './traffic.js'
 
 /**
- * The main job in half a minute, on a real engine of its own: a table from the stack template, limits, a team and its
- * member, admitted and refused requests with what they cost, an estimate that is settled, a crowd that shares its writes.
+ * The whole system in half a minute, on a local stack of its own: limits at three levels, a team that shares a budget, a mix
+ * of LLM traffic with one noisy tenant, a hot key, and the usage that the aggregator has counted. `--keep` leaves it running.
  */
-const say = (text = '') => process.stdout.write(`${text}\n`)
-const step = (title: string, ...details: string[]) => {
-  say(`• ${title}`)
-  for (const detail of details) say(`    ${detail}`)
-}
-const count = (value: number) => value.toLocaleString('en')
-const levels = (tokens: Record<string, number>) =>
-  Object.entries(tokens)
-    .map(([name, left]) => `${name} ${count(left)} left`)
-    .join(', ')
+const TRAFFIC_MS = 7_000
+const HOT_KEY_MS = 4_000
+const isKept = process.argv.includes('--keep')
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
-say('zael: rate limiting on DynamoDB, shown on an engine that runs inside this demo')
-say()
+say(paint('bold', 'zael: rate limiting on DynamoDB, shown on a stack of its own'))
 
-const stack = 'zael-demo'
-const engine = await startEngine()
-const meter = new CapacityMeter()
-const transport = createSdkTransport({
-  connection: resolveConnection({endpointUrl: engine.endpoint}, {}),
-  clock: Date.now,
-  meterCapacity: true,
-  onResponse: meter.observe,
-})
-const repository = new Repository({stack, transport})
-const limiter = new RateLimiter({stack, transport})
-
-/** Does something and says what it cost. */
-async function metered<T>(work: () => Promise<T>): Promise<{result: T; cost: string}> {
-  const before = meter.snapshot()
-  const result = await work()
-  const {calls, read, write} = meter.since(before)
-  return {result, cost: `cost: ${calls} call(s), ${write} write unit(s), ${read} read unit(s)`}
+const stack = await DemoStack.inOwnFolder()
+const leave = async (): Promise<void> => {
+  await stack.show('local', 'down', '--purge', '--yes')
+  await stack.remove()
+}
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const) {
+  process.once(signal, () => {
+    say()
+    leave().finally(() => process.exit(code))
+  })
 }
 
+let isDone = false
 try {
-  step(`Started ${engine.name} at ${engine.endpoint}`, 'in memory, on loopback only, gone when this demo ends')
-
-  const definition = await loadTableDefinition({tableName: stack, stream: false})
-  await createTable(transport, definition)
-  const indexes = definition.create.GlobalSecondaryIndexes.map(index => index.IndexName).join(', ')
-  step(
-    `Created table ${stack} from templates/stack.yaml`,
-    `indexes ${indexes}; items expire by "${definition.ttlAttribute}"`,
-  )
-
-  await repository.namespaces.register('default')
-  const namespace = await repository.namespace('default')
-  const forModel = parseLimits(['rpm=60/min', 'tpm=10k/min:20k'])
-  const forTeam = parseLimits(['tpm=15k/min'])
-  await namespace.entities.create({id: 'team-1'})
-  await namespace.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
-  await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, forModel)
-  await namespace.setLimits({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, forTeam)
-  step(
-    'Set limits',
-    `everybody on gpt-4: ${forModel.map(formatLimit).join(', ')}`,
-    `team-1 on gpt-4: ${forTeam.map(formatLimit).join(', ')}, shared by user-1`,
-  )
-
-  const user = {entity: 'user-1', resource: 'gpt-4'}
-  const first = await metered(() => limiter.acquire({...user, consume: {rpm: 1, tpm: 1000}}))
-  step('First request of user-1, 1,000 tokens: admitted; the buckets are made', first.cost)
-  await limiter.acquire({...user, consume: {rpm: 1}})
-
-  const admitted = await metered(() => limiter.acquire({...user, consume: {rpm: 1, tpm: 1000}}))
-  step('Another: admitted, user and team charged side by side', admitted.cost, levels(await limiter.available(user)))
-
-  await admitted.result.adjust({tpm: 2500})
-  step('It used 3,500 tokens in the end: settled', levels(await limiter.available(user)))
-
-  const refused = await metered(() =>
-    limiter.acquire({...user, consume: {tpm: 14_000}}).catch((error: unknown) => {
-      if (error instanceof RateLimitExceeded) return error
-      throw error
-    }),
-  )
-  if (!(refused.result instanceof RateLimitExceeded)) throw new Error('a refusal was expected')
-  const [why] = refused.result.statuses.filter(status => status.exceeded)
-  step(
-    'A request of 14,000 tokens: refused, nobody is charged',
-    `${why?.name} of ${why?.entity}: ${count(why?.available ?? 0)} of ${count(why?.capacity ?? 0)} left; it would fit in ${count(refused.result.retryAfterMs)} ms`,
-    refused.cost,
-  )
-
-  const crowd = await metered(() =>
-    Promise.all(Array.from({length: 50}, () => limiter.acquire({...user, consume: {tpm: 10}}))),
-  )
-  step('50 requests at once: all admitted, their writes shared', crowd.cost)
-
-  await sleep(1500)
-  step('1.5 seconds later, refilled by arithmetic alone', levels(await limiter.available(user)))
+  await story()
+  isDone = true
 } finally {
-  await limiter.close()
-  await repository.close()
-  await transport.close()
-  await engine.stop()
+  if (isKept && isDone) {
+    chapter('Left running')
+    say(`   ${paint('cyan', `$ export ${stack.environment}`)}   then zael local status, logs, down`)
+  } else {
+    chapter('The end: everything is stopped, nothing is left behind')
+    await leave()
+  }
 }
-step('Stopped the engine; nothing is left behind')
-say()
-say('Next: npm test, or node bin/run.js --help')
+
+async function story(): Promise<void> {
+  chapter('A local stack: engine, table, stream and aggregator')
+  await stack.show('local', 'up')
+  const {endpoint} = (await stack.ask('local', 'status')) as {endpoint: string}
+
+  const repository = new Repository({stack: 'local', endpoint, principal: 'demo'})
+  const limiter = new RateLimiter({stack: 'local', endpoint})
+  try {
+    const namespace = await repository.namespace()
+    await setLimits(namespace)
+    const tallies = await showTraffic(limiter)
+    await showHotKey(namespace, endpoint)
+    await limiter.close()
+    await showUsage(namespace, tallies)
+  } finally {
+    await limiter.close()
+    await repository.close()
+  }
+}
+
+async function setLimits(namespace: NamespaceRepository): Promise<void> {
+  chapter('Limits for everybody, for a model, for a team')
+  const everybody = parseLimits(['rpm=120/min', 'tpm=20k/min'])
+  const forModel = parseLimits(['rpm=600/min:120', 'tpm=120k/min:40k'])
+  const forTeam = parseLimits(['tpm=180k/min:60k'])
+  await namespace.setLimits({level: 'system'}, everybody)
+  await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, forModel)
+  await namespace.setLimits({level: 'resource', resource: 'embeddings'}, parseLimits(['rps=100/sec:100k']))
+  await namespace.entities.create({id: 'team-red'})
+  await namespace.setLimits({level: 'entity', entity: 'team-red', resource: 'gpt-4'}, forTeam)
+  for (const member of ['ada', 'ben', 'cleo']) {
+    await namespace.entities.create({id: member, parent: 'team-red', cascade: true})
+  }
+  const spelled = (limits: Parameters<typeof formatLimit>[0][]) => limits.map(formatLimit).join('  ')
+  table([
+    ['who', 'limits'],
+    ['system', spelled(everybody)],
+    ['resource gpt-4', spelled(forModel)],
+    ['team-red on gpt-4', `${spelled(forTeam)}, shared by ada, ben and cleo`],
+  ])
+}
+
+async function showTraffic(limiter: RateLimiter): Promise<Tally[]> {
+  chapter(`LLM traffic for ${TRAFFIC_MS / 1000} seconds: estimate, call, settle`)
+  const gpt4 = {resource: 'gpt-4', pauseMs: 150}
+  const tallies = [
+    newTally({...gpt4, entity: 'ada', lanes: 4, tokens: 500}),
+    newTally({...gpt4, entity: 'ben', lanes: 4, tokens: 500}),
+    newTally({...gpt4, entity: 'cleo', lanes: 4, tokens: 1500}),
+    newTally({...gpt4, entity: 'quiet', lanes: 1, tokens: 300}),
+    newTally({...gpt4, entity: 'noisy', lanes: 40, pauseMs: 20, tokens: 800}),
+  ]
+  const sum = (of: (tally: Tally) => number) => tallies.reduce((total, tally) => total + of(tally), 0)
+  const line = () => `${count(sum(tally => tally.admitted))} admitted, ${count(sum(tally => tally.refused))} refused`
+  await watching(line, runTraffic(limiter, tallies, TRAFFIC_MS))
+  table([
+    ['who', 'admitted', 'refused', 'estimated', 'used', 'refused by'],
+    ...tallies.map(({tenant, admitted, refused, estimated, used, reasons}) => [
+      tenant.entity,
+      count(admitted),
+      count(refused),
+      count(estimated),
+      count(used),
+      [...reasons].toSorted((a, b) => b[1] - a[1])[0]?.[0] ?? '-',
+    ]),
+  ])
+  return tallies
+}
+
+async function showHotKey(namespace: NamespaceRepository, endpoint: string): Promise<void> {
+  chapter('A hot key: one bucket, pressed by 16 limiters')
+  const [entity, resource] = ['crawler', 'embeddings']
+  const pressing = pressHotKey({
+    stack: 'local',
+    endpoint,
+    namespace,
+    entity,
+    resource,
+    processes: 16,
+    forMs: HOT_KEY_MS,
+  })
+  const {admitted, seconds, shards} = await watching(() => 'pressing', pressing)
+  say(`   ${count(admitted)} requests in ${seconds.toFixed(1)} s, ${count(Math.round(admitted / seconds))} per second`)
+  say(
+    shards > 1
+      ? `   over 800 writes per second: the bucket was split into ${shards} shards, its tokens shared out among them`
+      : '   this machine did not reach the 800 writes per second at which a bucket is split',
+  )
+}
+
+/** Waits until the aggregator has counted all that was charged, then shows it. */
+async function showUsage(namespace: NamespaceRepository, tallies: readonly Tally[]): Promise<void> {
+  chapter('Usage, as the aggregator has counted it from the stream')
+  const charged = tallies.reduce((total, {used}) => total + used, 0)
+  const entities = [...tallies.map(({tenant}) => tenant.entity), 'team-red']
+  const look = () => Promise.all(entities.map(entity => namespace.usage.summary({entity, resource: 'gpt-4'})))
+  const tokensOf = (usage: Awaited<ReturnType<typeof look>>[number]) => usage.limits.get('tpm')?.total ?? 0
+  let usages = await look()
+  const ofTenants = () => usages.slice(0, tallies.length).reduce((total, usage) => total + tokensOf(usage), 0)
+  for (let tries = 0; ofTenants() !== charged && tries < 50; tries++) {
+    await sleep(200)
+    usages = await look()
+  }
+  const most = Math.max(...usages.map(tokensOf))
+  table([
+    ['gpt-4, this hour', 'requests', 'tokens', ''],
+    ...usages.map((usage, index) => [
+      entities[index] as string,
+      count(usage.totalEvents),
+      count(tokensOf(usage)),
+      bar(tokensOf(usage), most),
+    ]),
+  ])
+  say(
+    ofTenants() === charged
+      ? `   ${count(charged)} tokens were charged, ${count(charged)} are counted: not one more, not one less`
+      : `   ${count(charged)} tokens were charged, ${count(ofTenants())} are counted so far`,
+  )
+}

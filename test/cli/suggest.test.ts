@@ -1,5 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {editDistance, nearest} from '../../src/lib/cli/suggest.js'
+import {nearest} from '../../src/lib/cli/suggest.js'
+import {editDistance} from '../../src/lib/core/edit-distance.js'
 
 describe('editDistance', () => {
   it.each([

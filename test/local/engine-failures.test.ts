@@ -27,7 +27,7 @@ describe('input that no engine can take', () => {
     const engine = 'sqlite' as EngineOptions['engine']
     await expect(startEngine({engine})).rejects.toMatchObject({
       code: 'engine.unknown',
-      hint: 'Choose one of: dynoxide, dynamodb-local.',
+      hint: 'Choose one of: dynoxide, dynamodb-local, docker.',
     })
   })
 

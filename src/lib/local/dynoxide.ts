@@ -2,29 +2,36 @@ import {access, constants} from 'node:fs/promises'
 import {createRequire} from 'node:module'
 import {dirname, join} from 'node:path'
 import {ZaelError} from '../errors.js'
-import type {EngineCommand, EngineKind} from './engine-kind.js'
+import {prepareDatabase} from './dynoxide-database.js'
+import type {EngineKind, LocatedEngine} from './engine-kind.js'
 
 const PACKAGE = '@dynoxide/linux-x64'
+const DATA_FILE = 'dynoxide.db'
 
 /** The engine written in Rust: one static binary over SQLite, up in milliseconds. */
 export const dynoxide: EngineKind = {
   name: 'dynoxide',
   announcement: 'listening on',
-  async locate(): Promise<EngineCommand> {
-    const binary = await findBinary()
-    return (port, dataDir) => [
-      binary,
-      'serve',
-      '--host',
-      '127.0.0.1',
-      '--port',
-      String(port),
-      ...(dataDir === undefined ? [] : ['--db-path', join(dataDir, 'dynoxide.db')]),
-    ]
+  dataFile: DATA_FILE,
+  prepare: dataDir => prepareDatabase(join(dataDir, DATA_FILE)),
+  async locate(): Promise<LocatedEngine> {
+    const {binary, version} = await findBinary()
+    return {
+      version,
+      command: (port, dataDir) => [
+        binary,
+        'serve',
+        '--host',
+        '127.0.0.1',
+        '--port',
+        String(port),
+        ...(dataDir === undefined ? [] : ['--db-path', join(dataDir, DATA_FILE)]),
+      ],
+    }
   },
 }
 
-async function findBinary(): Promise<string> {
+async function findBinary(): Promise<{binary: string; version: string}> {
   if (process.platform !== 'linux' || process.arch !== 'x64') {
     throw new ZaelError(
       'failed',
@@ -34,9 +41,11 @@ async function findBinary(): Promise<string> {
     )
   }
   try {
-    const binary = join(dirname(createRequire(import.meta.url).resolve(`${PACKAGE}/package.json`)), 'dynoxide')
+    const require = createRequire(import.meta.url)
+    const description = `${PACKAGE}/package.json`
+    const binary = join(dirname(require.resolve(description)), 'dynoxide')
     await access(binary, constants.X_OK)
-    return binary
+    return {binary, version: require(description).version}
   } catch (cause) {
     throw new ZaelError('failed', 'engine.missing', `dynoxide is not installed: no executable in ${PACKAGE}`, {
       hint: `Install it with \`npm install ${PACKAGE}\`, or without \`--omit=optional\`.`,

@@ -21,6 +21,7 @@ export interface EngineOptions {
 /** A running engine; it keeps this process alive until it ends, and never outlives it. */
 export interface Engine {
   readonly name: EngineName
+  readonly version: string
   /** `http://127.0.0.1:PORT` */
   readonly endpoint: string
   readonly port: number
@@ -28,6 +29,8 @@ export interface Engine {
   readonly dataDir: string | undefined
   /** Resolves when the process has ended, for whatever reason. */
   readonly exited: Promise<ProcessExit>
+  /** The last lines it wrote to stderr. */
+  stderrTail(): string
   /** Resolves when the process is gone; may be called again. */
   stop(): Promise<void>
 }
@@ -55,8 +58,9 @@ export async function startEngine(options: EngineOptions = {}, seams: Partial<En
   const {port: fixedPort, signal} = options
   signal?.throwIfAborted()
   if (fixedPort !== undefined) checkPort(fixedPort)
-  const {kind, command} = await pickEngine(options.engine)
+  const {kind, command, version} = await pickEngine(options.engine)
   const dataDir = options.dataDir === undefined ? undefined : await prepareDataDir(options.dataDir)
+  if (dataDir !== undefined) await kind.prepare?.(dataDir)
 
   for (let triesLeft = fixedPort === undefined ? PORT_TRIES : 1; ; triesLeft--) {
     const port = fixedPort ?? (await choosePort())
@@ -68,7 +72,8 @@ export async function startEngine(options: EngineOptions = {}, seams: Partial<En
     if (outcome === 'ready' && !signal?.aborted) {
       signal?.addEventListener('abort', stop)
       child.exited.then(() => signal?.removeEventListener('abort', stop))
-      return {name: kind.name, endpoint, port, pid: child.pid, dataDir, exited: child.exited, stop}
+      const {pid, exited, stderrTail} = child
+      return {name: kind.name, version, endpoint, port, pid, dataDir, exited, stderrTail, stop}
     }
     await stop()
     signal?.throwIfAborted()

@@ -1,7 +1,8 @@
 import {InvalidInput, ZaelError} from '../errors.js'
+import {docker} from './docker.js'
 import {dynamodbLocal} from './dynamodb-local.js'
 import {dynoxide} from './dynoxide.js'
-import type {EngineCommand, EngineKind, EngineName} from './engine-kind.js'
+import type {EngineKind, EngineName, LocatedEngine} from './engine-kind.js'
 
 /** Whether an engine can run here; `problem` says why not and what to do. */
 export interface EngineAvailability {
@@ -10,38 +11,41 @@ export interface EngineAvailability {
 }
 
 /** An engine that can run here, with its command line. */
-export interface RunnableEngine {
+export interface RunnableEngine extends LocatedEngine {
   readonly kind: EngineKind
-  readonly command: EngineCommand
 }
 
-const KINDS: readonly EngineKind[] = [dynoxide, dynamodbLocal]
+/** All engines, in order of preference. */
+export const ENGINE_KINDS: readonly EngineKind[] = [dynoxide, dynamodbLocal, docker]
 
 /** Looks for every engine, in order of preference. */
 export async function findEngines(): Promise<EngineAvailability[]> {
   return Promise.all(
-    KINDS.map(async kind => {
+    ENGINE_KINDS.map(async kind => {
       const found = await tryLocate(kind)
       return {name: kind.name, problem: found instanceof ZaelError ? found : undefined}
     }),
   )
 }
 
-/** The engine of that name, or the first that can run here. */
-export async function pickEngine(name: EngineName | undefined): Promise<RunnableEngine> {
+/** The engine of that name, or the first of some that can run here. */
+export async function pickEngine(
+  name: EngineName | undefined,
+  among: readonly EngineKind[] = ENGINE_KINDS,
+): Promise<RunnableEngine> {
   if (name !== undefined) {
-    const kind = KINDS.find(each => each.name === name)
+    const kind = ENGINE_KINDS.find(each => each.name === name)
     if (kind === undefined) {
       throw new InvalidInput('engine.unknown', `there is no engine called "${name}"`, {
-        hint: `Choose one of: ${KINDS.map(each => each.name).join(', ')}.`,
+        hint: `Choose one of: ${ENGINE_KINDS.map(each => each.name).join(', ')}.`,
       })
     }
-    return {kind, command: await kind.locate()}
+    return {kind, ...(await kind.locate())}
   }
   const problems: ZaelError[] = []
-  for (const kind of KINDS) {
+  for (const kind of among) {
     const found = await tryLocate(kind)
-    if (!(found instanceof ZaelError)) return {kind, command: found}
+    if (!(found instanceof ZaelError)) return {kind, ...found}
     problems.push(found)
   }
   throw new ZaelError(
@@ -52,7 +56,7 @@ export async function pickEngine(name: EngineName | undefined): Promise<Runnable
   )
 }
 
-async function tryLocate(kind: EngineKind): Promise<EngineCommand | ZaelError> {
+async function tryLocate(kind: EngineKind): Promise<LocatedEngine | ZaelError> {
   try {
     return await kind.locate()
   } catch (error) {

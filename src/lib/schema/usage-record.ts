@@ -20,6 +20,17 @@ export interface UsageRecord {
 /** Numbers that are not counters of a limit. Anything else numeric is one, so zael's own marks are strings. */
 const OTHER_NUMBERS = new Set(['total_events', 'ttl'])
 
+/** Attributes that are no counters. zael admits no limit of such a name, but other clients may. */
+const RESERVED = new Set([
+  ...['PK', 'SK', 'GSI1PK', 'GSI1SK', 'GSI2PK', 'GSI2SK', 'GSI3PK', 'GSI3SK', 'GSI4PK', 'GSI4SK'],
+  ...['entity_id', 'resource', 'window', 'window_start', ...OTHER_NUMBERS],
+])
+
+/** Whether a limit can be counted under its name without overwriting something else. */
+export function isUsageCounter(limit: string): boolean {
+  return !RESERVED.has(limit) && !limit.startsWith('_')
+}
+
 export function encodeUsage(record: UsageRecord): Item {
   const {namespace, entity, resource, window, start} = record
   const {PK, SK} = keys.usage(namespace, entity, resource, window, start)

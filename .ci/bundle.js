@@ -1,0 +1,40 @@
+// Bundles the aggregator for AWS Lambda into one file, with everything it needs: deploying it asks nothing of the network.
+// Writes aggregator.mjs and aggregator.json (hash and size) to dist/lambda, or to the folder given.
+import {createHash} from 'node:crypto'
+import {mkdirSync, writeFileSync} from 'node:fs'
+import {join} from 'node:path'
+import process from 'node:process'
+import {fileURLToPath} from 'node:url'
+import {build} from 'esbuild'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const folder = process.argv[2] ?? join(root, 'dist', 'lambda')
+
+const {outputFiles} = await build({
+  absWorkingDir: root,
+  entryPoints: ['src/lib/infra/aggregator-lambda.ts'],
+  outfile: 'aggregator.mjs',
+  write: false,
+  bundle: true,
+  platform: 'node',
+  target: 'node20',
+  format: 'esm',
+  // The SDK's CommonJS builds have no default that import() can unpack.
+  mainFields: ['module', 'main'],
+  // What is CommonJS all the same asks for Node's modules by require().
+  banner: {
+    js: "import {createRequire as __createRequire} from 'node:module'; const require = __createRequire(import.meta.url);",
+  },
+  minify: true,
+  // Errors tell their class.
+  keepNames: true,
+  legalComments: 'none',
+  charset: 'utf8',
+  logLevel: 'warning',
+})
+const [{contents}] = outputFiles
+const sha256 = createHash('sha256').update(contents).digest('hex')
+mkdirSync(folder, {recursive: true})
+writeFileSync(join(folder, 'aggregator.mjs'), contents)
+writeFileSync(join(folder, 'aggregator.json'), `${JSON.stringify({sha256, bytes: contents.length}, null, 2)}\n`)
+console.log(`aggregator.mjs: ${Math.round(contents.length / 1024)} KiB, sha256 ${sha256.slice(0, 12)}`)

@@ -1,0 +1,119 @@
+import {randomBytes} from 'node:crypto'
+import {cpus} from 'node:os'
+import {createAggregator} from '../src/lib/aggregator/aggregator.js'
+import type {StreamEvent, StreamRecord} from '../src/lib/aggregator/stream-event.js'
+import type {Transport} from '../src/lib/dynamo/transport.js'
+import type {Table} from '../src/lib/repository/table.js'
+import {type Item, n, s} from '../src/lib/schema/attribute-value.js'
+import {type BucketRecord, encodeBucket} from '../src/lib/schema/bucket-record.js'
+import {measure} from './measure.js'
+import {type Stage, setStage} from './stage.js'
+import {short, textTable} from './text-table.js'
+
+/**
+ * How fast the aggregator follows a stream, and how much it writes for that. See bench/README.md for how to read it.
+ * `--quick` takes a quarter of the time and says less.
+ */
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
+const isQuick = process.argv.includes('--quick')
+const RECORDS = isQuick ? 2_000 : 10_000
+const say = (text: string) => process.stdout.write(`${text}\n`)
+
+/** A stream on which each bucket in turn admits one request; records of a second lie 2 ms apart. */
+function* stream(namespace: string, buckets: number, startMs: number): Generator<StreamRecord, void> {
+  const rate = {capacityMilli: 1_000_000_000n, refillAmountMilli: 1_000_000_000n, refillPeriodMs: 60_000, remainder: 0n}
+  for (let index = 0; index < RECORDS; index++) {
+    const turn = BigInt(Math.floor(index / buckets))
+    const image = (requests: bigint): Item => {
+      const limit = (milli: bigint) => ({...rate, tokensMilli: 500_000_000n, consumedMilli: requests * milli})
+      const record: BucketRecord = {
+        ...{namespace, entity: `user-${index % buckets}`, resource: 'gpt-4', shard: 0, shardCount: 1},
+        ...{cascade: false, parent: undefined, ttlSeconds: undefined},
+        state: {
+          refilledAtMs: startMs,
+          limits: new Map([
+            ['rpm', limit(1000n)],
+            ['tpm', limit(500_000n)],
+          ]),
+        },
+      }
+      return {...encodeBucket(record), rq: n(requests), b_wcu_tc: n(requests * 1000n)}
+    }
+    const NewImage = image(turn + 1n)
+    yield {
+      eventName: turn === 0n ? 'INSERT' : 'MODIFY',
+      eventSourceARN: 'arn:aws:dynamodb:::table/bench/stream/2026-01-01T00:00:00.000',
+      dynamodb: {
+        ApproximateCreationDateTime: Math.floor((startMs + index * 2) / 1000),
+        Keys: {PK: NewImage.PK ?? s(''), SK: NewImage.SK ?? s('')},
+        NewImage,
+        OldImage: turn === 0n ? undefined : image(turn),
+        SequenceNumber: String(1_000 + index),
+      },
+    }
+  }
+}
+
+/** One whole stream, in batches. */
+async function follow(stage: Stage, buckets: number, batchSize: number): Promise<{perSecond: number; writes: number}> {
+  let writes = 0
+  const transport: Transport = {
+    send: (operation, input, options) => {
+      writes++
+      return stage.transport.send(operation, input, options)
+    },
+  }
+  const {namespace, name, backoff} = stage.newSpace()
+  const table: Table = {name, transport, clock: Date.now, randomBytes, backoff}
+  const aggregator = createAggregator({table, log: () => {}})
+  const records = [...stream(namespace, buckets, Date.now() - 2 * RECORDS)]
+  const batches: StreamEvent[] = []
+  for (let at = 0; at < records.length; at += batchSize) batches.push({Records: records.slice(at, at + batchSize)})
+  const startedMs = performance.now()
+  for (const batch of batches) {
+    const {failures} = await aggregator.handle(batch)
+    if (failures.length > 0) throw new Error(`${failures.length} records failed`)
+  }
+  return {perSecond: (RECORDS * 1000) / (performance.now() - startedMs), writes}
+}
+
+/** The engine's own speed: one bare UpdateItem, as many at once as the aggregator has. */
+async function bare(stage: Stage): Promise<number> {
+  const {namespace, name} = stage.newSpace()
+  let next = 0
+  const update = () =>
+    stage.transport.send('UpdateItem', {
+      TableName: name,
+      Key: {PK: s(`${namespace}/ENTITY#user-${next++ % 1000}`), SK: s('#USAGE#gpt-4#2026-01-01T00:00:00Z')},
+      UpdateExpression: 'ADD tpm :n',
+      ExpressionAttributeValues: {':n': n(1)},
+    })
+  return (await measure(update, 16, isQuick ? 500 : 2000)).perSecond
+}
+
+const stage = await setStage()
+try {
+  say(
+    `${stage.engineName}, Node ${process.versions.node}, ${cpus().length} cores; ratios count, absolute figures drift`,
+  )
+  say(`${RECORDS.toLocaleString('en-US')} records, three windows\n`)
+  await bare(stage)
+  const rows: string[][] = []
+  for (const buckets of [1, 100, 10_000]) {
+    for (const batchSize of [100, 1000]) {
+      const updates = await bare(stage)
+      const {perSecond, writes} = await follow(stage, buckets, batchSize)
+      const perThousand = (writes * 1000) / RECORDS
+      const share = (perSecond * perThousand) / 1000 / updates
+      rows.push([
+        buckets.toLocaleString('en-US'),
+        batchSize.toLocaleString('en-US'),
+        ...[perSecond, perThousand, updates, share].map(short),
+      ])
+    }
+  }
+  const header = ['buckets', 'batch', 'records/s', 'writes/1000', 'bare updates/s', 'writes/bare']
+  say(textTable(header, rows))
+} finally {
+  await stage.close()
+}

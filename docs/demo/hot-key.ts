@@ -1,0 +1,49 @@
+import {type NamespaceRepository, RateLimiter} from '../../src/lib/index.js'
+
+export interface HotKeyOptions {
+  readonly stack: string
+  readonly endpoint: string
+  readonly namespace: NamespaceRepository
+  readonly entity: string
+  readonly resource: string
+  /** Limiters with caches and connections of their own, as so many processes have them. */
+  readonly processes: number
+  readonly forMs: number
+}
+
+export interface HotKeyResult {
+  readonly admitted: number
+  readonly seconds: number
+  readonly shards: number
+}
+
+/** Presses one bucket as hard as this machine can, until it has been split or the time is over. */
+export async function pressHotKey(options: HotKeyOptions): Promise<HotKeyResult> {
+  const {stack, endpoint, namespace, entity, resource, processes, forMs} = options
+  const limiters = Array.from({length: processes}, () => new RateLimiter({stack, endpoint, onUnavailable: 'block'}))
+  const startMs = performance.now()
+  let isOver = false
+  let admitted = 0
+  const press = async (limiter: RateLimiter): Promise<void> => {
+    while (!isOver) {
+      await limiter.acquire({entity, resource, consume: {rps: 1}})
+      admitted++
+    }
+  }
+  const shards = async () => (await namespace.buckets.find(entity, resource))?.shards.length ?? 0
+  const watch = async (): Promise<void> => {
+    while ((await shards()) < 2 && performance.now() - startMs < forMs) {
+      await new Promise(resolve => setTimeout(resolve, 250))
+    }
+    isOver = true
+  }
+  try {
+    await Promise.all([watch(), ...limiters.map(press)])
+    const seconds = (performance.now() - startMs) / 1000
+    await Promise.all(limiters.map(limiter => limiter.close()))
+    return {admitted, seconds, shards: await shards()}
+  } finally {
+    isOver = true
+    await Promise.all(limiters.map(limiter => limiter.close()))
+  }
+}

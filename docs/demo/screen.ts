@@ -1,0 +1,50 @@
+import {styleText} from 'node:util'
+
+type Style = Parameters<typeof styleText>[0]
+
+const isTerminal = process.stdout.isTTY === true
+const hasColours = isTerminal && !process.env.NO_COLOR && process.env.TERM !== 'dumb'
+
+export const paint = (style: Style, text: string): string => (hasColours ? styleText(style, text) : text)
+
+export const say = (text = ''): void => {
+  process.stdout.write(`${text}\n`)
+}
+
+let chapters = 0
+
+export function chapter(title: string): void {
+  say()
+  say(paint('bold', `${++chapters}. ${title}`))
+}
+
+export const count = (value: number): string => value.toLocaleString('en')
+
+/** Rows in columns; numbers are given as text. All but the first column are aligned to the right. */
+export function table(rows: readonly (readonly string[])[]): void {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0)))
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .join('  ')
+  for (const [index, row] of rows.entries()) say(`   ${index === 0 ? paint('dim', line(row)) : line(row)}`)
+}
+
+/** `value` of `most` as a bar of 20 characters. */
+export function bar(value: number, most: number): string {
+  const filled = most > 0 ? Math.round((20 * Math.min(value, most)) / most) : 0
+  return '█'.repeat(filled) + '░'.repeat(20 - filled)
+}
+
+/** Shows how far something is while it runs: a line that changes on a terminal, nothing elsewhere. */
+export async function watching<T>(line: () => string, work: Promise<T>): Promise<T> {
+  if (!isTerminal) return work
+  const draw = () => process.stdout.write(`\r\u001B[K   ${line()}`)
+  const timer = setInterval(draw, 100)
+  try {
+    return await work
+  } finally {
+    clearInterval(timer)
+    process.stdout.write('\r\u001B[K')
+  }
+}

@@ -1,0 +1,50 @@
+import {execFile} from 'node:child_process'
+import {mkdtemp, rm} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {fileURLToPath} from 'node:url'
+import {promisify} from 'node:util'
+import {paint, say} from './screen.js'
+
+const ZAEL = fileURLToPath(new URL('../../bin/run.js', import.meta.url))
+
+/** A local stack that nobody else sees, driven by the commands that everybody uses. */
+export class DemoStack {
+  readonly #home: string
+
+  private constructor(home: string) {
+    this.#home = home
+  }
+
+  static async inOwnFolder(): Promise<DemoStack> {
+    return new DemoStack(await mkdtemp(join(tmpdir(), 'zael-demo-')))
+  }
+
+  /** How to reach the stack with commands of one's own. */
+  get environment(): string {
+    return `ZAEL_DATA_DIR=${this.#home}`
+  }
+
+  /** Runs a command and shows it with what it prints. */
+  async show(...args: string[]): Promise<void> {
+    say(`   ${paint('cyan', `$ zael ${args.join(' ')}`)}`)
+    const {stdout} = await this.#run(args)
+    for (const line of stdout.trimEnd().split('\n')) say(`     ${line}`)
+  }
+
+  /** Runs a command and gives what it says to programs. */
+  async ask(...args: string[]): Promise<Record<string, unknown>> {
+    return JSON.parse((await this.#run([...args, '--json'])).stdout)
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.#home, {recursive: true, force: true})
+  }
+
+  #run(args: string[]): Promise<{stdout: string}> {
+    const {AWS_PROFILE: _, ...env} = process.env
+    return promisify(execFile)(process.execPath, [ZAEL, ...args], {
+      env: {...env, ZAEL_DATA_DIR: this.#home, NO_COLOR: '1'},
+    })
+  }
+}

@@ -1,0 +1,34 @@
+import {boolean} from '@oclif/core/flags'
+import {BaseCommand} from '../../lib/cli/base-command.js'
+import {confirm} from '../../lib/cli/confirm.js'
+import {downLines} from '../../lib/cli/local-presenter.js'
+
+export default class LocalDown extends BaseCommand<typeof LocalDown> {
+  static override summary = 'Stop the local stack'
+
+  static override description =
+    'The aggregator finishes its batch, then the engine stops. The data stays for the next start unless it is purged.'
+
+  static override flags = {
+    purge: boolean({description: 'Delete the data and the log as well.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before data is deleted.'}),
+  }
+
+  static override examples = [
+    {command: 'zael local down', description: 'Stop; the data stays'},
+    {command: 'zael local down --purge --yes', description: 'Stop and leave nothing behind'},
+  ]
+
+  async run(): Promise<object> {
+    const {purge, yes} = this.flags
+    const {bringDown, dataToPurge} = await import('../../lib/local/stack-down.js')
+    const {findStackHome} = await import('../../lib/local/stack-home.js')
+    const home = findStackHome()
+    const doomed = purge ? await dataToPurge(home) : undefined
+    if (doomed !== undefined) await confirm(`This deletes all data in ${doomed}`, {yes})
+    const result = await bringDown(home, {purge})
+    this.log(downLines(result).join('\n'))
+    const {stopped, purged = null} = result
+    return {stopped: stopped !== undefined, endpoint: stopped?.endpoint ?? null, purged}
+  }
+}

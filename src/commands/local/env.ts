@@ -1,0 +1,33 @@
+import {option} from '@oclif/core/flags'
+import {BaseCommand} from '../../lib/cli/base-command.js'
+
+export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
+  static override summary = 'Print the variables that point programs at the local stack'
+
+  static override flags = {
+    format: option({
+      char: 'f',
+      options: ['sh', 'fish', 'powershell', 'dotenv'] as const,
+      default: 'sh',
+      description: 'Language of the lines.',
+    })(),
+  }
+
+  static override examples = [
+    {command: 'eval "$(zael local env)"', description: 'In sh, bash and zsh'},
+    {command: 'zael local env --format fish | source', description: 'In fish'},
+    {command: 'zael local env --format dotenv > .env', description: 'For tools that read a file'},
+  ]
+
+  async run(): Promise<object> {
+    const [{formatVariables, localVariables}, {needStack}, {findStackHome}] = await Promise.all([
+      import('../../lib/local/shell-env.js'),
+      import('../../lib/local/find-stack.js'),
+      import('../../lib/local/stack-home.js'),
+    ])
+    const {state} = await needStack(findStackHome())
+    const variables = localVariables(state.endpoint)
+    this.log(formatVariables(variables, this.flags.format).join('\n'))
+    return {variables}
+  }
+}

@@ -1,0 +1,38 @@
+import {boolean, integer} from '@oclif/core/flags'
+import {BaseCommand} from '../../lib/cli/base-command.js'
+import {logLine} from '../../lib/cli/local-presenter.js'
+
+export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
+  static override summary = 'Show the log of the local stack'
+
+  static override description =
+    'The log is there also when the stack is not running. With --follow and --json every line is a JSON document of its own.'
+
+  static override flags = {
+    follow: boolean({char: 'f', description: 'Go on with new lines until Ctrl-C.'}),
+    tail: integer({min: 0, default: 100, description: 'Number of lines from the end.', helpValue: 'N'}),
+  }
+
+  static override examples = [
+    {command: 'zael local logs', description: 'The last 100 lines'},
+    {command: 'zael local logs --follow --tail 0', description: 'Only what is new'},
+  ]
+
+  async run(): Promise<object> {
+    const {followLog, tailLog} = await import('../../lib/local/read-log.js')
+    const {findStackHome} = await import('../../lib/local/stack-home.js')
+    const {logFile} = findStackHome()
+    const {follow, tail} = this.flags
+    if (!follow) {
+      const entries = await tailLog(logFile, tail)
+      for (const entry of entries) this.log(logLine(entry))
+      return {file: logFile, entries}
+    }
+    const print = this.jsonEnabled() ? JSON.stringify : logLine
+    // Ends with the process: Ctrl-C, or a reader that goes away.
+    for await (const entry of followLog(logFile, tail, new AbortController().signal)) {
+      process.stdout.write(`${print(entry)}\n`)
+    }
+    return {}
+  }
+}

@@ -1,0 +1,36 @@
+import {BaseCommand} from '../../lib/cli/base-command.js'
+import {openStack} from '../../lib/cli/context.js'
+import {statusLines, type TableFacts} from '../../lib/cli/local-presenter.js'
+import {EXIT} from '../../lib/errors.js'
+
+export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
+  static override summary = 'Show how the local stack is doing'
+
+  static override description = 'The exit code is 0 when the stack is running and 6 when it is not.'
+
+  static override examples = [
+    {command: 'zael local status', description: 'Engine, uptime, table, stream and aggregator'},
+    {command: 'zael local status --json', description: 'For programs'},
+  ]
+
+  async run(): Promise<object> {
+    const {stackStatus} = await import('../../lib/local/stack-status.js')
+    const {findStackHome} = await import('../../lib/local/stack-home.js')
+    const home = findStackHome()
+    const status = await stackStatus(home)
+    const table = status.running ? await describeTable() : null
+    this.log(statusLines(status, table, home.logFile).join('\n'))
+    if (!status.running) {
+      process.exitCode = EXIT.checkSaidNo
+      return {...status, home: home.folder}
+    }
+    const {startToken: _, ...live} = status.live
+    return {running: true, ...status.state, ...live, table, home: home.folder}
+  }
+}
+
+async function describeTable(): Promise<TableFacts | null> {
+  await using context = await openStack({stack: 'local', namespace: 'default'})
+  const {Table} = await context.table.transport.send('DescribeTable', {TableName: context.stack})
+  return Table ? {name: context.stack, status: Table.TableStatus ?? '', items: Table.ItemCount ?? 0} : null
+}

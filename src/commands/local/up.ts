@@ -1,0 +1,54 @@
+import {boolean, integer, option, string} from '@oclif/core/flags'
+import {BaseCommand} from '../../lib/cli/base-command.js'
+import {confirm} from '../../lib/cli/confirm.js'
+import {upHints, upLines} from '../../lib/cli/local-presenter.js'
+
+export default class LocalUp extends BaseCommand<typeof LocalUp> {
+  static override summary = 'Start a stack on this machine, without Docker or an AWS account'
+
+  static override description =
+    'Starts a DynamoDB-compatible engine, creates the table, registers the namespace "default" and follows the table\'s ' +
+    'stream as the Lambda does on AWS. The stack then runs in the background under the name "local". ' +
+    'Running the command again is harmless.'
+
+  static override flags = {
+    engine: option({
+      options: ['dynoxide', 'dynamodb-local', 'docker'] as const,
+      description: 'Engine; the first that can run here and can read the data, unless named.',
+    })(),
+    port: integer({
+      min: 1,
+      max: 65_535,
+      description: 'Port on 127.0.0.1; that of the last time or a free one, unless named.',
+    }),
+    'data-dir': string({description: 'Folder for the data.', helpValue: 'DIR'}),
+    'in-memory': boolean({description: 'Keep nothing on disk.', exclusive: ['data-dir']}),
+    reset: boolean({description: 'Stop what runs and delete its data first.'}),
+    'no-aggregator': boolean({description: 'Do not follow the stream: no usage figures, no refills.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before data is deleted.'}),
+  }
+
+  static override examples = [
+    {command: 'zael local up', description: 'Start the stack, or find it running'},
+    {command: 'zael local up --in-memory --port 8000', description: 'For a test run'},
+    {command: 'zael local up --reset --yes', description: 'Start anew, without the old data'},
+  ]
+
+  async run(): Promise<object> {
+    const {engine, port, 'data-dir': dataDir, 'in-memory': inMemory, reset, yes, ...flags} = this.flags
+    const [{bringUp, dataDirFor}, {hasData}, {findStackHome}] = await Promise.all([
+      import('../../lib/local/stack-up.js'),
+      import('../../lib/local/stack-data.js'),
+      import('../../lib/local/stack-home.js'),
+    ])
+    const home = findStackHome()
+    const doomed = dataDirFor(home, {dataDir})
+    if (reset && !inMemory && (await hasData(doomed))) await confirm(`This deletes all data in ${doomed}`, {yes})
+    const {version} = this.config
+    const options = {engine, port, dataDir, inMemory, reset, aggregator: !flags['no-aggregator'], version}
+    const result = await bringUp(home, options)
+    this.log(upLines(result).join('\n'))
+    this.logToStderr(upHints().join('\n'))
+    return {started: result.started, mended: result.mended, ...result.state}
+  }
+}

@@ -1,0 +1,90 @@
+import {string} from '@oclif/core/flags'
+import type {ServerClock} from '../dynamo/server-clock.js'
+import type {ClosableTransport} from '../dynamo/transport.js'
+import type {NamespaceRepository, Repository} from '../repository/repository.js'
+import type {Table} from '../repository/table.js'
+
+const helpGroup = 'STACK'
+
+/** Flags of every command that works on a stack. */
+export const stackFlags = {
+  stack: string({
+    char: 's',
+    description: 'Name of the stack; "local" is the one of `zael local up`.',
+    env: 'ZAEL_STACK',
+    default: 'zae-limiter',
+    helpGroup,
+  }),
+  namespace: string({
+    char: 'n',
+    description: 'Tenant to work in.',
+    env: 'ZAEL_NAMESPACE',
+    default: 'default',
+    helpGroup,
+  }),
+  region: string({description: 'AWS region.', env: 'AWS_REGION', helpGroup}),
+  profile: string({description: 'Profile with credentials and region.', helpGroup}),
+  'endpoint-url': string({description: 'Where to send DynamoDB requests instead of to AWS.', helpGroup}),
+}
+
+/** The values of those flags. */
+export interface StackFlagValues {
+  readonly stack: string
+  readonly namespace: string
+  readonly region?: string | undefined
+  readonly profile?: string | undefined
+  readonly 'endpoint-url'?: string | undefined
+}
+
+/** A stack, ready to be used; the first request connects. */
+export interface StackContext extends AsyncDisposable {
+  readonly stack: string
+  readonly table: Table
+  readonly repository: Repository
+  /** The chosen namespace; throws when there is none of that name. */
+  namespace(): Promise<NamespaceRepository>
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** From flags to ready objects. The local stack needs neither credentials nor a region, whatever the environment says. */
+export async function openStack(flags: StackFlagValues, env: Environment = process.env): Promise<StackContext> {
+  const [{openTable}, {Repository}, {ServerClock}] = await Promise.all([
+    import('../repository/open-table.js'),
+    import('../repository/repository.js'),
+    import('../dynamo/server-clock.js'),
+  ])
+  const serverClock = new ServerClock(Date.now)
+  const transport = await transportFor(flags, env, serverClock)
+  const seams = {stack: flags.stack, transport, clock: () => serverClock.now()}
+  const repository = new Repository(seams)
+  return {
+    stack: flags.stack,
+    table: openTable(seams).table,
+    repository,
+    namespace: () => repository.namespace(flags.namespace),
+    [Symbol.asyncDispose]: () => transport.close(),
+  }
+}
+
+async function transportFor(
+  flags: StackFlagValues,
+  env: Environment,
+  serverClock: ServerClock,
+): Promise<ClosableTransport> {
+  const {stack, region, profile, 'endpoint-url': endpointUrl} = flags
+  const {LOCAL_STACK} = await import('../local/stack-state.js')
+  if (stack === LOCAL_STACK && !endpointUrl) {
+    const [{needStack}, {findStackHome}, {localTransport}] = await Promise.all([
+      import('../local/find-stack.js'),
+      import('../local/stack-home.js'),
+      import('../local/local-access.js'),
+    ])
+    const {state} = await needStack(findStackHome(env))
+    return localTransport(state.endpoint)
+  }
+  const {resolveConnection} = await import('../dynamo/connection.js')
+  const {createTransport} = await import('../dynamo/create-transport.js')
+  const connection = resolveConnection({region, profile, endpointUrl}, env)
+  return createTransport({connection, clock: Date.now, onResponse: serverClock.observe})
+}

@@ -1,0 +1,95 @@
+import {colorize} from '@oclif/core/ux'
+import type {LogEntry} from '../local/read-log.js'
+import type {AggregatorStatus} from '../local/stack-aggregator.js'
+import type {DownResult} from '../local/stack-down.js'
+import type {StackStatus} from '../local/stack-status.js'
+import type {UpResult} from '../local/stack-up.js'
+import {factLines, formatCount, formatSpan, nextLines} from './facts.js'
+
+/** What the table of a local stack says about itself. */
+export interface TableFacts {
+  readonly name: string
+  readonly status: string
+  readonly items: number
+}
+
+/** Tells what a start came to. */
+export function upLines({state, started, mended}: UpResult): string[] {
+  const title = started ? 'The local stack is up' : 'The local stack was up already'
+  return factLines(mended ? `${title}; the one before had not ended as it should` : title, {
+    endpoint: state.endpoint,
+    engine: `${state.engine} ${state.engineVersion}`,
+    data: state.dataDir ?? 'in memory',
+    table: state.stack,
+    aggregator: state.aggregator ? 'on' : 'off',
+  })
+}
+
+/** Three commands to go on with after a start. */
+export function upHints(): string[] {
+  return nextLines([
+    ['eval "$(zael local env)"', 'point zael, its library and AWS SDKs at it'],
+    ['zael local status', 'see how it is doing'],
+    ['zael local down', 'stop it; the data stays'],
+  ])
+}
+
+/** Tells what a stop came to. */
+export function downLines({stopped, purged}: DownResult): string[] {
+  return [
+    stopped ? `The local stack at ${stopped.endpoint} is stopped` : 'The local stack was not running',
+    ...(purged ? [`Deleted ${purged}`] : stopped?.dataDir ? [`Its data stays in ${stopped.dataDir}`] : []),
+  ]
+}
+
+/** Tells how the stack is doing. */
+export function statusLines(status: StackStatus, table: TableFacts | null, logFile: string): string[] {
+  if (!status.running) {
+    const {problem, lastEnd} = status
+    return factLines('The local stack is not running', {
+      problem: problem ?? undefined,
+      ended: lastEnd?.endedAt,
+      log: problem === null ? undefined : logFile,
+    })
+  }
+  const {state, live} = status
+  const {aggregator} = live
+  const restarts = live.engineRestarts === 0 ? '' : `, restarts: ${formatCount(live.engineRestarts)}`
+  return factLines('The local stack is running', {
+    endpoint: state.endpoint,
+    engine: `${state.engine} ${state.engineVersion} (process ${live.enginePid}${restarts})`,
+    uptime: formatSpan(live.uptimeMs),
+    data: state.dataDir ?? 'in memory',
+    table: table ? `${table.name}, ${table.status.toLowerCase()}, ${formatCount(table.items)} items` : undefined,
+    stream: aggregator
+      ? `${aggregator.streamLength === null ? '' : `${formatCount(aggregator.streamLength)} records kept, `}lag ${formatSpan(aggregator.lagMs)}`
+      : undefined,
+    aggregator: aggregator ? aggregatorLine(aggregator) : 'off',
+    problem: aggregator?.lastError ?? undefined,
+    supervisor: `process ${state.pid}, zael ${state.version}`,
+    log: logFile,
+  })
+}
+
+function aggregatorLine(status: AggregatorStatus): string {
+  const {records, batches, snapshots, refills, splits, archived, errors} = status
+  const figures = {records, batches, snapshots, refills, splits, archived, errors}
+  return Object.entries(figures)
+    .map(([name, count]) => `${name} ${formatCount(count)}`)
+    .join(', ')
+}
+
+const LEVEL_COLOURS: Readonly<Record<string, string>> = {warn: 'yellow', error: 'red'}
+
+/** One line of the log for people. */
+export function logLine({time, level, message, fields}: LogEntry): string {
+  if (time === null || level === null) return message
+  const rest = Object.entries(fields).filter(([, value]) => value !== null && value !== '' && value !== 0)
+  const words = rest.map(([name, value]) =>
+    colorize('dim', `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`),
+  )
+  const colour = LEVEL_COLOURS[level]
+  return [colorize('dim', time), colour ? colorize(colour, level.padEnd(5)) : level.padEnd(5), message, ...words].join(
+    ' ',
+  )
+}

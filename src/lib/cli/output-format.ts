@@ -1,0 +1,29 @@
+import {option} from '@oclif/core/flags'
+
+export const OUTPUT_FORMATS = ['table', 'json', 'csv', 'yaml'] as const
+
+export type OutputFormat = (typeof OUTPUT_FORMATS)[number]
+
+export const outputFlags = {
+  output: option({
+    char: 'o',
+    options: OUTPUT_FORMATS,
+    description: 'For people, or for programs; --json is the same as --output json.',
+    default: 'table' as const,
+    helpGroup: 'GLOBAL',
+  })(),
+}
+
+/** The format that was asked for, before anything is parsed: an error must be told in it too. */
+export function formatIn(argv: readonly string[]): OutputFormat {
+  const end = argv.indexOf('--')
+  const own = end < 0 ? argv : argv.slice(0, end)
+  if (own.includes('--json')) return 'json'
+  for (const [index, word] of own.entries()) {
+    const value =
+      /^(?:--output=|-o=?)(.+)$/.exec(word)?.[1] ?? (/^(?:--output|-o)$/.test(word) ? own[index + 1] : undefined)
+    const format = OUTPUT_FORMATS.find(each => each === value)
+    if (format) return format
+  }
+  return 'table'
+}

@@ -1,0 +1,48 @@
+import {describe, expect, it} from 'vitest'
+import {parseLambdaSettings} from '../../src/lib/aggregator/settings.js'
+import {InvalidInput} from '../../src/lib/errors.js'
+
+describe('settings of the function', () => {
+  it('have defaults for everything but the table', () => {
+    expect(parseLambdaSettings({TABLE_NAME: 'prod'})).toEqual({
+      tableName: 'prod',
+      windows: ['hourly', 'daily', 'monthly'],
+      retentionDays: 90,
+      maxShards: 32,
+      archiveBucket: undefined,
+    })
+  })
+
+  it('are read from the environment', () => {
+    const env = {
+      TABLE_NAME: 'prod',
+      SNAPSHOT_WINDOWS: ' monthly, hourly',
+      SNAPSHOT_TTL_DAYS: '0',
+      ENABLE_ARCHIVAL: 'true',
+      ARCHIVE_BUCKET_NAME: 'archive',
+    }
+    expect(parseLambdaSettings(env)).toMatchObject({
+      windows: ['hourly', 'monthly'],
+      retentionDays: 0,
+      archiveBucket: 'archive',
+    })
+  })
+
+  it('name no bucket while archival is off', () => {
+    expect(parseLambdaSettings({TABLE_NAME: 'prod', ARCHIVE_BUCKET_NAME: 'archive'}).archiveBucket).toBeUndefined()
+  })
+
+  it.each([
+    [{}, 'TABLE_NAME is not set'],
+    [{TABLE_NAME: ' '}, 'TABLE_NAME is not set'],
+    [{TABLE_NAME: 'prod', SNAPSHOT_WINDOWS: 'weekly'}, 'SNAPSHOT_WINDOWS is "weekly"'],
+    [{TABLE_NAME: 'prod', SNAPSHOT_WINDOWS: 'hourly,'}, 'SNAPSHOT_WINDOWS is "hourly,"'],
+    [{TABLE_NAME: 'prod', SNAPSHOT_TTL_DAYS: '-1'}, 'SNAPSHOT_TTL_DAYS is "-1"'],
+    [{TABLE_NAME: 'prod', SNAPSHOT_TTL_DAYS: '1.5'}, 'SNAPSHOT_TTL_DAYS is "1.5"'],
+    [{TABLE_NAME: 'prod', ENABLE_ARCHIVAL: 'yes'}, 'ENABLE_ARCHIVAL is "yes"; it must be true or false'],
+    [{TABLE_NAME: 'prod', ENABLE_ARCHIVAL: 'true'}, 'ARCHIVE_BUCKET_NAME is not set'],
+  ])('that are wrong are told: %j', (env, message) => {
+    expect(() => parseLambdaSettings(env)).toThrow(InvalidInput)
+    expect(() => parseLambdaSettings(env)).toThrow(message)
+  })
+})

@@ -1,0 +1,150 @@
+import {type ChildProcess, spawn} from 'node:child_process'
+import {once} from 'node:events'
+import {mkdtemp, rm} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {setTimeout as sleep} from 'node:timers/promises'
+import {fileURLToPath} from 'node:url'
+import {afterAll, afterEach, beforeAll, beforeEach, expect, inject, it} from 'vitest'
+import {WINDOWS} from '../../src/lib/core/window.js'
+import {splitBucket} from '../../src/lib/repository/bucket-split.js'
+import {Buckets, visibleLimits} from '../../src/lib/repository/buckets.js'
+import {Usage} from '../../src/lib/repository/usage.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {type Done, Worker} from '../limiter/fixtures/workers.js'
+
+/** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a lost or doubled record. */
+const SIZE =
+  process.env.ZAEL_TEST_SIZE === 'full'
+    ? {processes: 4, requests: 5000, buckets: 200, lanes: 16, timeoutMs: 1_200_000}
+    : {processes: 2, requests: 200, buckets: 20, lanes: 8, timeoutMs: 120_000}
+
+const PROGRAM = fileURLToPath(new URL('fixtures/aggregator-process.ts', import.meta.url))
+const RESOURCE = 'gpt-4'
+
+/** The largest number of shards that a bucket has here. */
+const SHARDS = 4
+
+describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeoutMs}, () => {
+  const table = useTable({stream: true})
+  const entities = Array.from({length: SIZE.buckets}, (_, index) => `user-${index}`)
+  let workers: Worker[]
+  let scene: Scene
+  let folder = ''
+  let aggregator: ChildProcess | undefined
+
+  beforeAll(() => {
+    workers = Array.from({length: SIZE.processes}, () => new Worker())
+  })
+  afterAll(async () => {
+    await Promise.all(workers.map(worker => worker.kill()))
+  })
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
+    scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: RESOURCE}, 'tpm=20/sec:200', 'rpd=1M/day')
+  })
+  afterEach(async () => {
+    await kill()
+    await rm(folder, {recursive: true, force: true})
+  })
+
+  function follow(checkpoint: string, mode: 'once' | 'twice'): void {
+    const args = [inject('engineEndpoint'), table.name, join(folder, checkpoint), mode]
+    aggregator = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+  }
+
+  async function kill(): Promise<void> {
+    if (!aggregator || aggregator.exitCode !== null || aggregator.signalCode !== null) return
+    const ended = once(aggregator, 'exit')
+    aggregator.kill('SIGKILL')
+    await ended
+  }
+
+  /** Makes the first bucket, in shards, and lets all processes acquire and correct. */
+  async function acquire(): Promise<Done[]> {
+    const limiter = scene.limiter({clock: Date.now})
+    await limiter.acquire({entity: 'user-0', resource: RESOURCE, consume: {tpm: 1, rpd: 1}})
+    await limiter.close()
+    const space = {...scene.space, clock: Date.now}
+    for (let count = 1; count < SHARDS; count *= 2) await splitBucket(space, 'user-0', RESOURCE, count)
+    const assignment = {
+      endpoint: inject('engineEndpoint'),
+      stack: table.name,
+      namespaceId: scene.namespace,
+      resource: RESOURCE,
+      entities,
+      requests: SIZE.requests,
+      lanes: SIZE.lanes,
+      largest: 5,
+      maxShards: SHARDS,
+      configCacheMs: 60_000,
+      corrects: 'some' as const,
+    }
+    await Promise.all(workers.map((worker, seed) => worker.prepare({...assignment, seed})))
+    return Promise.all(workers.map(worker => worker.go()))
+  }
+
+  /** Whole tokens that the counters of all shards of all buckets say, by limit. */
+  async function consumed(): Promise<Record<string, number>> {
+    const sums: Record<string, number> = {}
+    for (const entity of entities) {
+      const bucket = await new Buckets(scene.space).find(entity, RESOURCE)
+      for (const shard of bucket?.shards ?? []) {
+        if (shard.kind !== 'bucket') continue
+        for (const [name, limit] of visibleLimits(shard.record)) {
+          sums[name] = (sums[name] ?? 0) + Number(limit.consumedMilli) / 1000
+        }
+      }
+    }
+    return sums
+  }
+
+  /** The same by the usage records of one type of window, with the number of requests. */
+  async function counted(window: (typeof WINDOWS)[number]): Promise<Record<string, number>> {
+    const sums: Record<string, number> = {requests: 0}
+    for (const entity of entities) {
+      const {limits, totalEvents} = await new Usage(scene.space).summary({entity, resource: RESOURCE, window})
+      sums.requests = (sums.requests ?? 0) + totalEvents
+      for (const [name, {total}] of limits) sums[name] = (sums[name] ?? 0) + total
+    }
+    return sums
+  }
+
+  async function untilCounted(expected: Record<string, number>): Promise<void> {
+    const isSo = async () => (await counted('monthly')).rpd === expected.rpd
+    while (!(await isSo())) await sleep(200)
+  }
+
+  it('S6 every window holds exactly what the counters say, though the poller is killed three times', async () => {
+    const working = acquire()
+    for (let deaths = 0; deaths < 3; deaths++) {
+      follow('checkpoint.json', 'once')
+      await sleep(SIZE.requests)
+      await kill()
+    }
+    const outcomes = await working
+    expect(outcomes.flatMap(({tally}) => tally.errors)).toEqual([])
+    const tokens = await consumed()
+    expect(tokens.rpd).toBeGreaterThan(SIZE.requests)
+    // Every request takes one rpd, and one that was rolled back has returned it.
+    const expected: Record<string, number> = {...tokens, requests: tokens.rpd ?? 0}
+
+    follow('checkpoint.json', 'once')
+    await untilCounted(tokens)
+    for (const window of WINDOWS) expect({window, ...(await counted(window))}).toEqual({window, ...expected})
+
+    // From the beginning, twice: nothing of it counts again. A last request shows that the end was reached.
+    await kill()
+    follow('another-checkpoint.json', 'twice')
+    const limiter = scene.limiter({clock: Date.now})
+    await limiter.acquire({entity: 'user-1', resource: RESOURCE, consume: {tpm: 0, rpd: 1}})
+    await limiter.close()
+    const after = {...expected, rpd: (expected.rpd ?? 0) + 1, requests: (expected.requests ?? 0) + 1}
+    await untilCounted(after)
+    for (const window of WINDOWS) expect({window, ...(await counted(window))}).toEqual({window, ...after})
+  })
+})

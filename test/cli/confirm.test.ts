@@ -1,0 +1,41 @@
+import {PassThrough} from 'node:stream'
+import {describe, expect, it} from 'vitest'
+import {confirm, type Terminal} from '../../src/lib/cli/confirm.js'
+
+/** A terminal at which somebody types; `undefined` for the end of input. */
+function terminal(typed: string | undefined, isTTY = true): Terminal & {shown: () => string} {
+  const stdin = Object.assign(new PassThrough(), {isTTY})
+  const stderr = Object.assign(new PassThrough(), {isTTY})
+  stdin.end(typed)
+  return {stdin, stderr, shown: () => String(stderr.read() ?? '')}
+}
+
+describe('confirm', () => {
+  it.each(['y\n', 'Y\n', 'yes\n', ' y \n'])('%j goes on', async typed => {
+    const at = terminal(typed)
+    await confirm('This deletes all', {yes: false}, at)
+    expect(at.shown()).toContain('This deletes all. Continue? [y/N] ')
+  })
+
+  it.each(['n\n', '\n', 'yep\n', undefined])('%j changes nothing', async typed => {
+    await expect(confirm('This deletes all', {yes: false}, terminal(typed))).rejects.toMatchObject({
+      code: 'confirm.declined',
+      exitCode: 1,
+    })
+  })
+
+  it('Ctrl-C ends the command with 130', async () => {
+    const at = terminal('\u0003')
+    await expect(confirm('This deletes all', {yes: false}, at)).rejects.toMatchObject({oclif: {exit: 130}})
+  })
+
+  it('--yes asks nobody, and without a terminal nobody can be asked', async () => {
+    const at = terminal('n\n')
+    await confirm('This deletes all', {yes: true}, at)
+    expect(at.shown()).toBe('')
+    await expect(confirm('This deletes all', {yes: false}, terminal('y\n', false))).rejects.toMatchObject({
+      code: 'confirm.needed',
+      exitCode: 2,
+    })
+  })
+})

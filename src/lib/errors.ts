@@ -14,7 +14,7 @@ export const EXIT = {
 } as const
 
 /** What a failure means to the person who sees it; decides the exit code. */
-export type ErrorKind = Exclude<keyof typeof EXIT, 'ok' | 'interrupted' | 'terminated'>
+export type ErrorKind = Exclude<keyof typeof EXIT, 'ok' | 'terminated'>
 
 export interface ZaelErrorOptions {
   /** What to run or change next, in one sentence. */

@@ -7,11 +7,19 @@ import {setTimeout as sleep} from 'node:timers/promises'
 import {fileURLToPath} from 'node:url'
 import {afterAll, afterEach, beforeAll, beforeEach, expect, inject, it} from 'vitest'
 import {WINDOWS} from '../../src/lib/core/window.js'
+import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
+import {resolveConnection} from '../../src/lib/dynamo/connection.js'
+import {createTable} from '../../src/lib/dynamo/create-table.js'
+import {createTransport} from '../../src/lib/dynamo/create-transport.js'
+import type {ClosableTransport} from '../../src/lib/dynamo/transport.js'
+import {type Engine, startEngine} from '../../src/lib/local/engine.js'
+import type {EngineName} from '../../src/lib/local/engine-kind.js'
 import {splitBucket} from '../../src/lib/repository/bucket-split.js'
 import {Buckets, visibleLimits} from '../../src/lib/repository/buckets.js'
 import {Usage} from '../../src/lib/repository/usage.js'
+import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, type TestTable} from '../helpers/table.js'
 import {type Done, Worker} from '../limiter/fixtures/workers.js'
 
 /** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a lost or doubled record. */
@@ -27,18 +35,29 @@ const RESOURCE = 'gpt-4'
 const SHARDS = 4
 
 describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeoutMs}, () => {
-  const table = useTable({stream: true})
+  let engine: Engine
+  let table: TestTable & {transport: ClosableTransport}
   const entities = Array.from({length: SIZE.buckets}, (_, index) => `user-${index}`)
   let workers: Worker[]
   let scene: Scene
+  let home = ''
   let folder = ''
   let aggregator: ChildProcess | undefined
 
-  beforeAll(() => {
+  beforeAll(async () => {
+    // With its data in a folder, as a local stack has it: in memory dynoxide slows down with every record of the stream.
+    home = await mkdtemp(join(tmpdir(), 'zael-test-'))
+    engine = await startEngine({engine: inject('engineName') as EngineName, dataDir: join(home, 'data')})
+    const connection = resolveConnection({endpointUrl: engine.endpoint}, {})
+    table = {name: 'followed', transport: createTransport({connection, clock: Date.now}), capacity: new CapacityMeter()}
+    await createTable(table.transport, await loadTableDefinition({tableName: table.name}))
     workers = Array.from({length: SIZE.processes}, () => new Worker())
   })
   afterAll(async () => {
     await Promise.all(workers.map(worker => worker.kill()))
+    await table.transport.close()
+    await engine.stop()
+    await rm(home, {recursive: true, force: true})
   })
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
@@ -51,7 +70,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
   })
 
   function follow(checkpoint: string, mode: 'once' | 'twice'): void {
-    const args = [inject('engineEndpoint'), table.name, join(folder, checkpoint), mode]
+    const args = [engine.endpoint, table.name, join(folder, checkpoint), mode]
     aggregator = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args], {
       stdio: ['ignore', 'ignore', 'inherit'],
     })
@@ -72,7 +91,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
     const space = {...scene.space, clock: Date.now}
     for (let count = 1; count < SHARDS; count *= 2) await splitBucket(space, 'user-0', RESOURCE, count)
     const assignment = {
-      endpoint: inject('engineEndpoint'),
+      endpoint: engine.endpoint,
       stack: table.name,
       namespaceId: scene.namespace,
       resource: RESOURCE,
@@ -123,7 +142,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
     const working = acquire()
     for (let deaths = 0; deaths < 3; deaths++) {
       follow('checkpoint.json', 'once')
-      await sleep(SIZE.requests)
+      await sleep(Math.min(SIZE.requests, 3000))
       await kill()
     }
     const outcomes = await working

@@ -22,7 +22,7 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
       description: 'Port on 127.0.0.1; that of the last time or a free one, unless named.',
     }),
     'data-dir': string({description: 'Folder for the data.', helpValue: 'DIR'}),
-    'in-memory': boolean({description: 'Keep nothing on disk.', exclusive: ['data-dir']}),
+    'in-memory': boolean({description: 'Keep nothing on disk; for short runs.', exclusive: ['data-dir']}),
     reset: boolean({description: 'Stop what runs and delete its data first.'}),
     'no-aggregator': boolean({description: 'Do not follow the stream: no usage figures, no refills.'}),
     yes: boolean({char: 'y', description: 'Do not ask before data is deleted.'}),

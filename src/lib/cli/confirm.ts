@@ -10,13 +10,45 @@ export interface Terminal {
 
 /** Goes on only with consent: `--yes`, or a "y" typed on a terminal. Without a terminal nobody is asked. */
 export async function confirm(what: string, {yes}: {yes: boolean}, terminal: Terminal = process): Promise<void> {
-  const {stdin, stderr} = terminal
   if (yes) return
-  if (!stdin.isTTY || !stderr.isTTY) {
+  if (!canAsk(terminal)) {
     throw new InvalidInput('confirm.needed', `${what}: this needs a yes`, {
       hint: 'Add --yes; without a terminal nobody can be asked.',
     })
   }
+  const answer = await ask(`${what}. Continue? [y/N] `, terminal)
+  if (!/^y(es)?$/i.test(answer.trim())) throw declined()
+}
+
+/** Goes on only when the thing is named once more: by `--confirm NAME`, or typed on a terminal. */
+export async function confirmByName(
+  what: string,
+  name: string,
+  {confirm: given}: {confirm: string | undefined},
+  terminal: Terminal = process,
+): Promise<void> {
+  if (given === name) return
+  if (given !== undefined) {
+    throw new InvalidInput('confirm.name', `--confirm says "${given}", but this is about "${name}"`, {
+      hint: `Nothing was changed. If you mean it, add --confirm ${name}`,
+      details: {given, name},
+    })
+  }
+  if (!canAsk(terminal)) {
+    throw new InvalidInput('confirm.needed', `${what}: this needs to be confirmed by name`, {
+      hint: `Add --confirm ${name}; without a terminal nobody can be asked.`,
+    })
+  }
+  const answer = await ask(`${what}. Type "${name}" to go on: `, terminal)
+  if (answer.trim() !== name) throw declined()
+}
+
+function canAsk({stdin, stderr}: Terminal): boolean {
+  return stdin.isTTY === true && stderr.isTTY === true
+}
+
+/** What is typed; nothing when the input ends. Ctrl-C ends the command. */
+async function ask(question: string, {stdin, stderr}: Terminal): Promise<string> {
   const asking = createInterface({input: stdin, output: stderr})
   let isInterrupted = false
   const ended = new Promise<string>(resolve => asking.once('close', () => resolve('')))
@@ -25,9 +57,12 @@ export async function confirm(what: string, {yes}: {yes: boolean}, terminal: Ter
     stderr.write('\n')
     asking.close()
   })
-  const answer = await Promise.race([asking.question(`${what}. Continue? [y/N] `), ended])
+  const answer = await Promise.race([asking.question(question), ended])
   asking.close()
   if (isInterrupted) throw new ExitError(EXIT.interrupted)
-  if (/^y(es)?$/i.test(answer.trim())) return
-  throw new ZaelError('failed', 'confirm.declined', 'nothing was changed')
+  return answer
+}
+
+function declined(): ZaelError {
+  return new ZaelError('failed', 'confirm.declined', 'nothing was changed')
 }

@@ -1,4 +1,5 @@
 import {string} from '@oclif/core/flags'
+import type {OptionFlag} from '@oclif/core/interfaces'
 import type {ServerClock} from '../dynamo/server-clock.js'
 import type {ClosableTransport} from '../dynamo/transport.js'
 import type {NamespaceRepository, Repository} from '../repository/repository.js'
@@ -6,23 +7,15 @@ import type {Table} from '../repository/table.js'
 
 const helpGroup = 'STACK'
 
-/** Flags of every command that works on a stack. */
+/** Flags of every command that works on a stack. What is not typed is looked for elsewhere, see `settings.ts`. */
 export const stackFlags = {
   stack: string({
     char: 's',
     description: 'Name of the stack; "local" is the one of `zael local up`.',
-    env: 'ZAEL_STACK',
-    default: 'zae-limiter',
     helpGroup,
-  }),
-  namespace: string({
-    char: 'n',
-    description: 'Tenant to work in.',
-    env: 'ZAEL_NAMESPACE',
-    default: 'default',
-    helpGroup,
-  }),
-  region: string({description: 'AWS region.', env: 'AWS_REGION', helpGroup}),
+  }) as OptionFlag<string>, // filled in before a command sees it
+  namespace: string({char: 'n', description: 'Tenant to work in.', helpGroup}) as OptionFlag<string>, // likewise
+  region: string({description: 'AWS region.', helpGroup}),
   profile: string({description: 'Profile with credentials and region.', helpGroup}),
   'endpoint-url': string({description: 'Where to send DynamoDB requests instead of to AWS.', helpGroup}),
 }

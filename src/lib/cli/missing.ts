@@ -2,37 +2,43 @@ import {ZaelError} from '../errors.js'
 import type {StackContext} from './context.js'
 import {nearest} from './suggest.js'
 
-/** A stack or namespace that does not exist is named together with those that it could have been. */
-export async function withNearestNames(error: unknown, context: StackContext, namespace: string): Promise<unknown> {
+/** A stack, namespace or entity that does not exist is named together with those that it could have been. */
+export async function withNearestNames(error: unknown, context: StackContext): Promise<unknown> {
   if (!(error instanceof ZaelError)) return error
+  const {namespace, entity} = error.details
   if (error.code === 'namespace.missing') {
-    const names = await quietly(() => namespaceNames(context))
-    return suggesting(error, namespace, names, 'zael namespace list')
+    return suggesting(error, String(namespace), await quietly(() => namespaceNames(context)))
+  }
+  if (error.code === 'entity.missing') {
+    return suggesting(error, String(entity), await quietly(() => entityIds(context, String(entity))))
   }
   if (error.code === 'table.missing') {
-    const names = await quietly(() => tableNames(context))
-    return suggesting(
-      new ZaelError('notFound', 'stack.missing', `there is no stack "${context.stack}"`, {cause: error}),
-      context.stack,
-      names,
-      'zael local up',
-    )
+    const {stack} = context
+    const hint = 'zael local up'
+    const missing = new ZaelError('notFound', 'stack.missing', `there is no stack "${stack}"`, {hint, cause: error})
+    return suggesting(missing, stack, await quietly(() => tableNames(context)))
   }
   return error
 }
 
-function suggesting(error: ZaelError, typed: string, names: readonly string[], otherwise: string): ZaelError {
+/** The error with the nearest names as its hint; with its own hint when none is near. */
+function suggesting(error: ZaelError, typed: string, names: readonly string[]): ZaelError {
   const meant = nearest(
     [typed],
     names.map(name => ({words: [name], type: name})),
   )
-  const hint = meant.length > 0 ? `Did you mean ${meant.map(name => `"${name}"`).join(' or ')}?` : otherwise
-  const {kind, code, message, details, cause} = error
-  return new ZaelError(kind, code, message, {hint, details: {...details, nearest: meant}, cause})
+  const {kind, code, message, cause} = error
+  const details = {...error.details, nearest: meant}
+  const hint = meant.length > 0 ? `Did you mean ${meant.map(name => `"${name}"`).join(' or ')}?` : error.hint
+  return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), details, cause})
 }
 
 async function namespaceNames({repository}: StackContext): Promise<string[]> {
   return (await repository.namespaces.list()).map(({name}) => name)
+}
+
+async function entityIds(context: StackContext, typed: string): Promise<string[]> {
+  return (await context.namespace()).entities.similar(typed)
 }
 
 /** One page is enough to find a typing error; a table that is no stack is a bad guess and no harm. */

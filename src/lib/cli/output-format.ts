@@ -9,13 +9,12 @@ export const outputFlags = {
     char: 'o',
     options: OUTPUT_FORMATS,
     description: 'For people, or for programs; --json is the same as --output json.',
-    default: 'table' as const,
     helpGroup: 'GLOBAL',
   })(),
 }
 
 /** The format that was asked for, before anything is parsed: an error must be told in it too. */
-export function formatIn(argv: readonly string[]): OutputFormat {
+export function formatIn(argv: readonly string[], otherwise: OutputFormat = 'table'): OutputFormat {
   const end = argv.indexOf('--')
   const own = end < 0 ? argv : argv.slice(0, end)
   if (own.includes('--json')) return 'json'
@@ -25,5 +24,5 @@ export function formatIn(argv: readonly string[]): OutputFormat {
     const format = OUTPUT_FORMATS.find(each => each === value)
     if (format) return format
   }
-  return 'table'
+  return otherwise
 }

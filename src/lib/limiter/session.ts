@@ -1,5 +1,5 @@
 import type {Limit} from '../core/limit.js'
-import {ZaelError} from '../errors.js'
+import {nothingApplies} from '../repository/config-checks.js'
 import type {ConfigCache} from '../repository/config-cache.js'
 import {ConfigResolver} from '../repository/config-resolver.js'
 import {Lru} from '../repository/lru.js'
@@ -55,15 +55,7 @@ export class Session {
     const {source, limits} = await this.resolver.resolve(entity, resource)
     if (source !== undefined) return {source, limits}
     if (this.#defaultLimits.length > 0) return {source: 'default', limits: this.#defaultLimits}
-    throw new ZaelError(
-      'notFound',
-      'limits.missing',
-      `No limits are configured for ${entity} and ${resource}, at any level.`,
-      {
-        hint: `Set some: zael limits set --resource ${resource} rpm=100/min`,
-        details: {entity, resource},
-      },
-    )
+    throw nothingApplies(entity, resource)
   }
 
   /** From the entity's own record; an entity need not have one to be limited. */

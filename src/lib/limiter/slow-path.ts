@@ -161,18 +161,6 @@ function admissible(desk: Counter, tickets: readonly Ticket[], applied: AppliedL
   })
 }
 
-function unknownLimit(entity: string, resource: string, names: string[], known: string[]): InvalidInput {
-  const what = names.map(name => `"${name}"`).join(', ')
-  return new InvalidInput(
-    'limit.unknown',
-    `No limit ${what} applies to ${entity} for ${resource}; there are ${known.join(', ')}.`,
-    {
-      hint: `See zael limits resolve ${entity} ${resource}, or add it with zael limits set.`,
-      details: {entity, resource, names, known},
-    },
-  )
-}
-
 function isSameFamily(record: BucketRecord, family: Family): boolean {
   return record.cascade === family.cascade && record.parent === family.parent
 }

@@ -9,6 +9,13 @@ export interface SystemSettings {
   readonly auditRetentionDays?: number | undefined
 }
 
+/** All that can be said against a change before anything is read. */
+export function checkChange(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
+  checkScope(scope)
+  checkLimits(limits)
+  checkSettings(scope, limits, settings)
+}
+
 /** Names that cannot be stored are refused before anything is (D-43). */
 export function checkScope(scope: ConfigScope): void {
   if (scope.level === 'entity') {
@@ -41,13 +48,33 @@ export function checkSettings(scope: ConfigScope, limits: readonly Limit[], sett
     throw new InvalidInput('limits.retention', `Audit events cannot be kept for ${auditRetentionDays} days.`)
 }
 
-/** The failure of changing what is not there. */
-export function missing(scope: ConfigScope, limitName?: string): ZaelError {
+/** The failure of asking for, or changing, what is not there. */
+export function missing(scope: ConfigScope, limitName?: string, others: readonly Limit[] = []): ZaelError {
   const what = limitName === undefined ? 'No limits are' : `No limit "${limitName}" is`
   return new ZaelError('notFound', 'limits.missing', `${what} configured for ${nameOf(scope)}.`, {
-    hint: 'Run `zael limits list` to see what is configured.',
-    details: {scope, ...(limitName === undefined ? {} : {limit: limitName})},
+    hint:
+      others.length > 0
+        ? `It has ${others.map(({name}) => name).join(', ')}.`
+        : 'Run `zael limits list` to see what is configured.',
+    details: {
+      scope,
+      ...(scope.level === 'resource' ? {resource: scope.resource} : {}),
+      ...(limitName === undefined ? {} : {limit: limitName}),
+    },
   })
+}
+
+/** The failure of limiting somebody for whom nothing is configured. */
+export function nothingApplies(entity: string, resource: string): ZaelError {
+  return new ZaelError(
+    'notFound',
+    'limits.missing',
+    `No limits are configured for ${entity} and ${resource}, at any level.`,
+    {
+      hint: `Set some: zael limits set --resource ${resource} rpm=100/min`,
+      details: {entity, resource},
+    },
+  )
 }
 
 /** A scope in words, for messages. */

@@ -1,4 +1,5 @@
 import type {Limit} from '../core/limit.js'
+import {batchGet, keyId} from '../dynamo/batch.js'
 import {pause} from '../dynamo/retry.js'
 import {ZaelError} from '../errors.js'
 import type {Item} from '../schema/attribute-value.js'
@@ -12,8 +13,9 @@ import {
 import type {Audit} from './audit.js'
 import {deletedEvent, setEvent} from './config-audit.js'
 import {ConfigCache} from './config-cache.js'
-import {checkLimits, checkScope, checkSettings, missing, nameOf, type SystemSettings} from './config-checks.js'
+import {checkChange, missing, nameOf} from './config-checks.js'
 import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './config-listing.js'
+import {mergeConfig, type SetOptions} from './config-merge.js'
 import {registerConfig, unregisterConfig} from './config-registry.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './config-resolver.js'
 import {clearConfig, deleteConfig, updateConfig} from './config-writes.js'
@@ -25,17 +27,13 @@ import {isRefused} from './transact-items.js'
 /** Tries altogether when others change the same configuration. */
 const ATTEMPTS = 20
 
-/** How to set; the settings are those of the system level. */
-export interface SetOptions extends SystemSettings {
-  /** Drop the limits that are not given; otherwise they stay. */
-  readonly replace?: boolean | undefined
-}
-
 /** What a change found and what it left. */
 export interface ConfigChange {
   readonly scope: ConfigScope
   readonly before: readonly Limit[]
   readonly after: readonly Limit[]
+  /** The configuration as it was; `undefined` when there was none. */
+  readonly previous: ConfigRecord | undefined
   /** The configuration as it is now; `undefined` when it is gone. */
   readonly record: ConfigRecord | undefined
 }
@@ -65,6 +63,17 @@ export class Configs {
   async get(scope: ConfigScope): Promise<ConfigRecord | undefined> {
     const item = await getItem(this.#space, configKey(this.#space.namespace, scope))
     return item && decodeConfig(item)
+  }
+
+  /** What is stored for each scope, in the order asked; a hundred to a request. */
+  async getMany(scopes: readonly ConfigScope[], signal?: AbortSignal): Promise<(ConfigRecord | undefined)[]> {
+    const {namespace, transport, name, backoff} = this.#space
+    const wanted = scopes.map(scope => configKey(namespace, scope))
+    const items = await batchGet(transport, name, wanted, {backoff, consistent: true, signal})
+    return wanted.map(key => {
+      const item = items.get(keyId(key))
+      return item && decodeConfig(item)
+    })
   }
 
   /** Which limits apply to an entity and resource, and why; from the cache where it knows. */
@@ -99,30 +108,28 @@ export class Configs {
 
   /** Stores limits. Those of other names stay, unless `replace` is set. */
   async set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
-    const {replace = false, ...settings} = options
-    checkScope(scope)
-    checkLimits(limits)
-    checkSettings(scope, limits, settings)
-    const names = new Set(limits.map(limit => limit.name))
+    checkChange(scope, limits, options)
     return this.#change(scope, async (item, before) => {
-      const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
-      const record: ConfigRecord = {
-        namespace: this.#space.namespace,
-        scope,
-        limits: byName([...kept, ...limits]),
-        onUnavailable: settings.onUnavailable ?? before?.onUnavailable,
-        auditRetentionDays: settings.auditRetentionDays ?? before?.auditRetentionDays,
-      }
+      const record = mergeConfig({namespace: this.#space.namespace, scope, limits}, options, before)
       const writes = [updateConfig(this.#space, item, record, limits), ...registerConfig(this.#space, scope, item)]
       return {writes: [...writes, this.#audit.put(setEvent(record, before))], record}
     })
+  }
+
+  /** What {@link set} would come to now; writes nothing. */
+  async preview(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
+    checkChange(scope, limits, options)
+    const previous = await this.get(scope)
+    const record = mergeConfig({namespace: this.#space.namespace, scope, limits}, options, previous)
+    return changeOf(scope, previous, record)
   }
 
   /** Takes one limit away. With its last limit the configuration of an entity or resource goes as a whole. */
   async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
     return this.#change(scope, async (item, before) => {
       const limits = before?.limits.filter(limit => limit.name !== limitName)
-      if (!item || !before || !limits || limits.length === before.limits.length) throw missing(scope, limitName)
+      if (!item || !before || !limits || limits.length === before.limits.length)
+        throw missing(scope, limitName, before?.limits)
       if (limits.length === 0 && scope.level !== 'system') return this.#deletion(item, before)
       const record = {...before, limits}
       const writes = [updateConfig(this.#space, item, record, []), ...registerConfig(this.#space, scope, item)]
@@ -162,7 +169,7 @@ export class Configs {
       const {writes, record} = await decide(item, before)
       try {
         await transact(this.#space, [...writes])
-        return {scope, before: before?.limits ?? [], after: record?.limits ?? [], record}
+        return changeOf(scope, before, record)
       } catch (error) {
         if (!isRefused(error)) throw error
       } finally {
@@ -176,4 +183,10 @@ export class Configs {
   }
 }
 
-const byName = (limits: Limit[]): Limit[] => limits.sort((a, b) => (a.name < b.name ? -1 : 1))
+function changeOf(
+  scope: ConfigScope,
+  previous: ConfigRecord | undefined,
+  record: ConfigRecord | undefined,
+): ConfigChange {
+  return {scope, before: previous?.limits ?? [], after: record?.limits ?? [], previous, record}
+}

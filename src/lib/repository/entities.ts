@@ -12,9 +12,10 @@ import {alignBuckets} from './entity-buckets.js'
 import {entityChanged, entityExists, entityMissing} from './entity-errors.js'
 import {checkParent, climb, readChildren} from './entity-lineage.js'
 import {readEntity} from './entity-read.js'
-import {removeEntity} from './entity-removal.js'
-import {entityDetails, entityUpdate, entityUpdated} from './entity-update.js'
-import type {Removed} from './kind-counter.js'
+import {countRemoval, removeEntity} from './entity-removal.js'
+import {entityStretch, searchEntities, similarIds} from './entity-search.js'
+import {changedMetadata, entityDetails, entityUpdate, entityUpdated, type MetadataChange} from './entity-update.js'
+import type {CountsByKind, Removed} from './kind-counter.js'
 import {type Page, type PageRequest, readPage} from './query.js'
 import type {Space} from './table.js'
 import {transact} from './transact.js'
@@ -35,7 +36,7 @@ export interface NewEntity {
 }
 
 /** What to change of an entity; what is absent stays. */
-export interface EntityChange extends Omit<NewEntity, 'id' | 'parent'> {
+export interface EntityChange extends Omit<NewEntity, 'id' | 'parent'>, MetadataChange {
   /** `null` for no parent. */
   readonly parent?: string | null | undefined
   /** Change it only in this version. */
@@ -86,16 +87,34 @@ export class Entities {
     return readEntity(this.#space, id)
   }
 
+  /** The entities that exist among those asked for, in that order; a hundred to a request. */
+  async getMany(ids: readonly string[], signal?: AbortSignal): Promise<EntityRecord[]> {
+    const {namespace, transport, name, backoff} = this.#space
+    const wanted = ids.map(id => keys.entity(namespace, id))
+    const items = await batchGet(transport, name, wanted, {backoff, consistent: true, signal})
+    return [...items.values()].flatMap(item => decodeEntity(item) ?? [])
+  }
+
   /** The entities of the namespace, by id. */
   async list(request: PageRequest = {}): Promise<Page<EntityRecord>> {
     const {namespace, transport, name, backoff} = this.#space
     const e = new ExpressionBuilder()
-    const {PK, SK} = keys.entity(namespace, '')
+    const {SK} = keys.entity(namespace, '')
     e.filter(`${e.name('SK')} = ${e.value(s(SK))}`)
-    const page = await readPage(this.#space, {index: 'GSI4', partition: namespace, prefix: PK}, request, e)
+    const page = await readPage(this.#space, entityStretch(namespace), request, e)
     const wanted = page.records.flatMap(metaKey)
     const items = await batchGet(transport, name, wanted, {backoff, consistent: true})
     return {records: [...items.values()].flatMap(item => decodeEntity(item) ?? []), next: page.next}
+  }
+
+  /** The entities whose id or name contains the text, in whatever case, by id. Reads all of the namespace up to there. */
+  async search(text: string, request: PageRequest = {}): Promise<Page<EntityRecord>> {
+    return searchEntities(this.#space, page => this.list(page), text, request)
+  }
+
+  /** Ids that begin like one, for suggestions: what a single request finds. */
+  async similar(id: string): Promise<string[]> {
+    return similarIds(this.#space, id)
   }
 
   /** Changes an entity and gives it the next version; buckets follow. Without a change nothing is written. */
@@ -118,6 +137,11 @@ export class Entities {
     return ancestors.flatMap(({record}) => record ?? [])
   }
 
+  /** How many records of each kind `delete` would delete; throws where it would refuse. */
+  async countRemoval(id: string): Promise<CountsByKind> {
+    return countRemoval(this.#space, id)
+  }
+
   /** Deletes an entity with its limits, usage and buckets; its audit events stay. Not while it is somebody's parent. */
   async delete(id: string): Promise<Removed> {
     const removed = await removeEntity(this.#space, this.#audit, id)
@@ -137,7 +161,7 @@ export class Entities {
       name: change.name ?? before.name,
       parent: change.parent === null ? undefined : (change.parent ?? before.parent),
       cascade: change.cascade ?? before.cascade,
-      metadata: change.metadata ?? before.metadata,
+      metadata: changedMetadata(before, change),
       version: before.version + 1,
     }
     const event = entityUpdated(before, after)

@@ -11,7 +11,7 @@ import {deleteConfig} from './config-writes.js'
 import {findBuckets} from './entity-buckets.js'
 import {entityMissing, hasChildren} from './entity-errors.js'
 import {readChildren} from './entity-lineage.js'
-import {KindCounter, type Removed} from './kind-counter.js'
+import {type CountsByKind, KindCounter, type Removed} from './kind-counter.js'
 import {keyOf, readAll} from './query.js'
 import {type Space, wireKey} from './table.js'
 import {transact} from './transact.js'
@@ -24,14 +24,8 @@ const CONFIG_ATTEMPTS = 5
  * deletion that was interrupted can be run again.
  */
 export async function removeEntity(space: Space, audit: Audit, entity: string): Promise<Removed> {
-  await refuseWithChildren(space, entity)
+  const {found, buckets} = await findDoomed(space, entity)
   const meta = keys.entity(space.namespace, entity)
-  const found: Key[] = []
-  const keysOnly = new ExpressionBuilder().project('PK', 'SK')
-  for await (const item of readAll(space, {partition: meta.PK}, keysOnly)) found.push(keyOf(item))
-  const buckets = (await findBuckets(space, entity, resourcesOf(found), [])).map(keyOf)
-  if (found.length + buckets.length === 0) throw entityMissing(entity)
-
   const counter = new KindCounter()
   await removeConfigs(space, entity, counter)
   const isConfig = (key: Key) => parseKey(key)?.record === 'entity-config'
@@ -47,6 +41,26 @@ export async function removeEntity(space: Space, audit: Audit, entity: string): 
   if (hasRecord) await removeRecord(space, audit, entity, event)
   else await audit.record(event)
   return counter.removed()
+}
+
+/** How many records of each kind would be deleted; throws where the deletion would refuse. */
+export async function countRemoval(space: Space, entity: string): Promise<CountsByKind> {
+  const {found, buckets} = await findDoomed(space, entity)
+  const counter = new KindCounter()
+  counter.add([...found, ...buckets])
+  return counter.byKind
+}
+
+/** The keys in the entity's partition, and those of its buckets. */
+async function findDoomed(space: Space, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
+  await refuseWithChildren(space, entity)
+  const {PK: partition} = keys.entity(space.namespace, entity)
+  const found: Key[] = []
+  const keysOnly = new ExpressionBuilder().project('PK', 'SK')
+  for await (const item of readAll(space, {partition}, keysOnly)) found.push(keyOf(item))
+  const buckets = (await findBuckets(space, entity, resourcesOf(found), [])).map(keyOf)
+  if (found.length + buckets.length === 0) throw entityMissing(entity)
+  return {found, buckets}
 }
 
 /** Each in one transaction with the registry that counts it (D-47). */

@@ -16,6 +16,23 @@ export type EntityDetails = {
   readonly metadata: {readonly [key: string]: Json}
 }
 
+/** What to do with the metadata of an entity. */
+export interface MetadataChange {
+  /** All of it, anew. */
+  readonly metadata?: {readonly [key: string]: Json} | undefined
+  /** Keys to set; the others stay. */
+  readonly setMetadata?: {readonly [key: string]: Json} | undefined
+  /** Keys to remove, if they are there. */
+  readonly unsetMetadata?: readonly string[] | undefined
+}
+
+/** The metadata after a change. */
+export function changedMetadata(before: EntityRecord, change: MetadataChange): EntityRecord['metadata'] {
+  const {metadata = before.metadata, setMetadata = {}, unsetMetadata = []} = change
+  const gone = new Set(unsetMetadata)
+  return Object.fromEntries(Object.entries({...metadata, ...setMetadata}).filter(([key]) => !gone.has(key)))
+}
+
 /** What can be changed about an entity. */
 export function entityDetails({name, parent, cascade, metadata}: EntityRecord): EntityDetails {
   return {name, parent_id: parent ?? null, cascade, metadata}

@@ -11,6 +11,20 @@ export function namespaceMissing(nameOrId: string): ZaelError {
   })
 }
 
+/** A name was deleted and given away again, perhaps more than once: which one is meant, only an id can tell. */
+export function namespaceAmbiguous(
+  name: string,
+  active: NamespaceRecord | undefined,
+  others: readonly NamespaceRecord[],
+): ZaelError {
+  const ids = others.map(({id}) => id)
+  const said = [...(active ? [`${active.id} (active)`] : []), ...ids].join(', ')
+  return new ZaelError('conflict', 'namespace.ambiguous', `Several namespaces are or were called ${JSON.stringify(name)}: ${said}.`, {
+    hint: 'Give the id instead of the name; `zael namespace orphans` tells when each was deleted.',
+    details: {name, active: active?.id ?? null, ids},
+  })
+}
+
 /** The namespace is not in the state that the operation needs. */
 export function namespaceState(record: NamespaceRecord, why: string, hint: string): ZaelError {
   const {id, name, status} = record

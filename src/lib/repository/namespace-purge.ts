@@ -49,11 +49,23 @@ export async function countNamespace(table: Table, id: string, signal?: AbortSig
   return counter.byKind
 }
 
-async function begin(table: Table, seen: Namespace): Promise<void> {
-  if (seen.status === 'purging') return
+/** Items of a namespace by kind, as far as the index over the namespace knows them. */
+export async function countIndexed(table: Table, id: string, signal?: AbortSignal): Promise<CountsByKind> {
+  const counter = new KindCounter()
+  for await (const key of indexedKeys(table, id, signal)) counter.add([key])
+  return counter.byKind
+}
+
+/** What is in use is not purged. */
+export function refuseActive(seen: Namespace): void {
   if (seen.status === 'active' && !seen.halfDeleted) {
     throw namespaceState(seen, 'is active', `Delete it first with \`zael namespace delete ${seen.name}\`.`)
   }
+}
+
+async function begin(table: Table, seen: Namespace): Promise<void> {
+  if (seen.status === 'purging') return
+  refuseActive(seen)
   await changeState(table, seen, 'purging', seen.halfDeleted ? nameElsewhere(table, seen) : undefined)
 }
 

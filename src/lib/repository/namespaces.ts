@@ -11,8 +11,8 @@ import {
   type NamespaceRecord,
 } from '../schema/namespace-record.js'
 import type {CountsByKind, Removed} from './kind-counter.js'
-import {namespaceMissing, namespaceProtected, namespaceState} from './namespace-errors.js'
-import {countNamespace, type PurgeOptions, purgeNamespace} from './namespace-purge.js'
+import {namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './namespace-errors.js'
+import {countIndexed, countNamespace, type PurgeOptions, purgeNamespace, refuseActive} from './namespace-purge.js'
 import {changeState, type Namespace, nameDelete, nameElsewhere} from './namespace-states.js'
 import {readAll} from './query.js'
 import {getItem, type Table, wireKey} from './table.js'
@@ -89,6 +89,18 @@ export class Namespaces {
     return found
   }
 
+  /** A namespace by id, or by a name that it has or had; several of one name can be told apart by id only. */
+  async find(nameOrId: string): Promise<Namespace> {
+    const byId = await this.#byId(nameOrId)
+    if (byId) return byId
+    const active = await this.resolve(nameOrId)
+    const orphans = (await this.orphans()).filter(({name}) => name === nameOrId)
+    const [found, another] = active ? [active, ...orphans] : orphans
+    if (!found) throw namespaceMissing(nameOrId)
+    if (another) throw namespaceAmbiguous(nameOrId, active, orphans)
+    return found
+  }
+
   /** All active namespaces by name. */
   async list(): Promise<Namespace[]> {
     const records = await this.#registered(sortPrefix.namespacesByName)
@@ -108,8 +120,8 @@ export class Namespaces {
     return orphans
   }
 
-  /** Frees the name and keeps the data, until `recover` or `purge`. */
-  async delete(nameOrId: string): Promise<Namespace> {
+  /** The namespace that `delete` would delete; throws where it would refuse. */
+  async deletable(nameOrId: string): Promise<Namespace> {
     const found = await this.show(nameOrId)
     if (found.status !== 'active') {
       throw namespaceState(
@@ -120,6 +132,12 @@ export class Namespaces {
     }
     // What is left of an earlier `default` may go.
     if (found.name === DEFAULT_NAMESPACE && !found.halfDeleted) throw namespaceProtected(found)
+    return found
+  }
+
+  /** Frees the name and keeps the data, until `recover` or `purge`. */
+  async delete(nameOrId: string): Promise<Namespace> {
+    const found = await this.deletable(nameOrId)
     const ofName = found.halfDeleted ? nameElsewhere(this.#table, found) : nameDelete(this.#table, found)
     return changeState(this.#table, found, 'deleted', ofName)
   }
@@ -137,6 +155,13 @@ export class Namespaces {
     return changeState(this.#table, found, 'active', putNew(this.#table, encodeNamespaceByName(found)))
   }
 
+  /** The deleted namespace that `purge` would purge, by id or by the name it had; throws where it would refuse. */
+  async purgeable(nameOrId: string): Promise<Namespace> {
+    const found = await this.find(nameOrId)
+    refuseActive(found)
+    return found
+  }
+
   /** Deletes a deleted namespace with everything in it, for good. Interrupted, it goes on when it is run again. */
   async purge(id: string, options: PurgeOptions = {}): Promise<Removed> {
     const found = await this.#byId(id)
@@ -147,6 +172,11 @@ export class Namespaces {
   /** How many items of each kind a purge would delete. Reads the whole table, as a purge does. */
   async countItems(id: string, signal?: AbortSignal): Promise<CountsByKind> {
     return countNamespace(this.#table, id, signal)
+  }
+
+  /** How many items of each kind the index over the namespace knows, which is nearly all; reads nothing of others. */
+  async countIndexed(id: string, signal?: AbortSignal): Promise<CountsByKind> {
+    return countIndexed(this.#table, id, signal)
   }
 
   async #byId(id: string): Promise<Namespace | undefined> {

@@ -69,7 +69,7 @@ export async function readPage(
   {limit, cursor}: PageRequest,
   e?: ExpressionBuilder,
 ): Promise<Page<Item>> {
-  const names = ['PK', 'SK', ...(stretch.index === undefined ? [] : keyNames(stretch))]
+  const names = cursorNames(stretch)
   // One more than wanted tells whether there is a next page.
   const wanted = checkPageLimit(limit) + 1
   const input = stretchQuery(table, stretch, e)
@@ -84,6 +84,11 @@ export async function readPage(
   if (found.length < wanted) return {records: found, next: undefined}
   const records = found.slice(0, -1)
   return {records, next: encodeCursor(records.at(-1) as Item, names)}
+}
+
+/** The cursor that goes on after an item of a stretch, given all its keys. */
+export function cursorAfter(item: Item, stretch: Stretch): string {
+  return encodeCursor(item, cursorNames(stretch))
 }
 
 /** The size of a page as a number; Infinity when there is no bound. */
@@ -102,6 +107,10 @@ export function badCursor(cursor: string): InvalidInput {
 
 function keyNames({index}: Stretch): [string, string] {
   return [`${index ?? ''}PK`, `${index ?? ''}SK`]
+}
+
+function cursorNames(stretch: Stretch): string[] {
+  return ['PK', 'SK', ...(stretch.index === undefined ? [] : keyNames(stretch))]
 }
 
 function encodeCursor(item: Item, names: readonly string[]): string {

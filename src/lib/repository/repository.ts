@@ -3,12 +3,14 @@ import type {ConfigScope} from '../schema/config-record.js'
 import {Audit} from './audit.js'
 import {type ResetResult, resetBucket} from './bucket-reset.js'
 import {Buckets} from './buckets.js'
-import {type ConfigChange, Configs, type SetOptions} from './configs.js'
+import type {SetOptions} from './config-merge.js'
+import {type ConfigChange, Configs} from './configs.js'
 import {Entities} from './entities.js'
 import {type SyncOptions, type SyncResult, syncLimits} from './limit-sync.js'
 import {namespaceMissing} from './namespace-errors.js'
 import {Namespaces} from './namespaces.js'
 import {type OpenTable, openTable, type TableOptions} from './open-table.js'
+import {Provisioner} from './provisioner.js'
 import type {Space} from './table.js'
 import {Usage} from './usage.js'
 
@@ -59,6 +61,7 @@ export class NamespaceRepository {
   readonly configs: Configs
   readonly buckets: Buckets
   readonly usage: Usage
+  readonly provisioner: Provisioner
   readonly #space: Space
 
   constructor(space: Space, principal: string | undefined) {
@@ -68,6 +71,7 @@ export class NamespaceRepository {
     this.configs = new Configs(space, {audit: this.audit})
     this.buckets = new Buckets(space)
     this.usage = new Usage(space)
+    this.provisioner = new Provisioner(space)
   }
 
   /** Sets limits and brings the live buckets they apply to in line. Limits of other names stay unless `replace` is set. */

@@ -72,7 +72,7 @@ async function setLimits(namespace: NamespaceRepository): Promise<void> {
   const forTeam = parseLimits(['tpm=180k/min:60k'])
   await namespace.setLimits({level: 'system'}, everybody)
   await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, forModel)
-  await namespace.setLimits({level: 'resource', resource: 'embeddings'}, parseLimits(['rps=100/sec:100k']))
+  await namespace.setLimits({level: 'resource', resource: 'embeddings'}, embeddingLimits())
   await namespace.entities.create({id: 'team-red'})
   await namespace.setLimits({level: 'entity', entity: 'team-red', resource: 'gpt-4'}, forTeam)
   for (const member of ['ada', 'ben', 'cleo']) {
@@ -85,6 +85,12 @@ async function setLimits(namespace: NamespaceRepository): Promise<void> {
     ['resource gpt-4', spelled(forModel)],
     ['team-red on gpt-4', `${spelled(forTeam)}, shared by ada, ben and cleo`],
   ])
+}
+
+/** Requests, tokens, images and audio, per second to per month: a large item, of which every write costs 3 units. */
+function embeddingLimits() {
+  const spans = ['s=100/sec:100k', 'm=10k/min:100k', 'h=100k/hour', 'd=1M/day', 'w=5M/7day']
+  return parseLimits(['rp', 'tp', 'ip', 'ap'].flatMap(kind => spans.map(span => kind + span)))
 }
 
 async function showTraffic(limiter: RateLimiter): Promise<Tally[]> {
@@ -115,7 +121,7 @@ async function showTraffic(limiter: RateLimiter): Promise<Tally[]> {
 }
 
 async function showHotKey(namespace: NamespaceRepository, endpoint: string): Promise<void> {
-  chapter('A hot key: one bucket, pressed by 16 limiters')
+  chapter('A hot key: one bucket with 20 limits, 3 write units each time, pressed by 16 limiters')
   const [entity, resource] = ['crawler', 'embeddings']
   const pressing = pressHotKey({
     stack: 'local',
@@ -130,8 +136,8 @@ async function showHotKey(namespace: NamespaceRepository, endpoint: string): Pro
   say(`   ${count(admitted)} requests in ${seconds.toFixed(1)} s, ${count(Math.round(admitted / seconds))} per second`)
   say(
     shards > 1
-      ? `   over 800 writes per second: the bucket was split into ${shards} shards, its tokens shared out among them`
-      : '   this machine did not reach the 800 writes per second at which a bucket is split',
+      ? `   over 800 write units per second: the bucket was split into ${shards} shards, its tokens shared out among them`
+      : '   this machine did not reach the 800 write units per second at which a bucket is split',
   )
 }
 

@@ -207,8 +207,8 @@ describe('growth', () => {
   it('D-1 follows the measured rate, not the age of a bucket', () => {
     const old = {atMs: 0, countMilli: 5_000_000_000n}
     expect(writesPerSecond(old, {atMs: 10_000, countMilli: 5_001_000_000n})).toBe(100)
-    expect(shouldGrow({writesPerSecond: 100, shardCount: 1, limits: plenty})).toEqual({grow: false, because: 'calm'})
-    expect(shouldGrow({writesPerSecond: 900, shardCount: 1, limits: plenty})).toEqual({grow: true, shardCount: 2})
+    expect(shouldGrow({unitsPerSecond: 100, shardCount: 1, limits: plenty})).toEqual({grow: false, because: 'calm'})
+    expect(shouldGrow({unitsPerSecond: 900, shardCount: 1, limits: plenty})).toEqual({grow: true, shardCount: 2})
   })
 
   it('says nothing about looks too close together, out of order, or across a re-created bucket', () => {
@@ -219,7 +219,7 @@ describe('growth', () => {
   })
 
   it('D-1 stops at 32 shards, or where it is told to', () => {
-    const busy = {writesPerSecond: 5000, limits: plenty}
+    const busy = {unitsPerSecond: 5000, limits: plenty}
     expect(shouldGrow({...busy, shardCount: 16})).toEqual({grow: true, shardCount: 32})
     expect(shouldGrow({...busy, shardCount: 32})).toEqual({grow: false, because: 'at-maximum'})
     expect(shouldGrow({...busy, shardCount: 4, maxShards: 4})).toEqual({grow: false, because: 'at-maximum'})
@@ -227,7 +227,7 @@ describe('growth', () => {
 
   it('D-10 never splits below one token or below the requests it sees', () => {
     const small = new Map([['rpm', {capacityMilli: 4000n, refillAmountMilli: 4000n, refillPeriodMs: 1000}]])
-    const busy = {writesPerSecond: 5000, limits: small}
+    const busy = {unitsPerSecond: 5000, limits: small}
     expect(shouldGrow({...busy, shardCount: 2})).toEqual({grow: true, shardCount: 4})
     expect(shouldGrow({...busy, shardCount: 4})).toEqual({grow: false, because: 'share-too-small'})
     const asked = {...busy, largestRequestMilli: new Map([['rpm', 2000n]])}

@@ -20,8 +20,8 @@ interface Watched {
 export interface GrowthCandidate extends Omit<ShardId, 'shard'> {
   /** As seen last. */
   readonly record: BucketRecord
-  /** Of the shard that is written most, and fresh; `undefined` while too little has been seen. */
-  readonly writesPerSecond: number | undefined
+  /** Write units of the shard that is written most, and fresh; `undefined` while too little has been seen. */
+  readonly unitsPerSecond: number | undefined
   /** Shard 0 says that there are more shards than before. */
   readonly hasGrown: boolean
   readonly largestRequestMilli: ReadonlyMap<string, bigint>
@@ -54,7 +54,7 @@ export class PressureWatch {
         entity,
         resource,
         record: so && so.record.shardCount > record.shardCount ? so.record : record,
-        writesPerSecond: higher(so?.writesPerSecond, isFresh ? rate : undefined),
+        unitsPerSecond: higher(so?.unitsPerSecond, isFresh ? rate : undefined),
         hasGrown: so?.hasGrown === true || (change.shard === 0 && record.shardCount > change.shardsBefore),
         largestRequestMilli: largest(so?.largestRequestMilli, change),
       })
@@ -91,7 +91,7 @@ export type GrowthOutcome = 'split' | 'completed' | 'unchanged'
  * has only announced.
  */
 export async function growBucket(table: Table, candidate: GrowthCandidate, maxShards: number): Promise<GrowthOutcome> {
-  const {namespace, entity, resource, record, writesPerSecond, hasGrown, largestRequestMilli} = candidate
+  const {namespace, entity, resource, record, unitsPerSecond, hasGrown, largestRequestMilli} = candidate
   const {shardCount, state} = record
   const space = {...table, namespace}
   if (shardCount > maxShards) {
@@ -100,8 +100,8 @@ export async function growBucket(table: Table, candidate: GrowthCandidate, maxSh
   }
   if (hasGrown) await fillMissingShards(space, entity, resource, maxShards)
   const isSplit =
-    writesPerSecond !== undefined &&
-    shouldGrow({writesPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards}).grow &&
+    unitsPerSecond !== undefined &&
+    shouldGrow({unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards}).grow &&
     // The record may be from before a split that has brought relief since.
     (await readShards(space, entity, resource, 1)).get(0)?.shardCount === shardCount &&
     (await splitBucket(space, entity, resource, shardCount)) > shardCount

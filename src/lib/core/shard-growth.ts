@@ -4,8 +4,8 @@ import {MILLI, type Rate} from './token-math.js'
 /** More shards than this help nobody: 32 items take 32,000 writes per second. */
 export const DEFAULT_MAX_SHARDS = 32
 
-/** A DynamoDB partition takes 1,000 writes per second; growth starts early enough to finish before that. */
-export const GROWTH_WRITES_PER_SECOND = 800
+/** A DynamoDB partition takes 1,000 write units per second; growth starts early enough to finish before that. */
+export const GROWTH_UNITS_PER_SECOND = 800
 
 /** Two looks closer together than this say little about a rate. */
 const SHORTEST_OBSERVATION_MS = 1000
@@ -25,8 +25,8 @@ export function writesPerSecond(earlier: WriteCount, later: WriteCount): number 
 }
 
 export interface GrowthQuestion {
-  /** Measured on one item, not a lifetime total: an old bucket is not a busy one. */
-  readonly writesPerSecond: number
+  /** Write units, measured on one item, not a lifetime total: an old bucket is not a busy one. */
+  readonly unitsPerSecond: number
   readonly shardCount: number
   readonly limits: ReadonlyMap<string, Rate>
   /** Largest amount recently asked per limit, in millitokens. */
@@ -40,7 +40,7 @@ export type GrowthAnswer =
 
 /** Whether a bucket should double. Never below a share that serves the usual request, and at least one whole token. */
 export function shouldGrow(question: GrowthQuestion): GrowthAnswer {
-  if (question.writesPerSecond < GROWTH_WRITES_PER_SECOND) return {grow: false, because: 'calm'}
+  if (question.unitsPerSecond < GROWTH_UNITS_PER_SECOND) return {grow: false, because: 'calm'}
   const shardCount = question.shardCount * 2
   if (shardCount > (question.maxShards ?? DEFAULT_MAX_SHARDS)) return {grow: false, because: 'at-maximum'}
   for (const [name, rate] of question.limits) {

@@ -192,17 +192,17 @@ export class Admission implements Office {
     return desk
   }
 
-  noticed(address: BucketAddress, record: BucketRecord, {writesPerSecond, largestRequestMilli}: Load): void {
+  noticed(address: BucketAddress, record: BucketRecord, {unitsPerSecond, largestRequestMilli}: Load): void {
     const {entities} = this.#options
     const isSane = record.shardCount <= this.settings.maxShards
     entities.notice(isSane ? record : {...record, shardCount: 1})
     if (!isSane) this.#once(address, () => this.healShardCount(address))
     const isBehind = address.shard > 0 && record.shardCount < entities.shardCount(address.entity, address.resource)
     if (isSane && isBehind) this.#once(address, async () => void (await this.fillShard(address)))
-    if (!isSane || writesPerSecond === undefined) return
+    if (!isSane || unitsPerSecond === undefined) return
     const {maxShards} = this.settings
     const {shardCount, state} = record
-    const answer = shouldGrow({writesPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards})
+    const answer = shouldGrow({unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards})
     if (answer.grow) this.#once(address, () => this.#grow(address, record.shardCount))
   }
 

@@ -263,9 +263,9 @@ export class Desk implements Counter {
     this.#known = known
     if (!known.exists) return
     const {record} = known.seen
-    const writesPerSecond = this.#gauge.observe(record, known.atMs)
-    this.office.noticed(this.address, record, {writesPerSecond, largestRequestMilli: this.#largest})
-    if (writesPerSecond !== undefined) this.#largest = new Map()
+    const unitsPerSecond = this.#gauge.observe(record, known.atMs)
+    this.office.noticed(this.address, record, {unitsPerSecond, largestRequestMilli: this.#largest})
+    if (unitsPerSecond !== undefined) this.#largest = new Map()
   }
 
   /** Takes over a state that somebody else has read, unless an answer has shown a later one since. */

@@ -14,8 +14,8 @@ export interface AppliedLimits {
 
 /** How hard an item is used. */
 export interface Load {
-  /** By all clients together; `undefined` while too little has been seen. */
-  readonly writesPerSecond: number | undefined
+  /** Write units, by all clients together; `undefined` while too little has been seen. */
+  readonly unitsPerSecond: number | undefined
   /** Largest amounts asked of this process lately. */
   readonly largestRequestMilli: Amounts
 }

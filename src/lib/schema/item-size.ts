@@ -1,24 +1,28 @@
 import type {AttributeValue, Item} from './attribute-value.js'
+import {type BucketRecord, encodeBucket} from './bucket-record.js'
 
-/** What one item may take at most, in bytes. */
-export const MAX_ITEM_BYTES = 400 * 1024
+/** A write unit pays for a kilobyte. */
+const BYTES_PER_WRITE_UNIT = 1024
 
-// A list or a map costs this much by itself, and one byte more for each element.
-const COLLECTION_BYTES = 3
+/** What a bucket item carries beyond its record: marks of the last writes, fractions, the number of requests. */
+const EXTRA_BUCKET_BYTES = 150
 
-/** Bytes of an item by DynamoDB's rules: names and values. Numbers are counted as if every digit took a byte, a little high. */
+/** What one write of this bucket costs on its own partition; indexes have theirs. */
+export function writeUnitsOf(record: BucketRecord): number {
+  return Math.ceil((itemBytes(encodeBucket(record)) + EXTRA_BUCKET_BYTES) / BYTES_PER_WRITE_UNIT)
+}
+
+/** How large DynamoDB takes an item to be, by its published rules. */
 export function itemBytes(item: Item): number {
   return Object.entries(item).reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + valueBytes(value), 0)
 }
 
 function valueBytes(value: AttributeValue): number {
   if ('S' in value) return Buffer.byteLength(value.S)
-  if ('N' in value) return value.N.length
-  if ('M' in value) return COLLECTION_BYTES + Object.keys(value.M).length + itemBytes(value.M)
-  if ('L' in value) return value.L.reduce((sum, each) => sum + 1 + valueBytes(each), COLLECTION_BYTES)
-  if ('SS' in value) return value.SS.reduce((sum, each) => sum + Buffer.byteLength(each), 0)
-  if ('NS' in value) return value.NS.reduce((sum, each) => sum + each.length, 0)
-  if ('B' in value) return value.B.length
-  if ('BS' in value) return value.BS.reduce((sum, each) => sum + each.length, 0)
+  // Two digits to a byte, without zeros at either end, and one for sign and exponent.
+  if ('N' in value) return Math.ceil(value.N.replace(/\D/g, '').replace(/^0+|0+$/g, '').length / 2) + 1
+  if ('M' in value)
+    return 3 + Object.entries(value.M).reduce((sum, [name, inner]) => sum + name.length + 1 + valueBytes(inner), 0)
+  if ('L' in value) return 3 + value.L.reduce((sum, inner) => sum + 1 + valueBytes(inner), 0)
   return 1
 }

@@ -19,6 +19,13 @@ for (const stream of [process.stdout, process.stderr]) {
   })
 }
 
+// A shell that completes a word asks with every key: it is answered without oclif, which takes longer to load.
+if (process.argv[2] === '__complete') {
+  const {answerShell} = await import('../dist/lib/cli/completion/main.js')
+  await answerShell(process.argv.slice(3), new URL('../oclif.manifest.json', import.meta.url))
+  process.exit()
+}
+
 // Dynamic, because everything above has to happen before oclif loads.
 const {settings} = await import('@oclif/core/settings')
 settings.enableAutoTranspile = false // NODE_ENV=test in a user's shell must not send oclif looking for TypeScript

@@ -25,8 +25,8 @@ import {type Done, Worker} from '../limiter/fixtures/workers.js'
 /** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a lost or doubled record. */
 const SIZE =
   process.env.ZAEL_TEST_SIZE === 'full'
-    ? {processes: 4, requests: 5000, buckets: 200, lanes: 16, timeoutMs: 1_200_000}
-    : {processes: 2, requests: 200, buckets: 20, lanes: 8, timeoutMs: 120_000}
+    ? {processes: 4, requests: 5000, buckets: 200, lanes: 16, batch: 2000, timeoutMs: 1_800_000}
+    : {processes: 2, requests: 200, buckets: 20, lanes: 8, batch: 100, timeoutMs: 120_000}
 
 const PROGRAM = fileURLToPath(new URL('fixtures/aggregator-process.ts', import.meta.url))
 const RESOURCE = 'gpt-4'
@@ -70,7 +70,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
   })
 
   function follow(checkpoint: string, mode: 'once' | 'twice'): void {
-    const args = [engine.endpoint, table.name, join(folder, checkpoint), mode]
+    const args = [engine.endpoint, table.name, join(folder, checkpoint), mode, String(SIZE.batch)]
     aggregator = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args], {
       stdio: ['ignore', 'ignore', 'inherit'],
     })

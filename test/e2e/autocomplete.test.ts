@@ -1,0 +1,46 @@
+import {expect, inject, it} from 'vitest'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {BIN, run, zael} from './zael.js'
+
+/** What bash offers for a line, in a shell that has been taught. */
+async function offeredByBash(line: string, env: Record<string, string> = {}): Promise<string[]> {
+  const script = `
+    zael() { "${process.execPath}" "${BIN}" "$@"; }
+    eval "$(zael autocomplete bash)"
+    COMP_WORDS=(${line.replaceAll(/ $/g, ' ""')}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1))
+    _zael_complete
+    printf '%s\\n' "\${COMPREPLY[@]}"`
+  const {stdout} = await run('bash', ['-c', script], {env})
+  return stdout.trimEnd().split('\n')
+}
+
+describeOnEngine('zael autocomplete', () => {
+  const table = useTable()
+
+  it('teaches bash commands, flags and values', async () => {
+    expect(await offeredByBash('zael local ')).toEqual(['down', 'env', 'logs', 'status', 'up'])
+    expect(await offeredByBash('zael local up --en')).toEqual(['--engine'])
+    expect(await offeredByBash('zael local up --engine dyno')).toEqual(['dynoxide'])
+  })
+
+  it('teaches it the names of entities and resources', async () => {
+    const place = `--stack ${table.name} --endpoint-url ${inject('engineEndpoint')}`
+    await run(process.execPath, [BIN, 'namespace', 'create', 'default', ...place.split(' ')], {})
+    for (const id of ['ada', 'adele', 'ben']) {
+      await run(process.execPath, [BIN, 'entity', 'create', id, ...place.split(' ')], {})
+    }
+    expect(await offeredByBash(`zael entity show ${place} ad`)).toEqual(['ada', 'adele'])
+  })
+
+  it('offers nothing, and says nothing, where the stack cannot be reached', async () => {
+    const {stdout, stderr, code} = await zael(['__complete', 'entity', 'show', '--endpoint-url=http://127.0.0.1:1', ''])
+    expect({stdout, stderr, code}).toEqual({stdout: '', stderr: '', code: 0})
+  })
+
+  it('knows which shells there are', async () => {
+    const {code, stderr} = await zael(['autocomplete', 'tcsh'])
+    expect(code).toBe(2)
+    expect(stderr).toContain('bash')
+    expect((await zael(['autocomplete'])).code).toBe(2)
+  })
+})

@@ -1,0 +1,118 @@
+import {stringify} from 'yaml'
+import {formatLimit, type Limit} from '../core/limit.js'
+import {DEFAULT_RESOURCE} from '../core/names.js'
+import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
+import type {NamespaceRepository} from '../repository/repository.js'
+import type {ConfigRecord} from '../schema/config-record.js'
+import type {EntityRecord} from '../schema/entity-record.js'
+import type {Json} from '../schema/json-attribute.js'
+import {byText} from './manifest.js'
+
+const CONCURRENT_LISTINGS = 4
+
+/**
+ * The limits and entities of a namespace as a manifest, in an order that depends on their names only. Applied to the same
+ * namespace it changes nothing. Reads only; indexes know a change of the last second a moment later.
+ */
+export async function exportManifest(repository: NamespaceRepository, namespace: string): Promise<string> {
+  const form = await exportForm(repository, namespace)
+  // Also for readers of YAML 1.1, to whom a plain `yes` is true.
+  return stringify(form, {lineWidth: 0, compat: 'yaml-1.1'})
+}
+
+/** The same as plain data, which as JSON is a manifest too. */
+export async function exportForm(repository: NamespaceRepository, namespace: string): Promise<{[key: string]: Json}> {
+  const [system, resources, entityConfigs, entities] = await Promise.all([
+    repository.configs.get({level: 'system'}),
+    repository.configs.resources(),
+    allEntityConfigs(repository),
+    repository.entities.list(),
+  ])
+  return {
+    namespace,
+    ...systemForm(system),
+    ...section(
+      'resources',
+      resources.filter(hasLimits).map(record => [resourceOf(record), limitsForm(record.limits)]),
+    ),
+    ...section('entities', entityForms(entities.records, entityConfigs.filter(hasLimits))),
+  }
+}
+
+async function allEntityConfigs({configs}: NamespaceRepository): Promise<ConfigRecord[]> {
+  const resources = (await configs.entityCounts()).keys()
+  const found: ConfigRecord[][] = []
+  await forEachConcurrently(chunksOf(resources, 1), CONCURRENT_LISTINGS, async ([resource = '']) => {
+    found.push([...(await configs.entities(resource)).records])
+  })
+  return found.flat()
+}
+
+/** Without limits a record says nothing. */
+const hasLimits = (record: ConfigRecord): boolean => record.limits.length > 0
+
+const resourceOf = ({scope}: ConfigRecord): string => (scope.level === 'system' ? '' : scope.resource)
+
+function systemForm(record: ConfigRecord | undefined): {system?: Json} {
+  const policy = record?.onUnavailable
+  const limits = record && hasLimits(record) ? limitsForm(record.limits) : {}
+  const system = {...(policy === undefined ? {} : {on_unavailable: policy}), ...limits}
+  return Object.keys(system).length === 0 ? {} : {system}
+}
+
+function entityForms(records: readonly EntityRecord[], configs: readonly ConfigRecord[]): Array<[string, Json]> {
+  const byId = new Map<string, {record?: EntityRecord; configs: ConfigRecord[]}>()
+  for (const record of records) byId.set(record.entity, {record, configs: []})
+  for (const config of configs) {
+    if (config.scope.level !== 'entity') continue
+    const {entity} = config.scope
+    const known = byId.get(entity)
+    if (known) known.configs.push(config)
+    else byId.set(entity, {configs: [config]})
+  }
+  return [...byId].map(([id, {record, configs: its}]) => {
+    const ownDefault = its.find(config => resourceOf(config) === DEFAULT_RESOURCE)
+    const others = its.filter(config => config !== ownDefault)
+    return [
+      id,
+      {
+        ...(record && recordForm(record)),
+        ...(ownDefault && limitsForm(ownDefault.limits)),
+        ...section(
+          'resources',
+          others.map(config => [resourceOf(config), limitsForm(config.limits)]),
+        ),
+      },
+    ]
+  })
+}
+
+/** What is not the default; of an entity that is all default the name, so that it is created where it is missing. */
+function recordForm({entity, name, parent, cascade, metadata}: EntityRecord): {[key: string]: Json} {
+  const form = {
+    ...(name !== entity && {name}),
+    ...(parent !== undefined && {parent}),
+    ...(cascade && {cascade}),
+    ...(Object.keys(metadata).length > 0 && {metadata: inOrder(metadata)}),
+  }
+  return Object.keys(form).length === 0 ? {name} : form
+}
+
+function limitsForm(limits: readonly Limit[]): {limits: Json} {
+  return {
+    limits: Object.fromEntries(limits.map(limit => [limit.name, formatLimit(limit).slice(limit.name.length + 1)])),
+  }
+}
+
+function section(name: string, entries: Array<[string, Json]>): {[key: string]: Json} {
+  if (entries.length === 0) return {}
+  return {[name]: Object.fromEntries(entries.sort(([a], [b]) => byText(a, b)))}
+}
+
+/** The table keeps no order of keys. */
+function inOrder(value: Json | EntityRecord['metadata']): Json {
+  if (Array.isArray(value)) return value.map(inOrder)
+  if (value === null || typeof value !== 'object') return value
+  const entries = Object.entries(value).sort(([a], [b]) => byText(a, b))
+  return Object.fromEntries(entries.map(([key, each]) => [key, inOrder(each)]))
+}

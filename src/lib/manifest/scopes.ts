@@ -1,0 +1,77 @@
+import type {Limit} from '../core/limit.js'
+import type {Managed} from '../repository/provisioner.js'
+import type {ConfigScope} from '../schema/config-record.js'
+import {byText, type Manifest} from './manifest.js'
+
+/** One scope has one name: names have no spaces. */
+export function scopeName(scope: ConfigScope): string {
+  if (scope.level === 'system') return 'system'
+  return scope.level === 'resource' ? `resource ${scope.resource}` : `entity ${scope.entity} ${scope.resource}`
+}
+
+/** A set of scopes, as the provisioner's record keeps it. */
+export class ScopeSet {
+  readonly #scopes = new Map<string, ConfigScope>()
+
+  constructor(scopes: Iterable<ConfigScope> = []) {
+    for (const scope of scopes) this.add(scope)
+  }
+
+  static of({managesSystem, resources, entities}: Managed): ScopeSet {
+    const set = new ScopeSet()
+    if (managesSystem) set.add({level: 'system'})
+    for (const resource of resources) set.add({level: 'resource', resource})
+    for (const [entity, its] of entities) for (const resource of its) set.add({level: 'entity', entity, resource})
+    return set
+  }
+
+  add(scope: ConfigScope): void {
+    this.#scopes.set(scopeName(scope), scope)
+  }
+
+  delete(scope: ConfigScope): void {
+    this.#scopes.delete(scopeName(scope))
+  }
+
+  has(scope: ConfigScope): boolean {
+    return this.#scopes.has(scopeName(scope))
+  }
+
+  equals(other: ScopeSet): boolean {
+    return this.#scopes.size === other.#scopes.size && [...this.#scopes.values()].every(scope => other.has(scope))
+  }
+
+  [Symbol.iterator](): Iterator<ConfigScope> {
+    return this.#scopes.values()
+  }
+
+  managed(): Managed {
+    const resources: string[] = []
+    const entities = new Map<string, string[]>()
+    for (const scope of this) {
+      if (scope.level === 'resource') resources.push(scope.resource)
+      if (scope.level !== 'entity') continue
+      const its = entities.get(scope.entity)
+      if (its) its.push(scope.resource)
+      else entities.set(scope.entity, [scope.resource])
+    }
+    return {managesSystem: this.has({level: 'system'}), resources, entities}
+  }
+}
+
+/** What the manifest wants of each scope that it states: the system, then resources, then entities, each by name. */
+export function statedLimits({
+  system,
+  resources,
+  entities,
+}: Manifest): Array<{scope: ConfigScope; limits: readonly Limit[]}> {
+  return [
+    ...(system ? [{scope: {level: 'system'} as const, limits: system.limits}] : []),
+    ...sorted(resources).map(([resource, limits]) => ({scope: {level: 'resource', resource} as const, limits})),
+    ...sorted(entities).flatMap(([entity, its]) =>
+      sorted(its.limits).map(([resource, limits]) => ({scope: {level: 'entity', entity, resource} as const, limits})),
+    ),
+  ]
+}
+
+const sorted = <T>(map: ReadonlyMap<string, T>): Array<[string, T]> => [...map].sort(([a], [b]) => byText(a, b))

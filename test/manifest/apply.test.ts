@@ -1,0 +1,242 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {Denied, TransactionCancelled, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
+import {isRead} from '../../src/lib/dynamo/transport.js'
+import {type ApplyProgress, applyPlan} from '../../src/lib/manifest/apply.js'
+import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
+import {planManifest} from '../../src/lib/manifest/plan.js'
+import {keys} from '../../src/lib/schema/keys.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {put, stored} from '../repository/space.js'
+import {apply, manifestOf, newNamespace, planLines, type TestNamespace} from './support.js'
+
+const resources = (...names: string[]) =>
+  `resources: {${names.map(name => `${name}: {limits: {rpm: 5/min}}`).join(', ')}}`
+
+const recordOf = ({space}: TestNamespace) => stored(space, keys.provisioner(space.namespace))
+
+const managedResources = async (namespace: TestNamespace) =>
+  (await namespace.repository.provisioner.get()).record.resources
+
+/** Fails each write that names the text, with whatever `failure` makes of the operation. */
+function failWrites({space}: TestNamespace, on: string, failure: (operation: string) => unknown): void {
+  space.transport.before = (operation, input) => {
+    if (!isRead(operation) && JSON.stringify(input).includes(on)) throw failure(operation)
+  }
+}
+
+function heal({space}: TestNamespace): void {
+  space.transport.before = () => {}
+  space.transport.after = () => {}
+}
+
+const conflict = (operation: string) =>
+  new TransactionCancelled(operation, [{code: 'TransactionConflict', message: undefined, oldItem: undefined}])
+
+describeOnEngine('applying a manifest', () => {
+  const table = useTable()
+
+  it('records what is managed as the Python system does, and leaves what others keep in the record', async () => {
+    const namespace = newNamespace(table)
+    const {space, repository} = namespace
+    space.nowMs = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
+    const {PK, SK} = keys.provisioner(space.namespace)
+    await put(space, {PK: {S: PK}, SK: {S: SK}, GSI4PK: {S: space.namespace}, pending: {L: []}})
+    const text = `
+system: {limits: {rpm: 9/min}}
+${resources('b', 'a')}
+entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {limits: {rpm: 1/min}}}}, v: {name: v}}`
+    expect(await apply(repository, text)).toMatchObject({outcome: 'complete', created: 7, failures: [], left: 0})
+    expect(await recordOf(namespace)).toEqual({
+      PK: {S: PK},
+      SK: {S: SK},
+      GSI4PK: {S: space.namespace},
+      GSI4SK: {S: PK},
+      managed_system: {BOOL: true},
+      managed_resources: {L: [{S: 'a'}, {S: 'b'}]},
+      managed_entities: {M: {u: {L: [{S: '_default_'}, {S: 'a'}, {S: 'z'}]}}},
+      last_applied: {S: '2026-01-02T03:04:05.678000+00:00'},
+      applied_hash: {S: fingerprint(manifestOf(text))},
+      rev: {S: expect.any(String)},
+      pending: {L: []},
+    })
+  })
+
+  it('writes nothing when there is nothing to do', async () => {
+    const {space, repository} = newNamespace(table)
+    await apply(repository, resources('a'))
+    space.transport.calls.length = 0
+    expect(await apply(repository, resources('a'))).toMatchObject({outcome: 'complete', created: 0, updated: 0})
+    expect(space.transport.calls.every(isRead)).toBe(true)
+  })
+
+  it('records an adoption although nothing else is to do', async () => {
+    const namespace = newNamespace(table)
+    const {space, repository} = namespace
+    await repository.setLimits({level: 'resource', resource: 'a'}, parseLimits(['rpm=5/min']))
+    space.transport.calls.length = 0
+    expect(await apply(repository, resources('a'))).toMatchObject({outcome: 'complete', adopted: 1})
+    expect(space.transport.calls.filter(call => !isRead(call))).toEqual(['UpdateItem'])
+    expect(await managedResources(namespace)).toEqual(['a'])
+  })
+
+  it('goes on after a failure, deletes nothing then, claims only what was done, and is completed by the next run', async () => {
+    const namespace = newNamespace(table)
+    const {repository} = namespace
+    await apply(repository, resources('old'))
+    const before = await recordOf(namespace)
+    failWrites(namespace, 'RESOURCE#bad"', operation => new ValidationFailed(operation))
+    const progress: ApplyProgress[] = []
+    const text = resources('a', 'bad', 'c')
+    const result = await apply(repository, text, {onProgress: each => progress.push(each)})
+    expect(result).toMatchObject({outcome: 'failed', created: 2, deleted: 0, left: 1, recordFailure: undefined})
+    expect(result.failures).toMatchObject([{change: {scope: {resource: 'bad'}}, error: {code: 'dynamo.validation'}}])
+    expect(progress.at(-1)).toEqual({done: 2, failed: 1, total: 4})
+    expect(await managedResources(namespace)).toEqual(['a', 'c', 'old'])
+    const {applied_hash, last_applied} = (await recordOf(namespace)) ?? {}
+    expect({applied_hash, last_applied}).toEqual({
+      applied_hash: before?.applied_hash,
+      last_applied: before?.last_applied,
+    })
+
+    heal(namespace)
+    expect(await apply(repository, text)).toMatchObject({outcome: 'complete', created: 1, deleted: 1})
+    expect(await managedResources(namespace)).toEqual(['a', 'bad', 'c'])
+  })
+
+  it('forgets nothing when it dies half-way: the intention is recorded before the first change', async () => {
+    const namespace = newNamespace(table)
+    const {repository, space} = namespace
+    let writes = 0
+    space.transport.before = operation => {
+      // The record and one change, then the process is gone.
+      if (!isRead(operation) && ++writes > 2) throw new Unavailable(operation, false)
+    }
+    const result = await apply(repository, resources('a', 'b', 'c', 'd'))
+    expect(result).toMatchObject({outcome: 'failed', created: 1, recordFailure: {code: 'dynamo.unavailable'}})
+    heal(namespace)
+    expect(await managedResources(namespace)).toEqual(['a', 'b', 'c', 'd'])
+    // Taken out of the file before it was ever completed, the one that exists is still deleted.
+    expect(await apply(repository, '')).toMatchObject({outcome: 'complete', deleted: 1})
+    expect(await repository.configs.resources()).toEqual([])
+    expect(await managedResources(namespace)).toEqual([])
+  })
+
+  it('claims what may have been written although its answer was lost', async () => {
+    const namespace = newNamespace(table, {attempts: 2})
+    const {repository, space} = namespace
+    space.transport.after = (operation, _, input) => {
+      if (operation === 'TransactWriteItems' && JSON.stringify(input).includes('RESOURCE#lost"')) {
+        throw new Unavailable(operation, true)
+      }
+    }
+    expect(await apply(repository, resources('lost'))).toMatchObject({outcome: 'failed', created: 0})
+    heal(namespace)
+    expect(await managedResources(namespace)).toEqual(['lost'])
+    expect(await apply(repository, '')).toMatchObject({outcome: 'complete', deleted: 1})
+  })
+
+  it('recognises its own record when the answer was lost', async () => {
+    const namespace = newNamespace(table)
+    const {repository, space} = namespace
+    let lost = 0
+    space.transport.after = operation => {
+      if (operation === 'UpdateItem' && lost++ === 0) throw new Unavailable(operation, true)
+    }
+    expect(await apply(repository, resources('a'))).toMatchObject({outcome: 'complete', recordFailure: undefined})
+    expect(lost).toBeGreaterThan(1)
+  })
+
+  it('tries alone what others stood in the way of', async () => {
+    const namespace = newNamespace(table, {attempts: 2})
+    const {repository, space} = namespace
+    let left = 2
+    space.transport.before = (operation, input) => {
+      const isBusy = operation === 'TransactWriteItems' && JSON.stringify(input).includes('ENTITY#busy"')
+      if (isBusy && left-- > 0) throw conflict(operation)
+    }
+    const text = 'entities: {busy: {limits: {rpm: 1/min}}, calm: {limits: {rpm: 1/min}}}'
+    expect(await apply(repository, text)).toMatchObject({outcome: 'complete', created: 2})
+    expect(left).toBeLessThan(0)
+  })
+
+  it.each([
+    ['an outage', (operation: string) => new Unavailable(operation, false)],
+    ['a refusal of access', (operation: string) => new Denied(operation)],
+  ])('starts nothing more after %s', async (_, failure) => {
+    const namespace = newNamespace(table, {attempts: 1})
+    const {repository, space} = namespace
+    const names = Array.from({length: 40}, (_, at) => `e${at}`)
+    const text = `entities: {${names.map(name => `${name}: {limits: {rpm: 1/min}}`).join(', ')}}`
+    failWrites(namespace, 'ENTITY#', failure)
+    const {outcome, failures, left} = await apply(repository, text)
+    expect(outcome).toBe('failed')
+    expect(failures.length).toBeLessThanOrEqual(8)
+    expect(left).toBe(40 - failures.length)
+    expect(space.transport.count('TransactWriteItems')).toBe(failures.length)
+    heal(namespace)
+    expect((await repository.provisioner.get()).record.entities).toEqual(new Map())
+  })
+
+  it('passes a fault of the program on, after recording what was done', async () => {
+    const namespace = newNamespace(table)
+    const {repository} = namespace
+    failWrites(namespace, 'RESOURCE#b"', () => new TypeError('a fault'))
+    await expect(apply(repository, `${resources('b')}\nsystem: {limits: {rpm: 1/min}}`)).rejects.toThrow('a fault')
+    heal(namespace)
+    const {record} = await repository.provisioner.get()
+    expect(record).toMatchObject({managesSystem: true, resources: ['b'], appliedHash: undefined})
+  })
+
+  it('starts nothing when it is stopped before', async () => {
+    const namespace = newNamespace(table)
+    const {repository, space} = namespace
+    const plan = await planManifest(repository, manifestOf(resources('a')))
+    space.transport.calls.length = 0
+    const result = await applyPlan(repository, plan, {signal: AbortSignal.abort()})
+    expect(result).toMatchObject({outcome: 'interrupted', created: 0, left: 1})
+    expect(space.transport.calls).toEqual([])
+  })
+
+  it('refuses a plan that another run has overtaken, and changes nothing', async () => {
+    const namespace = newNamespace(table)
+    const {repository, space} = namespace
+    const mine = await planManifest(repository, manifestOf(resources('mine')))
+    await apply(repository, resources('theirs'))
+    space.transport.calls.length = 0
+    await expect(applyPlan(repository, mine)).rejects.toMatchObject({code: 'manifest.changed', exitCode: 5})
+    expect(space.transport.calls).toEqual(['UpdateItem'])
+    expect(await managedResources(namespace)).toEqual(['theirs'])
+  })
+
+  it('refuses a plan that the Python system has overtaken, too', async () => {
+    const namespace = newNamespace(table)
+    const {repository, space} = namespace
+    await apply(repository, resources('a'))
+    const mine = await planManifest(repository, manifestOf(resources('a', 'b')))
+    const {rev: _, ...item} = (await recordOf(namespace)) ?? {}
+    await put(space, {...item, last_applied: {S: '2026-01-01T00:00:00.000001+00:00'}})
+    await expect(applyPlan(repository, mine)).rejects.toMatchObject({code: 'manifest.changed'})
+  })
+
+  it('accepts that others have just done the same', async () => {
+    const {repository} = newNamespace(table)
+    await apply(repository, resources('gone'))
+    const plan = await planManifest(repository, manifestOf('entities: {e: {name: E, metadata: {a: 1}}}'))
+    await repository.deleteLimits({level: 'resource', resource: 'gone'})
+    await repository.entities.create({id: 'e', cascade: true})
+    expect(await applyPlan(repository, plan)).toMatchObject({outcome: 'complete', created: 1, deleted: 1})
+    expect(await repository.entities.get('e')).toMatchObject({name: 'E', cascade: true, metadata: {a: 1}})
+  })
+
+  it('gives a parent its limits before children are charged to it', async () => {
+    const {repository, space} = newNamespace(table)
+    const order: string[] = []
+    space.transport.before = (operation, input) => {
+      if (operation === 'TransactWriteItems') order.push(JSON.stringify(input).includes('#META') ? 'record' : 'limits')
+    }
+    await apply(repository, 'entities: {org: {limits: {rpm: 1/min}}, user: {parent: org, cascade: true}}')
+    expect(order).toEqual(['limits', 'record', 'record'])
+    expect(await planLines(repository, '')).toEqual(['delete entity org _default_: rpm=1/60:1 → '])
+  })
+})

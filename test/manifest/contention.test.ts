@@ -1,0 +1,63 @@
+import {setTimeout as wait} from 'node:timers/promises'
+import {expect, it} from 'vitest'
+import {TransactionCancelled} from '../../src/lib/dynamo/errors.js'
+import type {OperationInput, Transport} from '../../src/lib/dynamo/transport.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newSpace} from '../repository/space.js'
+import {apply, planLines} from './support.js'
+
+/** As in AWS, and unlike local engines: a transaction is refused while another one is at one of its items. */
+class Contended implements Transport {
+  refused = 0
+  readonly #inner: Transport
+  readonly #held = new Set<string>()
+
+  constructor(inner: Transport) {
+    this.#inner = inner
+  }
+
+  readonly send: Transport['send'] = async (operation, input, options) => {
+    if (operation !== 'TransactWriteItems') return this.#inner.send(operation, input, options)
+    const {TransactItems = []} = input as OperationInput<'TransactWriteItems'>
+    const keys = TransactItems.map(({Put, Update, Delete, ConditionCheck}) => {
+      const {PK, SK} = Put?.Item ?? (Update ?? Delete ?? ConditionCheck)?.Key ?? {}
+      return JSON.stringify([PK, SK])
+    })
+    if (keys.some(key => this.#held.has(key))) {
+      this.refused++
+      const reasons = keys.map(key => ({
+        code: this.#held.has(key) ? 'TransactionConflict' : 'None',
+        message: undefined,
+        oldItem: undefined,
+      }))
+      throw new TransactionCancelled(operation, reasons)
+    }
+    for (const key of keys) this.#held.add(key)
+    try {
+      await wait(5)
+      return await this.#inner.send(operation, input, options)
+    } finally {
+      for (const key of keys) this.#held.delete(key)
+    }
+  }
+}
+
+describeOnEngine('entities that share a registry item and a parent', () => {
+  const table = useTable()
+
+  it('are all applied and deleted although transactions at the same item refuse each other', async () => {
+    const transport = new Contended(table.transport)
+    // Few tries, so that some changes give up and are made alone.
+    const space = {...newSpace(table, {attempts: 3}), transport}
+    const repository = new NamespaceRepository(space, 'tester')
+    const members = Array.from({length: 60}, (_, at) => `  user-${at}: {parent: org, limits: {rpm: 1/min}}`)
+    const text = `entities:\n  org: {limits: {rpm: 1/min}}\n${members.join('\n')}`
+    expect(await apply(repository, text)).toMatchObject({outcome: 'complete', created: 122, failures: []})
+    expect(transport.refused).toBeGreaterThan(0)
+    expect(await planLines(repository, text)).toEqual([])
+    expect(await repository.configs.entityCounts()).toEqual(new Map([['_default_', 61]]))
+    expect(await apply(repository, '')).toMatchObject({outcome: 'complete', deleted: 61, failures: []})
+    expect(await repository.configs.entityCounts()).toEqual(new Map())
+  })
+})

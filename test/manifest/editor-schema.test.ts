@@ -1,0 +1,70 @@
+import {readFileSync} from 'node:fs'
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {InvalidInput} from '../../src/lib/errors.js'
+import {parseManifest} from '../../src/lib/manifest/parse.js'
+import type {Json} from '../../src/lib/schema/json-attribute.js'
+import {anyManifest, write} from './arbitraries.js'
+import {accepts} from './json-schema.js'
+
+const schema = JSON.parse(readFileSync(new URL('../../templates/limits.schema.json', import.meta.url), 'utf8'))
+
+function isParsed(value: Json): boolean {
+  try {
+    parseManifest(JSON.stringify(value), {file: 'f'})
+    return true
+  } catch (error) {
+    if (error instanceof InvalidInput) return false
+    throw error
+  }
+}
+
+const withLimit = (limit: Json): Json => ({namespace: 'a', resources: {g: {limits: {rpm: limit}}}})
+const withEntity = (entity: Json): Json => ({namespace: 'a', entities: {e: entity}})
+
+/** Editors check files with the schema, zael by hand: both must agree. */
+describe('the schema for editors', () => {
+  it('accepts every manifest that zael accepts', () => {
+    fc.assert(
+      fc.property(anyManifest, manifest => {
+        expect(accepts(schema, JSON.parse(write(manifest)))).toBe(true)
+      }),
+    )
+  })
+
+  it.each<[Json, boolean]>([
+    [{namespace: 'a'}, true],
+    [{}, false],
+    [[], false],
+    [{namespace: 'a b'}, false],
+    [{namespace: 'a', resourcs: {}}, false],
+    [{namespace: 'a', system: {}}, false],
+    [{namespace: 'a', system: {on_unavailable: 'block'}}, true],
+    [{namespace: 'a', system: {on_unavailable: 'alow'}}, false],
+    [{namespace: 'a', resources: {g: {}}}, false],
+    [{namespace: 'a', resources: {g: {limits: {}}}}, false],
+    [{namespace: 'a', resources: {_default_: {limits: {rpm: 1}}}}, false],
+    [{namespace: 'a', resources: {ttl: {limits: {rpm: 1}}}}, false],
+    [{namespace: 'a', resources: {g: {limits: {wcu: 1}}}}, false],
+    [{namespace: 'a', resources: {g: {limits: {window_start: 1}}}}, false],
+    ...['100', '100/min', '1.5M/day:2M', '500/15min', 7].map((limit): [Json, boolean] => [withLimit(limit), true]),
+    ...['', '100/', '100/mn', 'x', '1/2/3', '1:2:3', 0, 1.5, true, null, []].map((limit): [Json, boolean] => [
+      withLimit(limit),
+      false,
+    ]),
+    [withLimit({capacity: 5, burst: 6, refill_amount: 7, refill_period: 8}), true],
+    [withLimit({burst: 6}), false],
+    [withLimit({capacity: '5'}), false],
+    [withLimit({capacity: 5, period: 3}), false],
+    [withEntity({}), true],
+    [withEntity({name: 'x', parent: null, cascade: true, metadata: {a: [1]}, resources: {}}), true],
+    [withEntity({parent: 'a b'}), false],
+    [withEntity({cascade: 'yes'}), false],
+    [withEntity({metadata: [1]}), false],
+    [withEntity({resources: {_default_: {limits: {rpm: 1}}}}), true],
+    [withEntity({limit: {rpm: 1}}), false],
+    [{namespace: 'a', entities: {'e#1': {}}}, false],
+  ])('and zael agree about %j: %s', (value, isValid) => {
+    expect({schema: accepts(schema, value), zael: isParsed(value)}).toEqual({schema: isValid, zael: isValid})
+  })
+})

@@ -1,0 +1,113 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {isRead} from '../../src/lib/dynamo/transport.js'
+import {exportForm, exportManifest} from '../../src/lib/manifest/export.js'
+import {parseManifest} from '../../src/lib/manifest/parse.js'
+import {planManifest} from '../../src/lib/manifest/plan.js'
+import type {Item} from '../../src/lib/schema/attribute-value.js'
+import {configKey} from '../../src/lib/schema/config-record.js'
+import {keys} from '../../src/lib/schema/keys.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {put, stored} from '../repository/space.js'
+import {newNamespace} from './support.js'
+
+describeOnEngine('an export', () => {
+  const table = useTable()
+
+  it('is a manifest of what is there, and changes nothing where it comes from', async () => {
+    const {space, repository} = newNamespace(table)
+    await repository.setLimits({level: 'system'}, parseLimits(['tpm=1M/day', 'rpm=100/min']), {onUnavailable: 'allow'})
+    await repository.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=10/sec:50']))
+    await repository.setLimits({level: 'resource', resource: 'a/b'}, parseLimits(['rpm=500/15min']))
+    await repository.entities.create({id: 'org'})
+    await repository.entities.create({
+      id: 'user@x',
+      name: 'yes',
+      parent: 'org',
+      cascade: true,
+      metadata: {z: 1, a: ['x', null], text: '12'},
+    })
+    await repository.setLimits({level: 'entity', entity: 'user@x', resource: 'gpt-4'}, parseLimits(['rpm=7/min']))
+    await repository.setLimits({level: 'entity', entity: '42', resource: '_default_'}, parseLimits(['rpm=1/90sec']))
+    space.transport.calls.length = 0
+    const text = await exportManifest(repository, 'prod')
+    expect(space.transport.calls.every(isRead)).toBe(true)
+    expect(text).toBe(`namespace: prod
+system:
+  on_unavailable: allow
+  limits:
+    rpm: 100/min
+    tpm: 1M/day
+resources:
+  a/b:
+    limits:
+      rpm: 500/15min
+  gpt-4:
+    limits:
+      rpm: 10/sec:50
+entities:
+  "42":
+    limits:
+      rpm: 1/90sec
+  org:
+    name: org
+  user@x:
+    name: "yes"
+    parent: org
+    cascade: true
+    metadata:
+      a:
+        - x
+        - null
+      text: "12"
+      z: 1
+    resources:
+      gpt-4:
+        limits:
+          rpm: 7/min
+`)
+    const json = JSON.stringify(await exportForm(repository, 'prod'))
+    expect(parseManifest(json, {file: 'exported'})).toEqual(parseManifest(text, {file: 'exported'}))
+    const plan = await planManifest(repository, parseManifest(text, {file: 'exported'}))
+    expect(plan.changes).toEqual([])
+    expect(plan.counts).toMatchObject({adopt: 5, unchanged: 7})
+  })
+
+  it('of an empty namespace is empty', async () => {
+    expect(await exportManifest(newNamespace(table).repository, 'prod')).toBe('namespace: prod\n')
+  })
+
+  it('leaves out what is no limit, and holds what only the record of the Python system tells of', async () => {
+    const {space, repository} = newNamespace(table)
+    const {namespace} = space
+    const {PK, SK} = keys.provisioner(namespace)
+    const withoutIndexes = (key: {PK: string; SK: string}, more: Item): Item => ({
+      PK: {S: key.PK},
+      SK: {S: key.SK},
+      GSI4PK: {S: namespace},
+      ...more,
+    })
+    const rpm: Item = {l_rpm_cp: {N: '5'}, l_rpm_ra: {N: '5'}, l_rpm_rp: {N: '60'}}
+    const ofEntity = configKey(namespace, {level: 'entity', entity: 'py', resource: 'gpt-4'})
+    const ofResource = configKey(namespace, {level: 'resource', resource: 'gpt-4'})
+    const withoutLimits = configKey(namespace, {level: 'resource', resource: 'empty'})
+    await put(
+      space,
+      withoutIndexes(ofEntity, {...rpm, disabled: {BOOL: true}}),
+      withoutIndexes(ofResource, rpm),
+      withoutIndexes(withoutLimits, {}),
+      {
+        PK: {S: PK},
+        SK: {S: SK},
+        managed_resources: {L: [{S: 'gpt-4'}, {S: 'empty'}]},
+        managed_entities: {M: {py: {L: [{S: 'gpt-4'}]}}},
+      },
+    )
+    const text = await exportManifest(repository, 'prod')
+    expect(parseManifest(text, {file: 'f'})).toMatchObject({
+      resources: new Map([['gpt-4', parseLimits(['rpm=5/min'])]]),
+      entities: new Map([['py', {limits: new Map([['gpt-4', parseLimits(['rpm=5/min'])]])}]]),
+    })
+    expect(await stored(space, ofEntity)).toMatchObject({disabled: {BOOL: true}})
+  })
+})

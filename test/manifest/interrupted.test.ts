@@ -1,0 +1,83 @@
+import {expect, it} from 'vitest'
+import {Unavailable} from '../../src/lib/dynamo/errors.js'
+import {planManifest} from '../../src/lib/manifest/plan.js'
+import {ScopeSet, scopeName, statedLimits} from '../../src/lib/manifest/scopes.js'
+import type {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {apply, manifestOf, newNamespace} from './support.js'
+
+const BEFORE = `
+system: {limits: {rpm: 9/min}}
+resources: {old: {limits: {rpm: 1/min}}, both: {limits: {rpm: 1/min}}}
+entities: {u: {limits: {rpm: 1/min}}}
+`
+const AFTER = `
+resources: {both: {limits: {rpm: 2/min}}, new: {limits: {rpm: 3/min}}}
+entities: {org: {limits: {rpm: 5/min}}, v: {parent: org, resources: {both: {limits: {rpm: 1/min}}}}}
+`
+
+async function existing({configs}: NamespaceRepository): Promise<string[]> {
+  const found = [...(await configs.resources()), ...(await configs.ofEntity('u')), ...(await configs.ofEntity('v'))]
+  found.push(...(await configs.ofEntity('org')))
+  const system = await configs.get({level: 'system'})
+  if (system && system.limits.length > 0) found.push(system)
+  return found.map(({scope}) => scopeName(scope))
+}
+
+describeOnEngine('a run that loses the table for good', () => {
+  const table = useTable()
+
+  /** A namespace where AFTER is being applied, and from call number `at` on nothing comes back. */
+  async function interrupted(at: number, isApplied: boolean) {
+    const namespace = newNamespace(table, {attempts: 1})
+    const {transport} = namespace.space
+    await apply(namespace.repository, BEFORE)
+    const plan = manifestOf(AFTER)
+    let calls = 0
+    const isOver = () => calls >= at
+    transport.before = operation => {
+      calls++
+      // The call at which it happens may still be carried out; those after it are not.
+      if (calls > at || (isOver() && !isApplied)) throw new Unavailable(operation, false)
+    }
+    transport.after = operation => {
+      if (isOver()) throw new Unavailable(operation, true)
+    }
+    const outcome = await apply(namespace.repository, plan).then(
+      result => result.outcome,
+      () => 'failed',
+    )
+    transport.before = () => {}
+    transport.after = () => {}
+    return {...namespace, outcome}
+  }
+
+  it('at any call, has forgotten nothing that exists, and the next run completes it', {timeout: 120_000}, async () => {
+    let died = 0
+    for (let at = 1, outcome = 'failed'; outcome === 'failed'; at++) {
+      for (const isApplied of [true, false]) {
+        const run = await interrupted(at, isApplied)
+        outcome = run.outcome
+        const {repository} = run
+        const managed = ScopeSet.of((await repository.provisioner.get()).record)
+        const names = new Set([...managed].map(scopeName))
+        expect((await existing(repository)).filter(name => !names.has(name))).toEqual([])
+
+        if (at % 2 === 0) {
+          // Everything that any of the runs has made is found again and deleted.
+          expect(await apply(repository, '')).toMatchObject({outcome: 'complete'})
+          expect(await existing(repository)).toEqual([])
+          continue
+        }
+        const manifest = manifestOf(AFTER)
+        expect(await apply(repository, manifest)).toMatchObject({outcome: 'complete'})
+        expect(await planManifest(repository, manifest)).toMatchObject({changes: [], adopted: []})
+        const stated = new ScopeSet(statedLimits(manifest).map(({scope}) => scope))
+        expect(ScopeSet.of((await repository.provisioner.get()).record).equals(stated)).toBe(true)
+        expect((await existing(repository)).sort()).toEqual([...stated].map(scopeName).sort())
+      }
+      died = at
+    }
+    expect(died).toBeGreaterThan(30)
+  })
+})

@@ -1,0 +1,46 @@
+import {expect, it} from 'vitest'
+import {isRead} from '../../src/lib/dynamo/transport.js'
+import type {Manifest} from '../../src/lib/manifest/manifest.js'
+import {MAX_ITEM_BYTES, planManifest} from '../../src/lib/manifest/plan.js'
+import {ScopeSet, statedLimits} from '../../src/lib/manifest/scopes.js'
+import {itemBytes} from '../../src/lib/schema/item-size.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newNamespace} from './support.js'
+
+const LIMITS = [{name: 'rpm', capacity: 1, refillAmount: 1, refillPeriodSeconds: 60}]
+
+/** Entities with long ids and limits of their own. */
+function manyEntities(count: number): Manifest {
+  const ids = Array.from({length: count}, (_, at) => `user-${String(at).padStart(250, '0')}`)
+  const entities = new Map(ids.map(id => [id, {limits: new Map([['_default_', LIMITS]])}]))
+  return {namespace: 'test', system: undefined, resources: new Map(), entities}
+}
+
+const managedBy = (manifest: Manifest) => new ScopeSet(statedLimits(manifest).map(({scope}) => scope)).managed()
+
+describeOnEngine('the record of what a manifest manages', () => {
+  const table = useTable()
+
+  it('is known not to fit before anything is written', async () => {
+    const {space, repository} = newNamespace(table)
+    await expect(planManifest(repository, manyEntities(1600))).rejects.toMatchObject({
+      code: 'manifest.too-large',
+      exitCode: 2,
+      message: expect.stringMatching(/^The limits of 1600 entities are too many.* 409600 are possible\.$/),
+    })
+    expect(space.transport.calls.every(isRead)).toBe(true)
+  })
+
+  it('can be as large as a plan allows, on this engine', async () => {
+    const {repository} = newNamespace(table)
+    const seen = await repository.provisioner.get()
+    const bytesOf = (count: number) => itemBytes(repository.provisioner.itemOf(managedBy(manyEntities(count)), seen))
+    const [base, perEntity] = [bytesOf(0), bytesOf(1) - bytesOf(0)]
+    const count = Math.floor((MAX_ITEM_BYTES - 1024 - base) / perEntity)
+    const largest = manyEntities(count)
+    const plan = await planManifest(repository, largest)
+    await expect(planManifest(repository, manyEntities(count + 1))).rejects.toMatchObject({code: 'manifest.too-large'})
+    await repository.provisioner.save(managedBy(largest), plan.seen, 'sha256:'.padEnd(71, '0'))
+    expect((await repository.provisioner.get()).record.entities.size).toBe(count)
+  })
+})

@@ -1,0 +1,40 @@
+import fc from 'fast-check'
+import {expect, it} from 'vitest'
+import {exportManifest} from '../../src/lib/manifest/export.js'
+import {parseManifest} from '../../src/lib/manifest/parse.js'
+import {planManifest} from '../../src/lib/manifest/plan.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {anyManifest, write} from './arbitraries.js'
+import {apply, newNamespace} from './support.js'
+
+const RUNS = process.env.ZAEL_TEST_SIZE === 'full' ? 300 : 25
+
+describeOnEngine('any manifest', () => {
+  const table = useTable()
+
+  it('reads back from its text, is complete after one run, and survives export and import', {
+    timeout: 300_000,
+  }, async () => {
+    await fc.assert(
+      fc.asyncProperty(anyManifest, anyManifest, async (first, second) => {
+        const {repository} = newNamespace(table)
+        for (const meant of [first, second]) {
+          const manifest = parseManifest(write(meant), {file: 'f'})
+          expect(manifest).toEqual(meant)
+          expect(await apply(repository, manifest)).toMatchObject({outcome: 'complete', failures: [], left: 0})
+          expect(await planManifest(repository, manifest)).toMatchObject({changes: [], adopted: []})
+        }
+        const exported = await exportManifest(repository, 'test')
+        const imported = parseManifest(exported, {file: 'exported'})
+        const again = await planManifest(repository, imported)
+        expect(again).toMatchObject({changes: [], adopted: []})
+
+        // Into an empty namespace it brings the same, and from there the same text comes out.
+        const copy = newNamespace(table).repository
+        await apply(copy, imported)
+        expect(await exportManifest(copy, 'test')).toBe(exported)
+      }),
+      {numRuns: RUNS},
+    )
+  })
+})

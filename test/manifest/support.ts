@@ -1,0 +1,53 @@
+import {type ApplyOptions, type ApplyResult, applyPlan} from '../../src/lib/manifest/apply.js'
+import type {Manifest} from '../../src/lib/manifest/manifest.js'
+import {parseManifest} from '../../src/lib/manifest/parse.js'
+import {type PlannedChange, planManifest} from '../../src/lib/manifest/plan.js'
+import {scopeName} from '../../src/lib/manifest/scopes.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import type {TestTable} from '../helpers/table.js'
+import {newSpace, type TestSpace} from '../repository/space.js'
+
+export interface TestNamespace {
+  readonly space: TestSpace
+  readonly repository: NamespaceRepository
+}
+
+/** A namespace of its own whose transport counts and can be told to fail. */
+export function newNamespace(table: TestTable, options?: {attempts?: number}): TestNamespace {
+  const space = newSpace(table, options)
+  return {space, repository: new NamespaceRepository(space, 'tester')}
+}
+
+/** A manifest for a namespace called `test`; the text is all but the namespace. */
+export function manifestOf(text: string): Manifest {
+  return parseManifest(`namespace: test\n${text}`, {file: 'limits.yaml'})
+}
+
+/** Plans and applies. */
+export async function apply(
+  repository: NamespaceRepository,
+  manifest: Manifest | string,
+  options?: ApplyOptions,
+): Promise<ApplyResult> {
+  const parsed = typeof manifest === 'string' ? manifestOf(manifest) : manifest
+  return applyPlan(repository, await planManifest(repository, parsed), options)
+}
+
+/** A change in one line: action, what, old and new values. */
+export function lineOf(change: PlannedChange): string {
+  if (change.kind === 'entity') {
+    return `${change.action} ${change.entity} ${JSON.stringify(change.before)} → ${JSON.stringify(change.after)}`
+  }
+  const rates = (limits: typeof change.before) =>
+    limits.map(limit => `${limit.name}=${limit.refillAmount}/${limit.refillPeriodSeconds}:${limit.capacity}`).join(' ')
+  const policy = change.onUnavailable
+  const ending = policy ? ` (${policy.before} → ${policy.after})` : ''
+  const adopts = change.adopts ? ' adopts' : ''
+  return `${change.action}${adopts} ${scopeName(change.scope)}: ${rates(change.before)} → ${rates(change.after)}${ending}`
+}
+
+/** The changes that a manifest asks for now, one line each. */
+export async function planLines(repository: NamespaceRepository, manifest: Manifest | string): Promise<string[]> {
+  const parsed = typeof manifest === 'string' ? manifestOf(manifest) : manifest
+  return (await planManifest(repository, parsed)).changes.map(lineOf)
+}

@@ -1,6 +1,6 @@
 import {PassThrough} from 'node:stream'
 import {describe, expect, it} from 'vitest'
-import {confirm, type Terminal} from '../../src/lib/cli/confirm.js'
+import {confirm, confirmByName, type Terminal} from '../../src/lib/cli/confirm.js'
 
 /** A terminal at which somebody types; `undefined` for the end of input. */
 function terminal(typed: string | undefined, isTTY = true): Terminal & {shown: () => string} {
@@ -36,6 +36,37 @@ describe('confirm', () => {
     await expect(confirm('This deletes all', {yes: false}, terminal('y\n', false))).rejects.toMatchObject({
       code: 'confirm.needed',
       exitCode: 2,
+    })
+  })
+})
+
+describe('confirmByName', () => {
+  const ask = (typed: string | undefined, given?: string, isTTY = true) =>
+    confirmByName('This deletes all', 'acme', {confirm: given}, terminal(typed, isTTY))
+
+  it('goes on when the name is typed, and shows what to type', async () => {
+    const at = terminal('acme\n')
+    await confirmByName('This deletes all', 'acme', {confirm: undefined}, at)
+    expect(at.shown()).toContain('This deletes all. Type "acme" to go on: ')
+    await ask(' acme \n')
+  })
+
+  it.each(['y\n', 'yes\n', 'Acme\n', '\n', 'acme2\n', undefined])('%j changes nothing', async typed => {
+    await expect(ask(typed)).rejects.toMatchObject({code: 'confirm.declined', exitCode: 1})
+  })
+
+  it('Ctrl-C ends the command with 130', async () => {
+    await expect(ask('\u0003')).rejects.toMatchObject({oclif: {exit: 130}})
+  })
+
+  it('--confirm must be the very name; without a terminal it is needed', async () => {
+    await ask('no\n', 'acme', false)
+    await expect(ask('acme\n', 'amce')).rejects.toMatchObject({code: 'confirm.name', exitCode: 2})
+    await expect(ask('acme\n', '')).rejects.toMatchObject({code: 'confirm.name'})
+    await expect(ask('acme\n', undefined, false)).rejects.toMatchObject({
+      code: 'confirm.needed',
+      exitCode: 2,
+      hint: 'Add --confirm acme; without a terminal nobody can be asked.',
     })
   })
 })

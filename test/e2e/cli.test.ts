@@ -11,7 +11,7 @@ describe('help', () => {
     const root = await zael(['--help'])
     expect(root).toMatchObject({code: 0, stderr: ''})
     expect(root.stdout).toContain('$ zael COMMAND [FLAGS]')
-    expect(root.stdout).toMatch(/COMMANDS\n {2}help +Show help/)
+    expect(root.stdout).toMatch(/COMMANDS\n(?: {2}.*\n)* {2}help +Show help/)
     expect(root.stdout).toMatch(/HELP TOPICS\n {2}limit-syntax .*\n {2}environment .*\n {2}exit-codes /)
     for (const args of [[], ['-h'], ['help']]) expect(await zael(args)).toEqual(root)
   })

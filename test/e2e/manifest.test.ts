@@ -1,6 +1,13 @@
+import {readFileSync} from 'node:fs'
 import {expect, it} from 'vitest'
-import {run} from './zael.js'
+import {ROOT, run} from './zael.js'
 
 it('the committed manifest is what the commands generate', async () => {
   expect(await run(process.execPath, ['.ci/manifest.js', '--check'], {})).toEqual({code: 0, stdout: '', stderr: ''})
+})
+
+it('every command has --json and --no-color, in its help too', () => {
+  const {commands} = JSON.parse(readFileSync(`${ROOT}/oclif.manifest.json`, 'utf8'))
+  const flags = Object.entries(commands as Record<string, {flags: object}>)
+  expect(flags.filter(([, command]) => !('json' in command.flags) || !('no-color' in command.flags))).toEqual([])
 })

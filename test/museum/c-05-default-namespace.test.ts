@@ -1,5 +1,6 @@
 import {expect, it} from 'vitest'
 import {Namespaces} from '../../src/lib/repository/namespaces.js'
+import {tableCli} from '../e2e/table-cli.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newSpace} from '../repository/space.js'
 
@@ -15,5 +16,14 @@ describeOnEngine('C-5 the default namespace', () => {
     }
     await expect(namespaces.purge(namespace.id)).rejects.toMatchObject({code: 'namespace.state', exitCode: 5})
     expect(await namespaces.register('default')).toEqual({namespace, created: false})
+  })
+
+  it('stays, whatever an operator types', async () => {
+    const cli = tableCli(table)
+    const {id} = await cli.tell('namespace show default')
+    for (const command of ['delete default --yes', `delete ${id} --yes`, 'purge default --confirm default']) {
+      expect(await cli.fail(`namespace ${command}`)).toMatchObject({code: 5})
+    }
+    expect(await cli.tell('namespace show default')).toMatchObject({id, status: 'active'})
   })
 })

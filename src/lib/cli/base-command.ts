@@ -15,6 +15,7 @@ export type ArgsOf<T extends typeof Command> = InferredArgs<T['args']>
 export abstract class BaseCommand<T extends typeof Command> extends Command {
   static override baseFlags = {
     'no-color': boolean({description: 'Print without colours.', helpGroup: 'GLOBAL'}),
+    debug: boolean({description: 'Show where an error happened.', helpGroup: 'GLOBAL'}),
   }
   static override enableJsonFlag = true
 
@@ -57,7 +58,9 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     if (error instanceof ExitError) throw error
     const failure = asFailure(error)
     const jsonBody = this.jsonEnabled() ? this.toErrorJson(failure) : undefined
-    return fail(failure, {jsonBody, debug: this.config.scopedEnvVarTrue('DEBUG')})
+    // From the words themselves: the error may be that they could not be parsed.
+    const debug = this.argv.includes('--debug') || this.config.scopedEnvVarTrue('DEBUG')
+    return fail(failure, {jsonBody, debug})
   }
 
   private withWarnings(body: object): object {

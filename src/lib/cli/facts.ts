@@ -1,4 +1,5 @@
 import {colorize} from '@oclif/core/ux'
+import {printable} from './text-table.js'
 
 /** What is to be told about one thing: names and values, `undefined` for what does not apply. */
 export type Facts = Readonly<Record<string, string | undefined>>
@@ -7,7 +8,7 @@ export type Facts = Readonly<Record<string, string | undefined>>
 export function factLines(title: string, facts: Facts): string[] {
   const rows = Object.entries(facts).filter((row): row is [string, string] => row[1] !== undefined)
   const width = Math.max(0, ...rows.map(([name]) => name.length))
-  return [title, ...rows.map(([name, value]) => `  ${colorize('dim', name.padEnd(width))}  ${value}`)]
+  return [title, ...rows.map(([name, value]) => `  ${colorize('dim', name.padEnd(width))}  ${printable(value)}`)]
 }
 
 /** Commands to go on with, and what each is for. */

@@ -89,8 +89,7 @@ function sortRows<Row>(rows: readonly Row[], columns: readonly Column<Row>[], by
   if (by === undefined) return rows
   const isDescending = by.startsWith('-')
   const column = columnCalled(columns, isDescending ? by.slice(1) : by, '--sort')
-  const sorted = rows.toSorted((a, b) => compare(rawOf(column, a), rawOf(column, b)))
-  return isDescending ? sorted.reverse() : sorted
+  return rows.toSorted((a, b) => compare(rawOf(column, a), rawOf(column, b), isDescending ? -1 : 1))
 }
 
 function columnCalled<Row>(columns: readonly Column<Row>[], name: string, flag: string): Column<Row> {
@@ -111,12 +110,12 @@ function rawOf<Row>({value, raw = value}: Column<Row>, row: Row): Cell {
   return raw(row)
 }
 
-/** Numbers by size, everything else by text; nothing comes last. */
-function compare(a: Cell, b: Cell): number {
+/** Numbers by size, everything else by text; nothing comes last, in either direction. */
+function compare(a: Cell, b: Cell, direction: 1 | -1): number {
   const isMissing = (cell: Cell) => cell === null || cell === undefined
   if (isMissing(a) || isMissing(b)) return Number(isMissing(a)) - Number(isMissing(b))
-  if (typeof a === 'number' && typeof b === 'number') return a - b
-  return String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0
+  if (typeof a === 'number' && typeof b === 'number') return direction * (a - b)
+  return direction * (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0)
 }
 
 function csvField(cell: Cell): string {

@@ -2,15 +2,18 @@ import {ZaelError} from '../errors.js'
 import type {StackContext} from './context.js'
 import {nearest} from './suggest.js'
 
-/** A stack, namespace or entity that does not exist is named together with those that it could have been. */
+/** A stack, namespace, entity or resource that does not exist is named together with those that it could have been. */
 export async function withNearestNames(error: unknown, context: StackContext): Promise<unknown> {
   if (!(error instanceof ZaelError)) return error
-  const {namespace, entity} = error.details
+  const {namespace, entity, resource} = error.details
   if (error.code === 'namespace.missing') {
     return suggesting(error, String(namespace), await quietly(() => namespaceNames(context)))
   }
   if (error.code === 'entity.missing') {
     return suggesting(error, String(entity), await quietly(() => entityIds(context, String(entity))))
+  }
+  if (error.code === 'limits.missing' && resource !== undefined) {
+    return suggesting(error, String(resource), await quietly(() => resourceNames(context)))
   }
   if (error.code === 'table.missing') {
     const {stack} = context
@@ -39,6 +42,11 @@ async function namespaceNames({repository}: StackContext): Promise<string[]> {
 
 async function entityIds(context: StackContext, typed: string): Promise<string[]> {
   return (await context.namespace()).entities.similar(typed)
+}
+
+async function resourceNames(context: StackContext): Promise<string[]> {
+  const configured = await (await context.namespace()).configs.resources()
+  return configured.flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))
 }
 
 /** One page is enough to find a typing error; a table that is no stack is a bad guess and no harm. */

@@ -18,6 +18,12 @@ export interface TextTableOptions {
 
 const GAP = '  '
 const NARROWEST = 6
+const COLOUR_OR_CONTROL = new RegExp(`${'\u001b'}\\[[0-9;]*m|\\p{Cc}`, 'gu')
+
+/** Stored text may hold anything; a line break or a movement of the cursor would spoil the screen. Colours stay. */
+export function printable(text: string): string {
+  return text.replace(COLOUR_OR_CONTROL, found => (found.length > 1 ? found : ' '))
+}
 
 /** Borderless columns. Where there is a width, the widest columns of text give way until every line fits. */
 export function textTable(
@@ -32,7 +38,10 @@ export function textTable(
   )
   const headers = columns.map(column => column.header)
   const wanted = columns.map((_, column) =>
-    Math.max(header ? lengthOf(headers[column] ?? '') : 0, 0, ...texts.map(row => lengthOf(row[column] ?? ''))),
+    texts.reduce(
+      (widest, row) => Math.max(widest, lengthOf(row[column] ?? '')),
+      header ? lengthOf(headers[column] ?? '') : 0,
+    ),
   )
   const widths = width === undefined ? wanted : narrowed(wanted, isRight, width)
   const line = (cells: readonly string[]) =>
@@ -46,7 +55,7 @@ export function textTable(
 function textOf(cell: Cell): string {
   if (cell === null || cell === undefined || cell === '') return '-'
   if (typeof cell === 'number') return cell.toLocaleString('en', {maximumFractionDigits: 2})
-  return String(cell)
+  return printable(String(cell))
 }
 
 /** Takes from the widest column of text, one character at a time, while the line is too long. */
@@ -64,7 +73,7 @@ function narrowed(wanted: readonly number[], isRight: readonly boolean[], width:
 
 function pad(cell: string, width: number, isRight: boolean): string {
   const length = lengthOf(cell)
-  if (length > width) return `${stripVTControlCharacters(cell).slice(0, Math.max(0, width - 1))}…`
+  if (length > width) return `${[...stripVTControlCharacters(cell)].slice(0, Math.max(0, width - 1)).join('')}…`
   const space = ' '.repeat(width - length)
   return isRight ? space + cell : cell + space
 }

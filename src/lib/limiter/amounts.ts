@@ -7,6 +7,33 @@ import {InvalidInput} from '../errors.js'
 /** Whole tokens per limit name, as callers write them. */
 export type Consumption = Readonly<Record<string, number>>
 
+const FACTORS: Readonly<Record<string, number>> = {'': 1, k: 1000, K: 1000, M: 1_000_000}
+
+/** Reads `NAME=N` for each limit, such as `rpm=1` and `tpm=20k`; a name given twice is an error. */
+export function parseConsumption(texts: readonly string[]): Consumption {
+  const consume = new Map<string, number>()
+  for (const text of texts) {
+    const [, name = '', digits = '', suffix = ''] = /^([^=:]+)[=:](\d+)([kKM]?)$/.exec(text) ?? []
+    const tokens = Number(digits) * (FACTORS[suffix] as number)
+    const why = consume.has(name) ? `${name} is given twice` : complaint(name, tokens)
+    if (why !== undefined) {
+      throw new InvalidInput('request.syntax', `Cannot read the amount "${text}": ${why}.`, {
+        hint: 'Write a whole number of tokens for each limit, for example rpm=1 tpm=20k.',
+        details: {text},
+      })
+    }
+    consume.set(name, tokens)
+  }
+  const amounts = Object.fromEntries(consume)
+  consumptionOf(amounts)
+  return amounts
+}
+
+function complaint(name: string, tokens: number): string | undefined {
+  if (name === '') return 'it is not NAME=N'
+  return tokens === 0 ? 'it must be at least 1' : undefined
+}
+
 /** Amounts to consume: whole, not negative. Zeros are dropped: a limit of which nothing is asked is not checked. */
 export function consumptionOf(consume: Consumption): Map<string, bigint> {
   const amounts = signedAmountsOf(consume)

@@ -1,6 +1,6 @@
 import type {LimitStatus} from '../core/bucket.js'
 import type {Level} from '../core/resolve.js'
-import {ZaelError} from '../errors.js'
+import {InvalidInput, ZaelError} from '../errors.js'
 
 /** Where one limit of a refused request stands. Counts are whole tokens. */
 export interface RefusalStatus extends LimitStatus {
@@ -96,6 +96,24 @@ export class RequestTooLarge extends ZaelError {
       },
     )
   }
+}
+
+/** The request names limits that do not apply to the entity. */
+export function unknownLimit(
+  entity: string,
+  resource: string,
+  names: readonly string[],
+  known: readonly string[],
+): InvalidInput {
+  const what = names.map(name => `"${name}"`).join(', ')
+  return new InvalidInput(
+    'limit.unknown',
+    `No limit ${what} applies to ${entity} for ${resource}; there are ${known.join(', ')}.`,
+    {
+      hint: `See zael limits resolve ${entity} ${resource}, or add it with zael limits set.`,
+      details: {entity, resource, names, known},
+    },
+  )
 }
 
 /** The table could not be reached in time, and the policy for that is to block. */

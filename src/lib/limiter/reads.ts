@@ -1,10 +1,10 @@
 import type {Amounts, LimitState} from '../core/bucket.js'
-import {rateOf} from '../core/limit.js'
+import {type Limit, rateOf} from '../core/limit.js'
 import {toTokens} from '../core/token-math.js'
-import {planBucket} from '../repository/bucket-plan.js'
+import {planBucket, type SeenBucket} from '../repository/bucket-plan.js'
 import {readRealShards} from '../repository/bucket-split.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {RefusalStatus} from './errors.js'
+import {type RefusalStatus, unknownLimit} from './errors.js'
 import type {AppliedLimits} from './office.js'
 import {refusalOf} from './refusal.js'
 import type {Session} from './session.js'
@@ -50,6 +50,8 @@ export async function lookAt(session: Session, entity: string, resource: string)
       return Object.fromEntries(tokens)
     },
     check: amounts => {
+      const known = levels[0]?.applied.limits.map(({name}) => name) ?? []
+      checkKnown(entity, resource, amounts, known)
       const statuses = levels.flatMap(({records, applied, level}) => {
         const asked = new Map(
           [...amounts].filter(([name]) => level === 'entity' || applied.limits.some(limit => limit.name === name)),
@@ -75,45 +77,45 @@ async function readLevel(
   const {space} = session
   const applied = await session.limitsOf(entity, resource)
   const shards = await readRealShards(space, entity, resource, session.admission.settings.maxShards)
-  const records = [...shards.values()].map(record => {
-    const {refilledAtMs, changes} = planBucket({record, incomplete: new Map()}, nowMs, applied.limits)
-    const limits = new Map(
-      [...changes].flatMap(([name, change]) => (change.kind === 'remove' ? [] : [[name, change.after] as const])),
-    )
-    return {...record, state: {refilledAtMs, limits}}
-  })
+  const records = [...shards.values()].map(record =>
+    currentRecord({record, incomplete: new Map()}, nowMs, applied.limits),
+  )
   return {
     level,
     applied,
-    records: records.length > 0 ? records : [untouched(space.namespace, entity, resource, applied, nowMs)],
+    records:
+      records.length > 0 ? records : [untouched({namespace: space.namespace, entity, resource}, applied.limits, nowMs)],
   }
 }
 
+/** A stored shard brought up to now and in line with the limits in force. */
+export function currentRecord(seen: SeenBucket, nowMs: number, inForce: readonly Limit[]): BucketRecord {
+  const {refilledAtMs, changes} = planBucket(seen, nowMs, inForce)
+  const limits = new Map(
+    [...changes].flatMap(([name, change]) => (change.kind === 'remove' ? [] : [[name, change.after] as const])),
+  )
+  return {...seen.record, state: {refilledAtMs, limits}}
+}
+
+/** Asking for a limit that does not apply is a mistake, not a refusal. */
+export function checkKnown(entity: string, resource: string, amounts: Amounts, known: readonly string[]): void {
+  const unknown = [...amounts.keys()].filter(name => !known.includes(name))
+  if (unknown.length > 0) throw unknownLimit(entity, resource, unknown, known)
+}
+
 /** A bucket that nobody has used yet is full. */
-function untouched(
-  namespace: string,
-  entity: string,
-  resource: string,
-  applied: AppliedLimits,
+export function untouched(
+  whose: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>,
+  inForce: readonly Limit[],
   nowMs: number,
 ): BucketRecord {
   const limits = new Map<string, LimitState>()
-  for (const limit of applied.limits) {
+  for (const limit of inForce) {
     const rate = rateOf(limit)
     limits.set(limit.name, {...rate, tokensMilli: rate.capacityMilli, remainder: 0n, consumedMilli: 0n})
   }
   const state = {refilledAtMs: nowMs, limits}
-  return {
-    namespace,
-    entity,
-    resource,
-    shard: 0,
-    shardCount: 1,
-    cascade: false,
-    parent: undefined,
-    ttlSeconds: undefined,
-    state,
-  }
+  return {...whose, shard: 0, shardCount: 1, cascade: false, parent: undefined, ttlSeconds: undefined, state}
 }
 
 function heldTokens(records: readonly BucketRecord[], name: string): number {

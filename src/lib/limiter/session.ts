@@ -1,6 +1,6 @@
 import type {Limit} from '../core/limit.js'
-import {nothingApplies} from '../repository/config-checks.js'
 import type {ConfigCache} from '../repository/config-cache.js'
+import {nothingApplies} from '../repository/config-checks.js'
 import {ConfigResolver} from '../repository/config-resolver.js'
 import {Lru} from '../repository/lru.js'
 import {getItem, type Space} from '../repository/table.js'

@@ -4,6 +4,7 @@ import {batchGet} from '../dynamo/batch.js'
 import {chunksOf} from '../dynamo/concurrency.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
+import {queryPages} from '../dynamo/paging.js'
 import {retrying} from '../dynamo/retry.js'
 import {InvalidInput} from '../errors.js'
 import {type Key, s} from '../schema/attribute-value.js'
@@ -11,7 +12,7 @@ import {type AuditRecord, decodeAudit, encodeAudit} from '../schema/audit-record
 import {isoSeconds} from '../schema/instant.js'
 import type {Json} from '../schema/json-attribute.js'
 import {keys, parseItemKey, sortPrefix} from '../schema/keys.js'
-import {badCursor, checkPageLimit, type Page, type PageRequest, readAll, readPage} from './query.js'
+import {badCursor, checkPageLimit, type Page, type PageRequest, readAll, readPage, stretchQuery} from './query.js'
 import {getItem, type Space} from './table.js'
 import type {TransactItem} from './transact.js'
 import {putNew} from './transact-items.js'
@@ -21,6 +22,9 @@ const SECONDS_PER_DAY = 86_400
 
 // What one BatchGetItem can take.
 const EVENTS_PER_READ = 100
+
+// A page is up to 1 MB of keys, some thousands of events.
+const PAGES_PER_SEARCH = 100
 
 /** What happened. */
 export interface AuditEvent {
@@ -83,6 +87,22 @@ export class Audit {
   async get(entity: string, eventId: string): Promise<AuditRecord | undefined> {
     const item = await getItem(this.#space, keys.audit(this.#space.namespace, entity, eventId))
     return item && decodeAudit(item)
+  }
+
+  /** One event, whomever it is about; `complete` is false when the search was given up in a namespace with very many. */
+  async find(eventId: string): Promise<{record: AuditRecord | undefined; complete: boolean}> {
+    const {namespace, transport, backoff} = this.#space
+    const {PK, SK} = keys.audit(namespace, '', eventId)
+    const e = new ExpressionBuilder().project('PK', 'SK')
+    e.filter(`${e.name('SK')} = ${e.value(s(SK))}`)
+    const query = stretchQuery(this.#space, {index: 'GSI4', partition: namespace, prefix: PK}, e)
+    let pages = 0
+    for await (const {items, next} of queryPages(transport, query, {backoff})) {
+      const key = items[0] && parseItemKey(items[0])
+      if (key?.record === 'audit') return {record: await this.get(key.entity, eventId), complete: true}
+      if (++pages === PAGES_PER_SEARCH && next) return {record: undefined, complete: false}
+    }
+    return {record: undefined, complete: true}
   }
 
   /** Events about one entity, newest first. */

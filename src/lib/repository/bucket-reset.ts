@@ -57,7 +57,8 @@ const fill: Rewrite = (seen, nowMs) => {
   }
 }
 
-function bucketMissing(entity: string, resource: string): ZaelError {
+/** Nothing was consumed yet, or it has expired. */
+export function bucketMissing(entity: string, resource: string): ZaelError {
   return new ZaelError('notFound', 'bucket.missing', `Entity "${entity}" has no bucket for resource "${resource}".`, {
     hint: 'Nothing was consumed yet, or it has expired: the next request starts with a full bucket.',
     details: {entity, resource},

@@ -74,8 +74,11 @@ export class Buckets {
     return this.#gather(this.#addressesOfEntity(entity, undefined, options), options)
   }
 
-  /** All buckets of a resource. */
-  ofResource(resource: string, options: WalkOptions = {}): AsyncGenerator<ShardedBucket, void> {
+  /** All buckets of a resource by entity, from the first entity after `after` on. */
+  ofResource(
+    resource: string,
+    options: WalkOptions & {readonly after?: string | undefined} = {},
+  ): AsyncGenerator<ShardedBucket, void> {
     const {GSI2PK} = indexKeys.bucketOfResource(this.#space.namespace, resource, '', 0)
     return this.#gather(this.#addresses('GSI2', GSI2PK, 'BUCKET#', options), options)
   }
@@ -95,12 +98,15 @@ export class Buckets {
     index: 'GSI2' | 'GSI3' | 'GSI4',
     partition: string,
     prefix: string,
-    {signal}: WalkOptions,
+    {signal, after}: WalkOptions & {readonly after?: string | undefined},
   ): AsyncGenerator<BucketAddress, void> {
     const {transport, name: TableName, backoff} = this.#space
     const e = new ExpressionBuilder().project('PK', 'SK')
     e.keyCondition(`${e.name(`${index}PK`)} = ${e.value(s(partition))}`)
-    e.keyCondition(`begins_with(${e.name(`${index}SK`)}, ${e.value(s(prefix))})`)
+    const sk = e.name(`${index}SK`)
+    // "~" sorts after shard numbers and after every character of a name.
+    if (after === undefined) e.keyCondition(`begins_with(${sk}, ${e.value(s(prefix))})`)
+    else e.keyCondition(`${sk} BETWEEN ${e.value(s(`${prefix}${after}#~`))} AND ${e.value(s(`${prefix}~`))}`)
     for await (const item of queryItems(transport, {TableName, IndexName: index, ...e.read()}, {backoff, signal})) {
       const key = parseItemKey(item)
       if (key?.record === 'bucket') yield key

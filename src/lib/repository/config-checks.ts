@@ -58,8 +58,7 @@ export function missing(scope: ConfigScope, limitName?: string, others: readonly
         : 'Run `zael limits list` to see what is configured.',
     details: {
       scope,
-      ...(scope.level === 'resource' ? {resource: scope.resource} : {}),
-      ...(limitName === undefined ? {} : {limit: limitName}),
+      ...(limitName !== undefined ? {limit: limitName} : scope.level === 'resource' ? {resource: scope.resource} : {}),
     },
   })
 }

@@ -43,6 +43,12 @@ export interface EntityChange extends Omit<NewEntity, 'id' | 'parent'>, Metadata
   readonly expectedVersion?: number | undefined
 }
 
+/** An entity before and after a change. */
+export interface ChangedEntity {
+  readonly before: EntityRecord
+  readonly after: EntityRecord
+}
+
 /** What entities work with besides the table. */
 export interface EntitiesOptions {
   readonly audit: Audit
@@ -87,6 +93,13 @@ export class Entities {
     return readEntity(this.#space, id)
   }
 
+  /** An entity as it is now; throws when there is none. */
+  async need(id: string): Promise<EntityRecord> {
+    const record = await readEntity(this.#space, id)
+    if (!record) throw entityMissing(id)
+    return record
+  }
+
   /** The entities that exist among those asked for, in that order; a hundred to a request. */
   async getMany(ids: readonly string[], signal?: AbortSignal): Promise<EntityRecord[]> {
     const {namespace, transport, name, backoff} = this.#space
@@ -119,10 +132,15 @@ export class Entities {
 
   /** Changes an entity and gives it the next version; buckets follow. Without a change nothing is written. */
   async update(id: string, change: EntityChange): Promise<EntityRecord> {
+    return (await this.change(id, change)).after
+  }
+
+  /** Like `update`; tells what was there before, too. Without a change the two are the same. */
+  async change(id: string, change: EntityChange): Promise<ChangedEntity> {
     if (typeof change.parent === 'string') checkEntityId(change.parent)
-    const after: EntityRecord = await this.#repeat(() => this.#updateOnce(id, change))
-    await this.#settle(after)
-    return after
+    const changed = await this.#repeat(() => this.#changeOnce(id, change))
+    await this.#settle(changed.after)
+    return changed
   }
 
   /** The direct children of an entity, by id. A change is seen here a moment later. */
@@ -149,10 +167,9 @@ export class Entities {
     return removed
   }
 
-  async #updateOnce(id: string, change: EntityChange): Promise<EntityRecord> {
+  async #changeOnce(id: string, change: EntityChange): Promise<ChangedEntity> {
     const {expectedVersion} = change
-    const before = await readEntity(this.#space, id)
-    if (!before) throw entityMissing(id)
+    const before = await this.need(id)
     if (expectedVersion !== undefined && before.version !== expectedVersion) {
       throw entityChanged(id, expectedVersion, before.version)
     }
@@ -165,11 +182,11 @@ export class Entities {
       version: before.version + 1,
     }
     const event = entityUpdated(before, after)
-    if (!event) return before
+    if (!event) return {before, after: before}
     const isMoved = after.parent !== undefined && after.parent !== before.parent
     const ancestors = isMoved ? await checkParent(this.#space, id, after.parent) : []
     await transact(this.#space, [entityUpdate(this.#space, before, after), this.#audit.put(event), ...ancestors])
-    return after
+    return {before, after}
   }
 
   /** Decides anew while others change what the decision was made from. */

@@ -19,10 +19,15 @@ export function namespaceAmbiguous(
 ): ZaelError {
   const ids = others.map(({id}) => id)
   const said = [...(active ? [`${active.id} (active)`] : []), ...ids].join(', ')
-  return new ZaelError('conflict', 'namespace.ambiguous', `Several namespaces are or were called ${JSON.stringify(name)}: ${said}.`, {
-    hint: 'Give the id instead of the name; `zael namespace orphans` tells when each was deleted.',
-    details: {name, active: active?.id ?? null, ids},
-  })
+  return new ZaelError(
+    'conflict',
+    'namespace.ambiguous',
+    `Several namespaces are or were called ${JSON.stringify(name)}: ${said}.`,
+    {
+      hint: 'Give the id instead of the name; `zael namespace orphans` tells when each was deleted.',
+      details: {name, active: active?.id ?? null, ids},
+    },
+  )
 }
 
 /** The namespace is not in the state that the operation needs. */

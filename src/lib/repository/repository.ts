@@ -56,6 +56,8 @@ export class Repository {
 
 /** What one namespace stores. */
 export class NamespaceRepository {
+  /** Opaque; what keys begin with. */
+  readonly id: string
   readonly audit: Audit
   readonly entities: Entities
   readonly configs: Configs
@@ -65,6 +67,7 @@ export class NamespaceRepository {
   readonly #space: Space
 
   constructor(space: Space, principal: string | undefined) {
+    this.id = space.namespace
     this.#space = space
     this.audit = new Audit(space, principal === undefined ? {} : {principal})
     this.entities = new Entities(space, {audit: this.audit})

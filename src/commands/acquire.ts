@@ -1,0 +1,87 @@
+import {string} from '@oclif/core/args'
+import {boolean, option, string as stringFlag} from '@oclif/core/flags'
+import {
+  acquireJson,
+  acquireLines,
+  formatWait,
+  type TriedRequest,
+  whyCommand,
+  withDefaultWait,
+} from '../lib/cli/acquire-presenter.js'
+import type {StackContext, StackFlagValues} from '../lib/cli/context.js'
+import {nextLines} from '../lib/cli/facts.js'
+import {lineWidth} from '../lib/cli/settings-command.js'
+import {StackCommand} from '../lib/cli/stack-command.js'
+import {tryRequest} from '../lib/cli/try-request.js'
+import {typedFlags} from '../lib/cli/typed-flags.js'
+import {EXIT} from '../lib/errors.js'
+
+export default class Acquire extends StackCommand<typeof Acquire> {
+  static override summary = 'Try a request: charge it, or say why it is refused'
+
+  static override description =
+    'Does what a service does through the library; the tokens stay consumed. The exit code is 0 when the request was ' +
+    'admitted and 6 when it was refused.'
+
+  static override args = {
+    entity: string({description: 'Id of the entity.', required: true, ignoreStdin: true}),
+    resource: string({description: 'Name of the resource.', required: true, ignoreStdin: true}),
+    amounts: string({
+      description: 'Tokens per limit, such as rpm=1.',
+      required: true,
+      multiple: true,
+      ignoreStdin: true,
+    }),
+  }
+
+  static override flags = {
+    'dry-run': boolean({description: 'Only say what would happen; charge nothing.', exclusive: ['wait']}),
+    wait: stringFlag({description: 'Wait for room, at most this long; 60s unless said.', helpValue: 'DURATION'}),
+    'on-unavailable': option({
+      options: ['allow', 'block'] as const,
+      description: 'What to do when the table is out of reach; as configured unless said.',
+    })(),
+  }
+
+  static override examples = [
+    {command: 'zael acquire user-1 gpt-4 rpm=1 tpm=500', description: 'Take one request and 500 tokens'},
+    {command: 'zael acquire user-1 gpt-4 rpm=1 --dry-run', description: 'Would it be admitted?'},
+    {command: 'zael acquire user-1 gpt-4 rpm=1 --wait 30s && ./job', description: 'Start a job when there is room'},
+  ]
+
+  protected override async init(): Promise<void> {
+    this.argv = withDefaultWait(this.argv)
+    await super.init()
+  }
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {entity, resource, amounts} = this.args
+    const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable} = this.flags
+    const {namespace} = this.flags as unknown as StackFlagValues
+    const [{parseConsumption}, {parseDuration}] = await Promise.all([
+      import('../lib/limiter/amounts.js'),
+      import('../lib/core/duration.js'),
+    ])
+    const consume = parseConsumption(amounts)
+    const request = {entity, resource, consume, ...(onUnavailable === undefined ? {} : {onUnavailable})}
+    const attempt = await tryRequest(stack, namespace, request, {
+      dryRun,
+      waitMs: wait === undefined ? 0 : parseDuration(wait),
+      onWait: ms => this.logToStderr(`Refused for now; trying again in ${formatWait(ms)}`),
+    })
+    return this.#tell({entity, resource, consume, dryRun, attempt})
+  }
+
+  #tell(tried: TriedRequest): object {
+    this.log(acquireLines(tried, lineWidth()).join('\n'))
+    if (!tried.attempt.admitted) {
+      process.exitCode = EXIT.checkSaidNo
+      this.logToStderr(
+        nextLines([[whyCommand(tried) + typedFlags(this.settings), 'see which limit refuses it, and what helps']]).join(
+          '\n',
+        ),
+      )
+    }
+    return acquireJson(tried)
+  }
+}

@@ -1,0 +1,34 @@
+import {string} from '@oclif/core/flags'
+import {bucketListing} from '../../lib/cli/bucket-presenter.js'
+import type {StackContext} from '../../lib/cli/context.js'
+import {listFlags, pageFlags} from '../../lib/cli/listing.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+
+export default class BucketList extends StackCommand<typeof BucketList> {
+  static override summary = 'List the buckets of a resource'
+
+  static override description =
+    'By entity; the shards of a bucket are added up. What has refilled since the last write is counted in. Nothing is ' +
+    'written.'
+
+  static override flags = {
+    resource: string({char: 'r', description: 'What is limited.', required: true, helpValue: 'RESOURCE'}),
+    ...listFlags,
+    ...pageFlags,
+  }
+
+  static override examples = [
+    {command: 'zael bucket list --resource gpt-4', description: 'The first 50'},
+    {command: 'zael bucket list --resource gpt-4 --all --sort full', description: 'All, the emptiest first'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {resource, limit, all, cursor} = this.flags
+    const {bucketsFor} = await import('../../lib/repository/bucket-search.js')
+    const page = {limit: all ? undefined : limit, cursor}
+    const {records, next} = await bucketsFor(await stack.namespace(), resource, page, stack.table.clock())
+    this.list(bucketListing(records))
+    this.tellMore(next)
+    return {resource, buckets: records, next: next ?? null}
+  }
+}

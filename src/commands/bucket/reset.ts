@@ -1,0 +1,41 @@
+import {string} from '@oclif/core/args'
+import {boolean, string as stringFlag} from '@oclif/core/flags'
+import {resetLine} from '../../lib/cli/bucket-presenter.js'
+import {confirm} from '../../lib/cli/confirm.js'
+import type {StackContext} from '../../lib/cli/context.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+
+export default class BucketReset extends StackCommand<typeof BucketReset> {
+  static override summary = 'Fill a bucket and forgive its debts'
+
+  static override description =
+    'Every limit of the bucket is full afterwards, on every shard. What was consumed stays counted as usage. An audit ' +
+    'event is written.'
+
+  static override args = {
+    entity: string({description: 'Whose bucket.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    resource: stringFlag({char: 'r', description: 'What is limited.', required: true, helpValue: 'RESOURCE'}),
+    yes: boolean({char: 'y', description: 'Do not ask.'}),
+  }
+
+  static override examples = [
+    {command: 'zael bucket reset user-1 --resource gpt-4', description: 'Ask, then fill it'},
+    {command: 'zael bucket reset user-1 --resource gpt-4 --yes', description: 'In a script'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {entity} = this.args
+    const {resource, yes} = this.flags
+    const space = await stack.namespace()
+    const {bucketsOf} = await import('../../lib/repository/bucket-search.js')
+    // Nobody is asked about a bucket that is not there.
+    await bucketsOf(space, entity, resource, stack.table.clock())
+    await confirm(`This fills every limit of ${entity} for ${resource} and forgives its debts`, {yes})
+    const result = await space.resetBucket(entity, resource)
+    this.log(resetLine(entity, resource, result))
+    return {entity, resource, ...result}
+  }
+}

@@ -1,0 +1,28 @@
+import {string} from '@oclif/core/args'
+import type {StackContext} from '../../lib/cli/context.js'
+import {entityJson, entityListing} from '../../lib/cli/entity-presenter.js'
+import {listFlags} from '../../lib/cli/listing.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+
+export default class EntityChildren extends StackCommand<typeof EntityChildren> {
+  static override summary = 'List the entities directly below another one'
+
+  static override args = {
+    id: string({description: 'Id of the parent.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = listFlags
+
+  static override examples = [
+    {command: 'zael entity children team-1', description: 'The members of a team'},
+    {command: 'zael entity children team-1 --columns id,cascade', description: 'And who spends its budget'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {entities} = await stack.namespace()
+    const children = await entities.children(this.args.id)
+    if (children.length === 0) await entities.need(this.args.id)
+    this.list(entityListing(children, `Entity "${this.args.id}" has no children`))
+    return {entities: children.map(entityJson), next: null}
+  }
+}

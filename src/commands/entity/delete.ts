@@ -1,0 +1,40 @@
+import {string} from '@oclif/core/args'
+import {boolean} from '@oclif/core/flags'
+import {confirm} from '../../lib/cli/confirm.js'
+import type {StackContext} from '../../lib/cli/context.js'
+import {entityDeletionLines, entityDeletionPhrase} from '../../lib/cli/entity-presenter.js'
+import {kindCounts} from '../../lib/cli/kind-counts.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+
+export default class EntityDelete extends StackCommand<typeof EntityDelete> {
+  static override summary = 'Delete an entity with its limits, usage and buckets'
+
+  static override description =
+    'Audit events stay. An entity that is the parent of others is refused. Interrupted, a deletion can be run again.'
+
+  static override args = {
+    id: string({description: 'Id of the entity.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    yes: boolean({char: 'y', description: 'Do not ask.'}),
+    'dry-run': boolean({description: 'Count what would be deleted, and delete nothing.'}),
+  }
+
+  static override examples = [
+    {command: 'zael entity delete user-7 --dry-run', description: 'What would go'},
+    {command: 'zael entity delete user-7', description: 'Asks first'},
+    {command: 'zael entity delete user-7 --yes', description: 'In a script'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {id} = this.args
+    const {entities} = await stack.namespace()
+    const planned = kindCounts(await entities.countRemoval(id))
+    const dryRun = this.flags['dry-run'] === true // oclif leaves out what is not typed
+    if (!dryRun) await confirm(entityDeletionPhrase(id, planned), this.flags)
+    const counts = dryRun ? planned : kindCounts((await entities.delete(id)).byKind)
+    this.log(entityDeletionLines(id, counts, dryRun).join('\n'))
+    return {id, dryRun, counts}
+  }
+}

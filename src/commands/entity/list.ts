@@ -1,0 +1,31 @@
+import {string} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/context.js'
+import {entityJson, entityListing} from '../../lib/cli/entity-presenter.js'
+import {listFlags, pageFlags} from '../../lib/cli/listing.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+
+export default class EntityList extends StackCommand<typeof EntityList> {
+  static override summary = 'List the entities of a namespace'
+
+  static override flags = {
+    filter: string({description: 'Only those whose id or name contains this, in whatever case.', helpValue: 'TEXT'}),
+    ...pageFlags,
+    ...listFlags,
+  }
+
+  static override examples = [
+    {command: 'zael entity list', description: 'The first 50 by id'},
+    {command: 'zael entity list --filter ann --all', description: 'Search the whole namespace'},
+    {command: 'zael entity list --all --output csv --columns id,parent', description: 'For a spreadsheet'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {filter, limit, all, cursor} = this.flags
+    const {entities} = await stack.namespace()
+    const page = {limit: all ? undefined : limit, cursor}
+    const {records, next} = await (filter ? entities.search(filter, page) : entities.list(page))
+    this.list(entityListing(records, filter ? `No entity contains "${filter}"` : 'There are no entities'))
+    this.tellMore(next)
+    return {entities: records.map(entityJson), next: next ?? null}
+  }
+}

@@ -1,0 +1,30 @@
+import type {StackContext} from '../../lib/cli/context.js'
+import {manifestFlags, openManifest} from '../../lib/cli/manifest-file.js'
+import {diffJson} from '../../lib/cli/manifest-json.js'
+import {diffLines} from '../../lib/cli/manifest-presenter.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+import {EXIT} from '../../lib/errors.js'
+
+export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
+  static override summary = 'Show where the table differs from a manifest'
+
+  static override description =
+    'Compares with what is configured now, whoever changed it, and writes nothing. The exit code is 0 when all is as ' +
+    'stated and 6 when there is drift.'
+
+  static override flags = manifestFlags
+
+  static override examples = [
+    {command: 'zael limits diff -f limits.yaml', description: 'Has anybody changed limits by hand?'},
+    {command: 'zael limits diff -f limits.yaml --json', description: 'In a nightly job'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
+    const {diffManifest} = await import('../../lib/manifest/diff.js')
+    const differences = await diffManifest(namespace, manifest)
+    this.log(diffLines(manifest, differences).join('\n'))
+    if (differences.length > 0) process.exitCode = EXIT.checkSaidNo
+    return diffJson(manifest.namespace, differences)
+  }
+}

@@ -1,0 +1,33 @@
+import type {StackContext} from '../../lib/cli/context.js'
+import {configJson} from '../../lib/cli/limits-json.js'
+import {configListing} from '../../lib/cli/limits-presenter.js'
+import {listFlags, pageFlags} from '../../lib/cli/listing.js'
+import {checkedNames, scopeFlags} from '../../lib/cli/scope-flags.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+
+export default class LimitsList extends StackCommand<typeof LimitsList> {
+  static override summary = 'List what is configured where'
+
+  static override description =
+    'Everything in the namespace: the system, then resources, then entities. With --resource that resource and the ' +
+    'entities with limits of their own for it, with --entity everything of that entity.'
+
+  static override flags = {...scopeFlags, ...listFlags, ...pageFlags}
+
+  static override examples = [
+    {command: 'zael limits list', description: 'Everything, 50 rows at a time'},
+    {command: 'zael limits list --resource gpt-4 --all', description: 'Who has limits for a resource'},
+    {command: 'zael limits list --output csv', description: 'For a spreadsheet'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {all, limit, cursor} = this.flags
+    const selection = checkedNames(this.flags)
+    const {configPage} = await import('../../lib/repository/config-pages.js')
+    const {configs} = await stack.namespace()
+    const {records, next} = await configPage(configs, selection, {limit: all ? undefined : limit, cursor})
+    this.list(configListing(records))
+    this.tellMore(next)
+    return {configs: records.map(configJson), next: next ?? null}
+  }
+}

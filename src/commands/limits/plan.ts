@@ -1,0 +1,27 @@
+import type {StackContext} from '../../lib/cli/context.js'
+import {manifestFlags, openManifest} from '../../lib/cli/manifest-file.js'
+import {planJson} from '../../lib/cli/manifest-json.js'
+import {planLines} from '../../lib/cli/manifest-presenter.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+
+export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
+  static override summary = 'Show what `zael limits apply` would change'
+
+  static override description =
+    'Compares a manifest with what is configured now and writes nothing. The namespace is the one that the file names.'
+
+  static override flags = manifestFlags
+
+  static override examples = [
+    {command: 'zael limits plan -f limits.yaml', description: 'Old and new values of every change'},
+    {command: 'zael limits plan -f limits.yaml --json', description: 'For programs'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
+    const {planManifest} = await import('../../lib/manifest/plan.js')
+    const plan = await planManifest(namespace, manifest)
+    this.log(planLines(plan).join('\n'))
+    return planJson(plan)
+  }
+}

@@ -1,0 +1,43 @@
+import {string} from '@oclif/core/args'
+import {string as stringFlag} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/context.js'
+import {resolveJson, resolveLines} from '../../lib/cli/resolve-presenter.js'
+import {lineWidth} from '../../lib/cli/settings-command.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+import {InvalidInput} from '../../lib/errors.js'
+
+export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
+  static override summary = 'Show which limits apply to an entity and resource, and why'
+
+  static override description =
+    'Level by level: the most specific one that has limits applies as a whole. Where the entity shares every charge ' +
+    "with its parent, the parent's limits are shown too."
+
+  static override args = {
+    entity: string({description: 'Id of the entity.', required: true, ignoreStdin: true}),
+    resource: string({description: 'Name of the resource.', ignoreStdin: true}),
+  }
+
+  static override flags = {
+    resource: stringFlag({char: 'r', description: 'The resource, instead of the second argument.', helpValue: 'NAME'}),
+  }
+
+  static override examples = [
+    {command: 'zael limits resolve user-1 gpt-4', description: 'What applies, and where it is set'},
+    {command: 'zael limits resolve user-1 --resource gpt-4 --json', description: 'For programs'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {entity} = this.args
+    const resource = this.args.resource ?? this.flags.resource
+    if (resource === undefined || (this.args.resource !== undefined && this.flags.resource !== undefined)) {
+      throw new InvalidInput('limits.resource', 'the resource must be named, once', {
+        hint: `zael limits resolve ${entity} RESOURCE`,
+      })
+    }
+    const {resolveFamily} = await import('../../lib/repository/family-limits.js')
+    const family = await resolveFamily(await stack.namespace(), entity, resource)
+    this.log(resolveLines(family, lineWidth()).join('\n'))
+    return resolveJson(family)
+  }
+}

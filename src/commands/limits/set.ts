@@ -1,0 +1,51 @@
+import {string} from '@oclif/core/args'
+import {boolean, option} from '@oclif/core/flags'
+import {withBucketProgress} from '../../lib/cli/bucket-progress.js'
+import type {StackContext} from '../../lib/cli/context.js'
+import {changeJson} from '../../lib/cli/limits-json.js'
+import {changeLines} from '../../lib/cli/limits-presenter.js'
+import {scopeFlags, scopeOf} from '../../lib/cli/scope-flags.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+
+export default class LimitsSet extends StackCommand<typeof LimitsSet> {
+  static override summary = 'Set limits and bring live buckets in line'
+
+  static override description =
+    'Limits that are not named stay as they are unless --replace is given. Of the levels system, resource, entity and ' +
+    'entity with resource the most specific one that has limits applies, as a whole. See `zael help limit-syntax`.'
+
+  static override args = {
+    limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    ...scopeFlags,
+    replace: boolean({description: 'Drop the limits that are not named.'}),
+    'on-unavailable': option({
+      options: ['allow', 'block'] as const,
+      description: 'What to do with requests while the table is out of reach; stays as it is unless given.',
+      dependsOn: ['system'],
+    })(),
+    'dry-run': boolean({description: 'Show what would change; write nothing.'}),
+  }
+
+  static override examples = [
+    {command: 'zael limits set --resource gpt-4 rpm=100/min tpm=20k/min:40k', description: 'For everybody'},
+    {command: 'zael limits set --entity team-1 --resource gpt-4 rpm=1000 --dry-run', description: 'Look first'},
+    {command: 'zael limits set --system --on-unavailable allow', description: 'Let requests through in an outage'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {replace, 'on-unavailable': onUnavailable, 'dry-run': dryRun = false} = this.flags
+    const {parseLimits} = await import('../../lib/core/limit.js')
+    const scope = scopeOf(this.flags)
+    const limits = parseLimits(this.args.limits ?? [])
+    const options = {replace, onUnavailable}
+    const namespace = await stack.namespace()
+    const change = dryRun
+      ? await namespace.configs.preview(scope, limits, options)
+      : await withBucketProgress(sync => namespace.setLimits(scope, limits, {...options, ...sync}))
+    this.log(changeLines(change, dryRun).join('\n'))
+    return {dryRun, ...changeJson(change)}
+  }
+}

@@ -1,0 +1,53 @@
+import {string} from '@oclif/core/args'
+import {boolean} from '@oclif/core/flags'
+import {withBucketProgress} from '../../lib/cli/bucket-progress.js'
+import {confirm} from '../../lib/cli/confirm.js'
+import type {StackContext} from '../../lib/cli/context.js'
+import {changeJson} from '../../lib/cli/limits-json.js'
+import {changeLines, doomedWords} from '../../lib/cli/limits-presenter.js'
+import {scopeFlags, scopeOf} from '../../lib/cli/scope-flags.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+import {InvalidInput} from '../../lib/errors.js'
+
+export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
+  static override summary = 'Take away one limit, or all limits of a scope'
+
+  static override description =
+    'Live buckets follow what applies then. With --all the policy for outages of the system goes too.'
+
+  static override args = {
+    name: string({description: 'Name of the limit, such as rpm.', ignoreStdin: true}),
+  }
+
+  static override flags = {
+    ...scopeFlags,
+    all: boolean({description: 'Take away everything that is set for this scope.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before everything is taken away.'}),
+  }
+
+  static override examples = [
+    {command: 'zael limits unset tpm --resource gpt-4', description: 'One limit'},
+    {command: 'zael limits unset --all --entity team-1 --resource gpt-4 --yes', description: 'All, without a question'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {all = false, yes = false} = this.flags
+    const {name} = this.args
+    const scope = scopeOf(this.flags)
+    if (all === (name !== undefined)) {
+      throw new InvalidInput('limits.unset', 'name one limit, or give --all for everything in the scope', {
+        hint: 'For example `zael limits unset rpm --resource gpt-4`.',
+      })
+    }
+    const namespace = await stack.namespace()
+    if (name !== undefined) return this.#tell(await withBucketProgress(sync => namespace.unsetLimit(scope, name, sync)))
+    const {getConfigured} = await import('../../lib/repository/config-pages.js')
+    await confirm(doomedWords(await getConfigured(namespace.configs, scope)), {yes})
+    return this.#tell(await withBucketProgress(sync => namespace.deleteLimits(scope, sync)))
+  }
+
+  #tell(change: Parameters<typeof changeLines>[0]): object {
+    this.log(changeLines(change, false).join('\n'))
+    return changeJson(change)
+  }
+}

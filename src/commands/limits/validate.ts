@@ -1,0 +1,23 @@
+import {BaseCommand} from '../../lib/cli/base-command.js'
+import {manifestFlags, readManifest} from '../../lib/cli/manifest-file.js'
+import {manifestCounts, validLine} from '../../lib/cli/manifest-presenter.js'
+
+export default class LimitsValidate extends BaseCommand<typeof LimitsValidate> {
+  static override summary = 'Check a manifest without a table'
+
+  static override description = 'Everything that is wrong is told at once, with line and column.'
+
+  static override flags = manifestFlags
+
+  static override examples = [
+    {command: 'zael limits validate -f limits.yaml', description: 'Before a commit'},
+    {command: 'zael limits export | zael limits validate -f -', description: 'From standard input'},
+  ]
+
+  async run(): Promise<object> {
+    const {file} = this.flags
+    const manifest = await readManifest(file)
+    this.log(validLine(file, manifest))
+    return {file, ...manifestCounts(manifest)}
+  }
+}

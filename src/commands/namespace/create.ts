@@ -1,0 +1,27 @@
+import {string} from '@oclif/core/args'
+import type {StackContext} from '../../lib/cli/context.js'
+import {createdLines, namespaceJson} from '../../lib/cli/namespace-presenter.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+
+export default class NamespaceCreate extends WholeStackCommand<typeof NamespaceCreate> {
+  static override summary = 'Create namespaces'
+
+  static override description =
+    'A namespace keeps the entities, limits and usage of one tenant apart from all others. ' +
+    'A name that exists stays as it is, so running the command again is harmless.'
+
+  static override args = {
+    name: string({description: 'Name of a namespace.', required: true, multiple: true, ignoreStdin: true}),
+  }
+
+  static override examples = [
+    {command: 'zael namespace create acme', description: 'One tenant'},
+    {command: 'zael namespace create acme globex initech', description: 'Several at once'},
+  ]
+
+  protected async work({repository}: StackContext): Promise<object> {
+    const registrations = await repository.namespaces.registerMany([...new Set(this.args.name)])
+    this.log(createdLines(registrations).join('\n'))
+    return {namespaces: registrations.map(({namespace, created}) => ({...namespaceJson(namespace), created}))}
+  }
+}

@@ -1,0 +1,35 @@
+import {string} from '@oclif/core/args'
+import {boolean} from '@oclif/core/flags'
+import {confirm} from '../../lib/cli/confirm.js'
+import type {StackContext} from '../../lib/cli/context.js'
+import {deletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/namespace-presenter.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+
+export default class NamespaceDelete extends WholeStackCommand<typeof NamespaceDelete> {
+  static override summary = 'Delete a namespace; its data stays until it is purged'
+
+  static override description =
+    'The name is free again and clients that use it are refused. The data stays: `zael namespace recover` brings it back, ' +
+    '`zael namespace purge` deletes it for good. The namespace "default" cannot be deleted.'
+
+  static override args = {
+    namespace: string({description: 'Name or id of a namespace.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    yes: boolean({char: 'y', description: 'Do not ask.'}),
+  }
+
+  static override examples = [
+    {command: 'zael namespace delete acme', description: 'Asks first'},
+    {command: 'zael namespace delete acme --yes', description: 'In a script'},
+  ]
+
+  protected async work({repository: {namespaces}}: StackContext): Promise<object> {
+    const found = await namespaces.deletable(this.args.namespace)
+    await confirm(`This deletes ${namespaceTitle(found)}; its data stays`, this.flags)
+    const deleted = await namespaces.delete(found.id)
+    this.log(deletedLines(deleted).join('\n'))
+    return namespaceJson(deleted)
+  }
+}

@@ -1,0 +1,23 @@
+import type {StackContext} from '../../lib/cli/context.js'
+import {listFlags} from '../../lib/cli/listing.js'
+import {namespaceJson, namespaceListing} from '../../lib/cli/namespace-presenter.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+
+export default class NamespaceList extends WholeStackCommand<typeof NamespaceList> {
+  static override summary = 'List the namespaces of a stack'
+
+  static override description = 'Deleted namespaces have no name any more; `zael namespace orphans` lists them.'
+
+  static override flags = listFlags
+
+  static override examples = [
+    {command: 'zael namespace list', description: 'All tenants by name'},
+    {command: 'zael namespace list --sort -created --output csv', description: 'The newest first, for a spreadsheet'},
+  ]
+
+  protected async work({repository}: StackContext): Promise<object> {
+    const namespaces = await repository.namespaces.list()
+    this.list(namespaceListing(namespaces))
+    return {namespaces: namespaces.map(namespaceJson), next: null}
+  }
+}

@@ -1,0 +1,24 @@
+import type {StackContext} from '../../lib/cli/context.js'
+import {listFlags} from '../../lib/cli/listing.js'
+import {namespaceJson, orphanListing} from '../../lib/cli/namespace-presenter.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+
+export default class NamespaceOrphans extends WholeStackCommand<typeof NamespaceOrphans> {
+  static override summary = 'List deleted namespaces whose data is still there'
+
+  static override description =
+    'Those that were deleted, those whose purge was interrupted, and those that another client left half deleted.'
+
+  static override flags = listFlags
+
+  static override examples = [
+    {command: 'zael namespace orphans', description: 'What can be recovered or purged'},
+    {command: 'zael namespace orphans --json', description: 'For programs'},
+  ]
+
+  protected async work({repository}: StackContext): Promise<object> {
+    const namespaces = await repository.namespaces.orphans()
+    this.list(orphanListing(namespaces))
+    return {namespaces: namespaces.map(namespaceJson), next: null}
+  }
+}

@@ -1,0 +1,30 @@
+import {string} from '@oclif/core/args'
+import {boolean} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/context.js'
+import {kindCounts} from '../../lib/cli/kind-counts.js'
+import {namespaceJson, showLines} from '../../lib/cli/namespace-presenter.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+
+export default class NamespaceShow extends WholeStackCommand<typeof NamespaceShow> {
+  static override summary = 'Show a namespace'
+
+  static override args = {
+    namespace: string({description: 'Name or id of a namespace.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    count: boolean({description: 'Count its items by kind; reads the whole index of the namespace.'}),
+  }
+
+  static override examples = [
+    {command: 'zael namespace show acme', description: 'Id, status and dates'},
+    {command: 'zael namespace show acme --count', description: 'And how much is in it'},
+  ]
+
+  protected async work({repository: {namespaces}}: StackContext): Promise<object> {
+    const namespace = await namespaces.show(this.args.namespace)
+    const counts = this.flags.count ? kindCounts(await namespaces.countIndexed(namespace.id)) : undefined
+    this.log(showLines(namespace, counts).join('\n'))
+    return {...namespaceJson(namespace), counts: counts ?? null}
+  }
+}

@@ -1,0 +1,43 @@
+import {string} from '@oclif/core/args'
+import type {StackContext} from '../../lib/cli/context.js'
+import {listFlags, pageFlags} from '../../lib/cli/listing.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+import {timeRange} from '../../lib/cli/time-range.js'
+import {usageFlags} from '../../lib/cli/usage-flags.js'
+import {sparkLines, USUAL_SPAN_MS, usageFooter, usageListing, usageTitle} from '../../lib/cli/usage-presenter.js'
+import {usageResult} from '../../lib/cli/usage-result.js'
+
+export default class UsageShow extends StackCommand<typeof UsageShow> {
+  static override summary = 'Show what was used, window by window'
+
+  static override description =
+    'Of an entity, of a resource over all entities (--resource), or of both. Consumption is counted by the aggregator, a ' +
+    'moment after it happens. The bar compares it with what the limits in force now give in such a window.'
+
+  static override args = {entity: string({description: 'Who used it.', ignoreStdin: true})}
+
+  static override flags = {...usageFlags, ...listFlags, ...pageFlags}
+
+  static override examples = [
+    {command: 'zael usage show user-1', description: 'The last 24 hours, hour by hour'},
+    {command: 'zael usage show user-1 --resource gpt-4 --window daily --since 7d', description: 'A week, day by day'},
+    {command: 'zael usage show --resource gpt-4 --output csv', description: 'All entities, for a spreadsheet'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {resource, window, limit, all, cursor} = this.flags
+    const {entity} = this.args
+    const range = timeRange(this.flags, stack.table.clock(), USUAL_SPAN_MS[window])
+    const scope = {entity, resource, window, range}
+    const {reportUsage} = await import('../../lib/repository/usage-report.js')
+    const page = {limit: all ? undefined : limit, cursor}
+    const report = await reportUsage(await stack.namespace(), {entity, resource, window, ...range}, page)
+    const {windows, totals, next} = report
+    this.log(usageTitle(scope))
+    this.list(usageListing(windows, scope, this.format === 'csv'))
+    for (const line of usageFooter(windows, totals, {window, isPart: next !== undefined})) this.log(line)
+    if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, window)) this.log(line)
+    this.tellMore(next)
+    return {...usageResult(scope), windows, totals, next: next ?? null}
+  }
+}

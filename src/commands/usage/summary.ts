@@ -1,0 +1,43 @@
+import {string} from '@oclif/core/args'
+import type {StackContext} from '../../lib/cli/context.js'
+import {formatCount} from '../../lib/cli/facts.js'
+import {listFlags} from '../../lib/cli/listing.js'
+import {StackCommand} from '../../lib/cli/stack-command.js'
+import {timeRange} from '../../lib/cli/time-range.js'
+import {usageFlags} from '../../lib/cli/usage-flags.js'
+import {summaryFooter, summaryListing, USUAL_SPAN_MS, usageTitle} from '../../lib/cli/usage-presenter.js'
+import {usageResult} from '../../lib/cli/usage-result.js'
+
+export default class UsageSummary extends StackCommand<typeof UsageSummary> {
+  static override summary = 'Add up what was used: totals, averages and peaks'
+
+  static override description =
+    'Of an entity, of a resource over all entities (--resource), or of both. Averages are over the windows in which ' +
+    'anything was used.'
+
+  static override args = {entity: string({description: 'Who used it.', ignoreStdin: true})}
+
+  static override flags = {...usageFlags, ...listFlags}
+
+  static override examples = [
+    {command: 'zael usage summary user-1 --since 7d', description: 'A week of one entity, per resource'},
+    {command: 'zael usage summary --resource gpt-4 --window daily --since 30d', description: 'A month of a resource'},
+  ]
+
+  protected async work(stack: StackContext): Promise<object> {
+    const {resource, window} = this.flags
+    const {entity} = this.args
+    const range = timeRange(this.flags, stack.table.clock(), USUAL_SPAN_MS[window])
+    const scope = {entity, resource, window, range}
+    const {totalUsage} = await import('../../lib/repository/usage-report.js')
+    const {totals, requests, windows, complete} = await totalUsage(await stack.namespace(), {
+      ...{entity, resource, window},
+      ...range,
+    })
+    this.log(usageTitle(scope))
+    this.list(summaryListing(totals, scope))
+    if (windows > 0) this.log(`\n${summaryFooter(requests, windows)}`)
+    if (!complete) this.warn(`only the newest ${formatCount(windows)} windows were counted; ask for a shorter time`)
+    return {...usageResult(scope), requests, windows, totals, complete}
+  }
+}

@@ -1,0 +1,92 @@
+import {InvalidInput} from '../errors.js'
+import {configuredResources, needResource} from './known-names.js'
+import type {NamespaceRepository} from './repository.js'
+import {type UsageSubject, walkUsage} from './usage-report.js'
+
+/** Windows read per resource; the newest are read first. */
+const MOST_WINDOWS = 20_000
+
+/** Live buckets looked through for resources that have no limits of their own. */
+const MOST_BUCKETS = 2000
+
+/** What one entity consumed of one resource, in whole tokens. */
+export interface Consumer {
+  readonly entity: string
+  readonly resource: string
+  readonly requests: number
+  readonly limits: ReadonlyMap<string, number>
+  /** Its part of what all consumers together had, by the measure of the ranking. */
+  readonly share: number
+}
+
+export interface TopConsumers {
+  readonly consumers: readonly Consumer[]
+  /** Entities, per resource, that consumed anything. */
+  readonly total: number
+  readonly resources: readonly string[]
+  /** False when there was more than is read at once: the oldest windows, or some resources, are missing. */
+  readonly complete: boolean
+}
+
+/** How to rank. */
+export interface TopRequest extends Omit<UsageSubject, 'entity'> {
+  /** `requests`, or the name of a limit. */
+  readonly by: string
+  readonly most: number
+}
+
+type Tally = Omit<Consumer, 'share' | 'limits'> & {readonly limits: Map<string, number>}
+
+/** The largest consumers of a resource, or of all resources that are configured or in use. */
+export async function topConsumers(space: NamespaceRepository, request: TopRequest): Promise<TopConsumers> {
+  const {resource, by, most} = request
+  const found = resource === undefined ? await resourcesInUse(space) : {resources: [resource], complete: true}
+  const tallies = new Map<string, Tally>()
+  let complete = found.complete
+  for (const each of found.resources) {
+    const isAll = await walkUsage(
+      space,
+      {...request, resource: each},
+      record => {
+        const id = `${record.entity} ${record.resource}`
+        const {entity} = record
+        const so = tallies.get(id) ?? {entity, resource: record.resource, requests: 0, limits: new Map()}
+        for (const [name, tokens] of record.tokens) so.limits.set(name, (so.limits.get(name) ?? 0) + tokens)
+        tallies.set(id, {...so, requests: so.requests + record.totalEvents})
+      },
+      MOST_WINDOWS,
+    )
+    complete &&= isAll
+  }
+  if (tallies.size === 0 && resource !== undefined) await needResource(space, resource)
+  return {consumers: rank([...tallies.values()], by, most), total: tallies.size, resources: found.resources, complete}
+}
+
+function rank(tallies: readonly Tally[], by: string, most: number): Consumer[] {
+  const measure = ({requests, limits}: Tally): number => (by === 'requests' ? requests : (limits.get(by) ?? 0))
+  const names = [...new Set(tallies.flatMap(({limits}) => [...limits.keys()]))].sort()
+  if (tallies.length > 0 && by !== 'requests' && !names.includes(by)) {
+    throw new InvalidInput('usage.by', `--by: nobody consumed anything of a limit "${by}".`, {
+      hint: `Use requests, or one of ${names.join(', ')}.`,
+      details: {by, limits: names},
+    })
+  }
+  const whole = tallies.reduce((sum, tally) => sum + measure(tally), 0)
+  return tallies
+    .toSorted((a, b) => measure(b) - measure(a) || (a.entity < b.entity ? -1 : 1))
+    .slice(0, most)
+    .map(tally => ({...tally, share: whole > 0 ? measure(tally) / whole : 0}))
+}
+
+/** Resources with limits of their own, and those of live buckets; one that neither shows must be named to be counted. */
+async function resourcesInUse(space: NamespaceRepository): Promise<{resources: string[]; complete: boolean}> {
+  const resources = new Set(await configuredResources(space))
+  let looked = 0
+  let complete = true
+  for await (const {resource} of space.buckets.ofNamespace()) {
+    resources.add(resource)
+    complete = ++looked < MOST_BUCKETS
+    if (!complete) break
+  }
+  return {resources: [...resources].sort(), complete}
+}

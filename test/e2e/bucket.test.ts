@@ -1,0 +1,101 @@
+import {beforeAll, expect, it} from 'vitest'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {populate} from './populate.js'
+import {tableCli} from './table-cli.js'
+
+describeOnEngine('zael bucket', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+
+  beforeAll(async () => {
+    await populate(table)
+  })
+
+  it('show tells every shard, and the sums', async () => {
+    expect(await cli.show('bucket show user-1', 80)).toMatchInlineSnapshot(`
+      "Bucket of user-1 · gpt-4, 2 shards
+      SHARD  LIMIT  LEVEL  CAPACITY  FULL  DEBT  REFILL/S  PRESSURE  AGE   EXPIRES
+        all  rpm      -20       100   0 %    20      1.67         -  -     -
+        all  tpm    9,880    10,000  99 %     0    166.67         -  -     -
+          0  rpm      -10        50   0 %    10      0.83       0 %  0 ms  never
+          0  tpm    4,940     5,000  99 %     0     83.33       0 %  0 ms  never
+          1  rpm      -10        50   0 %    10      0.83       0 %  0 ms  never
+          1  tpm    4,940     5,000  99 %     0     83.33       0 %  0 ms  never
+      "
+    `)
+    expect(await cli.show('bucket show user-2', 120)).toMatchInlineSnapshot(`
+      "Buckets of user-2
+      RESOURCE  SHARD  LIMIT  LEVEL  CAPACITY   FULL  DEBT  REFILL/S  PRESSURE  AGE   EXPIRES
+      gpt-4         0  rpm       60       100   60 %     0      1.67       0 %  0 ms  never
+      gpt-4         0  tpm    9,960    10,000  >99 %     0    166.67       0 %  0 ms  never
+      search        0  rpm       60        60  100 %     0         1       0 %  0 ms  never
+      "
+    `)
+  })
+
+  it('show --json fits its schema; unknown names are told', async () => {
+    expect(await cli.tell('bucket show user-1 --resource gpt-4')).toMatchObject({
+      entity: 'user-1',
+      buckets: [
+        {
+          resource: 'gpt-4',
+          shardCount: 2,
+          limits: [
+            {name: 'rpm', level: -20, debt: 20},
+            {name: 'tpm', level: 9880},
+          ],
+        },
+      ],
+    })
+    expect(await cli.tell('bucket show idle')).toEqual({entity: 'idle', buckets: []})
+    expect(await cli.fail('bucket show user-1 --resource search')).toMatchObject({
+      code: 3,
+      error: {code: 'bucket.missing'},
+    })
+    expect(await cli.fail('bucket show user-l')).toMatchObject({code: 3, error: {code: 'entity.missing'}})
+    expect(await cli.fail('bucket show')).toMatchObject({code: 2})
+  })
+
+  it('list pages through the buckets of a resource', async () => {
+    expect(await cli.show('bucket list --resource gpt-4', 80)).toMatchInlineSnapshot(`
+      "ENTITY  LIMIT  LEVEL  CAPACITY   FULL  DEBT  REFILL/S  SHARDS  AGE
+      user-1  rpm      -20       100    0 %    20      1.67       2  0 ms
+      user-1  tpm    9,880    10,000   99 %     0    166.67       2  0 ms
+      user-2  rpm       60       100   60 %     0      1.67       1  0 ms
+      user-2  tpm    9,960    10,000  >99 %     0    166.67       1  0 ms
+      "
+    `)
+    expect(await cli.show('bucket list --resource search', 120)).toMatchInlineSnapshot(`
+      "ENTITY  LIMIT  LEVEL  CAPACITY   FULL  DEBT  REFILL/S  SHARDS  AGE
+      user-2  rpm       60        60  100 %     0         1       1  0 ms
+      "
+    `)
+    const first = await cli.tell('bucket list --resource gpt-4 --limit 1')
+    expect(first).toMatchObject({resource: 'gpt-4', buckets: [{entity: 'user-1'}], next: 'user-1'})
+    expect(await cli.tell(`bucket list --resource gpt-4 --limit 1 --cursor ${first.next}`)).toMatchObject({
+      buckets: [{entity: 'user-2'}],
+      next: null,
+    })
+    expect(await cli.fail('bucket list --resource gtp-4')).toMatchObject({code: 3, error: {code: 'resource.missing'}})
+    expect(await cli.fail(`bucket list --resource gpt-4 --cursor '#'`)).toMatchObject({code: 2})
+    expect(await cli.fail('bucket list')).toMatchObject({code: 2})
+  })
+
+  it('reset needs a yes, fills the bucket, and is audited', async () => {
+    expect(await cli.fail('bucket reset user-1 --resource gpt-4')).toMatchObject({
+      code: 2,
+      error: {code: 'confirm.needed'},
+    })
+    expect(await cli.fail('bucket reset user-l --resource gpt-4 --yes')).toMatchObject({code: 3})
+    expect(await cli.tell('bucket show user-1')).toMatchObject({buckets: [{limits: [{level: -20}, {}]}]})
+    expect(await cli.show('bucket reset user-1 --resource gpt-4 --yes', 80)).toBe(
+      'The bucket of user-1 for gpt-4 is full (2 of 2 shards)\n',
+    )
+    expect(await cli.tell('bucket show user-1')).toMatchObject({
+      buckets: [{limits: [{level: 100, debt: 0}, {level: 10_000}]}],
+    })
+    expect(await cli.tell('bucket reset user-1 --resource gpt-4 --yes')).toMatchObject({shards: 2, ghosts: 0})
+    const {events} = await cli.tell('audit list user-1 --action bucket_reset --since 1h')
+    expect(events).toHaveLength(2)
+  })
+})

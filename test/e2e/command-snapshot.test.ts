@@ -1,0 +1,82 @@
+import {readFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {expect, it} from 'vitest'
+import {ROOT, run} from './zael.js'
+
+interface ManifestFlag {
+  readonly char?: string
+  readonly type: string
+  readonly required?: boolean
+  readonly multiple?: boolean
+  readonly default?: unknown
+  readonly options?: readonly string[]
+}
+
+interface ManifestCommand {
+  readonly aliases: readonly string[]
+  readonly args: Readonly<Record<string, {readonly required?: boolean; readonly multiple?: boolean}>>
+  readonly flags: Readonly<Record<string, ManifestFlag>>
+}
+
+/** What scripts rely on: ids, arguments, flags, their letters, choices and defaults. Words of the help are not part of it. */
+function surfaceOf({aliases, args, flags}: ManifestCommand): object {
+  const flag = (name: string, {char, type, required, multiple, default: otherwise, options}: ManifestFlag) =>
+    [
+      char ? `-${char}` : '',
+      `--${name}`,
+      type === 'boolean' ? '' : options ? options.join('|') : 'VALUE',
+      multiple ? 'repeatable' : '',
+      required ? 'required' : '',
+      otherwise === undefined ? '' : `default ${JSON.stringify(otherwise)}`,
+    ]
+      .filter(Boolean)
+      .join(' ')
+  return {
+    ...(aliases.length > 0 ? {aliases} : {}),
+    args: Object.entries(args).map(([name, {required, multiple}]) => {
+      return `${name}${multiple ? '...' : ''}${required ? '' : ' (optional)'}`
+    }),
+    flags: Object.entries(flags)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, each]) => flag(name, each)),
+  }
+}
+
+it('commands and flags are those of the committed snapshot', async () => {
+  const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
+  const surface = Object.entries<ManifestCommand>(commands).map(([id, each]) => [
+    id.replaceAll(':', ' '),
+    surfaceOf(each),
+  ])
+  // A change on purpose: run this file with --update, and tell it in the change log.
+  await expect(`${JSON.stringify(Object.fromEntries(surface), null, 2)}\n`).toMatchFileSnapshot('command-snapshot.json')
+})
+
+it('every command has a summary and two or three examples that name it', async () => {
+  const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
+  const entries = Object.entries<{summary?: string; examples?: readonly {command: string}[]}>(commands)
+  const poor = entries.flatMap(([id, {summary, examples = []}]) => {
+    const words = `zael ${id.replaceAll(':', ' ')}`
+    const named = examples.filter(({command}) => command.includes(words))
+    return summary && named.length >= 2 && examples.length <= 4 ? [] : [id]
+  })
+  expect(poor).toEqual([])
+})
+
+it('every command that --json tells something has a schema', async () => {
+  const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
+  const ids = Object.keys(commands).filter(id => !/^(help|version|local:)/.test(id))
+  const missing = await Promise.all(
+    ids.map(async id => {
+      const file = join(ROOT, 'docs', 'schemas', `${id.replaceAll(':', '.')}.json`)
+      const text = await readFile(file, 'utf8').catch(() => '{}')
+      const {title, additionalProperties} = JSON.parse(text)
+      return title === `zael ${id.replaceAll(':', ' ')}` && additionalProperties === false ? [] : [id]
+    }),
+  )
+  expect(missing.flat()).toEqual([])
+})
+
+it('docs/commands.md is what the commands say', async () => {
+  expect(await run(process.execPath, ['.ci/commands-doc.js', '--check'], {})).toEqual({code: 0, stdout: '', stderr: ''})
+})

@@ -1,0 +1,44 @@
+import {createServer, request} from 'node:http'
+import type {AddressInfo} from 'node:net'
+
+/** What a request asks for: `BatchWriteItem`, `Query`… */
+type Operation = string
+
+/** A way to the engine with somebody on it who sees every request. */
+export interface EngineProxy extends AsyncDisposable {
+  readonly endpoint: string
+}
+
+/** Passes requests on; where `onRequest` returns "unanswered", the engine does the work and the client hears nothing. */
+export async function engineProxy(
+  engine: string,
+  onRequest: (operation: Operation) => 'answered' | 'unanswered',
+): Promise<EngineProxy> {
+  const {hostname, port} = new URL(engine)
+  const underway = new Set<Promise<void>>()
+  const server = createServer((incoming, outgoing) => {
+    const {method, url, headers} = incoming
+    const operation = String(headers['x-amz-target']).split('.').at(-1) ?? ''
+    const fate = onRequest(operation)
+    const onward = request({hostname, port, method, path: url, headers}, answer => {
+      // To its end also when nobody listens any more.
+      outgoing.once('close', () => answer.resume())
+      if (fate === 'unanswered') answer.resume()
+      else answer.pipe(outgoing.writeHead(answer.statusCode ?? 500, answer.headers))
+    })
+    underway.add(new Promise(resolve => onward.once('close', resolve)))
+    onward.on('error', () => outgoing.destroy())
+    incoming.once('close', () => incoming.complete || onward.destroy())
+    incoming.pipe(onward)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return {
+    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    [Symbol.asyncDispose]: async () => {
+      server.close()
+      server.closeAllConnections()
+      // What the engine has begun is done before anybody looks at the table.
+      await Promise.all(underway)
+    },
+  }
+}

@@ -1,0 +1,137 @@
+import {beforeAll, expect, it} from 'vitest'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {populate} from './populate.js'
+import {tableCli} from './table-cli.js'
+
+/** Around the hours that are there. */
+const DAY = '--since 2026-11-01 --until 2026-11-02'
+
+describeOnEngine('zael usage', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+
+  beforeAll(async () => {
+    await populate(table)
+  })
+
+  it('show tells windows with a bar against the limit, totals, and what 100 % is', async () => {
+    expect(await cli.show(`usage show user-1 ${DAY}`, 80)).toMatchInlineSnapshot(`
+      "Hourly usage of user-1, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
+      START             RESOURCE  LIMIT     USED   BUDGET  SHARE              REQUESTS
+      2026-11-01 10:00  search    rpm          5    3,600   <1 %  ░░░░░░░░░░         5
+      2026-11-01 10:00  gpt-4     rpm         60    6,000    1 %  ░░░░░░░░░░        60
+      2026-11-01 10:00  gpt-4     tpm    612,345  600,000  102 %  ██████████        60
+      2026-11-01 08:00  gpt-4     rpm         30    6,000   <1 %  ░░░░░░░░░░        30
+      2026-11-01 08:00  gpt-4     tpm    300,000  600,000   50 %  █████░░░░░        30
+
+      Total: 95 requests
+        gpt-4: rpm 90, tpm 912,345
+        search: rpm 5
+      100 % is what the limit now gives per hour: its rate, or its burst if larger.
+      "
+    `)
+    expect(await cli.show(`usage show --resource gpt-4 ${DAY}`, 120)).toMatchInlineSnapshot(`
+      "Hourly usage of gpt-4, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
+      START             ENTITY  LIMIT     USED   BUDGET  SHARE              REQUESTS
+      2026-11-01 10:00  user-2  rpm         10    6,000   <1 %  ░░░░░░░░░░        10
+      2026-11-01 10:00  user-2  tpm      1,000  600,000   <1 %  ░░░░░░░░░░        10
+      2026-11-01 10:00  user-1  rpm         60    6,000    1 %  ░░░░░░░░░░        60
+      2026-11-01 10:00  user-1  tpm    612,345  600,000  102 %  ██████████        60
+      2026-11-01 08:00  user-1  rpm         30    6,000   <1 %  ░░░░░░░░░░        30
+      2026-11-01 08:00  user-1  tpm    300,000  600,000   50 %  █████░░░░░        30
+
+      Total: 100 requests
+        gpt-4: rpm 100, tpm 913,345
+      100 % is what the limit now gives per hour: its rate, or its burst if larger.
+      "
+    `)
+  })
+
+  it('show --json fits its schema and pages', async () => {
+    const first = await cli.tell(`usage show --resource gpt-4 ${DAY} --limit 2`)
+    const second = await cli.tell(`usage show --resource gpt-4 ${DAY} --limit 2 --cursor ${first.next}`)
+    expect(first).toMatchObject({window: 'hourly', since: '2026-11-01T00:00:00.000Z', entity: null, resource: 'gpt-4'})
+    expect(second.next).toBeNull()
+    const starts = [...first.windows, ...second.windows].map(({entity, start}) => `${start} ${entity}`)
+    expect(starts).toEqual([
+      '2026-11-01T10:00:00Z user-2',
+      '2026-11-01T10:00:00Z user-1',
+      '2026-11-01T08:00:00Z user-1',
+    ])
+    expect(second.windows[0].limits).toEqual([
+      {name: 'rpm', tokens: 30, budget: 6000, share: 0.005},
+      {name: 'tpm', tokens: 300_000, budget: 600_000, share: 0.5},
+    ])
+    expect(second.totals).toMatchObject([
+      {name: 'rpm', tokens: 30},
+      {name: 'tpm', tokens: 300_000, windows: 1},
+    ])
+  })
+
+  it('show says what it does not know', async () => {
+    expect(await cli.fail('usage show user-l')).toMatchObject({code: 3, error: {code: 'entity.missing'}})
+    expect(await cli.fail('usage show --resource gtp-4')).toMatchObject({
+      code: 3,
+      error: {code: 'resource.missing', hint: 'Did you mean "gpt-4"?'},
+    })
+    expect(await cli.fail('usage show')).toMatchObject({code: 2, error: {code: 'usage.subject'}})
+    expect(await cli.fail('usage show user-1 --since 24x')).toMatchObject({code: 2, error: {code: 'time.syntax'}})
+    expect(await cli.tell(`usage show idle ${DAY}`)).toMatchObject({windows: [], totals: [], next: null})
+  })
+
+  it('summary adds up, per resource', async () => {
+    expect(await cli.show(`usage summary user-1 ${DAY}`, 80)).toMatchInlineSnapshot(`
+      "Hourly usage of user-1, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
+      RESOURCE  LIMIT   TOKENS  WINDOWS    AVERAGE     PEAK  PEAK AT
+      gpt-4     rpm         90        2         45       60  2026-11-01 10:00
+      gpt-4     tpm    912,345        2  456,172.5  612,345  2026-11-01 10:00
+      search    rpm          5        1          5        5  2026-11-01 10:00
+
+      Total: 95 requests in 3 windows
+      "
+    `)
+    expect(await cli.tell(`usage summary --resource gpt-4 ${DAY}`)).toMatchObject({
+      requests: 100,
+      windows: 3,
+      complete: true,
+      totals: [
+        {name: 'rpm', tokens: 100, windows: 3, peak: {entity: 'user-1', tokens: 60}},
+        {name: 'tpm', tokens: 913_345},
+      ],
+    })
+    expect(await cli.fail('usage summary nobody')).toMatchObject({code: 3})
+    expect(await cli.fail('usage summary user-1 --until 2026-13-01')).toMatchObject({
+      code: 2,
+      error: {message: expect.stringContaining('there is no month 13')},
+    })
+  })
+
+  it('top ranks consumers of a resource and of the namespace', async () => {
+    expect(await cli.show(`usage top ${DAY}`, 80)).toMatchInlineSnapshot(`
+      "Hourly usage, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
+      ENTITY  RESOURCE  SHARE OF REQUESTS              REQUESTS  TOKENS
+      user-1  gpt-4                  86 %  █████████░        90  rpm 90, tpm 912,345
+      user-2  gpt-4                  10 %  █░░░░░░░░░        10  rpm 10, tpm 1,000
+      user-1  search                  5 %  ░░░░░░░░░░         5  rpm 5
+
+      3 of 3 consumers (resources: gpt-4, search)
+      "
+    `)
+    expect(await cli.show(`usage top --resource gpt-4 --by tpm --limit 1 ${DAY}`, 120)).toMatchInlineSnapshot(`
+      "Hourly usage of gpt-4, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)
+      ENTITY  SHARE OF TPM              REQUESTS  TOKENS
+      user-1         >99 %  ██████████        90  rpm 90, tpm 912,345
+
+      1 of 2 consumers
+      "
+    `)
+    const top = await cli.tell(`usage top ${DAY}`)
+    expect(top.resources).toEqual(['gpt-4', 'search'])
+    expect(top.consumers.map(({entity}: {entity: string}) => entity)).toEqual(['user-1', 'user-2', 'user-1'])
+    expect(await cli.fail('usage top --resource nothing')).toMatchObject({code: 3, error: {code: 'resource.missing'}})
+    expect(await cli.fail(`usage top --by tps ${DAY}`)).toMatchObject({
+      code: 2,
+      error: {code: 'usage.by', hint: 'Use requests, or one of rpm, tpm.'},
+    })
+  })
+})

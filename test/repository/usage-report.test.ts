@@ -1,0 +1,113 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {windowStart} from '../../src/lib/core/window.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {reportUsage, totalUsage, walkUsage} from '../../src/lib/repository/usage-report.js'
+import {topConsumers} from '../../src/lib/repository/usage-top.js'
+import {encodeUsage} from '../../src/lib/schema/usage-record.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newSpace, put, putBucket, type TestSpace} from './space.js'
+
+const HOUR = 3_600_000
+const START = Date.UTC(2026, 10, 1)
+const range = {window: 'hourly', sinceMs: START, untilMs: START + 24 * HOUR} as const
+
+/** Usage in one hour after the start. */
+const use = (space: TestSpace, entity: string, resource: string, hour: number, tokens: Record<string, number>, n = 1) =>
+  put(
+    space,
+    encodeUsage({
+      namespace: space.namespace,
+      entity,
+      resource,
+      window: 'hourly',
+      start: windowStart('hourly', START + hour * HOUR),
+      tokens: new Map(Object.entries(tokens)),
+      totalEvents: n,
+      ttlSeconds: undefined,
+    }),
+  )
+
+describeOnEngine('reports on usage', () => {
+  const table = useTable()
+
+  it('compare every window with the limits of its own entity and resource', async () => {
+    const space = newSpace(table)
+    const own = new NamespaceRepository(space, undefined)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10']))
+    await own.configs.set({level: 'entity', entity: 'vip', resource: 'r'}, parseLimits(['rpm=100']))
+    await use(space, 'vip', 'r', 1, {rpm: 600, old: 1})
+    await use(space, 'e', 'r', 1, {rpm: 600})
+    const {windows, totals} = await reportUsage(own, {resource: 'r', ...range}, {})
+    expect(windows.map(({entity, end, limits}) => ({entity, end, limits}))).toEqual([
+      {
+        entity: 'vip',
+        end: '2026-11-01T02:00:00Z',
+        limits: [
+          {name: 'old', tokens: 1, budget: null, share: null},
+          {name: 'rpm', tokens: 600, budget: 6000, share: 0.1},
+        ],
+      },
+      {entity: 'e', end: '2026-11-01T02:00:00Z', limits: [{name: 'rpm', tokens: 600, budget: 600, share: 1}]},
+    ])
+    expect(totals.map(({name, tokens}) => `${name} ${tokens}`)).toEqual(['old 1', 'rpm 1200'])
+  })
+
+  it('add up per resource: one name in two resources is two limits', async () => {
+    const space = newSpace(table)
+    const own = new NamespaceRepository(space, undefined)
+    await use(space, 'e', 'r', 1, {rpm: 7}, 2)
+    await use(space, 'e', 'r', 3, {rpm: 5}, 3)
+    await use(space, 'e', 's', 3, {rpm: 100}, 4)
+    expect(await totalUsage(own, {entity: 'e', ...range})).toEqual({
+      requests: 9,
+      windows: 3,
+      complete: true,
+      totals: [
+        {
+          ...{resource: 'r', name: 'rpm', tokens: 12, windows: 2, average: 6},
+          peak: {tokens: 7, entity: 'e', start: '2026-11-01T01:00:00Z'},
+        },
+        expect.objectContaining({resource: 's', tokens: 100}),
+      ],
+    })
+    await expect(totalUsage(own, range)).rejects.toMatchObject({code: 'usage.subject', exitCode: 2})
+  })
+
+  it('stop at a bound, with the newest read, and say so', async () => {
+    const space = newSpace(table)
+    const own = new NamespaceRepository(space, undefined)
+    for (const hour of [1, 2, 3]) await use(space, 'e', 'r', hour, {rpm: 1})
+    const starts: string[] = []
+    expect(await walkUsage(own, {resource: 'r', ...range}, ({start}) => starts.push(start), 2)).toBe(false)
+    expect(starts).toEqual(['2026-11-01T03:00:00Z', '2026-11-01T02:00:00Z'])
+    expect(await walkUsage(own, {resource: 'r', ...range}, () => {}, 3)).toBe(true)
+  })
+
+  it('rank consumers by requests or by a limit, over configured and live resources', async () => {
+    const space = newSpace(table)
+    const own = new NamespaceRepository(space, undefined)
+    await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10']))
+    await putBucket(space, {entity: 'x', resource: 'live', limits: parseLimits(['rpm=1'])})
+    await use(space, 'many', 'r', 1, {rpm: 9, tpm: 1}, 9)
+    await use(space, 'large', 'r', 1, {rpm: 1, tpm: 90}, 1)
+    await use(space, 'large', 'r', 2, {rpm: 1, tpm: 9}, 1)
+    await use(space, 'x', 'live', 2, {rpm: 1}, 1)
+    await use(space, 'hidden', 'elsewhere', 2, {rpm: 1}, 100)
+    await use(space, 'early', 'r', -1, {rpm: 1}, 100)
+    const ranked = async (by: string, resource?: string, most = 10) => {
+      const top = await topConsumers(own, {...range, by, most, resource})
+      return {...top, consumers: top.consumers.map(({entity, share}) => `${entity} ${share.toFixed(2)}`)}
+    }
+    expect(await ranked('requests')).toEqual({
+      consumers: ['many 0.75', 'large 0.17', 'x 0.08'],
+      total: 3,
+      resources: ['live', 'r'],
+      complete: true,
+    })
+    expect((await ranked('tpm', 'r', 1)).consumers).toEqual(['large 0.99'])
+    expect((await ranked('requests', 'elsewhere')).consumers).toEqual(['hidden 1.00'])
+    await expect(ranked('tps')).rejects.toMatchObject({code: 'usage.by', details: {limits: ['rpm', 'tpm']}})
+    await expect(ranked('requests', 'nothing')).rejects.toMatchObject({code: 'resource.missing', exitCode: 3})
+  })
+})

@@ -16,7 +16,6 @@ export default defineConfig({
     // The SDK prints seven lines about Node 20 otherwise, in every worker.
     env: {AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'},
     // Tests wait for the engine most of the time: on two cores, two files at once take two thirds of the time.
-    minWorkers: 2,
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,

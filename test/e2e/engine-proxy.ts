@@ -1,5 +1,6 @@
 import {createServer, request} from 'node:http'
 import type {AddressInfo} from 'node:net'
+import {buffer} from 'node:stream/consumers'
 
 /** What a request asks for: `BatchWriteItem`, `Query`… */
 type Operation = string
@@ -28,8 +29,10 @@ export async function engineProxy(
     })
     underway.add(new Promise(resolve => onward.once('close', resolve)))
     onward.on('error', () => outgoing.destroy())
-    incoming.once('close', () => incoming.complete || onward.destroy())
-    incoming.pipe(onward)
+    buffer(incoming).then(
+      body => onward.end(body),
+      () => onward.destroy(),
+    )
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   return {

@@ -26,7 +26,7 @@ export async function pressHotKey(options: HotKeyOptions): Promise<HotKeyResult>
   let admitted = 0
   const press = async (limiter: RateLimiter): Promise<void> => {
     while (!isOver) {
-      await limiter.acquire({entity, resource, consume: {rps: 1}})
+      await limiter.acquire({entity, resource, consume: {'requests-ps': 1}})
       admitted++
     }
   }

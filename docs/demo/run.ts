@@ -87,10 +87,11 @@ async function setLimits(namespace: NamespaceRepository): Promise<void> {
   ])
 }
 
-/** Requests, tokens, images and audio, per second to per month: a large item, of which every write costs 3 units. */
+/** Limits of many kinds, per second to per month: a large item, of which every write costs 5 units. */
 function embeddingLimits() {
-  const spans = ['s=100/sec:100k', 'm=10k/min:100k', 'h=100k/hour', 'd=1M/day', 'w=5M/7day']
-  return parseLimits(['rp', 'tp', 'ip', 'ap'].flatMap(kind => spans.map(span => kind + span)))
+  const kinds = ['requests', 'tokens', 'images', 'audio', 'characters', 'pages', 'files', 'bytes']
+  const spans = ['s=100/sec:100k', 'm=10k/min:100k', 'h=100k/hour', 'd=1M/day', 'w=5M/7day', 'mo=20M/30day']
+  return parseLimits(kinds.flatMap(kind => spans.map(span => `${kind}-p${span}`)))
 }
 
 async function showTraffic(limiter: RateLimiter): Promise<Tally[]> {
@@ -121,7 +122,7 @@ async function showTraffic(limiter: RateLimiter): Promise<Tally[]> {
 }
 
 async function showHotKey(namespace: NamespaceRepository, endpoint: string): Promise<void> {
-  chapter('A hot key: one bucket with 20 limits, 3 write units each time, pressed by 16 limiters')
+  chapter('A hot key: one bucket with 48 limits, 5 write units each time, pressed by 16 limiters')
   const [entity, resource] = ['crawler', 'embeddings']
   const pressing = pressHotKey({
     stack: 'local',

@@ -63,9 +63,12 @@ export function hasFilledUp(record: BucketRecord, names: Iterable<string>, nowMs
   return false
 }
 
+/** Every limit takes fifteen operators of the 300, and some 150 of the 4,096 characters, that an expression may have. */
+const MOST_LIMITS_IN_BOUNDS = 12
+
 /** Bounds within which the bucket is full whoever has used it meanwhile, if it is full by what was seen and serves all. */
 export function fullnessFor(seen: SeenBucket, amounts: Amounts, nowMs: number): FullnessBounds[] {
-  if (seen.incomplete.size > 0) return []
+  if (seen.incomplete.size > 0 || seen.record.state.limits.size > MOST_LIMITS_IN_BOUNDS) return []
   const share = shareOf(seen.record)
   const isEnough = [...amounts].every(([name, milli]) => milli <= (share.limits.get(name)?.capacityMilli ?? 0n))
   return isEnough ? boundsOfFullness(share, amounts, nowMs) : []

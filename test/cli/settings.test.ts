@@ -129,7 +129,10 @@ describe('a mistake in a file', () => {
       message: expect.stringMatching(/^ZAEL_OUTPUT: /),
     })
     // What only AWS SDKs read is theirs to judge.
-    await expect(find({}, {AWS_ENDPOINT_URL: 'nonsense'})).resolves.toBeDefined()
+    expect((await find({}, {AWS_ENDPOINT_URL: 'nonsense'})).endpointUrl).toMatchObject({
+      value: 'nonsense',
+      source: 'aws',
+    })
   })
 })
 

@@ -128,7 +128,7 @@ describeOnEngine('declarative limits', () => {
     })
     await apply(await openManifestNamespace(repository, manifest, 'two'), manifest)
     const system = {level: 'system'} as const
-    expect(await (await repository.namespace('two')).configs.get(system)).toBeDefined()
+    expect(await (await repository.namespace('two')).configs.get(system)).toMatchObject({scope: system})
     expect(await (await repository.namespace('one')).configs.get(system)).toBeUndefined()
     const nowhere = parseManifest('namespace: three', {file: 'limits.yaml'})
     await expect(openManifestNamespace(repository, nowhere)).rejects.toMatchObject({

@@ -1,4 +1,12 @@
 import type {HttpAnswer} from './http-answer.js'
+import type {SignedHeaders} from './signature.js'
+
+/** A whole request, as it goes over the connection. */
+export function postMessage(headers: SignedHeaders, body: string): string {
+  let message = `POST / HTTP/1.1\r\ncontent-length: ${Buffer.byteLength(body)}\r\nuser-agent: zael\r\n`
+  for (const [name, value] of headers) message += `${name}: ${value}\r\n`
+  return `${message}\r\n${body}`
+}
 
 /** One request and what becomes of it. */
 export class Exchange {

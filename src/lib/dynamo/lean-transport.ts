@@ -2,7 +2,7 @@ import {crc32} from 'node:zlib'
 import type {Access} from './access.js'
 import {classify} from './classify.js'
 import type {HttpAnswer} from './http-answer.js'
-import {Exchange} from './http-exchange.js'
+import {Exchange, postMessage} from './http-exchange.js'
 import {HttpPool} from './http-pool.js'
 import {capacityOf, dateOf} from './response-info.js'
 import type {TransportOptions} from './sdk-transport.js'
@@ -90,9 +90,7 @@ export class LeanTransport implements ClosableTransport {
   #message({access, signer}: Route, operation: Operation, body: string): string {
     const {host} = access.endpoint
     const headers = signer.sign({host, target: TARGET + operation, body, nowMs: this.#signingClock.now()})
-    let message = `POST / HTTP/1.1\r\ncontent-length: ${Buffer.byteLength(body)}\r\nuser-agent: zael\r\n`
-    for (const [name, value] of headers) message += `${name}: ${value}\r\n`
-    return `${message}\r\n${body}`
+    return postMessage(headers, body)
   }
 
   #read(answer: HttpAnswer, operation: Operation, sentAtMs: number): unknown {

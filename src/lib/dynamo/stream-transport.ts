@@ -1,7 +1,7 @@
 import type {Item} from '../schema/attribute-value.js'
 import type {Access} from './access.js'
 import {classify} from './classify.js'
-import {Exchange} from './http-exchange.js'
+import {Exchange, postMessage} from './http-exchange.js'
 import {HttpPool} from './http-pool.js'
 import {refusalOf, type ServiceError} from './service-error.js'
 import {Signer} from './signature.js'
@@ -83,8 +83,7 @@ export function createStreamTransport({access, clock}: StreamTransportOptions): 
   function message(operation: keyof StreamOperations, body: string): string {
     const target = `DynamoDBStreams_20120810.${operation}`
     const headers = signer.sign({host: access.endpoint.host, target, body, nowMs: clock()})
-    const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`)
-    return `POST / HTTP/1.1\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${lines.join('')}\r\n${body}`
+    return postMessage(headers, body)
   }
 
   return {

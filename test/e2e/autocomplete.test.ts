@@ -23,7 +23,7 @@ describeOnEngine('zael autocomplete', () => {
     expect(await offeredByBash('zael local up --engine dyno')).toEqual(['dynoxide'])
   })
 
-  it('teaches it the names of entities and resources', async () => {
+  it('C-36 teaches it the names of entities', async () => {
     const place = `--stack ${table.name} --endpoint-url ${inject('engineEndpoint')}`
     await run(process.execPath, [BIN, 'namespace', 'create', 'default', ...place.split(' ')], {})
     for (const id of ['ada', 'adele', 'ben']) {

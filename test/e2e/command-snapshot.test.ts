@@ -77,6 +77,6 @@ it('every command that --json tells something has a schema', async () => {
   expect(missing.flat()).toEqual([])
 })
 
-it('docs/commands.md is what the commands say', async () => {
+it('C-39 docs/commands.md is what the commands say', async () => {
   expect(await run(process.execPath, ['.ci/commands-doc.js', '--check'], {})).toEqual({code: 0, stdout: '', stderr: ''})
 })

@@ -46,7 +46,7 @@ it('everything about one event', () => {
       resource    gpt-4
       by          ops
       kept until  2027-01-15T08:00:00.000Z
-      details     {                 "limits": [                   {                     "name": "rpm"                   }                 ],                 "why": "more room"               }"
+      details     {"limits":[{"name":"rpm"}],"why":"more room"}"
   `)
   expect(auditFacts(bare)).toHaveLength(4)
 })

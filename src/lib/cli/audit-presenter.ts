@@ -33,7 +33,7 @@ export function auditLine(record: AuditRecord): string {
 /** Everything about one event. */
 export function auditFacts(record: AuditRecord): string[] {
   const {eventId, timestamp, action, entity, resource, principal, ttlSeconds} = record
-  const details = Object.keys(record.details).length === 0 ? undefined : JSON.stringify(record.details, null, 2)
+  const details = Object.keys(record.details).length === 0 ? undefined : JSON.stringify(record.details)
   return factLines(`Event ${eventId}`, {
     time: timestamp,
     action,
@@ -41,7 +41,7 @@ export function auditFacts(record: AuditRecord): string[] {
     resource,
     by: principal,
     'kept until': ttlSeconds === undefined ? undefined : new Date(ttlSeconds * 1000).toISOString(),
-    details: details?.replaceAll('\n', '\n              '),
+    details,
   })
 }
 

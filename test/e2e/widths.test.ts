@@ -1,0 +1,96 @@
+import {mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {EVENT_ID, populate} from './populate.js'
+import {zael} from './zael.js'
+
+const DAY = '--since 2026-11-01 --until 2026-11-02'
+
+/** One line per command on a stack; FILE is a manifest. Those that write come last, each with something of its own. */
+const LINES = [
+  'acquire user-2 gpt-4 rpm=1 --dry-run',
+  'audit list --until 2026-01-01',
+  `audit show ${EVENT_ID}`,
+  'bucket list --resource gpt-4',
+  'bucket show user-1',
+  'entity children team-1',
+  'entity delete idle --dry-run',
+  'entity list',
+  'entity show user-1',
+  'limits apply --file FILE --dry-run',
+  'limits diff --file FILE',
+  'limits export',
+  'limits get --resource gpt-4',
+  'limits list',
+  'limits plan --file FILE',
+  'limits resolve user-1 gpt-4',
+  'limits set --resource gpt-4 rpm=7 --dry-run',
+  'namespace list',
+  'namespace orphans',
+  'namespace show default',
+  `usage show user-1 ${DAY}`,
+  `usage summary user-1 ${DAY}`,
+  `usage top ${DAY}`,
+  'why user-2 gpt-4 rpm=1',
+  'namespace create width-WIDTH',
+  'namespace delete width-WIDTH --yes',
+  'namespace recover width-WIDTH',
+  'entity create new-WIDTH --parent team-1',
+  'entity update new-WIDTH --name New',
+  'limits set --entity new-WIDTH rpm=9/min tpd=90/day',
+  'limits unset --entity new-WIDTH rpm',
+  'acquire new-WIDTH gpt-4 tpd=1',
+  'bucket reset new-WIDTH --resource gpt-4 --yes',
+] as const
+
+const ELSEWHERE = ['limits validate --file FILE', 'version', 'help exit-codes', 'local status'] as const
+
+describeOnEngine('what people see', {timeout: 120_000}, () => {
+  const table = useTable()
+  let folder = ''
+  let namespaceId = ''
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
+    await writeFile(join(folder, 'limits.yaml'), 'namespace: default\nsystem:\n  limits:\n    rpm: 60/min\n')
+    namespaceId = await populate(table)
+  })
+  afterAll(() => rm(folder, {recursive: true}))
+
+  async function show(line: string, columns: number, flags: readonly string[]): Promise<string> {
+    const words = line.replace('FILE', join(folder, 'limits.yaml')).replaceAll('WIDTH', String(columns)).split(' ')
+    const env = {NO_COLOR: '1', COLUMNS: String(columns), OCLIF_COLUMNS: String(columns), ZAEL_DATA_DIR: folder}
+    const {code, stdout, stderr} = await zael([...words, ...flags], {env})
+    return steady(`${stdout}${stderr === '' ? '' : `--- stderr\n${stderr}`}--- exit ${code}\n`)
+  }
+
+  /** Without what is different every time. */
+  function steady(text: string): string {
+    return text
+      .replaceAll(folder, 'FOLDER')
+      .replaceAll(table.name, 'STACK')
+      .replaceAll(inject('engineEndpoint'), 'ENDPOINT')
+      .replaceAll(namespaceId, 'NAMESPACEID')
+      .replaceAll(/\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z/g, '2026-01-01T00:00:00Z')
+      .replaceAll(/\b[\w-]{11}(?= {2}2026-01-01T00:00:00Z {2}(active|deleted))/g, 'NAMESPACEID')
+      .replaceAll(/(?<=id +|\(|created |recover |purge )[\w-]{11}(?=$|\)|  )/gm, 'NAMESPACEID')
+      .replaceAll(/\b(in )?\d+ (d|h|min|s)( \d+ (h|min|s))?\b/g, 'SOME TIME')
+      .replaceAll(/\d+ ms\b/g, 'SOME TIME')
+      .replaceAll(/zael\/\S+ \S+ \S+/g, 'VERSION')
+      .replaceAll(/ +(?=SOME TIME)/g, ' ')
+  }
+
+  describe.each([80, 120])('in %i columns', columns => {
+    const flags = () => ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
+
+    it.each(LINES)('zael %s', async line => {
+      expect(await show(line, columns, flags())).toMatchSnapshot()
+    })
+
+    it.each(ELSEWHERE)('zael %s', async line => {
+      expect(await show(line, columns, [])).toMatchSnapshot()
+    })
+  })
+})

@@ -75,7 +75,7 @@ describeOnEngine('what people see', {timeout: 120_000}, () => {
       .replaceAll(namespaceId, 'NAMESPACEID')
       .replaceAll(/\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z/g, '2026-01-01T00:00:00Z')
       .replaceAll(/\b[\w-]{11}(?= {2}2026-01-01T00:00:00Z {2}(active|deleted))/g, 'NAMESPACEID')
-      .replaceAll(/(?<=id +|\(|created |recover |purge )[\w-]{11}(?=$|\)|  )/gm, 'NAMESPACEID')
+      .replaceAll(/(?<=id +|\(|created |recover |purge )[\w-]{11}(?=$|\)| {2})/gm, 'NAMESPACEID')
       .replaceAll(/\b(in )?\d+ (d|h|min|s)( \d+ (h|min|s))?\b/g, 'SOME TIME')
       .replaceAll(/\d+ ms\b/g, 'SOME TIME')
       .replaceAll(/zael\/\S+ \S+ \S+/g, 'VERSION')

@@ -7,9 +7,12 @@ import {defineConfig} from 'vitest/config'
   return groups
 }
 
+// Suites that take tens of seconds are left to CI, or to ZAEL_TEST_SLOW=1; everything else is for every run.
+const isSlowRun = Boolean(process.env.ZAEL_TEST_SLOW)
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
+    include: [isSlowRun ? 'test/**/*.slow.test.ts' : 'test/**/!(*.slow).test.ts'],
     globalSetup: ['test/helpers/engine-setup.ts'],
     reporters: ['default', './test/helpers/closing-line-reporter.ts'],
     disableConsoleIntercept: true,

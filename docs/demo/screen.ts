@@ -20,14 +20,16 @@ export function chapter(title: string): void {
 
 export const count = (value: number): string => value.toLocaleString('en')
 
-/** Rows in columns; numbers are given as text. All but the first column are aligned to the right. */
+/** Rows in columns, the first row above them; columns of numbers are aligned to the right. */
 export function table(rows: readonly (readonly string[])[]): void {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0)))
-  const line = (row: readonly string[]) =>
-    row
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
-      .join('  ')
-  for (const [index, row] of rows.entries()) say(`   ${index === 0 ? paint('dim', line(row)) : line(row)}`)
+  const [header = [], ...body] = rows
+  const widths = header.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0)))
+  const isNumeric = header.map((_, column) => body.every(row => /^[\d,.]+$/.test(row[column] ?? '')))
+  const pad = (cell: string, column: number) =>
+    isNumeric[column] ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0)
+  const line = (row: readonly string[]) => row.map(pad).join('  ').trimEnd()
+  say(`   ${paint('dim', line(header))}`)
+  for (const row of body) say(`   ${line(row)}`)
 }
 
 /** `value` of `most` as a bar of 20 characters. */

@@ -176,17 +176,21 @@ describe('the poller and shards', () => {
     stream.addShard('root')
     for (let version = 0; version < 6; version++) stream.write('root', version)
     const lags: number[] = []
+    const lengths: (number | undefined)[] = []
     const {poller} = start({
       batchSize: 2,
       // Five seconds after the records were written.
       clock: () => 1_700_000_005_000,
       handler: async () => {
         lags.push(poller.status().lagMs)
+        lengths.push(poller.status().streamLength)
         return {failures: []}
       },
     })
     await until(() => poller.status().records === 6 && poller.status().lagMs === 0)
     expect(lags).toEqual([0, 5_000, 5_000])
+    // How many wait is not known: a number would be that of the records already taken.
+    expect(lengths).toEqual([0, undefined, undefined])
     // One for the stream's length and one for all the records.
     expect(stream.places).toBe(2)
   })

@@ -36,7 +36,7 @@ export interface PollerStatus {
   readonly lastError: {readonly message: string; readonly atMs: number} | undefined
   /** Age of the last record that was taken; 0 when there is none behind it. */
   readonly lagMs: number
-  /** Records that the engine keeps, up to the last one taken; as of the last look, `undefined` before it. */
+  /** Records that the engine keeps, as of the last look; `undefined` before it, and while nobody knows how many wait. */
   readonly streamLength: number | undefined
 }
 
@@ -95,7 +95,8 @@ export class Poller {
       errors: this.#errors,
       lastError: this.#lastError,
       lagMs: this.#behindSinceMs === undefined ? 0 : Math.max(0, this.#options.clock() - this.#behindSinceMs),
-      streamLength: this.#streamLength,
+      // It is counted up to the last record taken, which says nothing of those behind it.
+      streamLength: this.#behindSinceMs === undefined ? this.#streamLength : undefined,
     }
   }
 

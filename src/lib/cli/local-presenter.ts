@@ -61,14 +61,17 @@ export function statusLines(status: StackStatus, table: TableFacts | null, logFi
     uptime: formatSpan(live.uptimeMs),
     data: state.dataDir ?? 'in memory',
     table: table ? `${table.name}, ${table.status.toLowerCase()}, ${formatCount(table.items)} items` : undefined,
-    stream: aggregator
-      ? `${aggregator.streamLength === null ? '' : `${formatCount(aggregator.streamLength)} records kept, `}lag ${formatSpan(aggregator.lagMs)}`
-      : undefined,
+    stream: aggregator ? streamLine(aggregator) : undefined,
     aggregator: aggregator ? aggregatorLine(aggregator) : 'off',
     problem: aggregator?.lastError ?? undefined,
     supervisor: `process ${state.pid}, zael ${state.version}`,
     log: logFile,
   })
+}
+
+function streamLine({streamLength, lagMs}: AggregatorStatus): string {
+  const kept = streamLength === null ? 'records wait to be counted' : `${formatCount(streamLength)} records kept`
+  return lagMs === 0 && streamLength === null ? 'not looked at yet' : `${kept}, lag ${formatSpan(lagMs)}`
 }
 
 function aggregatorLine(status: AggregatorStatus): string {

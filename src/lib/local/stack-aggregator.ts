@@ -22,7 +22,7 @@ export interface AggregatorStatus {
   readonly lastError: string | null
   /** Age of the last record taken; 0 when there is none behind it. */
   readonly lagMs: number
-  /** Records that the engine keeps in the table's stream; `null` before the first look. */
+  /** Records that the engine keeps in the table's stream; `null` before the first look, and while some wait to be read. */
   readonly streamLength: number | null
 }
 

@@ -1,10 +1,11 @@
-import {mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {mkdtemp, readdir, readFile, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {EVENT_ID, populate} from './populate.js'
-import {zael} from './zael.js'
+import {schemaProblems} from './schemas.js'
+import {ROOT, zael} from './zael.js'
 
 const DAY = '--since 2026-11-01 --until 2026-11-02'
 
@@ -59,8 +60,13 @@ describeOnEngine('what people see', {timeout: 120_000}, () => {
   })
   afterAll(() => rm(folder, {recursive: true}))
 
+  const flags = () => ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
+
+  const wordsOf = (line: string, mine: string) =>
+    line.replace('FILE', join(folder, 'limits.yaml')).replaceAll('WIDTH', mine).split(' ')
+
   async function show(line: string, columns: number, flags: readonly string[]): Promise<string> {
-    const words = line.replace('FILE', join(folder, 'limits.yaml')).replaceAll('WIDTH', String(columns)).split(' ')
+    const words = wordsOf(line, String(columns))
     const env = {NO_COLOR: '1', COLUMNS: String(columns), OCLIF_COLUMNS: String(columns), ZAEL_DATA_DIR: folder}
     const {code, stdout, stderr} = await zael([...words, ...flags], {env})
     return steady(`${stdout}${stderr === '' ? '' : `--- stderr\n${stderr}`}--- exit ${code}\n`)
@@ -83,8 +89,6 @@ describeOnEngine('what people see', {timeout: 120_000}, () => {
   }
 
   describe.each([80, 120])('in %i columns', columns => {
-    const flags = () => ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
-
     it.each(LINES)('zael %s', async line => {
       expect(await show(line, columns, flags())).toMatchSnapshot()
     })
@@ -93,4 +97,42 @@ describeOnEngine('what people see', {timeout: 120_000}, () => {
       expect(await show(line, columns, [])).toMatchSnapshot()
     })
   })
+
+  describe('as JSON', () => {
+    it.each(LINES)('zael %s fits its schema', async line => {
+      const {code, stdout, stderr} = await zael([...wordsOf(line, 'json'), ...flags(), '--json'])
+      expect({code, stderr}).toEqual({code: 0, stderr: ''})
+      expect(schemaProblems(commandOf(line), JSON.parse(stdout))).toEqual([])
+    })
+
+    it('has a schema for every command on a stack, and no other', async () => {
+      const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
+      const ids = Object.keys(commands).filter(id => 'stack' in commands[id].flags)
+      const shown = new Set(LINES.map(commandOf))
+      // Tested where its confirmation is.
+      expect(ids.map(id => id.replace(':', ' ')).filter(id => !shown.has(id))).toEqual([
+        'config show',
+        'namespace purge',
+      ])
+      const schemas = (await readdir(join(ROOT, 'docs/schemas'))).map(file =>
+        file.replace('.json', '').replace('.', ':'),
+      )
+      expect(ids.filter(id => !schemas.includes(id))).toEqual([])
+    })
+  })
+
+  it('a flag that no command knows is named, with exit code 2', async () => {
+    const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
+    for (const id of Object.keys(commands)) {
+      const {code, stdout} = await zael([...id.split(':'), '--no-such-flag', '--json'])
+      const {error} = JSON.parse(stdout)
+      expect({id, code, isNamed: error.message.includes('--no-such-flag')}).toEqual({id, code: 2, isNamed: true})
+    }
+  })
 })
+
+/** `limits set --resource …` → `limits set`. */
+function commandOf(line: string): string {
+  const [topic = '', verb = ''] = line.split(' ')
+  return topic === 'acquire' || topic === 'why' ? topic : `${topic} ${verb}`
+}

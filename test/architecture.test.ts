@@ -11,7 +11,7 @@ interface Rule {
 }
 
 const GROUND = ['errors', 'core', 'schema', 'dynamo', 'repository']
-const MIDDLE = ['limiter', 'aggregator', 'manifest', 'migrations', 'infra', 'local', 'ui']
+const MIDDLE = ['limiter', 'aggregator', 'manifest', 'migrations', 'infra', 'local', 'watch', 'ui']
 
 /** Who may import whom. A new room or package enters the house through this table; no row lists `index`. */
 const RULES: Readonly<Record<string, Rule>> = {
@@ -27,7 +27,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   migrations: {rooms: GROUND, packages: ['node:*']},
   infra: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml']}, // makes a Lambda of the aggregator
   local: {rooms: [...GROUND, 'aggregator'], packages: ['node:*']}, // runs the aggregator on the local table's stream
-  ui: {rooms: GROUND, packages: ['node:*', 'ink', 'react', 'react/*']},
+  watch: {rooms: GROUND, packages: ['node:*']}, // what the live view knows, without drawing it
+  ui: {rooms: [...GROUND, 'watch'], packages: ['node:*', 'ink', 'react', 'react/*']},
 
   index: {rooms: [...GROUND, ...MIDDLE.filter(room => room !== 'ui')], packages: []},
   cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'yaml']},

@@ -28,6 +28,10 @@ interface Operations {
   ListTables: {input: sdk.ListTablesInput; output: sdk.ListTablesOutput}
   UpdateTimeToLive: {input: sdk.UpdateTimeToLiveInput; output: sdk.UpdateTimeToLiveOutput}
   DescribeTimeToLive: {input: sdk.DescribeTimeToLiveInput; output: sdk.DescribeTimeToLiveOutput}
+  DescribeContinuousBackups: {
+    input: sdk.DescribeContinuousBackupsInput
+    output: sdk.DescribeContinuousBackupsOutput
+  }
   TagResource: {input: sdk.TagResourceInput; output: sdk.TagResourceCommandOutput}
 }
 
@@ -71,6 +75,7 @@ const READS: ReadonlySet<Operation> = new Set([
   'DescribeTable',
   'ListTables',
   'DescribeTimeToLive',
+  'DescribeContinuousBackups',
 ] as const)
 
 /** Whether the operation changes nothing, so that repeating it is always safe. */

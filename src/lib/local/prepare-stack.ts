@@ -4,19 +4,28 @@ import {DEFAULT_NAMESPACE, Namespaces} from '../repository/namespaces.js'
 import type {Table} from '../repository/table.js'
 import {ensureVersion, readVersion, type StoredVersion} from '../repository/version.js'
 import {checkCompatibility} from '../repository/version-compatibility.js'
+import type {TableOptions} from '../schema/table-definition.js'
 
 /**
  * Brings an engine to the state of a fresh stack: the table of the template with stream and expiry, its version record and
  * the default namespace. What is there already stays as it is.
  */
-export async function prepareStack(table: Table, version: string): Promise<{created: boolean}> {
-  const created = await ensureTable(table, version)
+export async function prepareStack(
+  table: Table,
+  version: string,
+  shape: Pick<TableOptions, 'resourceIndex'> = {},
+): Promise<{created: boolean}> {
+  const created = await ensureTable(table, version, shape)
   const namespaces = new Namespaces(table)
   if (created || !(await namespaces.resolve(DEFAULT_NAMESPACE))) await namespaces.register(DEFAULT_NAMESPACE)
   return {created}
 }
 
-async function ensureTable(table: Table, version: string): Promise<boolean> {
+async function ensureTable(
+  table: Table,
+  version: string,
+  shape: Pick<TableOptions, 'resourceIndex'>,
+): Promise<boolean> {
   const stored = await storedVersion(table)
   if (stored?.record) {
     // The record is written last, so the table is complete; it may come from another version of zael.
@@ -25,7 +34,7 @@ async function ensureTable(table: Table, version: string): Promise<boolean> {
   }
   // Reading the template takes a YAML parser, which only the first start has to load.
   const {loadTableDefinition} = await import('../schema/table-definition.js')
-  const definition = await loadTableDefinition({tableName: table.name})
+  const definition = await loadTableDefinition({...shape, tableName: table.name})
   if (stored === undefined) await createTable(table.transport, definition)
   else await ensureExpiry(table, definition.ttlAttribute)
   await ensureVersion(table, {by: `zael:${version}`})

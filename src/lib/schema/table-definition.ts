@@ -1,5 +1,5 @@
 import {readFile} from 'node:fs/promises'
-import {type CollectionTag, parseDocument, type ScalarTag} from 'yaml'
+import {parseTemplate, type TemplateNode} from './template-yaml.js'
 
 interface KeyElement {
   AttributeName: string
@@ -39,7 +39,7 @@ export async function loadTableDefinition(options: TableOptions): Promise<TableD
 
 /** Derives the CreateTable call from the text of a CloudFormation template. */
 export function tableDefinition(template: string, options: TableOptions): TableDefinition {
-  const document = parseDocument(template, {customTags: INTRINSICS}).toJS()
+  const document = parseTemplate(template)
   const parameters: Record<string, unknown> = {'AWS::StackName': options.tableName}
   for (const [name, {Default}] of Object.entries(document.Parameters as Record<string, {Default: unknown}>)) {
     parameters[name] = Default
@@ -56,15 +56,9 @@ export function tableDefinition(template: string, options: TableOptions): TableD
   }
 }
 
-/** Short forms of CloudFormation functions, read as their long forms; the table itself uses only `!Ref`. */
-const INTRINSICS: Array<ScalarTag | CollectionTag> = ['Ref', 'GetAtt', 'Sub'].map(name => ({
-  tag: `!${name}`,
-  resolve: (value: string) => ({[name === 'Ref' ? name : `Fn::${name}`]: value}),
-}))
-
-// The template is our own file and a test creates the table from it on every engine, so its shape is not checked here.
-// biome-ignore lint/suspicious/noExplicitAny: a template node can be anything
-function resolveRefs(node: any, parameters: Record<string, unknown>): any {
+// What is read of it holds no function but Ref. The template is our own file and a test creates the table from it on
+// every engine, so its shape is not checked here.
+function resolveRefs(node: TemplateNode, parameters: Record<string, unknown>): TemplateNode {
   if (Array.isArray(node)) return node.map(each => resolveRefs(each, parameters))
   if (typeof node !== 'object' || node === null) return node
   if ('Ref' in node) return parameters[node.Ref]

@@ -1,0 +1,24 @@
+/** What one look at the surroundings came to. */
+export interface Check {
+  readonly group: 'machine' | 'account' | 'stack'
+  readonly name: string
+  readonly state: 'ok' | 'warn' | 'fail'
+  readonly message: string
+  /** The next command, or what to change; `null` where nothing has to be done. */
+  readonly fix: string | null
+}
+
+/** All is well. */
+export function ok(group: Check['group'], name: string, message: string): Check {
+  return {group, name, state: 'ok', message, fix: null}
+}
+
+/** It works, but somebody should know. */
+export function warn(group: Check['group'], name: string, message: string, fix: string | null): Check {
+  return {group, name, state: 'warn', message, fix}
+}
+
+/** Something does not work. */
+export function fail(group: Check['group'], name: string, message: string, fix: string | null): Check {
+  return {group, name, state: 'fail', message, fix}
+}

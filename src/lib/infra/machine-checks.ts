@@ -1,0 +1,51 @@
+import {type Check, fail, ok, warn} from './check.js'
+import type {EndpointProbe} from './endpoint-probe.js'
+
+/** The oldest Node that zael runs on. */
+const OLDEST_NODE = [20, 19] as const
+
+/** AWS refuses requests that are signed with a time further off than this. */
+const MOST_SKEW_MS = 300_000
+
+/** Beyond this, times in listings and expiry dates are visibly wrong. */
+const NOTABLE_SKEW_MS = 2_000
+
+/** An acquire is one round trip; above this it is felt by everybody who waits for one. */
+const SLOW_MS = 150
+
+/** Whether this Node is new enough. */
+export function nodeCheck(version: string): Check {
+  const [major = 0, minor = 0] = version.replace(/^v/, '').split('.').map(Number)
+  const [wantedMajor, wantedMinor] = OLDEST_NODE
+  const isOld = major < wantedMajor || (major === wantedMajor && minor < wantedMinor)
+  const needs = `zael needs ${OLDEST_NODE.join('.')} or newer`
+  return isOld
+    ? fail('machine', 'node', `${version}; ${needs}`, 'Install a newer Node.')
+    : ok('machine', 'node', version)
+}
+
+/** Whether the local clock is where the server's is, as far as its answers prove. */
+export function clockCheck({skewMs}: EndpointProbe): Check {
+  if (skewMs === null) return warn('machine', 'clock', 'no answer tells the time of the server', null)
+  const seconds = `${(Math.abs(skewMs) / 1000).toLocaleString('en', {maximumFractionDigits: 1})} s`
+  const words = skewMs > 0 ? `this machine is ${seconds} behind` : `this machine is ${seconds} ahead`
+  const fix = 'Set the clock of this machine, for instance with NTP.'
+  if (Math.abs(skewMs) >= MOST_SKEW_MS) return fail('machine', 'clock', `${words}; AWS refuses its requests`, fix)
+  if (Math.abs(skewMs) >= NOTABLE_SKEW_MS) return warn('machine', 'clock', `${words}; zael corrects for it`, fix)
+  return ok('machine', 'clock', 'as that of the server')
+}
+
+/** How far away the endpoint is. */
+export function latencyCheck({endpoint, roundTripsMs, problem}: EndpointProbe): Check {
+  const name = 'endpoint'
+  if (problem !== null) return fail('account', name, problem.message, problem.fix)
+  const median = roundTripsMs.toSorted((a, b) => a - b)[Math.floor(roundTripsMs.length / 2)] ?? 0
+  const words = `${endpoint} answers in ${Math.round(median)} ms (median of ${roundTripsMs.length})`
+  if (median <= SLOW_MS) return ok('account', name, words)
+  return warn(
+    'account',
+    name,
+    `${words}; an acquire takes at least as long`,
+    'Choose a region nearer to your services.',
+  )
+}

@@ -1,0 +1,34 @@
+import {type CollectionTag, Pair, parseDocument, Scalar, type ScalarTag, YAMLMap} from 'yaml'
+
+// biome-ignore lint/suspicious/noExplicitAny: a template node can be anything
+export type TemplateNode = any
+
+/** A CloudFormation template as plain data: the short forms of its functions read as their long forms. */
+export function parseTemplate(text: string): TemplateNode {
+  return parseDocument(text, {customTags: SHORT_FORMS}).toJS()
+}
+
+const SHORT_FORMS: Array<ScalarTag | CollectionTag> = [
+  ...['Ref', 'GetAtt', 'Sub'].map(ofText),
+  ...['And', 'Equals', 'If', 'Not', 'Or', 'Select', 'Split', 'Sub'].map(ofList),
+]
+
+function ofText(name: string): ScalarTag {
+  return {tag: `!${name}`, resolve: (value: string) => ({[longForm(name)]: value})}
+}
+
+function ofList(name: string): CollectionTag {
+  return {
+    tag: `!${name}`,
+    collection: 'seq',
+    resolve(list) {
+      const map = new YAMLMap()
+      map.add(new Pair(new Scalar(longForm(name)), list))
+      return map
+    },
+  }
+}
+
+function longForm(name: string): string {
+  return name === 'Ref' ? name : `Fn::${name}`
+}

@@ -1,0 +1,69 @@
+import {describe, expect, it} from 'vitest'
+import {parseOptionFile} from '../../src/lib/infra/option-file.js'
+import {parseTags, stackTags} from '../../src/lib/infra/stack-tags.js'
+
+describe('a file of options', () => {
+  it('holds options by name, and tags', () => {
+    const text =
+      'lambdaMemory: 1024\nauditArchive: false\nusageWindows: [daily, hourly]\nalarmTopic: null\ntags: {team: a, cost: 7}\n'
+    expect(parseOptionFile(text, 'prod.yaml')).toEqual({
+      options: {lambdaMemory: 1024, auditArchive: false, usageWindows: ['hourly', 'daily'], alarmTopic: null},
+      tags: {team: 'a', cost: '7'},
+    })
+  })
+
+  it('may be JSON, and may be empty', () => {
+    expect(parseOptionFile('{"lambdaTimeout": 30}', 'a.json').options).toEqual({lambdaTimeout: 30})
+    expect(parseOptionFile('', 'a.yaml')).toEqual({options: {}, tags: {}})
+  })
+
+  it.each([
+    ['lambdaMemmory: 1', 'prod.yaml: there is no option "lambdaMemmory".'],
+    ['lambdaMemory: lots', 'prod.yaml: lambdaMemory is "lots"; it must be a whole number from 128 to 10240 (MB).'],
+    ['lambdaMemory: null', 'prod.yaml: lambdaMemory is "null"; it must be a whole number from 128 to 10240 (MB).'],
+    ['- 1', 'prod.yaml: it has something else than names and values.'],
+    ['tags: [a]', 'prod.yaml: it has something else than names and values.'],
+    ['tags: {"aws:x": y}', '--tag "aws:x=y" has a key that begins with "aws:", which only AWS may use.'],
+  ])('refuses %s', (text, message) => {
+    expect(() => parseOptionFile(text, 'prod.yaml')).toThrow(expect.objectContaining({message, exitCode: 2}))
+  })
+
+  it('that is not YAML is refused in one line', () => {
+    expect(() => parseOptionFile('a: [', 'prod.yaml')).toThrow(/^prod\.yaml: .+\.$/)
+  })
+})
+
+describe('tags', () => {
+  it('are KEY=VALUE; the value may hold an equals sign, or be empty', () => {
+    expect(parseTags(['team=a', 'query=x=y', 'empty='])).toEqual({team: 'a', query: 'x=y', empty: ''})
+  })
+
+  it.each([
+    'team',
+    '=a',
+    'AWS:x=y',
+    'ManagedBy=me',
+    'zael:type=x',
+    `${'k'.repeat(129)}=v`,
+    `k=${'v'.repeat(257)}`,
+    'k=<b>',
+  ])('refuses %s', text => {
+    expect(() => parseTags([text])).toThrow(expect.objectContaining({code: 'deploy.tag', exitCode: 2}))
+  })
+
+  it('are given once each, and 45 at most', () => {
+    expect(() => parseTags(['a=1', 'a=2'])).toThrow('gives "a" twice')
+    expect(() => parseTags(Array.from({length: 46}, (_, i) => `k${i}=v`))).toThrow('45 tags')
+  })
+
+  it('of zael win over those of the user', () => {
+    expect(stackTags('prod', '1.2.3', {team: 'a', ManagedBy: 'terraform'})).toEqual({
+      team: 'a',
+      ManagedBy: 'zael',
+      'zael:name': 'prod',
+      'zael:type': 'limiter',
+      'zael:version': '1.2.3',
+      'zael:schema-version': '0.9.0',
+    })
+  })
+})

@@ -52,7 +52,7 @@ describeOnEngine('what does not exist', () => {
       hint: `Did you mean "${table.name}"?`,
       cause: missing,
     })
-    expect(await told(missing, 'zzz')).toMatchObject({hint: 'zael local up'})
+    expect(await told(missing, 'zzz')).toMatchObject({hint: 'zael list, or zael deploy --stack zzz'})
   })
 
   it('whoever may not list gets the error without a suggestion, and other errors are left alone', async () => {

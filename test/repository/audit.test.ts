@@ -42,7 +42,7 @@ describeOnEngine('audit', () => {
 
   it('writes an event as other clients do', async () => {
     const space = newSpace(table)
-    const audit = new Audit(space, {principal: 'arn:aws:iam::1:user/x', retentionDays: 10})
+    const audit = new Audit(space, {principal: 'arn:aws:iam::1:user/x', retentionDays: async () => 10})
     const event = {entity: 'user-1', action: 'limits_set', resource: 'gpt-4', details: {limits: [], n: 1}}
     const record = await audit.record(event)
     expect(ulidTimeMs(record.eventId)).toBe(START)
@@ -82,6 +82,30 @@ describeOnEngine('audit', () => {
     expect((await new Audit(space).list({entity: 'e'})).records).toEqual([record])
   })
 
+  it('asks who acts when an event is written, and not before', async () => {
+    const space = newSpace(table)
+    let asked = 0
+    const audit = new Audit(space, {
+      principal: async () => {
+        asked++
+        return 'arn:aws:sts::1:assumed-role/ops/me'
+      },
+    })
+    await audit.list({entity: 'e'})
+    await audit.listAll()
+    expect(asked).toBe(0)
+    const {Put} = await audit.put({entity: 'e', action: 'x', details: {}})
+    expect(Put).toMatchObject({Item: {principal: {S: 'arn:aws:sts::1:assumed-role/ops/me'}}})
+    expect(await audit.record({entity: 'e', action: 'x', details: {}})).toMatchObject({
+      principal: 'arn:aws:sts::1:assumed-role/ops/me',
+    })
+    expect(asked).toBe(2)
+    const nobody = new Audit(space, {principal: async () => undefined})
+    expect((await nobody.record({entity: 'e', action: 'x', details: {}})).principal).toBeUndefined()
+    const odd = new Audit(space, {principal: async () => 'not a name'})
+    await expect(odd.record({entity: 'e', action: 'x', details: {}})).rejects.toThrow(/not a valid entity id/)
+  })
+
   it('goes into the transaction of the change: both or neither', async () => {
     const space = newSpace(table)
     const audit = new Audit(space)
@@ -94,8 +118,8 @@ describeOnEngine('audit', () => {
     })
     await put(space, entityItem(space.namespace, 'taken'))
     const event = {action: 'x', details: {}}
-    await transact(space, [change('free'), audit.put({entity: 'free', ...event})])
-    await expect(transact(space, [change('taken'), audit.put({entity: 'taken', ...event})])).rejects.toThrow()
+    await transact(space, [change('free'), await audit.put({entity: 'free', ...event})])
+    await expect(transact(space, [change('taken'), await audit.put({entity: 'taken', ...event})])).rejects.toThrow()
     expect((await audit.list({entity: 'free'})).records).toHaveLength(1)
     expect((await audit.list({entity: 'taken'})).records).toEqual([])
   })

@@ -1,7 +1,9 @@
 import {string} from '@oclif/core/flags'
 import type {OptionFlag} from '@oclif/core/interfaces'
+import type {ConnectionInput} from '../dynamo/connection.js'
 import type {ServerClock} from '../dynamo/server-clock.js'
 import type {ClosableTransport} from '../dynamo/transport.js'
+import type {Aws} from '../infra/aws-clients.js'
 import type {NamespaceRepository, Repository} from '../repository/repository.js'
 import type {Table} from '../repository/table.js'
 
@@ -36,48 +38,56 @@ export interface StackContext extends AsyncDisposable {
   readonly repository: Repository
   /** The chosen namespace; throws when there is none of that name. */
   namespace(): Promise<NamespaceRepository>
+  /** The services around the table; `undefined` for a local engine, which has none. For the caller to dispose of. */
+  surroundings(): Promise<Aws | undefined>
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** From flags to ready objects. The local stack needs neither credentials nor a region, whatever the environment says. */
 export async function openStack(flags: StackFlagValues, env: Environment = process.env): Promise<StackContext> {
-  const [{openTable}, {Repository}, {ServerClock}] = await Promise.all([
-    import('../repository/open-table.js'),
-    import('../repository/repository.js'),
-    import('../dynamo/server-clock.js'),
-  ])
+  const [{openTable}, {Repository}, {ServerClock}, {LOCAL_STACK}, {lazyPrincipal, openSurroundings}] =
+    await Promise.all([
+      import('../repository/open-table.js'),
+      import('../repository/repository.js'),
+      import('../dynamo/server-clock.js'),
+      import('../local/stack-state.js'),
+      import('./stack-surroundings.js'),
+    ])
   const serverClock = new ServerClock(Date.now)
-  const transport = await transportFor(flags, env, serverClock)
-  const seams = {stack: flags.stack, transport, clock: () => serverClock.now()}
-  const repository = new Repository(seams)
+  const {stack, region, profile, 'endpoint-url': endpointUrl} = flags
+  const isLocalStack = stack === LOCAL_STACK && !endpointUrl
+  const input = {region, profile, endpointUrl}
+  const transport = isLocalStack ? await localStackTransport(env) : await transportTo(input, env, serverClock)
+  const seams = {stack, transport, clock: () => serverClock.now()}
+  const repository = new Repository(isLocalStack ? seams : {...seams, principal: lazyPrincipal(input, env)})
   return {
-    stack: flags.stack,
+    stack,
     table: openTable(seams).table,
     repository,
     namespace: () => repository.namespace(flags.namespace),
+    surroundings: async () => (isLocalStack ? undefined : openSurroundings(input, env)),
     [Symbol.asyncDispose]: () => transport.close(),
   }
 }
 
-async function transportFor(
-  flags: StackFlagValues,
+async function localStackTransport(env: Environment): Promise<ClosableTransport> {
+  const [{needStack}, {findStackHome}, {localTransport}] = await Promise.all([
+    import('../local/find-stack.js'),
+    import('../local/stack-home.js'),
+    import('../local/local-access.js'),
+  ])
+  const {state} = await needStack(findStackHome(env))
+  return localTransport(state.endpoint)
+}
+
+async function transportTo(
+  input: ConnectionInput,
   env: Environment,
   serverClock: ServerClock,
 ): Promise<ClosableTransport> {
-  const {stack, region, profile, 'endpoint-url': endpointUrl} = flags
-  const {LOCAL_STACK} = await import('../local/stack-state.js')
-  if (stack === LOCAL_STACK && !endpointUrl) {
-    const [{needStack}, {findStackHome}, {localTransport}] = await Promise.all([
-      import('../local/find-stack.js'),
-      import('../local/stack-home.js'),
-      import('../local/local-access.js'),
-    ])
-    const {state} = await needStack(findStackHome(env))
-    return localTransport(state.endpoint)
-  }
   const {resolveConnection} = await import('../dynamo/connection.js')
   const {createTransport} = await import('../dynamo/create-transport.js')
-  const connection = resolveConnection({region, profile, endpointUrl}, env)
+  const connection = resolveConnection(input, env)
   return createTransport({connection, clock: Date.now, onResponse: serverClock.observe})
 }

@@ -16,7 +16,7 @@ const EXIT_MEANINGS: Record<keyof typeof EXIT, string> = {
   access: 'Credentials are missing, or they do not permit this.',
   conflict: 'Someone else changed it first, the versions do not fit, or a migration is needed.',
   checkSaidNo:
-    'The check worked and its answer is no: work is pending, there is drift, a limit is exceeded, the local stack is not running.',
+    'The check worked and its answer is no: work is pending, there is drift, a limit is exceeded, a stack is degraded or not running.',
   interrupted: 'Interrupted with Ctrl-C.',
   terminated: 'Terminated by SIGTERM.',
 }

@@ -17,7 +17,7 @@ export async function withNearestNames(error: unknown, context: StackContext): P
   }
   if (error.code === 'table.missing') {
     const {stack} = context
-    const hint = 'zael local up'
+    const hint = stack === 'local' ? 'zael local up' : `zael list, or zael deploy --stack ${stack}`
     const missing = new ZaelError('notFound', 'stack.missing', `there is no stack "${stack}"`, {hint, cause: error})
     return suggesting(missing, stack, await quietly(() => tableNames(context)))
   }

@@ -1,4 +1,5 @@
 import type {Command} from '@oclif/core/command'
+import {InvalidInput} from '../errors.js'
 import {BaseCommand} from './base-command.js'
 import {stackFlags} from './context.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from './listing.js'
@@ -25,6 +26,11 @@ export abstract class SettingsCommand<T extends typeof Command> extends BaseComm
       const {value, source} = found.settings[key]
       // What the SDK finds by itself is left to it.
       flags[flagOf(key)] = source === 'aws' ? undefined : value
+    }
+    if (this.format === 'csv' && !this.canList) {
+      throw new InvalidInput('output.csv', 'only lists can be told as comma-separated values', {
+        hint: 'Use --output json or yaml.',
+      })
     }
     if (this.format === 'yaml') this.#yaml = (await import('yaml')).stringify
   }

@@ -1,5 +1,4 @@
 import type {Command} from '@oclif/core/command'
-import {InvalidInput} from '../errors.js'
 import {openStack, type StackContext, type StackFlagValues} from './context.js'
 import {withNearestNames} from './missing.js'
 import {SettingsCommand} from './settings-command.js'
@@ -11,11 +10,6 @@ export abstract class StackCommand<T extends typeof Command> extends SettingsCom
 
   async run(): Promise<object> {
     const flags = this.flags as unknown as StackFlagValues
-    if (this.format === 'csv' && !this.canList) {
-      throw new InvalidInput('output.csv', 'only lists can be told as comma-separated values', {
-        hint: 'Use --output json or yaml.',
-      })
-    }
     await using stack = await openStack(flags)
     try {
       return await this.work(stack)

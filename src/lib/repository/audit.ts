@@ -35,12 +35,14 @@ export interface AuditEvent {
   readonly details: {readonly [key: string]: Json}
 }
 
+/** Who acts: an ARN, or a name by the rules of entity ids. A function is asked before an event is written, not earlier. */
+export type Principal = string | (() => Promise<string | undefined>)
+
 /** Who acts, and how long that is remembered. */
 export interface AuditOptions {
-  /** An ARN, or a name by the rules of entity ids. */
-  readonly principal?: string | undefined
-  /** The system configuration's `auditRetentionDays`; 90 when absent. */
-  readonly retentionDays?: number | undefined
+  readonly principal?: Principal | undefined
+  /** Asked before an event is written; 90 when it says nothing. */
+  readonly retentionDays?: (() => Promise<number | undefined>) | undefined
 }
 
 /** Which events are wanted; both instants belong to the range. */
@@ -53,25 +55,25 @@ export interface AuditSelection extends PageRequest {
 /** Who changed what and when, in one namespace. */
 export class Audit {
   readonly #space: Space
-  readonly #principal: string | undefined
-  readonly #retentionDays: number
+  readonly #principal: Principal | undefined
+  readonly #retentionDays: () => Promise<number | undefined>
 
   constructor(space: Space, options: AuditOptions = {}) {
-    const {principal, retentionDays = DEFAULT_RETENTION_DAYS} = options
+    const {principal, retentionDays = async () => undefined} = options
     this.#space = space
-    this.#principal = principal === undefined || principal.startsWith('arn:') ? principal : checkEntityId(principal)
+    this.#principal = typeof principal === 'string' ? checkPrincipal(principal) : principal
     this.#retentionDays = retentionDays
   }
 
   /** An event as a part of the transaction that makes the change: either both happen or neither. */
-  put(event: AuditEvent): TransactItem & {Put: object} {
-    return putNew(this.#space, encodeAudit(this.#stamp(event)))
+  async put(event: AuditEvent): Promise<TransactItem & {Put: object}> {
+    return putNew(this.#space, encodeAudit(await this.#stamp(event)))
   }
 
   /** Writes an event on its own, for changes that no transaction can hold. */
   async record(event: AuditEvent): Promise<AuditRecord> {
     const {transport, backoff} = this.#space
-    const record = this.#stamp(event)
+    const record = await this.#stamp(event)
     const {Put} = putNew(this.#space, encodeAudit(record))
     const send = () => transport.send('PutItem', Put)
     try {
@@ -157,8 +159,10 @@ export class Audit {
     return events.map(({entity, eventId}) => keys.audit(namespace, entity, eventId))
   }
 
-  #stamp({entity, action, resource, details}: AuditEvent): AuditRecord {
+  async #stamp({entity, action, resource, details}: AuditEvent): Promise<AuditRecord> {
     const {namespace, clock, randomBytes} = this.#space
+    const principal = typeof this.#principal === 'function' ? await this.#principal() : this.#principal
+    const days = (await this.#retentionDays()) ?? DEFAULT_RETENTION_DAYS
     const nowMs = clock()
     return {
       namespace,
@@ -166,12 +170,16 @@ export class Audit {
       eventId: ulid(Math.floor(nowMs), randomBytes(10)),
       timestamp: isoSeconds(nowMs),
       action,
-      principal: this.#principal,
+      principal: principal && checkPrincipal(principal),
       resource,
       details,
-      ttlSeconds: Math.floor(nowMs / 1000) + this.#retentionDays * SECONDS_PER_DAY,
+      ttlSeconds: Math.floor(nowMs / 1000) + days * SECONDS_PER_DAY,
     }
   }
+}
+
+function checkPrincipal(principal: string): string {
+  return principal.startsWith('arn:') ? principal : checkEntityId(principal)
 }
 
 /** First and last sort key of a time range; an event id begins with its time, so the key itself can be asked for. */

@@ -112,7 +112,7 @@ export class Configs {
     return this.#change(scope, async (item, before) => {
       const record = mergeConfig({namespace: this.#space.namespace, scope, limits}, options, before)
       const writes = [updateConfig(this.#space, item, record, limits), ...registerConfig(this.#space, scope, item)]
-      return {writes: [...writes, this.#audit.put(setEvent(record, before))], record}
+      return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
     })
   }
 
@@ -133,7 +133,7 @@ export class Configs {
       if (limits.length === 0 && scope.level !== 'system') return this.#deletion(item, before)
       const record = {...before, limits}
       const writes = [updateConfig(this.#space, item, record, []), ...registerConfig(this.#space, scope, item)]
-      return {writes: [...writes, this.#audit.put(setEvent(record, before))], record}
+      return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
     })
   }
 
@@ -148,7 +148,7 @@ export class Configs {
 
   async #deletion(item: Item, before: ConfigRecord): Promise<Decision> {
     const {scope} = before
-    const event = this.#audit.put(deletedEvent(before))
+    const event = await this.#audit.put(deletedEvent(before))
     if (scope.level === 'system') {
       const record = {...before, limits: [], onUnavailable: undefined}
       return {writes: [clearConfig(this.#space, item, before), event], record}

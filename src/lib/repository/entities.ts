@@ -79,7 +79,7 @@ export class Entities {
     const event = {entity: id, action: 'entity_created', details: entityDetails(record)}
     await this.#repeat(async () => {
       const ancestors = parent === undefined ? [] : await checkParent(this.#space, id, parent)
-      const items = [putNew(this.#space, encodeEntity(record)), this.#audit.put(event), ...ancestors]
+      const items = [putNew(this.#space, encodeEntity(record)), await this.#audit.put(event), ...ancestors]
       await transact(this.#space, items).catch(error => {
         throw isRefused(error, 0) ? entityExists(id) : error
       })
@@ -185,7 +185,7 @@ export class Entities {
     if (!event) return {before, after: before}
     const isMoved = after.parent !== undefined && after.parent !== before.parent
     const ancestors = isMoved ? await checkParent(this.#space, id, after.parent) : []
-    await transact(this.#space, [entityUpdate(this.#space, before, after), this.#audit.put(event), ...ancestors])
+    await transact(this.#space, [entityUpdate(this.#space, before, after), await this.#audit.put(event), ...ancestors])
     return {before, after}
   }
 

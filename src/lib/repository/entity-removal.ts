@@ -90,7 +90,7 @@ async function removeRecord(space: Space, audit: Audit, entity: string, event: A
   e.condition(`attribute_exists(${e.name('PK')})`)
   const Key = wireKey(keys.entity(space.namespace, entity))
   try {
-    await transact(space, [{Delete: {TableName: space.name, Key, ...e.write()}}, audit.put(event)])
+    await transact(space, [{Delete: {TableName: space.name, Key, ...e.write()}}, await audit.put(event)])
   } catch (error) {
     // Gone since it was seen: whoever deleted it has also written the event.
     if (!isRefused(error, 0)) throw error

@@ -1,0 +1,51 @@
+import {boolean, string} from '@oclif/core/flags'
+import {confirmByName} from '../lib/cli/confirm.js'
+import type {StackContext} from '../lib/cli/context.js'
+import {deletedLines, deletionJson, deletionLines, deletionQuestion} from '../lib/cli/delete-presenter.js'
+import {deleteWithEvents} from '../lib/cli/delete-run.js'
+import {typedFlags} from '../lib/cli/typed-flags.js'
+import {WholeStackCommand} from '../lib/cli/whole-stack-command.js'
+import {InvalidInput} from '../lib/errors.js'
+
+export default class Delete extends WholeStackCommand<typeof Delete> {
+  static override summary = 'Delete a stack; its data stays unless asked for'
+
+  static override description =
+    'Shows what goes and what stays, and asks for the name. The table and the archive of audit events stay on AWS: to ' +
+    'destroy them takes a flag each. What is protected against deletion is refused before anything is deleted.'
+
+  static override flags = {
+    'delete-table': boolean({description: 'Delete the table too, with all limits, buckets and usage in it.'}),
+    'empty-archive': boolean({description: 'Delete the archived audit events too, and their bucket.'}),
+    confirm: string({description: 'Name of the stack once more, instead of typing it.', helpValue: 'NAME'}),
+    'dry-run': boolean({description: 'Show what would go and what would stay; delete nothing.'}),
+  }
+
+  static override examples = [
+    {command: 'zael delete --stack test --dry-run', description: 'Look first'},
+    {command: 'zael delete --stack test', description: 'Asks for the name; the table stays'},
+    {
+      command: 'zael delete --stack test --delete-table --empty-archive --confirm test',
+      description: 'Everything, in a script',
+    },
+  ]
+
+  protected async work({table, surroundings}: StackContext): Promise<object> {
+    const {'delete-table': deleteTable = false, 'empty-archive': emptyArchive = false, ...flags} = this.flags
+    using aws = await surroundings()
+    if (!aws && table.name === 'local') {
+      throw new InvalidInput('delete.local', 'The stack "local" is not deleted but stopped.', {
+        hint: 'To stop it: zael local down. To delete its data too: zael local down --purge',
+      })
+    }
+    const {planDeletion} = await import('../lib/infra/delete-plan.js')
+    const plan = await planDeletion(aws, table, {deleteTable, emptyArchive})
+    this.log(deletionLines(plan).join('\n'))
+    if (flags['dry-run']) return deletionJson(plan, undefined)
+    await confirmByName(deletionQuestion(plan), table.name, {confirm: flags.confirm})
+    const manner = {flags: typedFlags(this.settings), logToStderr: this.logToStderr.bind(this)}
+    const deleted = await deleteWithEvents(aws, table, plan, manner)
+    this.log(`\n${deletedLines(plan, deleted).join('\n')}`)
+    return deletionJson(plan, deleted)
+  }
+}

@@ -1,0 +1,34 @@
+import type {StackFlagValues} from '../lib/cli/context.js'
+import {checkLines} from '../lib/cli/doctor-presenter.js'
+import {SettingsCommand} from '../lib/cli/settings-command.js'
+import {WholeStackCommand} from '../lib/cli/whole-stack-command.js'
+import {EXIT} from '../lib/errors.js'
+
+export default class Doctor extends SettingsCommand<typeof Doctor> {
+  static override summary = 'Find out what keeps zael from working'
+
+  static override description =
+    'Looks at Node, the clock, credentials, region, the way to DynamoDB, permissions, and, where there is a stack, at its ' +
+    'stream, filters, dead letters and versions. Every line is ok, warn or fail and says what to do. Changes nothing. ' +
+    'The exit code is 0 when nothing failed and 6 otherwise.'
+
+  static override baseFlags = WholeStackCommand.baseFlags
+  static override enableJsonFlag = true
+
+  static override examples = [
+    {command: 'zael doctor', description: 'This machine and the account'},
+    {command: 'zael doctor --stack prod', description: 'The stack as well, with the permissions that it takes'},
+    {command: 'zael doctor --stack local --json', description: 'The local stack, for programs'},
+  ]
+
+  async run(): Promise<object> {
+    const {examine} = await import('../lib/cli/doctor.js')
+    const flags = this.flags as unknown as StackFlagValues
+    const isNamed = this.settings?.stack.source !== 'default'
+    const checks = await examine({flags, isNamed, version: this.config.version})
+    this.log(checkLines(checks).join('\n'))
+    const fit = !checks.some(({state}) => state === 'fail')
+    if (!fit) process.exitCode = EXIT.checkSaidNo
+    return {fit, checks}
+  }
+}

@@ -1,0 +1,32 @@
+import type {StackContext} from '../lib/cli/context.js'
+import {healthJson, healthLines} from '../lib/cli/status-presenter.js'
+import {WholeStackCommand} from '../lib/cli/whole-stack-command.js'
+import {EXIT} from '../lib/errors.js'
+
+export default class Status extends WholeStackCommand<typeof Status> {
+  static override summary = 'Show how a stack is doing'
+
+  static override description =
+    'Looks at the stack, its table, the aggregator and what carries the stream to it, lag, dead letters, alarms and ' +
+    'versions, and changes nothing. What may not be read is said and does not keep the rest from being shown. The ' +
+    'exit code is 0 when all is well, 6 when something is not, 3 when there is no such stack.'
+
+  static override examples = [
+    {command: 'zael status --stack prod', description: 'Everything about a stack, and the verdict in the last line'},
+    {command: 'zael status --stack local', description: 'The stack of `zael local up`'},
+    {command: 'zael status --stack prod --json', description: 'For programs'},
+  ]
+
+  protected async work({table, surroundings}: StackContext): Promise<object> {
+    const [{gatherHealth}, {readSupervisor, withSupervisor}] = await Promise.all([
+      import('../lib/infra/stack-health.js'),
+      import('../lib/cli/local-health.js'),
+    ])
+    using aws = await surroundings()
+    const local = table.name === 'local' && !aws ? await readSupervisor() : null
+    const health = withSupervisor(await gatherHealth({table, aws, ourVersion: this.config.version}), local)
+    this.log(healthLines(health, local).join('\n'))
+    if (!health.isHealthy) process.exitCode = EXIT.checkSaidNo
+    return healthJson(health, local)
+  }
+}

@@ -1,0 +1,52 @@
+import {access, readFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {ZaelError} from '../errors.js'
+import type {ExportedFile} from '../infra/stack-export.js'
+import type {StackOptionValues} from '../infra/stack-options.js'
+import {confirm} from './confirm.js'
+
+/** Options and tags from a file and from what was typed, which wins. */
+export async function readOptions(
+  file: string | undefined,
+  typed: StackOptionValues,
+  tags: readonly string[],
+): Promise<{options: StackOptionValues; tags: Readonly<Record<string, string>>}> {
+  const [{parseOptionFile}, {parseTags}] = await Promise.all([
+    import('../infra/option-file.js'),
+    import('../infra/stack-tags.js'),
+  ])
+  const typedTags = parseTags(tags)
+  if (file === undefined) return {options: typed, tags: typedTags}
+  const stated = parseOptionFile(await readFile(file, 'utf8').catch(unreadable(file)), file)
+  return {options: {...stated.options, ...typed}, tags: {...stated.tags, ...typedTags}}
+}
+
+/** Writes the files of a stack to a folder; asks before it overwrites an earlier export. */
+export async function exportWithConsent(
+  folder: string,
+  options: StackOptionValues,
+  {yes}: {readonly yes: boolean},
+): Promise<ExportedFile[]> {
+  const {exportStack, EXPORTED_FILES} = await import('../infra/stack-export.js')
+  const isThere = await Promise.all(EXPORTED_FILES.map(name => exists(join(folder, name))))
+  if (isThere.includes(true)) await confirm(`This overwrites the export in ${folder}`, {yes})
+  return exportStack(folder, options)
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+function unreadable(file: string): (error: NodeJS.ErrnoException) => never {
+  return error => {
+    const isMissing = error.code === 'ENOENT'
+    const said = isMissing ? `There is no file ${file}.` : `Cannot read ${file}: ${error.message}`
+    throw new ZaelError(isMissing ? 'notFound' : 'failed', 'deploy.file', said, {
+      hint: 'Name a file with lines such as "lambdaMemory: 1024".',
+      details: {file},
+    })
+  }
+}

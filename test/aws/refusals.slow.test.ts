@@ -1,0 +1,477 @@
+import {spawn} from 'node:child_process'
+import {once} from 'node:events'
+import {CreateStackCommand, DescribeStacksCommand} from '@aws-sdk/client-cloudformation'
+import {afterAll, beforeAll, describe, expect, it} from 'vitest'
+import {createTable} from '../../src/lib/dynamo/create-table.js'
+import {readStack} from '../../src/lib/infra/stack-reader.js'
+import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
+import {BIN, ROOT, zael} from '../e2e/zael.js'
+import {type AwsProxy, type AwsRequest, awsProxy, type Meddling, xmlRefusal} from './aws-proxy.js'
+import {describeWithPython, MOTO_IDENTITY, type Moto, startMoto} from './moto.js'
+import {type MotoAccount, openMoto} from './small-stack.js'
+import {type StackUser, stackUser} from './stack-user.js'
+
+/*
+ * What moto does not do (refuse, throttle, fail half-way, take its time) is done by a proxy in front of it, which changes
+ * one kind of call in the way that AWS documents it. Everything else is moto's.
+ */
+const QUEUE = JSON.stringify({Resources: {Queue: {Type: 'AWS::SQS::Queue'}}})
+
+describeWithPython('what can stand in the way of a deployment', {timeout: 60_000}, () => {
+  let moto: Moto
+  let account: MotoAccount
+  let proxies: AwsProxy[] = []
+
+  beforeAll(async () => {
+    moto = await startMoto()
+    account = openMoto(moto)
+  })
+
+  afterAll(async () => {
+    await account?.[Symbol.asyncDispose]()
+    for (const proxy of proxies) await proxy[Symbol.asyncDispose]()
+    await moto?.[Symbol.asyncDispose]()
+  })
+
+  /** A user whose requests meet the meddler. */
+  async function userWith(
+    meddle: (request: AwsRequest) => Meddling | undefined,
+  ): Promise<StackUser & {proxy: AwsProxy}> {
+    const proxy = await awsProxy(moto.endpoint, meddle)
+    proxies = [...proxies, proxy]
+    return {...stackUser(proxy.endpoint), proxy}
+  }
+
+  const on = (operation: string, meddling: Meddling) => (request: AwsRequest) =>
+    request.operation === operation ? meddling : undefined
+
+  async function createForeign(name: string, tags: Readonly<Record<string, string>>): Promise<void> {
+    const Tags = Object.entries(tags).map(([Key, Value]) => ({Key, Value}))
+    const client = await account.aws.cloudFormation()
+    await client.send(new CreateStackCommand({StackName: name, TemplateBody: QUEUE, Tags}))
+  }
+
+  const writesOf = (operations: readonly string[]) =>
+    operations.filter(each => /^(Create|Update|Delete|Execute|Put|Transact|PUT|POST|DELETE)/.test(each))
+
+  describe('a stack of the same name', () => {
+    it.each(['deploy --stack foreign --yes', 'delete --stack foreign --delete-table --confirm foreign'])(
+      'that is somebody else’s is not touched: %s',
+      async command => {
+        await createForeign('foreign', {team: 'billing'}).catch(() => {})
+        const user = await userWith(() => undefined)
+        const {code, error} = await user.fail(command)
+        expect({code, error}).toMatchObject({
+          code: 5,
+          error: {
+            code: 'stack.foreign',
+            message: 'There is a stack "foreign" (CREATE_COMPLETE) that is not a rate limiter.',
+            hint: 'Nothing was touched. Choose another name with --stack, or another --region or --profile.',
+          },
+        })
+        expect(writesOf(user.proxy.takeOperations())).toEqual([])
+      },
+    )
+
+    it('of the Python tool is not touched; the way to adopt it is told', async () => {
+      await createForeign('python', {ManagedBy: 'zae-limiter', 'zae-limiter:type': 'limiter'})
+      const user = await userWith(() => undefined)
+      const {code, error} = await user.fail('deploy --stack python --yes')
+      expect({code, error}).toMatchObject({code: 5, error: {code: 'stack.python'}})
+      expect(error.hint).toContain('docs/deploying.md')
+      expect(await user.fail('delete --stack python --confirm python')).toMatchObject({code: 5})
+      expect(writesOf(user.proxy.takeOperations())).toEqual([])
+    })
+
+    it('that is busy is waited for by the person, not changed', async () => {
+      const user = await userWith(
+        on('DescribeStacks', {answer: body => body.replaceAll('CREATE_COMPLETE', 'UPDATE_IN_PROGRESS')}),
+      )
+      await stackUser(moto.endpoint).tell('deploy --stack busy --no-aggregator --yes')
+      const {code, error} = await user.fail('deploy --stack busy --yes')
+      expect({code, error}).toMatchObject({
+        code: 5,
+        error: {code: 'stack.state', details: {status: 'UPDATE_IN_PROGRESS'}},
+      })
+      expect(error.hint).toBe('Wait until it is done, then run the same command again: zael status --stack busy')
+      expect(writesOf(user.proxy.takeOperations())).toEqual([])
+    })
+  })
+
+  describe('who asks, and what AWS says', () => {
+    it('no credentials', async () => {
+      const {code, stderr} = await zael(['deploy', '--stack', 'nobody'], {
+        env: {AWS_REGION: 'eu-west-1', AWS_EC2_METADATA_DISABLED: 'true'},
+      })
+      expect(code).toBe(4)
+      expect(stderr).toBe(
+        'Error: Cannot read stack "nobody": no valid AWS credentials: Could not load credentials from any providers\n' +
+          'Try: Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `aws sts get-caller-identity` shows who you are.\n',
+      )
+    })
+
+    it('no region', async () => {
+      const {AWS_REGION: _, ...env} = MOTO_IDENTITY
+      const {code, stderr} = await zael(['deploy', '--stack', 'nowhere'], {env})
+      expect(code).toBe(1)
+      expect(stderr).toBe(
+        'Error: Cannot read stack "nowhere": no usable AWS region is configured\n' +
+          'Try: Pass --region, set AWS_REGION, or choose a profile that has a region.\n',
+      )
+    })
+
+    it('a region that does not exist', async () => {
+      const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--region', 'eu-nowhere-9'], {env: MOTO_IDENTITY})
+      expect(code).toBe(1)
+      expect(stderr).toMatch(
+        /^Error: Cannot read stack "prod": AWS gives no answer: getaddrinfo \S+ cloudformation\.eu-nowhere-9\./,
+      )
+      expect(stderr).toContain(
+        'Try: Check the network, the spelling of the region and --endpoint-url, then try again.\n',
+      )
+    })
+
+    it('a network that is down', async () => {
+      const user = await userWith(() => ({hangUp: true}))
+      // Not on this machine, as far as zael can tell: otherwise it would look for an engine.
+      const env = {...user.env, AWS_ENDPOINT_URL: user.env.AWS_ENDPOINT_URL?.replace('127.0.0.1', '0.0.0.0') ?? ''}
+      const {code, stderr} = await zael(['deploy', '--stack', 'prod'], {env})
+      expect(code).toBe(1)
+      expect(stderr).toMatch(/^Error: Cannot read stack "prod": AWS gives no answer: /)
+    })
+
+    it('access denied names the action that is missing', async () => {
+      const said =
+        'User: arn:aws:iam::123456789012:user/ann is not authorized to perform: cloudformation:CreateChangeSet on resource: *'
+      const user = await userWith(on('CreateChangeSet', xmlRefusal('AccessDenied', said, 403)))
+      const {code, error} = await user.fail('deploy --stack denied --yes')
+      expect({code, error}).toMatchObject({
+        code: 4,
+        error: {
+          code: 'aws.denied',
+          message: `Not allowed to plan changes of stack "denied": ${said}`,
+          hint: 'Ask for cloudformation:CreateChangeSet, or choose another identity with --profile; `zael doctor` checks all that is needed.',
+          details: {action: 'cloudformation:CreateChangeSet'},
+        },
+      })
+      expect(await readStack(account.aws, 'denied')).toBeUndefined()
+    })
+
+    it('access denied at the last step leaves nothing half-made', async () => {
+      const said =
+        'User: arn:aws:iam::123456789012:user/ann is not authorized to perform: cloudformation:ExecuteChangeSet'
+      const user = await userWith(on('ExecuteChangeSet', xmlRefusal('AccessDenied', said, 403)))
+      expect(await user.fail('deploy --stack denied --yes')).toMatchObject({code: 4, error: {code: 'aws.denied'}})
+      expect(await readStack(account.aws, 'denied')).toBeUndefined()
+    })
+
+    it('throttling is waited out', async () => {
+      let refusals = 2
+      const user = await userWith(({operation}) =>
+        operation === 'DescribeStacks' && refusals-- > 0 ? xmlRefusal('Throttling', 'Rate exceeded') : undefined,
+      )
+      expect(await user.tell('deploy --stack patient --no-aggregator --dry-run')).toMatchObject({action: 'create'})
+      expect(refusals).toBeLessThan(0)
+    })
+
+    it('throttling without end is told', async () => {
+      const user = await userWith(on('CreateChangeSet', xmlRefusal('Throttling', 'Rate exceeded')))
+      const {code, error} = await user.fail('deploy --stack patient --yes')
+      expect({code, error}).toMatchObject({code: 1, error: {code: 'aws.throttled'}})
+      expect(error.message).toBe('Cannot plan changes of stack "patient": AWS refuses so many requests: Rate exceeded')
+    })
+
+    it('a quota that is used up', async () => {
+      const said = 'Limit for stack has been exceeded'
+      const user = await userWith(on('CreateChangeSet', xmlRefusal('LimitExceededException', said)))
+      const {code, error} = await user.fail('deploy --stack many --yes')
+      expect({code, error}).toMatchObject({code: 1, error: {code: 'aws.quota'}})
+      expect(error.message).toContain(said)
+      expect(error.hint).toContain('Service Quotas')
+    })
+  })
+
+  it('a table that a newer zael has changed stops an older one before it touches the stack', async () => {
+    await stackUser(moto.endpoint).tell('deploy --stack newer --no-aggregator --yes')
+    await account.transport.send('UpdateItem', {
+      TableName: 'newer',
+      Key: {PK: {S: '_/SYSTEM#'}, SK: {S: '#VERSION'}},
+      UpdateExpression: 'SET schema_version = :v',
+      ExpressionAttributeValues: {':v': {S: '0.99.0'}},
+    })
+    const user = await userWith(() => undefined)
+    const {code, error} = await user.fail('deploy --stack newer --encryption-key aws-managed --yes')
+    expect({code, error}).toMatchObject({code: 5, error: {code: 'schema.too-new'}})
+    expect(writesOf(user.proxy.takeOperations())).toEqual([])
+  })
+
+  describe('a change set', () => {
+    it('that CloudFormation refuses is told with its reason, and nothing is left', async () => {
+      const reason = 'Template format error: Unrecognized resource types'
+      const user = await userWith(
+        on('DescribeChangeSet', {
+          answer: body =>
+            body.replace('<Status>CREATE_COMPLETE', `<StatusReason>${reason}</StatusReason><Status>FAILED`),
+        }),
+      )
+      const {code, error} = await user.fail('deploy --stack refused --yes')
+      expect({code, error}).toMatchObject({code: 1, error: {code: 'deploy.refused', details: {reason}}})
+      expect(await readStack(account.aws, 'refused')).toBeUndefined()
+    })
+
+    it('that would replace the table is never carried out', async () => {
+      await stackUser(moto.endpoint).tell('deploy --stack precious --no-aggregator --yes')
+      const user = await userWith(on('DescribeChangeSet', {answer: body => withChange(body, TABLE_REPLACED)}))
+      const {code, error} = await user.fail('deploy --stack precious --encryption-key aws-managed --yes')
+      expect({code, error}).toMatchObject({code: 5, error: {code: 'deploy.replaces-table'}})
+      expect(error.message).toBe(
+        'CloudFormation would replace the table "precious" because of KeySchema: the new one would be empty.',
+      )
+      const operations = user.proxy.takeOperations()
+      expect(operations).toContain('DeleteChangeSet')
+      expect(operations).not.toContain('ExecuteChangeSet')
+    })
+
+    it('that replaces something else says so, in the plan and in the question', async () => {
+      await stackUser(moto.endpoint).tell('deploy --stack replaced --no-aggregator --yes')
+      const user = await userWith(on('DescribeChangeSet', {answer: body => withChange(body, QUEUE_REPLACED)}))
+      const {code, stdout, stderr} = await user.run('deploy --stack replaced --encryption-key aws-managed')
+      expect(code).toBe(2)
+      expect(stdout).toBe(
+        [
+          'Stack "replaced" in eu-west-1: to be changed',
+          '  encryptionKey: aws-owned -> aws-managed',
+          '  ! AggregatorDLQ replaced-aggregator-dlq (SQS Queue): is REPLACED: deleted and made anew',
+          '      QueueName: old -> new',
+          '',
+          '0 to add, 0 to change, 1 to replace, 0 to remove',
+          '',
+        ].join('\n'),
+      )
+      expect(stderr).toContain(
+        'This changes stack "replaced" in eu-west-1 and replaces AggregatorDLQ: this needs a yes',
+      )
+      expect(user.proxy.takeOperations()).not.toContain('ExecuteChangeSet')
+    })
+  })
+
+  describe('a deployment that fails half-way', () => {
+    it('tells the first failure and not what was cancelled for it', async () => {
+      const user = await userWith(
+        on('DescribeStackEvents', {answer: body => (body.includes('CREATE_COMPLETE') ? FAILED_CREATION : body)}),
+      )
+      const {code, stdout, stderr} = await user.run('deploy --stack unlucky --no-aggregator --yes')
+      expect(code).toBe(1)
+      expect(stdout).toContain('to be created')
+      expect(stderr).toBe(
+        [
+          '  09:00:01  CREATE_IN_PROGRESS  unlucky',
+          '  09:00:02  CREATE_FAILED       ReadOnlyPolicy',
+          '            A policy called unlucky-read already exists.',
+          '  09:00:03  CREATE_FAILED       FullAccessPolicy',
+          '            Resource creation cancelled',
+          '  09:00:04  ROLLBACK_IN_PROGRESS  unlucky',
+          '            The following resource(s) failed to create: [ReadOnlyPolicy].',
+          '  09:00:05  ROLLBACK_COMPLETE   unlucky',
+          'Error: Stack "unlucky" could not be deployed. ReadOnlyPolicy (AWS::IAM::ManagedPolicy): A policy called unlucky-read already exists.',
+          'Try: Nothing of it is left but its record. Mend that, then run the same command again.',
+          '',
+        ].join('\n'),
+      )
+    })
+
+    it('is recreated by the next one, after a yes', async () => {
+      // Its table is there and empty, as DeletionPolicy: Retain leaves it.
+      await createForeign('second-try', {ManagedBy: 'zael', 'zael:type': 'limiter'})
+      await createTable(account.transport, await loadTableDefinition({tableName: 'second-try', stream: false}))
+      let isRolledBack = true
+      const user = await userWith(({operation}) => {
+        if (operation === 'DeleteStack') isRolledBack = false
+        const isAsked = operation === 'DescribeStacks' && isRolledBack
+        return isAsked ? {answer: body => body.replaceAll('CREATE_COMPLETE', 'ROLLBACK_COMPLETE')} : undefined
+      })
+      const dry = await user.tell('deploy --stack second-try --no-aggregator --dry-run')
+      expect(dry).toMatchObject({action: 'recreate', changes: []})
+      const asked = await user.run('deploy --stack second-try --no-aggregator')
+      expect(asked.code).toBe(2)
+      expect(asked.stdout).toContain('an earlier deployment failed, and what it left can only be deleted')
+      expect(asked.stderr).toContain(
+        'This deletes what is left of the failed stack "second-try" and its empty table "second-try", and creates it anew',
+      )
+      expect(writesOf(user.proxy.takeOperations())).toEqual([])
+
+      const told = await user.tell('deploy --stack second-try --no-aggregator --yes')
+      expect(told).toMatchObject({action: 'create', complete: true})
+      const operations = user.proxy.takeOperations()
+      expect(operations.indexOf('DeleteStack')).toBeLessThan(operations.indexOf('CreateChangeSet'))
+    })
+
+    it('is not recreated when its table has something in it', async () => {
+      await stackUser(moto.endpoint).tell('deploy --stack used --no-aggregator --yes')
+      const user = await userWith(
+        on('DescribeStacks', {answer: body => body.replaceAll('CREATE_COMPLETE', 'ROLLBACK_COMPLETE')}),
+      )
+      const {code, error} = await user.fail('deploy --stack used --yes')
+      expect({code, error}).toMatchObject({code: 5, error: {code: 'deploy.table-exists'}})
+      expect(writesOf(user.proxy.takeOperations())).toEqual([])
+    })
+
+    it('Ctrl-C stops the watching, and says that CloudFormation goes on', async () => {
+      const user = await userWith(
+        on('DescribeStackEvents', {answer: body => body.replaceAll('CREATE_COMPLETE', 'CREATE_IN_PROGRESS')}),
+      )
+      const args = [BIN, 'deploy', '--stack', 'slow', '--no-aggregator', '--yes']
+      const child = spawn(process.execPath, args, {cwd: ROOT, env: {PATH: process.env.PATH, ...user.env}})
+      let stderr = ''
+      let isStopped = false
+      child.stderr.setEncoding('utf8').on('data', chunk => {
+        stderr += chunk
+        // Once: the second Ctrl-C does not wait for the last word.
+        if (!isStopped && stderr.includes('CREATE_IN_PROGRESS')) isStopped = child.kill('SIGINT')
+      })
+      const [code] = await once(child, 'close')
+      expect(code).toBe(130)
+      expect(stderr).toContain('Error: Interrupted: CloudFormation goes on with stack "slow" by itself.\n')
+      expect(stderr).toContain('Try: Look how it is doing with: zael status --stack slow; run the same command again')
+      const client = await account.aws.cloudFormation()
+      const {Stacks: [stack] = []} = await client.send(new DescribeStacksCommand({StackName: 'slow'}))
+      expect(stack?.StackStatus).toBe('CREATE_COMPLETE')
+    })
+  })
+
+  describe('a deletion', () => {
+    it('that fails tells the first reason, and leaves table and data alone', async () => {
+      await stackUser(moto.endpoint).tell('deploy --stack sticky --no-aggregator --yes')
+      let isDeleting = false
+      const user = await userWith(({operation}) => {
+        if (operation === 'DeleteStack') {
+          isDeleting = true
+          return {instead: {status: 200, body: '<DeleteStackResponse/>'}}
+        }
+        return isDeleting && operation === 'DescribeStackEvents' ? {answer: withFailedDeletion} : undefined
+      })
+      const {code, error} = await user.fail('delete --stack sticky --delete-table --confirm sticky')
+      expect({code, error}).toMatchObject({
+        code: 1,
+        error: {code: 'delete.failed', details: {resource: 'ReadOnlyPolicy'}},
+      })
+      expect(error.message).toContain('Cannot delete a policy attached to entities.')
+      expect(user.proxy.takeOperations()).not.toContain('DeleteTable')
+    })
+
+    it('is refused when the deployed template would take the table along', async () => {
+      await stackUser(moto.endpoint).tell('deploy --stack careless --no-aggregator --yes')
+      const user = await userWith(
+        on('GetTemplate', {
+          answer: body => body.replaceAll('DeletionPolicy: Retain', 'DeletionPolicy: Delete'),
+        }),
+      )
+      const {code, error} = await user.fail('delete --stack careless --confirm careless')
+      expect({code, error}).toMatchObject({code: 5, error: {code: 'delete.table-not-kept'}})
+      expect(writesOf(user.proxy.takeOperations())).toEqual([])
+    })
+
+    it('is refused while the stack is protected against termination', async () => {
+      await stackUser(moto.endpoint).tell('deploy --stack guarded --no-aggregator --yes')
+      const user = await userWith(
+        on('DescribeStacks', {
+          answer: body => body.replace(/<EnableTerminationProtection>false/i, '<EnableTerminationProtection>true'),
+        }),
+      )
+      const {code, error} = await user.fail('delete --stack guarded --confirm guarded')
+      expect({code, error}).toMatchObject({code: 5, error: {code: 'stack.protected'}})
+      expect(writesOf(user.proxy.takeOperations())).toEqual([])
+    })
+  })
+})
+
+/** A change set with one change of this kind instead of moto's. */
+function withChange(body: string, change: string): string {
+  const changes = `<Changes><member><Type>Resource</Type><ResourceChange>${change}</ResourceChange></member></Changes>`
+  const without = body.replace(/<Changes>[\s\S]*<\/Changes>|<Changes\s*\/>/, '')
+  return without.replace('<DescribeChangeSetResult>', `<DescribeChangeSetResult>${changes}`)
+}
+
+const TABLE_REPLACED = `
+  <Action>Modify</Action><LogicalResourceId>Table</LogicalResourceId><PhysicalResourceId>precious</PhysicalResourceId>
+  <ResourceType>AWS::DynamoDB::Table</ResourceType><Replacement>True</Replacement>
+  <Details><member><Target><Attribute>Properties</Attribute><Name>KeySchema</Name>
+  <RequiresRecreation>Always</RequiresRecreation></Target></member></Details>`
+
+const QUEUE_REPLACED = `
+  <Action>Modify</Action><LogicalResourceId>AggregatorDLQ</LogicalResourceId>
+  <PhysicalResourceId>https://sqs.eu-west-1.amazonaws.com/123456789012/replaced-aggregator-dlq</PhysicalResourceId>
+  <ResourceType>AWS::SQS::Queue</ResourceType><Replacement>True</Replacement>
+  <Details><member><Target><Attribute>Properties</Attribute><Name>QueueName</Name><BeforeValue>old</BeforeValue>
+  <AfterValue>new</AfterValue><RequiresRecreation>Always</RequiresRecreation></Target></member></Details>`
+
+interface Told {
+  readonly id: string
+  readonly second: number
+  readonly logicalId: string
+  readonly type?: string
+  readonly status: string
+  readonly reason?: string
+}
+
+function eventXml({id, second, logicalId, type = 'AWS::CloudFormation::Stack', status, reason}: Told): string {
+  const physicalId = type === 'AWS::CloudFormation::Stack' ? 'the-stack' : logicalId
+  return `<member><StackId>the-stack</StackId><EventId>${id}</EventId><StackName>unlucky</StackName>
+    <LogicalResourceId>${logicalId}</LogicalResourceId><PhysicalResourceId>${physicalId}</PhysicalResourceId>
+    <ResourceType>${type}</ResourceType><Timestamp>2026-11-15T09:00:0${second}Z</Timestamp>
+    <ResourceStatus>${status}</ResourceStatus>
+    ${reason === undefined ? '' : `<ResourceStatusReason>${reason}</ResourceStatusReason>`}</member>`
+}
+
+/** As CloudFormation tells them: the newest first. */
+function eventsXml(events: readonly Told[]): string {
+  const members = events.toReversed().map(eventXml).join('')
+  return `<DescribeStackEventsResponse><DescribeStackEventsResult><StackEvents>${members}</StackEvents></DescribeStackEventsResult></DescribeStackEventsResponse>`
+}
+
+const POLICY = 'AWS::IAM::ManagedPolicy'
+
+const FAILED_CREATION = eventsXml([
+  {id: '1', second: 1, logicalId: 'unlucky', status: 'CREATE_IN_PROGRESS'},
+  {
+    id: '2',
+    second: 2,
+    logicalId: 'ReadOnlyPolicy',
+    type: POLICY,
+    status: 'CREATE_FAILED',
+    reason: 'A policy called unlucky-read already exists.',
+  },
+  {
+    id: '3',
+    second: 3,
+    logicalId: 'FullAccessPolicy',
+    type: POLICY,
+    status: 'CREATE_FAILED',
+    reason: 'Resource creation cancelled',
+  },
+  {
+    id: '4',
+    second: 4,
+    logicalId: 'unlucky',
+    status: 'ROLLBACK_IN_PROGRESS',
+    reason: 'The following resource(s) failed to create: [ReadOnlyPolicy].',
+  },
+  {id: '5', second: 5, logicalId: 'unlucky', status: 'ROLLBACK_COMPLETE'},
+])
+
+/** The events so far, and after them those of a deletion that did not go through. */
+function withFailedDeletion(body: string): string {
+  const members = [
+    {id: '9', second: 3, logicalId: 'sticky', status: 'DELETE_FAILED'},
+    {
+      id: '8',
+      second: 2,
+      logicalId: 'ReadOnlyPolicy',
+      type: POLICY,
+      status: 'DELETE_FAILED',
+      reason: 'Cannot delete a policy attached to entities.',
+    },
+    {id: '7', second: 1, logicalId: 'sticky', status: 'DELETE_IN_PROGRESS'},
+  ].map(eventXml)
+  return body.replace('<StackEvents>', `<StackEvents>${members.join('')}`)
+}

@@ -1,0 +1,38 @@
+import {schemaProblems} from '../e2e/schemas.js'
+import type {Told} from '../e2e/table-cli.js'
+import {type Outcome, zael} from '../e2e/zael.js'
+import {MOTO_IDENTITY} from './moto.js'
+
+/** Somebody who works with the built command line on what answers at an address. */
+export interface StackUser {
+  readonly env: Readonly<Record<string, string>>
+  /** `zael …` without colours, in 80 columns. */
+  run(command: string): Promise<Outcome>
+  /** `zael … --json` that is to succeed; checked against its schema. */
+  tell(command: string): Promise<Told>
+  /** `zael … --json` that is to fail; its exit code and error. */
+  fail(command: string): Promise<{code: number | null; error: Told}>
+}
+
+/** A user for whom the address is AWS. */
+export function stackUser(endpoint: string, env: Readonly<Record<string, string>> = {}): StackUser {
+  const own = {...MOTO_IDENTITY, AWS_ENDPOINT_URL: endpoint, NO_COLOR: '1', COLUMNS: '80', ...env}
+  const run = (command: string) => zael(command.split(' '), {env: own})
+  return {
+    env: own,
+    run,
+    tell: async command => {
+      const {code, stdout, stderr} = await run(`${command} --json`)
+      if (code !== 0) throw new Error(`exit ${code}: ${stdout}${stderr}`)
+      const told = JSON.parse(stdout)
+      const [name = ''] = command.split(' ')
+      const problems = schemaProblems(name, told)
+      if (problems.length > 0) throw new Error(`${problems.join('\n')}\n${stdout}`)
+      return told
+    },
+    fail: async command => {
+      const {code, stdout} = await run(`${command} --json`)
+      return {code, error: JSON.parse(stdout).error}
+    },
+  }
+}

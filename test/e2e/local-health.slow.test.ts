@@ -1,0 +1,47 @@
+import {afterAll, beforeAll, describe, expect, it} from 'vitest'
+import {findEngines} from '../../src/lib/local/find-engines.js'
+import {LocalUser} from './local-stack.js'
+import {schemaProblems} from './schemas.js'
+import {zael} from './zael.js'
+
+const canRun = (await findEngines()).some(({problem}) => problem === undefined)
+
+describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 120_000}, () => {
+  let user: LocalUser
+
+  beforeAll(async () => {
+    user = await LocalUser.create()
+  })
+
+  afterAll(() => user.leave())
+
+  const run = (command: string) => zael(command.split(' '), {env: {...user.env, NO_COLOR: '1'}})
+
+  it('say that it does not run, with the codes of their own', async () => {
+    const status = await run('status --stack local --json')
+    expect(status.code).toBe(3)
+    expect(JSON.parse(status.stdout)).toMatchObject({error: {code: 'local.not-running', hint: 'zael local up'}})
+    const doctor = await run('doctor --stack local')
+    expect(doctor.code).toBe(6)
+    expect(doctor.stdout).toMatch(/fail {2}endpoint +the local stack is not running\n +Try: zael local up\n/)
+  })
+
+  it('tell the table, its layout and the supervisor', async () => {
+    await user.tell('up --in-memory')
+    const {code, stdout} = await run('status --stack local --json')
+    expect(code).toBe(0)
+    const told = JSON.parse(stdout)
+    expect(schemaProblems('status', told)).toEqual([])
+    expect(told).toMatchObject({
+      healthy: true,
+      region: null,
+      table: {stream: 'NEW_AND_OLD_IMAGES', expiry: true},
+      versions: {schemaVersion: '0.9.0', migrationDue: false},
+      local: {engineRestarts: 0, aggregator: {lastError: null}},
+    })
+    const doctor = await run('doctor --stack local --json')
+    expect(doctor.code).toBe(0)
+    const states = JSON.parse(doctor.stdout).checks.map(({state}: {state: string}) => state)
+    expect(new Set(states)).toEqual(new Set(['ok']))
+  })
+})

@@ -1,0 +1,101 @@
+import {expect, inject, it} from 'vitest'
+import {encodeVersion} from '../../src/lib/schema/version-record.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {schemaProblems} from './schemas.js'
+import {tableCli} from './table-cli.js'
+import {zael} from './zael.js'
+
+describeOnEngine('status, list and doctor on a local engine', () => {
+  const table = useTable({stream: true})
+  const cli = tableCli(table)
+  const engine = () => ['--endpoint-url', inject('engineEndpoint')]
+
+  it('status tells the table and that nothing is around it', async () => {
+    const told = await cli.tell('status')
+    expect(told).toMatchObject({
+      stack: table.name,
+      region: null,
+      healthy: true,
+      table: {status: 'ACTIVE', stream: 'NEW_AND_OLD_IMAGES', expiry: true, pointInTimeRecovery: null},
+      cloudFormation: null,
+      aggregator: null,
+      alarms: null,
+      unknown: [],
+    })
+    const {code, stdout} = await cli.run('status')
+    expect(code).toBe(0)
+    expect(stdout.replaceAll(table.name, 'STACK')).toMatchInlineSnapshot(`
+      "Stack STACK, on this machine
+        table     active, 0 items, 0 bytes
+        indexes   GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
+        safety    deletion protection off, point-in-time recovery not known
+        stream    both images, expiry on
+        versions  no version record, no migration due
+
+      Notes
+        The table has no version record yet.
+          Try: zael deploy --stack STACK
+
+      STACK is healthy
+      "
+    `)
+  })
+
+  it('status of a stack that is not there ends with 3, with a flag it does not know with 2', async () => {
+    const {code, stdout} = await zael(['status', '--stack', `${table.name}x`, ...engine(), '--json'])
+    expect(code).toBe(3)
+    expect(JSON.parse(stdout).error).toMatchObject({code: 'stack.missing', hint: `Did you mean "${table.name}"?`})
+    expect(await cli.fail('status --namespace x')).toMatchObject({code: 2})
+    for (const command of ['status', 'doctor']) {
+      expect(await cli.run(`${command} --output csv`)).toMatchObject({code: 2, stdout: ''})
+    }
+  })
+
+  it('status of a table of an older layout says that a migration is due, and ends with 6', async () => {
+    const record = {
+      schemaVersion: '0.8.0',
+      lambdaVersion: '0.8.1',
+      clientMinVersion: '0.0.0',
+      updatedBy: 'client:0.8.1',
+    }
+    const Item = encodeVersion({...record, updatedAt: '2026-01-01T00:00:00Z'})
+    await table.transport.send('PutItem', {TableName: table.name, Item})
+    const {code, stdout} = await cli.run('status --json')
+    const Key = {PK: Item.PK, SK: Item.SK} as typeof Item
+    await table.transport.send('DeleteItem', {TableName: table.name, Key})
+    expect(code).toBe(6)
+    const told = JSON.parse(stdout)
+    expect(schemaProblems('status', told)).toEqual([])
+    expect(told).toMatchObject({healthy: false, versions: {schemaVersion: '0.8.0', migrationDue: true}})
+    expect(told.findings[0].fix).toContain('zael migrate')
+  })
+
+  it('list tells the tables that are stacks', async () => {
+    const {code, stdout} = await zael(['list', ...engine(), '--json'])
+    expect(code).toBe(0)
+    const told = JSON.parse(stdout)
+    expect(schemaProblems('list', told)).toEqual([])
+    const own = told.stacks.find(({name}: {name: string}) => name === table.name)
+    expect(own).toMatchObject({tool: null, region: null, status: 'ACTIVE'})
+    const bad = await zael(['list', ...engine(), '--sort', 'nme'])
+    expect(bad).toMatchObject({code: 2, stdout: ''})
+    expect(bad.stderr).toContain('Did you mean "name"?')
+  })
+
+  it('doctor needs no credentials there, and ends with 6 where something fails', async () => {
+    const well = await cli.run('doctor --json')
+    const told = JSON.parse(well.stdout)
+    expect(schemaProblems('doctor', told)).toEqual([])
+    expect({code: well.code, fit: told.fit}).toEqual({code: 0, fit: true})
+    const missing = await zael(['doctor', '--stack', 'nowhere', ...engine()], {env: {NO_COLOR: '1'}})
+    expect(missing.code).toBe(6)
+    expect(missing.stdout).toContain('fail  stack         there is no stack "nowhere" here\n')
+  })
+
+  it('doctor says so where nobody listens', async () => {
+    const {code, stdout} = await zael(['doctor', '--endpoint-url', 'http://127.0.0.1:1', '--json'])
+    expect(code).toBe(6)
+    expect(JSON.parse(stdout).checks).toContainEqual(expect.objectContaining({name: 'endpoint', state: 'fail'}))
+    expect(await zael(['doctor', '--endpoint-url', 'nonsense'])).toMatchObject({code: 2, stdout: ''})
+  })
+})

@@ -1,35 +1,40 @@
 import {setTimeout as sleep} from 'node:timers/promises'
 import {formatLimit, type NamespaceRepository, parseLimits, RateLimiter, Repository} from '../../src/lib/index.js'
 import {pressHotKey} from './hot-key.js'
-import {bar, chapter, count, paint, say, table, watching} from './screen.js'
+import {bar, canView, chapter, count, paint, say, table, watching} from './screen.js'
 import {DemoStack} from './stack.js'
 import {newTally, runTraffic, type Tally} from './traffic.js'
 
 /**
  * The whole system in half a minute, on a local stack of its own: limits at three levels, a team that shares a budget, a mix
- * of LLM traffic with one noisy tenant, a hot key, and the usage that the aggregator has counted. `--keep` leaves it running.
+ * of LLM traffic with one noisy tenant, a hot key, and the usage that the aggregator has counted. On a terminal the live view
+ * shows the traffic while it runs. `--keep` leaves the stack running.
  */
 const TRAFFIC_MS = 7_000
 const HOT_KEY_MS = 4_000
+/** How long the live view stays when the traffic is over. */
+const LAST_LOOK_MS = 2_000
 const isKept = process.argv.includes('--keep')
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 say(paint('bold', 'zael: rate limiting on DynamoDB, shown on a stack of its own'))
 
 const stack = await DemoStack.inOwnFolder()
-const leave = async (): Promise<void> => {
-  await stack.show('local', 'down', '--purge', '--yes')
-  await stack.remove()
+let leaving: Promise<void> | undefined
+const leave = (): Promise<void> => {
+  leaving ??= (async () => {
+    await stack.closeView()
+    await stack.show('local', 'down', '--purge', '--yes')
+    await stack.remove()
+  })()
+  return leaving
 }
-for (const [signal, code] of [
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-] as const) {
-  process.once(signal, () => {
-    say()
-    leave().finally(() => process.exit(code))
-  })
+const quit = (exitCode: number): void => {
+  say()
+  leave().finally(() => process.exit(exitCode))
 }
+process.once('SIGINT', () => quit(130))
+process.once('SIGTERM', () => quit(143))
 
 let isDone = false
 try {
@@ -94,6 +99,18 @@ function embeddingLimits() {
   return parseLimits(kinds.flatMap(kind => spans.map(span => `${kind}-p${span}`)))
 }
 
+/** Waits for traffic: in the live view where there is a terminal. Who closes it with q waits on; with Ctrl-C the demo ends. */
+async function shown<T>(line: () => string, work: Promise<T>, forMs: number, ...flags: string[]): Promise<T> {
+  if (!canView) return watching(line, work)
+  work.catch(() => {}) // told below, once the terminal is free
+  const exitCode = await stack.view('--interval', '1s', '--for', `${forMs + LAST_LOOK_MS}ms`, ...flags)
+  if (exitCode !== 0) {
+    quit(exitCode)
+    await leave()
+  }
+  return watching(line, work)
+}
+
 async function showTraffic(limiter: RateLimiter): Promise<Tally[]> {
   chapter(`LLM traffic for ${TRAFFIC_MS / 1000} seconds: estimate, call, settle`)
   const gpt4 = {resource: 'gpt-4', pauseMs: 150}
@@ -106,7 +123,7 @@ async function showTraffic(limiter: RateLimiter): Promise<Tally[]> {
   ]
   const sum = (of: (tally: Tally) => number) => tallies.reduce((total, tally) => total + of(tally), 0)
   const line = () => `${count(sum(tally => tally.admitted))} admitted, ${count(sum(tally => tally.refused))} refused`
-  await watching(line, runTraffic(limiter, tallies, TRAFFIC_MS))
+  await shown(line, runTraffic(limiter, tallies, TRAFFIC_MS), TRAFFIC_MS, '--resource', 'gpt-4')
   table([
     ['who', 'admitted', 'refused', 'estimated', 'used', 'refused by'],
     ...tallies.map(({tenant, admitted, refused, estimated, used, reasons}) => [
@@ -133,7 +150,7 @@ async function showHotKey(namespace: NamespaceRepository, endpoint: string): Pro
     processes: 16,
     forMs: HOT_KEY_MS,
   })
-  const {admitted, seconds, shards} = await watching(() => 'pressing', pressing)
+  const {admitted, seconds, shards} = await shown(() => 'pressing', pressing, HOT_KEY_MS, '--sort', 'rate')
   say(`   ${count(admitted)} requests in ${seconds.toFixed(1)} s, ${count(Math.round(admitted / seconds))} per second`)
   say(
     shards > 1

@@ -5,6 +5,9 @@ type Style = Parameters<typeof styleText>[0]
 const isTerminal = process.stdout.isTTY === true
 const hasColours = isTerminal && !process.env.NO_COLOR && process.env.TERM !== 'dumb'
 
+/** Whether the live view can be shown: keys need a terminal too. */
+export const canView = isTerminal && process.stdin.isTTY === true && process.env.TERM !== 'dumb'
+
 export const paint = (style: Style, text: string): string => (hasColours ? styleText(style, text) : text)
 
 export const say = (text = ''): void => {

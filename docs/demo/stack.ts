@@ -1,4 +1,5 @@
-import {execFile} from 'node:child_process'
+import {type ChildProcess, execFile, spawn} from 'node:child_process'
+import {once} from 'node:events'
 import {mkdtemp, rm} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
@@ -11,6 +12,7 @@ const ZAEL = fileURLToPath(new URL('../../bin/run.js', import.meta.url))
 /** A local stack that nobody else sees, driven by the commands that everybody uses. */
 export class DemoStack {
   readonly #home: string
+  #view: ChildProcess | undefined
 
   private constructor(home: string) {
     this.#home = home
@@ -37,14 +39,33 @@ export class DemoStack {
     return JSON.parse((await this.#run([...args, '--json'])).stdout)
   }
 
+  /** Gives the whole terminal to the live view; resolves to its exit code when it is closed. */
+  async view(...flags: string[]): Promise<number> {
+    const args = ['watch', '--stack', 'local', ...flags]
+    say(`   ${paint('cyan', `$ zael ${args.join(' ')}`)}`)
+    this.#view = spawn(process.execPath, [ZAEL, ...args], {env: this.#environment, stdio: 'inherit'})
+    const [code] = await once(this.#view, 'close')
+    return code ?? 0
+  }
+
+  /** Closes the live view, if it is open, and waits until the terminal is as it was. */
+  async closeView(): Promise<void> {
+    if (!this.#view || this.#view.exitCode !== null || this.#view.signalCode !== null) return
+    const closed = once(this.#view, 'close')
+    this.#view.kill('SIGTERM')
+    await closed
+  }
+
   async remove(): Promise<void> {
     await rm(this.#home, {recursive: true, force: true})
   }
 
-  #run(args: string[]): Promise<{stdout: string}> {
+  get #environment(): NodeJS.ProcessEnv {
     const {AWS_PROFILE: _, ...env} = process.env
-    return promisify(execFile)(process.execPath, [ZAEL, ...args], {
-      env: {...env, ZAEL_DATA_DIR: this.#home, NO_COLOR: '1'},
-    })
+    return {...env, ZAEL_DATA_DIR: this.#home}
+  }
+
+  #run(args: string[]): Promise<{stdout: string}> {
+    return promisify(execFile)(process.execPath, [ZAEL, ...args], {env: {...this.#environment, NO_COLOR: '1'}})
   }
 }

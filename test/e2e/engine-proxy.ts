@@ -10,10 +10,13 @@ export interface EngineProxy extends AsyncDisposable {
   readonly endpoint: string
 }
 
-/** Passes requests on; where `onRequest` returns "unanswered", the engine does the work and the client hears nothing. */
+/**
+ * Passes requests on. Where `onRequest` returns "unanswered", the engine does the work and the client hears nothing;
+ * where it returns "cut", the connection ends before the engine has heard anything.
+ */
 export async function engineProxy(
   engine: string,
-  onRequest: (operation: Operation) => 'answered' | 'unanswered',
+  onRequest: (operation: Operation) => 'answered' | 'unanswered' | 'cut',
 ): Promise<EngineProxy> {
   const {hostname, port} = new URL(engine)
   const underway = new Set<Promise<void>>()
@@ -21,6 +24,10 @@ export async function engineProxy(
     const {method, url, headers} = incoming
     const operation = String(headers['x-amz-target']).split('.').at(-1) ?? ''
     const fate = onRequest(operation)
+    if (fate === 'cut') {
+      incoming.destroy()
+      return
+    }
     const onward = request({hostname, port, method, path: url, headers}, answer => {
       // To its end also when nobody listens any more.
       outgoing.once('close', () => answer.resume())

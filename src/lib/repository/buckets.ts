@@ -1,16 +1,15 @@
 import type {LimitState} from '../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {batchGet} from '../dynamo/batch.js'
-import {ExpressionBuilder} from '../dynamo/expression.js'
 import {queryItems} from '../dynamo/paging.js'
-import {s} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, type StoredBucket} from '../schema/bucket-record.js'
 import {indexKeys, keys, parseItemKey} from '../schema/keys.js'
+import {addressQuery} from './bucket-index.js'
 import type {BucketAddress} from './bucket-writes.js'
 import {getItem, type Space} from './table.js'
 
 /** Beyond this a shard count is an accident of another client (D-1), and the index tells which shards exist. */
-const MAX_SHARDS = 1024
+export const MAX_SHARDS = 1024
 
 /** Shards read together; bounds the memory of a walk through a whole namespace. */
 const SHARDS_PER_READ = 100
@@ -100,14 +99,9 @@ export class Buckets {
     prefix: string,
     {signal, after}: WalkOptions & {readonly after?: string | undefined},
   ): AsyncGenerator<BucketAddress, void> {
-    const {transport, name: TableName, backoff} = this.#space
-    const e = new ExpressionBuilder().project('PK', 'SK')
-    e.keyCondition(`${e.name(`${index}PK`)} = ${e.value(s(partition))}`)
-    const sk = e.name(`${index}SK`)
-    // "~" sorts after shard numbers and after every character of a name.
-    if (after === undefined) e.keyCondition(`begins_with(${sk}, ${e.value(s(prefix))})`)
-    else e.keyCondition(`${sk} BETWEEN ${e.value(s(`${prefix}${after}#~`))} AND ${e.value(s(`${prefix}~`))}`)
-    for await (const item of queryItems(transport, {TableName, IndexName: index, ...e.read()}, {backoff, signal})) {
+    const {transport, backoff} = this.#space
+    const query = addressQuery(this.#space, {index, partition, prefix, after})
+    for await (const item of queryItems(transport, query, {backoff, signal})) {
       const key = parseItemKey(item)
       if (key?.record === 'bucket') yield key
     }
@@ -149,7 +143,7 @@ export class Buckets {
       }
     }
     await read(bucket => bucket.known)
-    const countOf = (bucket: FoundBucket) => shardCount(shardsOf.get(bucketId(bucket)) ?? [])
+    const countOf = (bucket: FoundBucket) => shardCountOf(shardsOf.get(bucketId(bucket)) ?? [])
     await read(bucket => {
       const counted = Array.from({length: Math.min(countOf(bucket), MAX_SHARDS)}, (_, shard) => shard)
       return counted.filter(shard => !bucket.known.has(shard))
@@ -158,13 +152,13 @@ export class Buckets {
       const shards = shardsOf.get(bucketId(bucket)) ?? []
       if (shards.length === 0) return []
       shards.sort((a, b) => addressOf(a).shard - addressOf(b).shard)
-      return [{entity: bucket.entity, resource: bucket.resource, shardCount: shardCount(shards), shards}]
+      return [{entity: bucket.entity, resource: bucket.resource, shardCount: shardCountOf(shards), shards}]
     })
   }
 }
 
 /** Shard 0 has the last word; where it is missing, the most that any shard says. */
-function shardCount(shards: readonly StoredBucket[]): number {
+export function shardCountOf(shards: readonly StoredBucket[]): number {
   const counts = shards.map(shard => (shard.kind === 'bucket' ? shard.record.shardCount : 1))
   const first = shards.findIndex(shard => shard.kind === 'bucket' && shard.record.shard === 0)
   return counts[first] ?? Math.max(1, ...counts)

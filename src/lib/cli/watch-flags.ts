@@ -1,0 +1,89 @@
+import {boolean, integer, string} from '@oclif/core/flags'
+import {parseDuration} from '../core/duration.js'
+import {checkEntityId, checkResourceName} from '../core/names.js'
+import {InvalidInput} from '../errors.js'
+import {type Selection, SORT_KEYS, type WatchScope} from '../watch/model.js'
+
+const SHORTEST_INTERVAL_MS = 500
+const LONGEST_INTERVAL_MS = 3_600_000
+
+/** Flags of `zael watch`. */
+export const watchFlags = {
+  resource: string({
+    char: 'r',
+    description: 'Only buckets of this resource.',
+    exclusive: ['entity'],
+    helpValue: 'NAME',
+  }),
+  entity: string({char: 'e', description: 'Only buckets of this entity.', helpValue: 'ID'}),
+  interval: string({description: 'Time between polls.', default: '2s', helpValue: 'DURATION'}),
+  top: integer({description: 'Most buckets to show.', min: 1, helpValue: 'N'}),
+  sort: string({
+    description: `What comes first: ${SORT_KEYS.join(', ')}; -KEY for the reverse.`,
+    default: 'left',
+    helpValue: 'KEY',
+  }),
+  filter: string({
+    description: 'Part of an entity or resource name, or status:over, status:near, status:ok; ! in front inverts.',
+    default: '',
+    helpValue: 'TEXT',
+  }),
+  once: boolean({description: 'Show every bucket once, then end.', exclusive: ['for']}),
+  for: string({description: 'End after this time.', helpValue: 'DURATION'}),
+  ascii: boolean({description: 'Draw without block characters.'}),
+}
+
+/** The values of those flags. */
+export interface WatchFlagValues {
+  readonly resource?: string | undefined
+  readonly entity?: string | undefined
+  readonly interval: string
+  readonly sort: string
+  readonly filter: string
+  readonly for?: string | undefined
+}
+
+/** What the flags ask for. */
+export interface WatchRequest {
+  readonly scope: WatchScope
+  readonly intervalMs: number
+  /** `undefined`: until somebody ends it. */
+  readonly forMs: number | undefined
+  readonly selection: Selection
+}
+
+/** Reads the flags; throws for what cannot be. */
+export function watchRequest(flags: WatchFlagValues): WatchRequest {
+  return {
+    scope: scopeOf(flags),
+    intervalMs: intervalOf(flags.interval),
+    forMs: flags.for === undefined ? undefined : parseDuration(flags.for),
+    selection: {...sortOf(flags.sort), filter: flags.filter},
+  }
+}
+
+function scopeOf({resource, entity}: WatchFlagValues): WatchScope {
+  if (resource !== undefined) return {kind: 'resource', resource: checkResourceName(resource)}
+  if (entity !== undefined) return {kind: 'entity', entity: checkEntityId(entity)}
+  return {kind: 'namespace'}
+}
+
+function intervalOf(text: string): number {
+  const ms = parseDuration(text)
+  if (ms >= SHORTEST_INTERVAL_MS && ms <= LONGEST_INTERVAL_MS) return ms
+  throw new InvalidInput('watch.interval', `--interval: ${text} is not between 500ms and 1h.`, {
+    hint: 'Every poll costs up to 50 read units: 2s is a good start.',
+    details: {interval: text},
+  })
+}
+
+function sortOf(text: string): Pick<Selection, 'sort' | 'reversed'> {
+  const reversed = text.startsWith('-')
+  const wanted = reversed ? text.slice(1) : text
+  const sort = SORT_KEYS.find(key => key === wanted)
+  if (sort) return {sort, reversed}
+  throw new InvalidInput('watch.sort', `--sort: there is no "${wanted}" to sort by.`, {
+    hint: `There are ${SORT_KEYS.join(', ')}.`,
+    details: {sort: text, keys: SORT_KEYS},
+  })
+}

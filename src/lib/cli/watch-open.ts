@@ -1,0 +1,60 @@
+import {needEntity, needResource} from '../repository/known-names.js'
+import type {NamespaceRepository} from '../repository/repository.js'
+import type {Knowledge, Watch, WatchScope} from '../watch/model.js'
+import {readOnce} from '../watch/snapshot.js'
+import {openWatch} from '../watch/watch.js'
+import type {StackContext} from './context.js'
+import type {Settings} from './settings.js'
+import {type WatchDocument, watchDocument} from './watch-document.js'
+import type {WatchRequest} from './watch-flags.js'
+import {healthSource} from './watch-health.js'
+
+/** A watch whose first poll went well. A resource or entity of which nothing is known is an error. */
+export async function startWatch(
+  stack: StackContext,
+  {scope, intervalMs}: WatchRequest,
+  ourVersion: string,
+): Promise<Watch> {
+  const space = await stack.namespace()
+  const {table} = stack
+  const watch = openWatch({space, table, scope, intervalMs, health: healthSource(stack, ourVersion)})
+  await watch.start()
+  try {
+    await needScope(space, scope, watch.knowledge())
+    return watch
+  } catch (error) {
+    await watch.stop()
+    throw error
+  }
+}
+
+/** Every bucket of a scope, read once. A resource or entity of which nothing is known is an error. */
+export async function takeSnapshot(
+  stack: StackContext,
+  {scope, selection}: WatchRequest,
+  top: number | undefined,
+): Promise<WatchDocument> {
+  const space = await stack.namespace()
+  const result = await readOnce(space, stack.table, scope)
+  await needScope(space, scope, result)
+  return watchDocument({...result, problem: undefined}, stack.table.clock(), selection, top)
+}
+
+/** Where a stack is, in a word: its region, or the address of a local engine. */
+export function whereOf(settings: Settings | undefined): string {
+  const {stack, endpointUrl, region, profile} = settings ?? {}
+  if (endpointUrl?.value) return URL.canParse(endpointUrl.value) ? new URL(endpointUrl.value).host : endpointUrl.value
+  if (stack?.value === 'local') return 'this machine'
+  return region?.value ?? (profile?.value ? `profile ${profile.value}` : 'AWS')
+}
+
+/** That there are no buckets yet is no mistake, unless the name is one. */
+async function needScope(
+  space: NamespaceRepository,
+  scope: WatchScope,
+  {known}: Pick<Knowledge, 'known'>,
+): Promise<void> {
+  if (known.count > 0) return
+  if (scope.kind === 'resource') await needResource(space, scope.resource)
+  if (scope.kind === 'entity') await needEntity(space, scope.entity)
+}

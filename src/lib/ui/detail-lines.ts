@@ -1,0 +1,129 @@
+import type {LimitLevel, ShardView} from '../repository/bucket-view.js'
+import type {Detail, Knowledge, Reading, Row} from '../watch/model.js'
+import {rowAt} from '../watch/rows.js'
+import {compact, count, counted, exact, percent, span} from './format.js'
+import {type GlyphSet, gauge, sparkline} from './glyphs.js'
+import {cell, type Line, printable, seg} from './line.js'
+import {TONE_OF_STATUS, untilText} from './overview-lines.js'
+import type {Scene} from './scene.js'
+
+const NAME_WIDTH = 12
+const SHARD_GAUGE = 10
+
+/** Everything about one bucket; longer than the screen, it is scrolled. */
+export function detailLines(scene: Scene): Line[] {
+  const {state, knowledge, levelsAtMs, settings, size} = scene
+  const reading = state.detailId === undefined ? undefined : knowledge.readings.get(state.detailId)
+  if (!reading) return [[seg('This bucket is not there any more; esc goes back.', 'near')]]
+  const row = rowAt(reading, levelsAtMs)
+  const {glyphs} = settings
+  const detail = knowledge.detail?.id === row.id ? knowledge.detail : undefined
+  const width = gaugeWidth(size.columns)
+  return [
+    titleLine(row, glyphs),
+    ...section('Limits', limitLines(row.view.limits, reading, width, glyphs)),
+    [
+      seg('  in use, last polls  ', 'dim'),
+      seg(sparkline(row.used, Math.min(60, size.columns - 24), glyphs), 'history'),
+    ],
+    ...section(
+      'Shards',
+      row.view.shards.map(shard => shardLine(shard, glyphs)),
+    ),
+    ...(detail
+      ? loadedLines(withFreshParent(detail, knowledge), levelsAtMs, width, glyphs)
+      : [[], [seg('Reading the rest.', 'dim')]]),
+  ]
+}
+
+/** Polls read the parent too, after the detail was loaded. */
+function withFreshParent(detail: Detail, {readings}: Knowledge): Detail {
+  const polled = detail.parent && readings.get(detail.parent.id)
+  return polled && polled.readAtMs > (detail.parent?.readAtMs ?? 0) ? {...detail, parent: polled} : detail
+}
+
+const gaugeWidth = (columns: number): number => Math.max(8, Math.min(40, columns - 72))
+
+function section(title: string, lines: readonly Line[]): Line[] {
+  return lines.length === 0 ? [] : [[], [seg(title, 'title')], ...lines]
+}
+
+function titleLine(row: Row, glyphs: GlyphSet): Line {
+  const {view, status, shardCount} = row
+  const charged = view.cascade && view.parent !== null ? `, charged to ${view.parent} too` : ''
+  const [until, tone] = untilText(row, glyphs)
+  return [
+    seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
+    seg(`${row.entity} ${glyphs.dot} ${row.resource}`, 'title'),
+    seg(`  ${counted(shardCount, 'shard')}${charged}, read ${span(row.ageMs)} ago  `),
+    seg(until, tone),
+  ]
+}
+
+function limitLines(limits: readonly LimitLevel[], reading: Reading, width: number, glyphs: GlyphSet): Line[] {
+  return limits.map(limit => {
+    const rate = reading.ratePerSecond.get(limit.name)
+    const used = rate === undefined ? '' : `, used ${compact(rate)}/s`
+    return [...levelPieces(limit, width, glyphs), seg(`  refills ${exact(limit.refillPerSecond)}/s${used}`, 'dim')]
+  })
+}
+
+function levelPieces({name, level, capacity, debt}: LimitLevel, width: number, glyphs: GlyphSet): Line {
+  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${exact(debt)} in debt`, 'over')] : []
+  return [
+    seg(`  ${cell(name, NAME_WIDTH, glyphs.ellipsis)} `),
+    seg(gauge(level, capacity, width, glyphs), level < 1 ? 'over' : 'ok'),
+    seg(` ${exact(level, 'down')} of ${exact(capacity)}`),
+    ...owed,
+  ]
+}
+
+function shardLine({shard, isGhost, limits, incomplete, writePressure}: ShardView, glyphs: GlyphSet): Line {
+  if (isGhost) return [seg(`  ${count(shard).padStart(3)} what a refund left of a shard that is gone`, 'dim')]
+  const levels = limits.flatMap(({name, level, capacity}) => [
+    seg(` ${name} `, 'dim'),
+    seg(gauge(level, capacity, SHARD_GAUGE, glyphs), level < 1 ? 'over' : 'ok'),
+    seg(` ${compact(level, 'down')}/${compact(capacity)} `),
+  ])
+  const broken = incomplete.length === 0 ? [] : [seg(` without parameters: ${incomplete.join(', ')}`, 'near')]
+  return [
+    seg(`  ${count(shard).padStart(3)}`),
+    ...levels,
+    ...broken,
+    seg(` writes ${percent(writePressure ?? 0)}`, 'dim'),
+  ]
+}
+
+function loadedLines(detail: Detail, atMs: number, width: number, glyphs: GlyphSet): Line[] {
+  const {parent, limits, usage, audit, problems} = detail
+  const above = parent && rowAt(parent, atMs)
+  return [
+    ...(above
+      ? section(
+          `Parent ${above.entity}`,
+          above.view.limits.map(limit => levelPieces(limit, width, glyphs)),
+        )
+      : []),
+    ...section(
+      'Limits in force, and where they come from',
+      limits.map(({name, text, source}) => [seg(`  ${name} ${text}`), seg(`  ${source}`, 'dim')]),
+    ),
+    ...section(
+      'Usage',
+      usage.map(({start, counters, requests}) => [seg(`  ${start}  `, 'dim'), seg(usageText(counters, requests))]),
+    ),
+    ...section(
+      'Changes',
+      audit.map(({timestamp, action, principal}) => [
+        seg(`  ${printable(timestamp)}  `, 'dim'),
+        seg(printable(`${action}${principal === undefined ? '' : ` by ${principal}`}`)),
+      ]),
+    ),
+    ...problems.map((problem): Line => [seg(`${glyphs.status.near} ${printable(problem)}`, 'near')]),
+  ]
+}
+
+function usageText(counters: Readonly<Record<string, number>>, requests: number | null): string {
+  const amounts = Object.entries(counters).map(([name, amount]) => `${name} ${exact(amount)}`)
+  return [...amounts, ...(requests === null ? [] : [counted(requests, 'request')])].join(', ')
+}

@@ -1,0 +1,57 @@
+/** What a piece of text means; the palette gives it a colour. Every meaning is also told by a symbol or a word. */
+export type Tone = 'plain' | 'dim' | 'strong' | 'title' | 'ok' | 'near' | 'over' | 'history' | 'chosen'
+
+/** Text of one tone. */
+export interface Segment {
+  readonly text: string
+  readonly tone: Tone
+}
+
+/** One line of the screen. */
+export type Line = readonly Segment[]
+
+/** A segment, `plain` unless told. */
+export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text, tone})
+
+/** Stored text may hold anything; a line break or a movement of the cursor would spoil the screen. */
+export const printable = (text: string): string => text.replace(/\p{Cc}/gu, ' ')
+
+/** Text of exactly `width` characters: cut with `ellipsis`, or filled up. */
+export function cell(text: string, width: number, ellipsis: string, align: 'left' | 'right' = 'left'): string {
+  if (text.length > width) return width <= 0 ? '' : text.slice(0, width - 1) + ellipsis
+  return align === 'left' ? text.padEnd(width) : text.padStart(width)
+}
+
+/** How many characters a line has. */
+export const lengthOf = (line: Line): number => line.reduce((sum, {text}) => sum + text.length, 0)
+
+/** A line cut off where the screen ends. */
+export function clip(line: Line, width: number, ellipsis: string): Line {
+  if (lengthOf(line) <= width) return line
+  let room = width - ellipsis.length
+  const kept: Segment[] = []
+  for (const {text, tone} of line) {
+    if (room <= 0) break
+    kept.push(seg(text.slice(0, room), tone))
+    room -= text.length
+  }
+  return width < ellipsis.length ? kept : [...kept, seg(ellipsis, 'dim')]
+}
+
+/** The same line in as few segments as possible: each costs Ink time. */
+export function merged(line: Line): Segment[] {
+  const segments: Segment[] = []
+  for (const {text, tone} of line) {
+    const last = segments.at(-1)
+    if (last?.tone === tone) segments[segments.length - 1] = seg(last.text + text, tone)
+    else if (text !== '') segments.push(seg(text, tone))
+  }
+  return segments
+}
+
+/** Pieces in a row, a separator between them; empty ones are left out. */
+export function joined(pieces: readonly Line[], separator: string): Line {
+  return pieces
+    .filter(piece => piece.length > 0)
+    .flatMap((piece, position) => (position === 0 ? piece : [seg(separator, 'dim'), ...piece]))
+}

@@ -1,0 +1,57 @@
+import {Box} from 'ink'
+import {detailLines} from './detail-lines.js'
+import {filterLine, statusLine, totalsLine} from './footer-lines.js'
+import {headerLines} from './header-lines.js'
+import {healthLines} from './health-lines.js'
+import {helpLines} from './help-lines.js'
+import {isTooSmall, SMALLEST} from './layout.js'
+import {type Line, seg} from './line.js'
+import {overviewLines, overviewTitles} from './overview-lines.js'
+import {resourceLines, resourceTitles} from './resource-lines.js'
+import type {Scene} from './scene.js'
+import {TextLine} from './text-line.js'
+
+/** The whole screen: exactly as many lines as the terminal has, whatever is in them. */
+export function Screen({scene}: {readonly scene: Scene}) {
+  const {columns, rows} = scene.size
+  const lines = screenLines(scene).slice(0, rows)
+  return (
+    <Box flexDirection="column" width={columns} height={rows}>
+      {lines.map((line, position) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: a line is what stands at its height
+        <TextLine key={position} line={line} scene={scene} />
+      ))}
+    </Box>
+  )
+}
+
+function screenLines(scene: Scene): Line[] {
+  const {size, state, heights} = scene
+  if (isTooSmall(size)) {
+    const {columns, rows} = SMALLEST
+    const {times} = scene.settings.glyphs
+    return [[seg(`needs at least ${columns}${times}${rows}; q quits`)]]
+  }
+  const titles = heights.hasColumnTitles && state.mode !== 'help' ? [titleLine(scene)] : []
+  const filter = heights.hasFilterLine ? [filterLine(scene)] : []
+  const bodyHeight = heights.body + (heights.hasColumnTitles ? 1 : 0) - titles.length
+  const body = bodyLines(scene, bodyHeight)
+  const fill = Array.from({length: Math.max(0, bodyHeight - body.length)}, (): Line => [])
+  return [...headerLines(scene), ...titles, ...body, ...fill, totalsLine(scene), ...filter, statusLine(scene)]
+}
+
+function titleLine(scene: Scene): Line {
+  return scene.state.tab === 'resources' ? resourceTitles(scene) : overviewTitles(scene)
+}
+
+function bodyLines(scene: Scene, height: number): Line[] {
+  const {state} = scene
+  if (state.mode === 'help') return helpLines(scene).slice(0, height)
+  if (state.detailId !== undefined) {
+    const lines = detailLines(scene)
+    const top = Math.max(0, Math.min(state.detailTop, lines.length - height))
+    return lines.slice(top, top + height)
+  }
+  if (state.tab === 'resources') return resourceLines(scene)
+  return state.tab === 'health' ? healthLines(scene) : overviewLines(scene)
+}

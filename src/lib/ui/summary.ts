@@ -1,0 +1,18 @@
+import {compact, count, counted} from './format.js'
+import type {Scene} from './scene.js'
+import type {Seen} from './seen.js'
+
+/** What stays in the scrollback when the view is closed. */
+export function summaryLine({ranking, nowMs}: Pick<Scene, 'ranking' | 'nowMs'>, seen: Seen): string {
+  const {buckets, over, near} = ranking.totals
+  const spent = `${counted(seen.polls, 'poll')}, ${compact(seen.readUnits)} read units`
+  const end = `${count(over)} over, ${count(near)} near at the end`
+  return `Watched ${counted(buckets, 'bucket')} for ${lasted(nowMs - seen.startedAtMs)}, ${spent}; ${end}.`
+}
+
+function lasted(ms: number): string {
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 60) return `${seconds} s`
+  const minutes = Math.floor(seconds / 60)
+  return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+}

@@ -1,0 +1,130 @@
+import type {ShardAddress} from '../repository/bucket-pages.js'
+import {addressOf, MAX_SHARDS, shardCountOf} from '../repository/buckets.js'
+import type {StoredBucket} from '../schema/bucket-record.js'
+import {compact} from './compact.js'
+import type {Reading} from './model.js'
+import type {Candidate} from './poll-plan.js'
+import {bucketId, nextReading} from './reading.js'
+
+/** A bucket of which an index told. */
+interface Entry {
+  readonly entity: string
+  readonly resource: string
+  /** Those to read. */
+  shards: readonly number[]
+  /** Those that were looked for in vain; only the index brings them back. */
+  absent: ReadonlySet<number>
+  reading: Reading | undefined
+}
+
+const NONE: ReadonlySet<number> = new Set()
+const ONLY_FIRST: readonly number[] = [0]
+
+/** Every bucket that is known, where its shards are, and what was read of it last. */
+export class Catalogue {
+  readonly #entries = new Map<string, Entry>()
+  readonly #gone = new Map<string, Reading>()
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** Takes down what an index told. */
+  learn(addresses: readonly ShardAddress[]): void {
+    for (const {entity, resource, shard} of addresses) {
+      const id = bucketId({entity, resource})
+      let entry = this.#entries.get(id)
+      if (!entry) {
+        // An index lags behind; shard 0 says how many there are.
+        entry = {entity, resource, shards: ONLY_FIRST, absent: NONE, reading: undefined}
+        this.#entries.set(id, entry)
+      }
+      if (!entry.shards.includes(shard)) entry.shards = [...entry.shards, shard]
+    }
+  }
+
+  candidates(): Candidate[] {
+    return Array.from(this.#entries, ([id, {shards, reading}]) => ({
+      id,
+      shards: shards.length,
+      readAtMs: reading?.readAtMs,
+      isActive: reading !== undefined && isConsumed(reading),
+    }))
+  }
+
+  /** Where the known shards of some buckets are. */
+  addressesOf(ids: readonly string[]): ShardAddress[] {
+    return ids.flatMap(id => {
+      const entry = this.#entries.get(id)
+      return entry ? entry.shards.map(shard => ({entity: entry.entity, resource: entry.resource, shard})) : []
+    })
+  }
+
+  /** Shards that the buckets which were read tell of, and of which nobody knew. */
+  unknownShards(stored: readonly StoredBucket[]): ShardAddress[] {
+    return [...byBucket(stored)].flatMap(([id, shards]) => {
+      const entry = this.#entries.get(id)
+      if (!entry) return []
+      const count = Math.min(shardCountOf(shards), MAX_SHARDS)
+      const counted = Array.from({length: count}, (_, shard) => shard)
+      const unknown = counted.filter(shard => !entry.shards.includes(shard) && !entry.absent.has(shard))
+      return unknown.map(shard => ({entity: entry.entity, resource: entry.resource, shard}))
+    })
+  }
+
+  /** Takes down what was found where these buckets are; of which nothing is left is gone, and stays for one more poll. */
+  take(ids: readonly string[], stored: readonly StoredBucket[], readAtMs: number): void {
+    const found = byBucket(stored)
+    this.#gone.clear()
+    for (const id of ids) {
+      const entry = this.#entries.get(id)
+      if (!entry) continue
+      const shards = found.get(id) ?? []
+      if (!shards.some(({kind}) => kind === 'bucket')) {
+        this.#entries.delete(id)
+        if (entry.reading) this.#gone.set(id, {...entry.reading, isGone: true})
+        continue
+      }
+      shards.sort((a, b) => addressOf(a).shard - addressOf(b).shard)
+      const {entity, resource} = entry
+      const bucket = {entity, resource, shardCount: shardCountOf(shards), shards: shards.map(compact)}
+      entry.reading = nextReading(entry.reading, bucket, readAtMs)
+      noteShards(
+        entry,
+        shards.map(shard => addressOf(shard).shard),
+        bucket.shardCount,
+      )
+    }
+  }
+
+  /** By id; those that are gone once more. */
+  readings(): ReadonlyMap<string, Reading> {
+    const readings = new Map(this.#gone)
+    for (const [id, {reading}] of this.#entries) if (reading) readings.set(id, reading)
+    return readings
+  }
+}
+
+function isConsumed({ratePerSecond}: Reading): boolean {
+  for (const rate of ratePerSecond.values()) if (rate !== 0) return true
+  return false
+}
+
+/** Looking again and again for shards that are not there would cost as much as those that are. */
+function noteShards(entry: Entry, present: readonly number[], shardCount: number): void {
+  entry.shards = present.length === 1 && present[0] === 0 ? ONLY_FIRST : [...new Set([0, ...present])]
+  const counted = Array.from({length: Math.min(shardCount, MAX_SHARDS)}, (_, shard) => shard)
+  const absent = counted.filter(shard => shard !== 0 && !present.includes(shard))
+  entry.absent = absent.length === 0 ? NONE : new Set(absent)
+}
+
+function byBucket(stored: readonly StoredBucket[]): Map<string, StoredBucket[]> {
+  const found = new Map<string, StoredBucket[]>()
+  for (const shard of stored) {
+    const id = bucketId(addressOf(shard))
+    const shards = found.get(id)
+    if (shards) shards.push(shard)
+    else found.set(id, [shard])
+  }
+  return found
+}

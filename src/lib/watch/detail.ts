@@ -1,0 +1,85 @@
+import {formatLimit} from '../core/limit.js'
+import type {Level} from '../core/resolve.js'
+import {ConfigCache} from '../repository/config-cache.js'
+import {ConfigResolver} from '../repository/config-resolver.js'
+import type {NamespaceRepository} from '../repository/repository.js'
+import type {Space, Table} from '../repository/table.js'
+import type {Detail, Reading} from './model.js'
+import {bucketId, nextReading} from './reading.js'
+
+const HOURS = 6
+const EVENTS = 5
+
+const LEVEL_WORDS: Readonly<Record<Level, string>> = {
+  entity: 'entity',
+  entity_default: 'entity, all resources',
+  resource: 'resource',
+  system: 'system',
+}
+
+/** Where to read. */
+export interface DetailSource {
+  readonly space: NamespaceRepository
+  readonly table: Table
+  /** What was read of a bucket before, by id. */
+  readonly known: (id: string) => Reading | undefined
+}
+
+/** Reads what there is about a bucket besides its levels. What cannot be read is named, and does not hide the rest. */
+export async function loadDetail(source: DetailSource, reading: Reading, signal: AbortSignal): Promise<Detail> {
+  const {entity, resource} = reading.bucket
+  const {space, table} = source
+  const problems: string[] = []
+  const part = async <T>(what: string, work: () => Promise<T>, otherwise: T): Promise<T> => {
+    try {
+      return await work()
+    } catch (error) {
+      signal.throwIfAborted()
+      problems.push(`${what}: ${error instanceof Error ? error.message : String(error)}`)
+      return otherwise
+    }
+  }
+  const [parent, limits, usage, audit] = await Promise.all([
+    part('parent', () => loadParent(source, reading, signal), undefined),
+    part('limits', () => loadLimits({...table, namespace: space.id}, entity, resource, signal), []),
+    part('usage', () => loadUsage(space, entity, resource), []),
+    part('audit', async () => (await space.audit.list({entity, limit: EVENTS})).records, []),
+  ])
+  return {id: reading.id, loadedAtMs: table.clock(), parent, limits, usage, audit, problems}
+}
+
+async function loadParent(
+  {space, table, known}: DetailSource,
+  {bucket}: Reading,
+  signal: AbortSignal,
+): Promise<Reading | undefined> {
+  const [parent] = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? (shard.record.parent ?? []) : []))
+  if (parent === undefined) return undefined
+  const found = await space.buckets.find(parent, bucket.resource, {signal})
+  return found && nextReading(known(bucketId(found)), found, table.clock())
+}
+
+/** As they are stored now, with a cache of its own: whoever looks here may just have changed them. */
+async function loadLimits(
+  space: Space,
+  entity: string,
+  resource: string,
+  signal: AbortSignal,
+): Promise<Detail['limits']> {
+  const resolver = new ConfigResolver(space, new ConfigCache({clock: space.clock}))
+  const {source, limits} = await resolver.resolve(entity, resource, {signal})
+  return limits.map(limit => ({
+    name: limit.name,
+    text: formatLimit(limit).slice(limit.name.length + 1),
+    source: source === undefined ? '' : LEVEL_WORDS[source],
+  }))
+}
+
+async function loadUsage(space: NamespaceRepository, entity: string, resource: string): Promise<Detail['usage']> {
+  const {records} = await space.usage.ofEntity(entity, {resource, window: 'hourly', limit: HOURS})
+  return records.map(({start, tokens, totalEvents}) => ({
+    start,
+    counters: Object.fromEntries(tokens),
+    requests: totalEvents,
+  }))
+}

@@ -1,0 +1,134 @@
+import type {LimitState} from '../core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {shareOfRate} from '../core/shards.js'
+import {type Balance, type Rate, refill, retryAfterMs} from '../core/token-math.js'
+import type {LimitLevel} from '../repository/bucket-view.js'
+import type {ShardedBucket} from '../repository/buckets.js'
+
+/** Called for each limit of a bucket; amounts in tokens. */
+export type VisitLevel = (name: string, level: number, capacity: number, debt: number, refillPerSecond: number) => void
+
+/** What every bucket with the same limits on as many shards has in common. */
+interface Shape {
+  /** Names of the limits, in order. */
+  readonly names: readonly string[]
+  /** How many shards have each of them. */
+  readonly counts: readonly number[]
+}
+
+/** The shares of a bucket, limit by limit, in plain numbers: ten thousand buckets are kept at once. */
+interface Shares {
+  readonly shape: Shape
+  /** Per share: refilledAtMs, fullAtMs, tokensMilli, capacityMilli, refillAmountMilli, refillPeriodMs, remainder. */
+  readonly numbers: readonly number[]
+  /** Shares by their place for which plain numbers are not exact until they are full. */
+  readonly large: ReadonlyMap<number, Rate & Balance> | undefined
+}
+
+const FIELDS = 7
+
+const shapes = new Map<string, Shape>()
+const sharesOfBucket = new WeakMap<ShardedBucket, Shares>()
+
+/** Where the limits of a bucket stand at an instant, all shards together and by name: the figures of `viewBucket`. */
+export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
+  const levels: LimitLevel[] = []
+  visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond) => {
+    levels.push({name, level, capacity, debt, refillPerSecond})
+  })
+  return levels
+}
+
+/** The same without an object per limit, for those who go through all buckets. */
+export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLevel): void {
+  const {shape, numbers, large} = sharesOf(bucket)
+  let share = 0
+  for (const [at, name] of shape.names.entries()) {
+    let levelMilli = 0
+    let capacityMilli = 0
+    let debtMilli = 0
+    let refillPerSecond = 0
+    for (const end = share + (shape.counts[at] ?? 0); share < end; share++) {
+      const tokensMilli = tokensAt(numbers, share * FIELDS, large?.get(share), nowMs)
+      levelMilli += tokensMilli
+      capacityMilli += numbers[share * FIELDS + 3] as number
+      if (tokensMilli < 0) debtMilli -= tokensMilli
+      refillPerSecond += (numbers[share * FIELDS + 4] as number) / (numbers[share * FIELDS + 5] as number)
+    }
+    visit(name, levelMilli / 1000, capacityMilli / 1000, debtMilli / 1000, refillPerSecond)
+  }
+}
+
+/** What `refill` gives. Big integers would take several times as long, and most limits are small enough without. */
+function tokensAt(
+  numbers: readonly number[],
+  from: number,
+  large: (Rate & Balance) | undefined,
+  nowMs: number,
+): number {
+  const elapsedMs = nowMs - (numbers[from] as number)
+  if (large) return Number(refill(large, large, elapsedMs).tokensMilli)
+  const tokensMilli = numbers[from + 2] as number
+  const capacityMilli = numbers[from + 3] as number
+  if (nowMs >= (numbers[from + 1] as number)) return capacityMilli
+  if (elapsedMs <= 0) return tokensMilli
+  const earned = elapsedMs * (numbers[from + 4] as number) + (numbers[from + 6] as number)
+  return Math.min(capacityMilli, tokensMilli + Math.floor(earned / (numbers[from + 5] as number)))
+}
+
+function sharesOf(bucket: ShardedBucket): Shares {
+  const known = sharesOfBucket.get(bucket)
+  if (known) return known
+  const byName = new Map<string, {limit: Rate & Balance; refilledAtMs: number}[]>()
+  for (const stored of bucket.shards) {
+    if (stored.kind === 'ghost') continue
+    const {state, shard, shardCount} = stored.record
+    for (const [name, limit] of state.limits) {
+      if (name === WRITE_PRESSURE_LIMIT) continue
+      const share = {limit: shareOf(name, limit, shard, shardCount), refilledAtMs: state.refilledAtMs}
+      const same = byName.get(name)
+      if (same) same.push(share)
+      else byName.set(name, [share])
+    }
+  }
+  const sorted = [...byName].sort(([a], [b]) => (a < b ? -1 : 1))
+  const all = sorted.flatMap(([, shares]) => shares)
+  const large = new Map(all.flatMap(({limit}, at) => (isExact(limit) ? [] : [[at, limit] as const])))
+  const found = {
+    shape: shapeOf(sorted.map(([name, {length}]) => [name, length])),
+    numbers: all.flatMap(({limit, refilledAtMs}) => numbersOf(limit, refilledAtMs)),
+    large: large.size === 0 ? undefined : large,
+  }
+  sharesOfBucket.set(bucket, found)
+  return found
+}
+
+function shareOf(name: string, limit: LimitState, shard: number, shardCount: number): Rate & Balance {
+  return {...limit, ...shareOfRate(name, limit, shard, shardCount)}
+}
+
+function numbersOf(limit: Rate & Balance, refilledAtMs: number): number[] {
+  const {tokensMilli, capacityMilli, refillAmountMilli, refillPeriodMs, remainder} = limit
+  const fullAtMs = refilledAtMs + untilFullMs(limit)
+  const amounts = [tokensMilli, capacityMilli, refillAmountMilli].map(Number)
+  return [refilledAtMs, fullAtMs, ...amounts, refillPeriodMs, Number(remainder)]
+}
+
+/** No time changes nothing, not even a balance above a capacity that was lowered; so it is full after 1 ms at least. */
+const untilFullMs = (limit: Rate & Balance): number => Math.max(1, retryAfterMs(limit, limit, limit.capacityMilli))
+
+/** A quotient of whole numbers that are exact is not rounded past the next whole number. */
+function isExact(limit: Rate & Balance): boolean {
+  const mostEarned = untilFullMs(limit) * Number(limit.refillAmountMilli) + limit.refillPeriodMs
+  return Number.isSafeInteger(mostEarned) && Number.isSafeInteger(Number(limit.tokensMilli))
+}
+
+function shapeOf(limits: ReadonlyArray<readonly [name: string, count: number]>): Shape {
+  const key = limits.flat().join('#')
+  let shape = shapes.get(key)
+  if (!shape) {
+    shape = {names: limits.map(([name]) => name), counts: limits.map(([, count]) => count)}
+    shapes.set(key, shape)
+  }
+  return shape
+}

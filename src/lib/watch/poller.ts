@@ -1,0 +1,102 @@
+import {CapacityMeter} from '../dynamo/capacity.js'
+import {meteredTransport} from '../dynamo/metered-transport.js'
+import {readAddressPage, readShardsAt} from '../repository/bucket-pages.js'
+import type {Space} from '../repository/table.js'
+import type {Item} from '../schema/attribute-value.js'
+import {Catalogue} from './catalogue.js'
+import type {Knowledge, PollFacts, WatchScope} from './model.js'
+import {affordableShards, isWalkDue, pageSize, planReads, USUAL_UNITS_PER_SHARD} from './poll-plan.js'
+
+/** What a poll adds to what is known. */
+export type PollResult = Pick<Knowledge, 'readings' | 'known'> & {readonly lastPoll: PollFacts}
+
+/** A walk through the index, page by page, over as many polls as it takes. */
+interface Walk {
+  /** Where the next page starts. */
+  start: Item | undefined
+  pages: number
+  endedAtMs: number | undefined
+}
+
+/** Tries of one request: a poll that fails comes again soon anyway. */
+const ATTEMPTS = 2
+
+/** Reads the buckets of a scope, poll by poll: requests one after the other, at a bounded price, and no writes. */
+export class Poller {
+  readonly #space: Space
+  readonly #scope: WatchScope
+  readonly #meter = new CapacityMeter()
+  readonly #catalogue = new Catalogue()
+  #walk: Walk = {start: undefined, pages: 0, endedAtMs: undefined}
+  #isComplete = false
+  #unitsPerAddress: number | undefined
+  #unitsPerShard = USUAL_UNITS_PER_SHARD
+  #polls = 0
+
+  constructor(space: Space, scope: WatchScope) {
+    const transport = meteredTransport(space.transport, this.#meter, space.clock)
+    this.#space = {...space, transport, backoff: {...space.backoff, attempts: ATTEMPTS}}
+    this.#scope = scope
+  }
+
+  /** Read units of all polls so far, those that failed included. */
+  get units(): number {
+    return this.#meter.snapshot().read
+  }
+
+  /** One poll: a page of the index if it is due, then as many buckets as can be afforded. */
+  async poll(focus: ReadonlySet<string>, signal: AbortSignal): Promise<PollResult> {
+    const {clock} = this.#space
+    const startedAtMs = clock()
+    const before = this.#meter.snapshot()
+    await this.#learn(signal)
+    const affordable = affordableShards(this.#meter.since(before).read, this.#unitsPerShard)
+    const ids = planReads(this.#catalogue.candidates(), focus, affordable)
+    await this.#read(ids, signal)
+    const {read: readUnits, calls} = this.#meter.since(before)
+    const atMs = clock()
+    this.#polls++
+    return {
+      readings: this.#catalogue.readings(),
+      known: {count: this.#catalogue.size, isComplete: this.#isComplete},
+      lastPoll: {
+        number: this.#polls,
+        atMs,
+        durationMs: Math.max(0, atMs - startedAtMs),
+        readUnits,
+        calls,
+        bucketsRead: ids.length,
+      },
+    }
+  }
+
+  async #learn(signal: AbortSignal): Promise<void> {
+    const walk = this.#walk
+    const {endedAtMs} = walk
+    if (endedAtMs !== undefined) {
+      if (!isWalkDue({pages: walk.pages, endedAtMs}, this.#space.clock())) return
+      this.#walk = {start: undefined, pages: 0, endedAtMs: undefined}
+    }
+    const before = this.#meter.snapshot()
+    const page = {start: this.#walk.start, limit: pageSize(this.#unitsPerAddress), signal}
+    const {addresses, next} = await readAddressPage(this.#space, this.#scope, page)
+    if (addresses.length > 0) this.#unitsPerAddress = this.#meter.since(before).read / addresses.length
+    this.#catalogue.learn(addresses)
+    this.#walk.start = next
+    this.#walk.pages++
+    if (next !== undefined) return
+    this.#walk.endedAtMs = this.#space.clock()
+    this.#isComplete = true
+  }
+
+  async #read(ids: readonly string[], signal: AbortSignal): Promise<void> {
+    const before = this.#meter.snapshot()
+    const addresses = this.#catalogue.addressesOf(ids)
+    const stored = await readShardsAt(this.#space, addresses, signal)
+    const unknown = this.#catalogue.unknownShards(stored)
+    if (unknown.length > 0) stored.push(...(await readShardsAt(this.#space, unknown, signal)))
+    this.#catalogue.take(ids, stored, this.#space.clock())
+    const shards = addresses.length + unknown.length
+    if (shards > 0) this.#unitsPerShard = Math.max(USUAL_UNITS_PER_SHARD, this.#meter.since(before).read / shards)
+  }
+}

@@ -1,0 +1,30 @@
+import type {NamespaceRepository} from '../repository/repository.js'
+import type {Table} from '../repository/table.js'
+import type {WatchScope} from './model.js'
+import {Poller, type PollResult} from './poller.js'
+
+/** Reads every bucket of a scope once, poll after poll without a pause; the facts are those of all polls together. */
+export async function readOnce(space: NamespaceRepository, table: Table, scope: WatchScope): Promise<PollResult> {
+  const poller = new Poller({...table, namespace: space.id}, scope)
+  const startedAtMs = table.clock()
+  const nobody = new Set<string>()
+  const {signal} = new AbortController()
+  let calls = 0
+  for (;;) {
+    const {readings, known, lastPoll} = await poller.poll(nobody, signal)
+    calls += lastPoll.calls
+    const read = [...readings.values()].filter(({isGone}) => !isGone)
+    if (!known.isComplete || read.length < known.count) continue
+    return {
+      readings: new Map(read.map(reading => [reading.id, reading])),
+      known,
+      lastPoll: {
+        ...lastPoll,
+        durationMs: Math.max(0, lastPoll.atMs - startedAtMs),
+        readUnits: poller.units,
+        calls,
+        bucketsRead: read.length,
+      },
+    }
+  }
+}

@@ -1,0 +1,42 @@
+import {describe, expect, it} from 'vitest'
+import {watchRequest} from '../../src/lib/cli/watch-flags.js'
+
+const DEFAULTS = {interval: '2s', sort: 'left', filter: ''}
+
+describe('what is asked of a watch', () => {
+  it('is everything, every two seconds, without end', () => {
+    expect(watchRequest(DEFAULTS)).toEqual({
+      scope: {kind: 'namespace'},
+      intervalMs: 2000,
+      forMs: undefined,
+      selection: {sort: 'left', reversed: false, filter: ''},
+    })
+  })
+
+  it('is what the flags say', () => {
+    expect(watchRequest({...DEFAULTS, resource: 'gpt-4', interval: '500ms', for: '1min'})).toMatchObject({
+      scope: {kind: 'resource', resource: 'gpt-4'},
+      intervalMs: 500,
+      forMs: 60_000,
+    })
+    expect(watchRequest({...DEFAULTS, entity: 'ada', sort: '-rate', filter: '!x'})).toMatchObject({
+      scope: {kind: 'entity', entity: 'ada'},
+      selection: {sort: 'rate', reversed: true, filter: '!x'},
+    })
+  })
+
+  it.each([
+    [{interval: '499ms'}, 'watch.interval'],
+    [{interval: '2h'}, 'watch.interval'],
+    [{interval: 'soon'}, 'duration.syntax'],
+    [{for: '0s'}, 'duration.syntax'],
+    [{sort: 'colour'}, 'watch.sort'],
+    [{sort: '-'}, 'watch.sort'],
+    [{resource: 'a#b'}, 'name.'],
+    [{entity: ''}, 'name.'],
+  ])('%o is refused: %s', (flags, code) => {
+    expect(() => watchRequest({...DEFAULTS, ...flags})).toThrow(
+      expect.objectContaining({code: expect.stringContaining(code), exitCode: 2}),
+    )
+  })
+})

@@ -1,0 +1,154 @@
+import {stripVTControlCharacters} from 'node:util'
+import {renderToString} from 'ink'
+import {createElement} from 'react'
+import {beforeAll, expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {type LimitLevel, viewBucket} from '../../src/lib/repository/bucket-view.js'
+import {Repository} from '../../src/lib/repository/repository.js'
+import {compact, exact} from '../../src/lib/ui/format.js'
+import {BLOCK_GLYPHS, gauge} from '../../src/lib/ui/glyphs.js'
+import {paletteFor} from '../../src/lib/ui/palette.js'
+import type {Scene} from '../../src/lib/ui/scene.js'
+import {Screen} from '../../src/lib/ui/screen.js'
+import {LiveSession} from '../../src/lib/ui/session.js'
+import type {Watch} from '../../src/lib/watch/model.js'
+import {openWatch} from '../../src/lib/watch/watch.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newSpace, putBucket} from '../repository/space.js'
+
+const WRITTEN_AT_MS = 1_800_000_000_000
+
+const BUCKETS = [
+  ['split', 'gpt-4'],
+  ['debtor', 'gpt-4'],
+  ['full', 'search'],
+  ['tiny', 'search'],
+] as const
+
+/** Reads the figures of a row back from the screen. */
+function figuresOf(screen: string, entity: string, resource: string) {
+  const row = screen.split('\n').find(line => new RegExp(`^.. ${entity} +${resource} `).test(line)) ?? ''
+  const [, bar = '', level = '', capacity = '', limit = ''] = / ([█▉▊▋▌▍▎▏░◂▚▸]+) +(\S+?)\/(\S+) +(\S+)/.exec(row) ?? []
+  const shards = /\s(\d+)(?:±\S+)? +\S+ +\S+$/.exec(row)?.[1]
+  return {bar, level, capacity, limit, shards}
+}
+
+describeOnEngine('every figure on the screen is that of the repository for the same instant (L6)', () => {
+  const table = useTable()
+  let nowMs = WRITTEN_AT_MS
+  let watch: Watch
+  let scenes: Scene[]
+  let session: LiveSession
+  let repository: Repository
+
+  beforeAll(async () => {
+    repository = new Repository({stack: table.name, transport: table.transport})
+    const {namespace} = await repository.namespaces.register('default')
+    const space = {...newSpace(table), namespace: namespace.id, nowMs: WRITTEN_AT_MS}
+    const limits = parseLimits(['rpm=100', 'tpm=10k'])
+    await putBucket(space, {entity: 'split', resource: 'gpt-4', limits, shardCount: 3, consumed: 30})
+    await putBucket(space, {entity: 'debtor', resource: 'gpt-4', limits, consumed: 180})
+    await putBucket(space, {entity: 'full', resource: 'search', limits: parseLimits(['rpm=60'])})
+    await putBucket(space, {entity: 'tiny', resource: 'search', limits: parseLimits(['rph=7/hour']), consumed: 7})
+    const clock = () => nowMs
+    const view = {...space, clock}
+    watch = openWatch({
+      space: repository.namespaceById(namespace.id),
+      table: view,
+      scope: {kind: 'namespace'},
+      intervalMs: 60_000,
+    })
+    await watch.start()
+    scenes = []
+    const settings = {
+      stack: 's',
+      namespace: 'n',
+      where: 'w',
+      top: undefined,
+      glyphs: BLOCK_GLYPHS,
+      palette: paletteFor(1),
+    }
+    session = new LiveSession(
+      watch,
+      settings,
+      {sort: 'entity', reversed: false, filter: ''},
+      {columns: 120, rows: 24},
+      scene => scenes.push(scene),
+    )
+    return () => watch.stop()
+  })
+
+  const screenNow = () => {
+    session.refresh()
+    const text = renderToString(createElement(Screen, {scene: scenes.at(-1) as Scene}), {columns: 120})
+    return stripVTControlCharacters(text)
+  }
+  const stored = async (entity: string, resource: string) => {
+    const found = await (await repository.namespace('default')).buckets.find(entity, resource)
+    if (!found) throw new Error('no such bucket')
+    return viewBucket(found, nowMs)
+  }
+  const isTightest = (limits: readonly LimitLevel[], name: string) =>
+    limits.every(({level, capacity}) => {
+      const shown = limits.find(limit => limit.name === name)
+      return shown !== undefined && shown.level / shown.capacity <= level / capacity
+    })
+
+  it.each([0, 1234, 30_000, 3_600_000])('in the overview, %d ms later', async laterMs => {
+    nowMs = WRITTEN_AT_MS + laterMs
+    const screen = screenNow()
+    for (const [entity, resource] of BUCKETS) {
+      const shown = figuresOf(screen, entity, resource)
+      const {limits, shardCount} = await stored(entity, resource)
+      const limit = limits.find(({name}) => name === shown.limit)
+      if (!limit) throw new Error(`${entity} shows no limit:\n${screen}`)
+      expect(isTightest(limits, limit.name)).toBe(true)
+      expect(shown).toEqual({
+        bar: gauge(limit.level, limit.capacity, shown.bar.length, BLOCK_GLYPHS),
+        level: compact(limit.level, 'down'),
+        capacity: compact(limit.capacity),
+        limit: limit.name,
+        shards: String(shardCount),
+      })
+    }
+  })
+
+  it('in the totals and per resource', async () => {
+    nowMs = WRITTEN_AT_MS + 1234
+    const buckets = await Promise.all(BUCKETS.map(([entity, resource]) => stored(entity, resource)))
+    const debts = buckets.filter(({limits}) => limits.some(({debt}) => debt > 0)).length
+    const shards = buckets.reduce((sum, {shardCount}) => sum + shardCount, 0)
+    const totals = screenNow().split('\n').at(-2)
+    expect(totals).toMatch(new RegExp(`^4 buckets .* ◂ ${debts} in debt · ${shards} shards$`))
+    session.press('', {tab: true})
+    const screen = screenNow()
+    session.press('', {escape: true})
+    for (const resource of ['gpt-4', 'search']) {
+      const row = screen.split('\n').find(line => line.includes(` ${resource} `)) ?? ''
+      const [, level, capacity, limit] = /(\S+)\/(\S+) +(\S+) /.exec(row) ?? []
+      const own = buckets.filter(bucket => bucket.resource === resource).flatMap(({limits}) => limits)
+      const sum = (field: 'level' | 'capacity') =>
+        own.reduce((total, each) => total + (each.name === limit ? each[field] : 0), 0)
+      expect([level, capacity]).toEqual([compact(sum('level'), 'down'), compact(sum('capacity'))])
+    }
+  })
+
+  it('in the detail, shard by shard', async () => {
+    nowMs = WRITTEN_AT_MS + 7777
+    session.press('G', {})
+    session.press('k', {})
+    session.press('', {return: true})
+    const screen = screenNow()
+    const {limits, shards} = await stored('split', 'gpt-4')
+    for (const {name, level, capacity} of limits) {
+      expect(screen).toMatch(new RegExp(`  ${name} .* ${exact(level, 'down')} of ${exact(capacity)}  `))
+    }
+    for (const {shard, limits: own} of shards) {
+      const line = screen.split('\n').find(each => each.startsWith(`    ${shard} `))
+      for (const {name, level, capacity} of own) {
+        const bar = gauge(level, capacity, 10, BLOCK_GLYPHS)
+        expect(line).toContain(`${name} ${bar} ${compact(level, 'down')}/${compact(capacity)} `)
+      }
+    }
+  })
+})

@@ -1,0 +1,349 @@
+import {afterEach, describe, expect, it, vi} from 'vitest'
+import type {Reading} from '../../src/lib/watch/model.js'
+import {bucketOf, READ_AT_MS, readingOf} from '../watch/support.js'
+import {DETAIL, HEALTH, SAMPLE} from './fixtures.js'
+import {KEY, OpenView} from './view.js'
+
+let open: OpenView | undefined
+
+async function show(...args: Parameters<typeof OpenView.open>): Promise<OpenView> {
+  open = await OpenView.open(...args)
+  return open
+}
+
+afterEach(async () => {
+  if (open) {
+    await open.press(KEY.ctrlC)
+    await open.result.catch(() => {})
+  }
+  open = undefined
+  vi.useRealTimers()
+})
+
+/** Buckets whose order by what is left is that of their numbers; they hardly refill. */
+function many(count: number, left = (index: number) => index): Reading[] {
+  return Array.from({length: count}, (_, index) => {
+    const name = `user-${String(index).padStart(5, '0')}`
+    const limits = {tpm: {capacity: 100_000, left: left(index), refillPerSecond: 0.001}}
+    return readingOf(bucketOf(`${name}#gpt-4`, {limits}))
+  })
+}
+
+describe('how it ends', () => {
+  it.each([
+    ['q', 'q', 0],
+    ['Ctrl-C', KEY.ctrlC, 130],
+  ])('%s', async (_, key, exitCode) => {
+    const view = await show(SAMPLE)
+    expect([view.terminal.isAlternate, view.terminal.isCursorShown, view.keyboard.isRaw]).toEqual([true, false, true])
+    await view.press(key)
+    expect((await view.result).exitCode).toBe(exitCode)
+    expect([view.terminal.isAlternate, view.terminal.isCursorShown, view.keyboard.isRaw]).toEqual([false, true, false])
+    expect(view.watch.listeners).toBe(0)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it.each([
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const)('%s', async (signal, exitCode) => {
+    const before = process.listenerCount(signal)
+    const view = await show(SAMPLE)
+    process.emit(signal)
+    await view.pass(100)
+    expect((await view.result).exitCode).toBe(exitCode)
+    expect(view.terminal.isAlternate).toBe(false)
+    expect(process.listenerCount(signal)).toBe(before)
+  })
+
+  it('after --for, by itself', async () => {
+    const view = await show(SAMPLE, {forMs: 6000})
+    await view.pass(5000)
+    expect(view.terminal.isAlternate).toBe(true)
+    await view.pass(1100)
+    expect((await view.result).exitCode).toBe(0)
+  })
+
+  it('with a fault: the terminal is as before, and the fault is told', async () => {
+    const view = await show(SAMPLE)
+    const spoilt = readingOf({entity: 'x', resource: 'y', shardCount: 1, shards: undefined as never})
+    view.watch.poll([spoilt])
+    await view.pass(100)
+    await expect(view.result).rejects.toThrow(TypeError)
+    expect([view.terminal.isAlternate, view.terminal.isCursorShown, view.keyboard.isRaw]).toEqual([false, true, false])
+    open = undefined
+  })
+
+  it('is not shifted by keys that were echoed before it began, and echoes none', async () => {
+    const view = await show(SAMPLE, {typedBefore: 'ppj'})
+    expect(view.terminal.lines[0]).toMatch(/^zael watch/)
+    expect(view.hasEchoed).toBe(false)
+  })
+
+  it('with a line for the scrollback', async () => {
+    const view = await show(SAMPLE, {rows: 8})
+    await view.press('p')
+    await view.pass(64_000)
+    view.watch.poll(SAMPLE, 300)
+    await view.press('q')
+    expect((await view.result).summary).toBe(
+      'Watched 5 buckets for 1 min 4 s, 2 polls, 313 read units; 1 over, 2 near at the end.',
+    )
+  })
+})
+
+describe('moving', () => {
+  it('chooses the next, the last, the first', async () => {
+    const view = await show(many(50))
+    expect(view.chosen).toBe('user-00000')
+    await view.press('j', KEY.down)
+    expect(view.chosen).toBe('user-00002')
+    await view.press('G')
+    expect([view.chosen, view.entities.at(-1)]).toEqual(['user-00049', 'user-00049'])
+    await view.press('g')
+    expect([view.chosen, view.entities[0]]).toEqual(['user-00000', 'user-00000'])
+    await view.press(KEY.pageDown, KEY.ctrlD)
+    expect(view.chosen).toBe('user-00016')
+    await view.press(KEY.pageUp, KEY.ctrlU, KEY.up)
+    expect(view.chosen).toBe('user-00000')
+  })
+
+  it('takes keys that come together one by one', async () => {
+    const view = await show(many(50))
+    await view.press('jjjj')
+    expect(view.chosen).toBe('user-00004')
+    await view.press('/user-0001\rS')
+    expect(view.entities).toEqual(Array.from({length: 10}, (_, index) => `user-0001${9 - index}`))
+  })
+
+  it('follows the chosen bucket where sorting takes it', async () => {
+    const view = await show(many(50))
+    await view.press('j')
+    view.watch.poll(many(50, index => 100 - index))
+    await view.pass(100)
+    expect(view.chosen).toBe('user-00001')
+    expect(view.entities.slice(-2)).toEqual(['user-00002', 'user-00001'])
+  })
+
+  it('stays at the top as long as nothing is chosen', async () => {
+    const view = await show(many(50))
+    view.watch.poll(many(50, index => 100 - index))
+    await view.pass(100)
+    expect(view.chosen).toBe('user-00049')
+  })
+
+  it('takes the neighbour of what is gone, where it was last', async () => {
+    const view = await show(many(50))
+    await view.press('jj')
+    const [, , third, ...rest] = many(50, index => 100 - index)
+    view.watch.poll(third ? [third, ...rest] : [])
+    await view.pass(100)
+    view.watch.poll(rest)
+    await view.pass(100)
+    expect(view.chosen).toBe('user-00003')
+  })
+
+  it('reads what is on the screen', async () => {
+    const view = await show(many(50))
+    expect(view.watch.asked).toEqual(['focus 11'])
+    await view.press('j')
+    expect(view.watch.asked).toEqual(['focus 11'])
+    await view.press('G')
+    expect(view.watch.asked).toEqual(['focus 11', 'focus 11'])
+  })
+})
+
+describe('filter', () => {
+  it('takes letters as text while it is typed, and chooses as one types', async () => {
+    const view = await show(SAMPLE)
+    await view.press('/', 'q', KEY.backspace, 's', 'p')
+    expect(view.terminal.screen).toContain('/sp_')
+    expect(view.terminal.screen).toContain('Nothing matches "sp"')
+    await view.press(KEY.backspace, 'earch')
+    expect(view.entities).toEqual(['user-empty', 'team-research', 'hot-key'])
+    await view.press(KEY.enter)
+    expect(view.terminal.screen).toContain('/search  3 buckets · esc clears it')
+    await view.press('S')
+    expect(view.entities).toEqual(['hot-key', 'team-research', 'user-empty'])
+    await view.press(KEY.escape)
+    expect(view.entities).toHaveLength(6)
+    expect(view.watch.asked).not.toContain('paused true')
+  })
+
+  it('knows status and negation', async () => {
+    const view = await show(SAMPLE)
+    await view.press('/status:over')
+    expect(view.entities).toEqual(['user-debt', 'user-empty'])
+    await view.press(KEY.ctrlU, '!user')
+    expect(view.entities).toEqual(['team-research', 'hot-key'])
+  })
+
+  it('starts with that of the command line', async () => {
+    const view = await show(SAMPLE, {selection: {sort: 'entity', reversed: false, filter: 'gpt'}})
+    expect(view.entities).toEqual(['team-research', 'user-debt', 'user-gone'])
+  })
+})
+
+describe('sort', () => {
+  it('cycles, reverses, goes by column', async () => {
+    const view = await show(SAMPLE, {columns: 120})
+    await view.press('s')
+    expect(view.terminal.screen).toContain('USED/S↓')
+    expect(view.entities[0]).toBe('team-research')
+    await view.press('S')
+    expect(view.terminal.screen).toContain('USED/S↑')
+    await view.press('1')
+    expect(view.terminal.screen).toContain('ENTITY↑')
+    expect(view.entities[0]).toBe('hot-key')
+    await view.press('1')
+    expect(view.entities[0]).toBe('user-gone')
+    await view.press('6')
+    expect(view.entities[0]).toBe('hot-key')
+  })
+})
+
+describe('pause', () => {
+  it('stops polls and levels, and tells the age of both', async () => {
+    const view = await show(SAMPLE)
+    await view.press('p')
+    const row = () => view.terminal.lines.find(line => line.includes('team-research'))
+    const before = row()
+    await view.pass(10_000)
+    expect(row()).toBe(before)
+    expect(view.statusLine).toContain('‖ paused: levels of 08:00:01Z, 9s ago')
+    await view.press(' ')
+    expect(row()).not.toBe(before)
+    expect(view.watch.asked.filter(each => each.startsWith('paused'))).toEqual(['paused true', 'paused false'])
+  })
+
+  it('shows a poll that was asked for', async () => {
+    const view = await show(SAMPLE)
+    await view.press('p', 'r')
+    expect(view.watch.asked).toContain('poll')
+    await view.pass(5000)
+    view.watch.poll(many(2))
+    await view.pass(100)
+    expect(view.entities).toEqual(['user-00000', 'user-00001'])
+    expect(view.statusLine).toContain('levels of 08:00:06Z')
+  })
+})
+
+describe('between polls', () => {
+  it('levels move by arithmetic alone (L6)', async () => {
+    const view = await show(SAMPLE)
+    const level = () => /team-research.*?([\d.]+)k\/100k/.exec(view.terminal.screen)?.[1]
+    expect(level()).toBe('13.3')
+    await view.pass(1000)
+    expect(level()).toBe('14.3')
+    await view.pass(500)
+    expect(level()).toBe('14.8')
+  })
+
+  it('a row that is gone stays for a poll, dimmed and marked', async () => {
+    const view = await show(SAMPLE)
+    expect(view.terminal.screen).toContain('○ user-gone')
+    view.watch.poll(SAMPLE.filter(({isGone}) => !isGone))
+    await view.pass(100)
+    expect(view.terminal.screen).not.toContain('user-gone')
+  })
+})
+
+describe('trouble', () => {
+  it('keeps the last good frame, tells the error, and forgets it', async () => {
+    const view = await show(SAMPLE)
+    const problem = {
+      message: 'connect ECONNREFUSED',
+      isThrottled: false,
+      sinceMs: READ_AT_MS,
+      nextTryAtMs: READ_AT_MS + 6000,
+    }
+    view.watch.tell({problem})
+    await view.pass(2000)
+    expect(view.entities).toHaveLength(6)
+    expect(view.statusLine).toContain('✖ cannot read for 3s, next try in 3s: connect ECONNREFUSED')
+    await view.pass(5000)
+    expect(view.terminal.screen).toContain('▲ stale: data 8s old')
+    view.watch.poll(SAMPLE)
+    await view.pass(100)
+    expect(view.statusLine).toContain('? help')
+    expect(view.terminal.screen).toContain('data <1s old')
+  })
+})
+
+describe('panels', () => {
+  it('drills in, scrolls, refreshes, and comes back to the same row', async () => {
+    const view = await show(SAMPLE, {rows: 18})
+    await view.press('jj', KEY.enter)
+    expect(view.watch.asked.slice(-2)).toEqual(['look team-research#gpt-4', 'focus 1'])
+    expect(view.terminal.screen).toContain('Reading the rest.')
+    view.watch.tell({detail: DETAIL})
+    await view.pass(100)
+    await view.press('G')
+    expect(view.terminal.screen).toContain('usage: the request was throttled')
+    expect(view.terminal.screen).not.toContain('alice\u001b')
+    await view.press('r')
+    expect(view.watch.asked.slice(-2)).toEqual(['poll', 'look team-research#gpt-4'])
+    await view.press(KEY.escape)
+    expect(view.watch.asked.slice(-2)).toEqual(['look undefined', 'focus 6'])
+    expect(view.chosen).toBe('team-research')
+  })
+
+  it('shows a parent as it was polled last', async () => {
+    const view = await show(SAMPLE, {rows: 30})
+    await view.press('jj', KEY.enter)
+    view.watch.tell({detail: DETAIL})
+    await view.pass(100)
+    expect(view.terminal.screen).toMatch(/400,001\S* of 1,000,000/)
+    const limits = {tpm: {capacity: 1_000_000, left: 7, refillPerSecond: 1}}
+    view.watch.poll([...SAMPLE, readingOf(bucketOf('org-1#gpt-4', {limits}), {readAtMs: READ_AT_MS + 1000})])
+    await view.pass(100)
+    expect(view.terminal.screen).toMatch(/ 8\S* of 1,000,000/)
+  })
+
+  it('goes from panel to panel; health is asked only where it is seen', async () => {
+    const view = await show(SAMPLE, {columns: 120})
+    await view.press(KEY.tab)
+    expect(view.terminal.screen).toContain('[resources]')
+    expect(view.terminal.screen).toContain('team-research 2.5k/s (tpm)')
+    await view.press(KEY.tab)
+    expect(view.watch.asked.at(-1)).toBe('health true')
+    view.watch.tell({health: HEALTH})
+    await view.pass(100)
+    expect(view.terminal.screen).toContain('✖ table')
+    await view.press(KEY.tab)
+    expect(view.watch.asked).toContain('health false')
+    expect(view.terminal.screen).toContain('[overview]')
+  })
+
+  it('opens a resource as a filter', async () => {
+    const view = await show(SAMPLE)
+    await view.press(KEY.tab, 'jj', KEY.enter)
+    expect(view.terminal.screen).toContain('/search  3 buckets')
+  })
+
+  it('helps, and leads back', async () => {
+    const view = await show(SAMPLE, {rows: 24})
+    await view.press('?')
+    expect(view.terminal.screen).toContain('Keys here')
+    await view.press('j', 's')
+    expect(view.terminal.screen).toContain('Keys here')
+    await view.press(KEY.escape)
+    expect(view.entities).toHaveLength(6)
+  })
+
+  it('tells a name instead of copying it', async () => {
+    const view = await show(SAMPLE)
+    await view.press('j', 'c')
+    expect(view.statusLine).toContain('zael bucket show user-empty --resource search')
+    await view.press('k')
+    expect(view.statusLine).toContain('? help')
+  })
+
+  it('polls more and less often', async () => {
+    const view = await show(SAMPLE)
+    await view.press('+', '+', '-', '-', '-', '-')
+    const asked = view.watch.asked.filter(each => each.startsWith('interval'))
+    expect(asked.map(each => Number(each.slice(9)))).toEqual([5000, 10_000, 5000, 2000, 1000, 1000])
+    expect(view.statusLine).toContain('polling every 1s')
+  })
+})

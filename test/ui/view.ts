@@ -1,0 +1,103 @@
+import {vi} from 'vitest'
+import {type LiveViewOptions, type LiveViewResult, showLiveView} from '../../src/lib/ui/live-view.js'
+import type {Reading} from '../../src/lib/watch/model.js'
+import {READ_AT_MS} from '../watch/support.js'
+import {FakeWatch} from './fake-watch.js'
+import {FakeKeyboard, FakeTerminal} from './terminal.js'
+
+/** Keys that have no letter. */
+export const KEY = {
+  enter: '\r',
+  escape: '\u001b',
+  tab: '\t',
+  backspace: '\u007f',
+  up: '\u001b[A',
+  down: '\u001b[B',
+  pageUp: '\u001b[5~',
+  pageDown: '\u001b[6~',
+  ctrlC: '\u0003',
+  ctrlD: '\u0004',
+  ctrlU: '\u0015',
+} as const
+
+/** Ink holds a lone escape for 20 ms and draws every 34 ms at most. */
+const SETTLE_MS = 60
+
+/** What the view finds. */
+interface Surroundings {
+  readonly columns?: number
+  readonly rows?: number
+  /** Keys that the terminal echoed. */
+  readonly typedBefore?: string
+}
+
+/** The whole view on a fake terminal, with a fake watch and fake timers: time passes only when told. */
+export class OpenView {
+  readonly terminal: FakeTerminal
+  readonly keyboard = new FakeKeyboard()
+  readonly watch: FakeWatch
+  readonly result: Promise<LiveViewResult>
+  /** Whether keys were echoed onto the screen of the view, at its beginning or its end. */
+  hasEchoed = false
+
+  private constructor(readings: readonly Reading[], terminal: FakeTerminal, options: Partial<LiveViewOptions>) {
+    this.watch = new FakeWatch(readings, Date.now)
+    this.terminal = terminal
+    this.terminal.on('switch', () => {
+      if (!this.keyboard.isRaw) this.hasEchoed = true
+    })
+    this.result = showLiveView(this.watch, {
+      stack: 'prod',
+      namespace: 'default',
+      where: 'eu-west-1',
+      ascii: false,
+      top: undefined,
+      selection: {sort: 'left', reversed: false, filter: ''},
+      forMs: undefined,
+      stdin: this.keyboard as never,
+      stdout: this.terminal as never,
+      ...options,
+    })
+    // Tests that expect a fault look at it later.
+    this.result.catch(() => {})
+  }
+
+  /** Opens a view one second after its data were read. */
+  static async open(
+    readings: readonly Reading[],
+    {columns = 80, rows = 16, typedBefore = '', ...options}: Partial<LiveViewOptions> & Surroundings = {},
+  ): Promise<OpenView> {
+    vi.useFakeTimers({now: READ_AT_MS + 1000})
+    const terminal = new FakeTerminal(columns, rows)
+    terminal.write(typedBefore)
+    const view = new OpenView(readings, terminal, options)
+    await view.pass(SETTLE_MS)
+    return view
+  }
+
+  async pass(ms: number): Promise<void> {
+    await vi.advanceTimersByTimeAsync(ms)
+  }
+
+  /** Presses keys one after the other, and waits for the frame. */
+  async press(...keys: string[]): Promise<void> {
+    for (const key of keys) {
+      this.keyboard.press(key)
+      await this.pass(SETTLE_MS)
+    }
+  }
+
+  /** Names in the order of the screen. */
+  get entities(): string[] {
+    return this.terminal.lines.flatMap(line => /^.[●▲✖○] (\S+)/.exec(line)?.[1] ?? [])
+  }
+
+  /** The name that the cursor stands on. */
+  get chosen(): string | undefined {
+    return this.terminal.lines.flatMap(line => /^▸[●▲✖○]? ?(\S+)/.exec(line)?.[1] ?? [])[0]
+  }
+
+  get statusLine(): string {
+    return this.terminal.lines.at(-1) ?? ''
+  }
+}

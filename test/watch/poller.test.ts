@@ -1,0 +1,142 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {viewBucket} from '../../src/lib/repository/bucket-view.js'
+import {Buckets} from '../../src/lib/repository/buckets.js'
+import {keys} from '../../src/lib/schema/keys.js'
+import type {WatchScope} from '../../src/lib/watch/model.js'
+import {Poller} from '../../src/lib/watch/poller.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newSpace, putBucket, type TestSpace} from '../repository/space.js'
+
+const limits = parseLimits(['rpm=100', 'tpm=10k'])
+const NAMESPACE: WatchScope = {kind: 'namespace'}
+const never = new AbortController().signal
+
+describeOnEngine('the poller', () => {
+  const table = useTable()
+
+  const putMany = async (space: TestSpace, count: number) => {
+    await Promise.all(
+      Array.from({length: count}, (_, at) => putBucket(space, {entity: `user-${at}`, resource: `r${at % 2}`, limits})),
+    )
+  }
+  const poll = (poller: Poller, ...focus: string[]) => poller.poll(new Set(focus), never)
+
+  it('reads every bucket of the scope with all its shards, and nothing else', async () => {
+    const space = newSpace(table)
+    await putBucket(space, {entity: 'ada', resource: 'gpt-4', limits, shardCount: 4, consumed: 10})
+    await putBucket(space, {entity: 'ada', resource: 'search', limits})
+    await putBucket(space, {entity: 'ben', resource: 'gpt-4', limits, consumed: 101})
+    await putBucket(newSpace(table), {entity: 'stranger', resource: 'gpt-4', limits})
+    const ids = async (scope: WatchScope) => [...(await poll(new Poller(space, scope))).readings.keys()].toSorted()
+    expect(await ids(NAMESPACE)).toEqual(['ada#gpt-4', 'ada#search', 'ben#gpt-4'])
+    expect(await ids({kind: 'resource', resource: 'gpt-4'})).toEqual(['ada#gpt-4', 'ben#gpt-4'])
+    expect(await ids({kind: 'entity', entity: 'ada'})).toEqual(['ada#gpt-4', 'ada#search'])
+    expect(await ids({kind: 'entity', entity: 'nobody'})).toEqual([])
+
+    const {readings, known, lastPoll} = await poll(new Poller(space, NAMESPACE))
+    const repository = new Buckets(space)
+    for (const {bucket} of readings.values()) {
+      const stored = await repository.find(bucket.entity, bucket.resource)
+      expect(viewBucket(bucket, space.nowMs + 1234)).toEqual(stored && viewBucket(stored, space.nowMs + 1234))
+    }
+    expect(known).toEqual({count: 3, isComplete: true})
+    expect(lastPoll).toMatchObject({number: 1, atMs: space.nowMs, durationMs: 0, calls: 2, bucketsRead: 3})
+  })
+
+  it('tells what the engine says that it cost', async () => {
+    const space = newSpace(table)
+    await putMany(space, 30)
+    const before = table.capacity.snapshot()
+    const {lastPoll} = await poll(new Poller(space, NAMESPACE))
+    const {read, calls} = table.capacity.since(before)
+    expect(lastPoll).toMatchObject({readUnits: read, calls})
+    expect(read).toBeGreaterThan(0)
+  })
+
+  it('1,000 buckets stay under 50 read units per poll; those on the screen are read each time, all come round', async () => {
+    const space = newSpace(table)
+    await putMany(space, 1000)
+    const poller = new Poller(space, NAMESPACE)
+    const seen = new Set<string>()
+    const units: number[] = []
+    let result = await poll(poller)
+    for (let polls = 1; polls < 60 && (seen.size < 1000 || !result.known.isComplete); polls++) {
+      space.nowMs += 2000
+      result = await poll(poller, 'user-7#r1', 'user-8#r0')
+      units.push(result.lastPoll.readUnits)
+      for (const [id, {readAtMs}] of result.readings) if (readAtMs === space.nowMs) seen.add(id)
+      if (result.readings.has('user-7#r1') && polls > 30) {
+        expect(result.readings.get('user-7#r1')?.readAtMs).toBe(space.nowMs)
+      }
+      expect(result.lastPoll.bucketsRead).toBeLessThan(result.known.count)
+    }
+    expect(seen.size).toBe(1000)
+    expect(result.known).toEqual({count: 1000, isComplete: true})
+    expect(Math.max(...units)).toBeLessThanOrEqual(50)
+  })
+
+  it('sees buckets that come and go, and shards that were added', async () => {
+    const space = newSpace(table)
+    await putBucket(space, {entity: 'old', resource: 'r', limits})
+    await putBucket(space, {entity: 'hot', resource: 'r', limits})
+    const poller = new Poller(space, NAMESPACE)
+    await poll(poller)
+    await putBucket(space, {entity: 'new', resource: 'r', limits})
+    await putBucket(space, {entity: 'hot', resource: 'r', limits, shardCount: 2})
+    const {PK, SK} = keys.bucket(space.namespace, 'old', 'r', 0)
+    await space.transport.send('DeleteItem', {TableName: space.name, Key: {PK: {S: PK}, SK: {S: SK}}})
+    space.nowMs += 2000
+    const {readings} = await poll(poller)
+    expect([...readings.values()].map(({id, isGone}) => `${id} ${isGone}`).toSorted()).toEqual([
+      'hot#r false',
+      'new#r false',
+      'old#r true',
+    ])
+    expect(readings.get('hot#r')?.bucket).toMatchObject({shardCount: 2, shards: [{}, {}]})
+    space.nowMs += 2000
+    expect([...(await poll(poller)).readings.keys()].toSorted()).toEqual(['hot#r', 'new#r'])
+  })
+
+  it('what shard 0 tells of is read at once, also while the index does not know it', async () => {
+    const space = newSpace(table)
+    await putBucket(space, {entity: 'hot', resource: 'r', limits, shardCount: 8})
+    space.transport.after = (operation, output) => {
+      if (operation !== 'Query') return
+      const answer = output as {Items: {PK: {S: string}}[]}
+      answer.Items = answer.Items.filter(({PK}) => PK.S.endsWith('#0'))
+    }
+    const {readings} = await poll(new Poller(space, NAMESPACE))
+    expect(readings.get('hot#r')?.bucket.shards).toHaveLength(8)
+  })
+
+  it('rates are what was consumed between two polls', async () => {
+    const space = newSpace(table)
+    await putBucket(space, {entity: 'ada', resource: 'r', limits, shardCount: 2, consumed: 10})
+    const poller = new Poller(space, NAMESPACE)
+    await poll(poller)
+    await putBucket(space, {entity: 'ada', resource: 'r', limits, shardCount: 2, consumed: 25})
+    space.nowMs += 3000
+    const {readings} = await poll(poller)
+    expect(Object.fromEntries(readings.get('ada#r')?.ratePerSecond ?? [])).toEqual({rpm: 10, tpm: 10})
+  })
+
+  it('L8 only reads, and no read is strongly consistent', async () => {
+    const space = newSpace(table)
+    await putBucket(space, {entity: 'ada', resource: 'r', limits})
+    space.transport.calls.length = 0
+    const inputs: string[] = []
+    space.transport.before = (_, input) => void inputs.push(JSON.stringify(input))
+    await poll(new Poller(space, NAMESPACE))
+    expect(space.transport.calls).toEqual(['Query', 'BatchGetItem'])
+    expect(inputs.filter(input => input.includes('"ConsistentRead":true'))).toEqual([])
+  })
+
+  it('an empty namespace has nothing to read', async () => {
+    expect(await poll(new Poller(newSpace(table), NAMESPACE))).toMatchObject({
+      readings: new Map(),
+      known: {count: 0, isComplete: true},
+      lastPoll: {bucketsRead: 0, calls: 1},
+    })
+  })
+})

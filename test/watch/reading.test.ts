@@ -1,0 +1,100 @@
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {SAMPLES} from '../../src/lib/watch/model.js'
+import {nextReading} from '../../src/lib/watch/reading.js'
+import {anyBucket, bucketOf, READ_AT_MS, type ShardSketch, shardOf} from './support.js'
+
+const rpm = (consumed: number, rest: Partial<ShardSketch> = {}): ShardSketch => ({
+  limits: {rpm: {capacity: 1000, consumed}},
+  ...rest,
+})
+
+/** What one limit consumes per second, after a bucket was read as sketched, two seconds apart. */
+function rateOf(before: readonly ShardSketch[], after: readonly ShardSketch[], elapsedMs = 2000) {
+  const first = nextReading(undefined, bucketOf('a#b', ...before), READ_AT_MS)
+  return nextReading(first, bucketOf('a#b', ...after), READ_AT_MS + elapsedMs)
+}
+
+describe('a reading', () => {
+  it('the first has no rate; the second has what was consumed between', () => {
+    const first = nextReading(undefined, bucketOf('a#b', rpm(500)), READ_AT_MS)
+    expect(first).toMatchObject({id: 'a#b', writePressure: 0, isGone: false, readAtMs: READ_AT_MS})
+    expect([...first.ratePerSecond]).toEqual([])
+    expect([...rateOf([rpm(500)], [rpm(540)]).ratePerSecond]).toEqual([['rpm', 20]])
+    expect([...rateOf([rpm(500)], [rpm(500)]).ratePerSecond]).toEqual([['rpm', 0]])
+  })
+
+  it('what was given back counts as less than nothing', () => {
+    expect(rateOf([rpm(500, {writes: 5})], [rpm(480, {writes: 6})]).ratePerSecond.get('rpm')).toBe(-10)
+  })
+
+  it('shards are added up, and those of a split count from nothing', () => {
+    expect(rateOf([rpm(100), rpm(200)], [rpm(110), rpm(230)]).ratePerSecond.get('rpm')).toBe(20)
+    expect(rateOf([rpm(100)], [rpm(110), rpm(30)]).ratePerSecond.get('rpm')).toBe(20)
+  })
+
+  it('a shard that should have been there before is not counted as consumption of these seconds', () => {
+    const first = nextReading(
+      undefined,
+      {...bucketOf('a#b', rpm(100)), shardCount: 2, shards: [shardOf('a#b', 0, rpm(100, {shardCount: 2}))]},
+      READ_AT_MS,
+    )
+    const second = nextReading(first, bucketOf('a#b', rpm(110), rpm(9000)), READ_AT_MS + 2000)
+    expect(second.ratePerSecond.get('rpm')).toBe(5)
+  })
+
+  it('an item that was made anew counts from nothing, not back to it', () => {
+    const later = {refilledAtMs: READ_AT_MS + 1000}
+    expect(rateOf([rpm(500, {writes: 50})], [rpm(10, {writes: 1, ...later})]).ratePerSecond.get('rpm')).toBe(5)
+  })
+
+  it('an answer from the past changes nothing', () => {
+    const first = nextReading(undefined, bucketOf('a#b', rpm(500, {writes: 50})), READ_AT_MS)
+    const stale = bucketOf('a#b', rpm(490, {writes: 49, refilledAtMs: READ_AT_MS - 10}))
+    const second = nextReading(first, stale, READ_AT_MS + 2000)
+    expect(second.bucket.shards).toEqual(first.bucket.shards)
+    expect(second.ratePerSecond.get('rpm')).toBe(0)
+  })
+
+  it('two readings in a moment keep the rate that is known', () => {
+    const second = rateOf([rpm(500)], [rpm(540)])
+    const third = nextReading(second, bucketOf('a#b', rpm(541)), second.readAtMs + 100)
+    expect([...third.ratePerSecond]).toEqual([['rpm', 20]])
+    expect(third).toMatchObject({id: 'a#b', readAtMs: second.readAtMs + 100, isGone: false})
+  })
+
+  it('write pressure is the hardest written shard, in units', () => {
+    const calm = rpm(0, {writes: 10})
+    expect(rateOf([calm, calm], [rpm(0, {writes: 110}), rpm(0, {writes: 1010})]).writePressure).toBe(0.5)
+    const names = Array.from({length: 30}, (_, at) => `limit-${at}`)
+    const large = (writes: number) => ({
+      writes,
+      limits: Object.fromEntries(names.map(name => [name, {capacity: 1_234_567, left: 1_234_567}])),
+    })
+    expect(rateOf([large(0)], [large(1000)]).writePressure).toBeGreaterThan(1)
+  })
+
+  it('keeps the last samples of what was in use', () => {
+    let reading = nextReading(undefined, bucketOf('a#b', {limits: {}}), READ_AT_MS)
+    expect(reading.used).toEqual([null])
+    for (let at = 1; at <= 70; at++) {
+      const left = 100 - at
+      const bucket = bucketOf('a#b', {limits: {rpm: {capacity: 100, left}}, refilledAtMs: READ_AT_MS + at * 1000})
+      reading = nextReading(reading, bucket, READ_AT_MS + at * 1000)
+    }
+    expect(reading.used).toHaveLength(SAMPLES)
+    expect(reading.used.at(-1)).toBeCloseTo(0.7)
+    expect(reading.used[0]).toBeCloseTo(0.11)
+  })
+
+  it('whatever is read after whatever, rates are numbers', () => {
+    fc.assert(
+      fc.property(anyBucket, anyBucket, (one, other) => {
+        const first = nextReading(undefined, one, READ_AT_MS)
+        const second = nextReading(first, {...other, entity: one.entity, resource: one.resource}, READ_AT_MS + 2000)
+        for (const rate of second.ratePerSecond.values()) expect(Number.isFinite(rate)).toBe(true)
+        expect(second.writePressure).toBeGreaterThanOrEqual(0)
+      }),
+    )
+  })
+})

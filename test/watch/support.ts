@@ -1,0 +1,142 @@
+import fc from 'fast-check'
+import type {LimitState} from '../../src/lib/core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../../src/lib/core/names.js'
+import {shareOfRate} from '../../src/lib/core/shards.js'
+import type {ShardedBucket} from '../../src/lib/repository/buckets.js'
+import {type StoredBucket, WRITE_PRESSURE_RATE} from '../../src/lib/schema/bucket-record.js'
+import type {Reading} from '../../src/lib/watch/model.js'
+
+/** When everything in these tests was read. */
+export const READ_AT_MS = 1_800_000_000_000
+
+/** One limit as a test wants it; tokens are whole ones. */
+export interface LimitSketch {
+  readonly capacity: number
+  /** Per second; a tenth of the capacity unless said. */
+  readonly refillPerSecond?: number
+  /** Left on each shard; its share of the capacity unless said. */
+  readonly left?: number
+  /** Ever consumed on each shard. */
+  readonly consumed?: number
+  /** Ms that `refillPerSecond` takes instead of a second. */
+  readonly refillPeriodMs?: number
+  readonly remainder?: number
+}
+
+export interface ShardSketch {
+  readonly limits: Readonly<Record<string, LimitSketch>>
+  readonly shardCount?: number
+  readonly refilledAtMs?: number
+  /** Admitted since the item exists. */
+  readonly writes?: number
+  readonly parent?: string
+}
+
+export function shardOf(id: string, shard: number, sketch: ShardSketch): StoredBucket {
+  const [entity = '', resource = ''] = id.split('#')
+  const {shardCount = 1, refilledAtMs = READ_AT_MS, writes = 0, parent} = sketch
+  const limits = new Map<string, LimitState>()
+  for (const [name, limit] of Object.entries(sketch.limits)) {
+    const {capacity, refillPerSecond = capacity / 10, left, consumed = 0, refillPeriodMs = 1000, remainder = 0} = limit
+    const rate = {
+      capacityMilli: BigInt(capacity) * 1000n,
+      refillAmountMilli: BigInt(Math.round(refillPerSecond * 1000)),
+      refillPeriodMs,
+    }
+    const full = shareOfRate(name, rate, shard, shardCount).capacityMilli
+    const tokensMilli = left === undefined ? full : BigInt(Math.round(left * 1000))
+    const consumedMilli = BigInt(Math.round(consumed * 1000))
+    limits.set(name, {...rate, tokensMilli, remainder: BigInt(remainder), consumedMilli})
+  }
+  const pressure = {
+    tokensMilli: WRITE_PRESSURE_RATE.capacityMilli,
+    remainder: 0n,
+    consumedMilli: BigInt(writes) * 1000n,
+  }
+  limits.set(WRITE_PRESSURE_LIMIT, {...WRITE_PRESSURE_RATE, ...pressure})
+  const record = {namespace: 'ns', entity, resource, shard, shardCount, cascade: parent !== undefined, parent}
+  return {
+    kind: 'bucket',
+    record: {...record, ttlSeconds: undefined, state: {refilledAtMs, limits}},
+    incomplete: new Map(),
+  }
+}
+
+/** A bucket with one shard per sketch. */
+export function bucketOf(id: string, ...shards: ShardSketch[]): ShardedBucket {
+  const [entity = '', resource = ''] = id.split('#')
+  const count = shards.length
+  return {
+    entity,
+    resource,
+    shardCount: count,
+    shards: shards.map((sketch, shard) => shardOf(id, shard, {shardCount: count, ...sketch})),
+  }
+}
+
+export function readingOf(bucket: ShardedBucket, rest: Partial<Reading> = {}): Reading {
+  return {
+    id: `${bucket.entity}#${bucket.resource}`,
+    bucket,
+    readAtMs: READ_AT_MS,
+    ratePerSecond: new Map(),
+    writePressure: 0,
+    used: [],
+    isGone: false,
+    ...rest,
+  }
+}
+
+/** Buckets of any shape: debts, lowered capacities, odd shard counts, shards that disagree, missing shards, ghosts. */
+export const anyBucket: fc.Arbitrary<ShardedBucket> = fc
+  .record({
+    shards: fc.array(
+      fc.record({
+        isGhost: fc.boolean(),
+        shardCount: fc.integer({min: 1, max: 9}),
+        refilledAtMs: fc.integer({min: READ_AT_MS - 100_000, max: READ_AT_MS + 5000}),
+        limits: fc.dictionary(
+          fc.constantFrom('rpm', 'tpm', 'rps'),
+          fc.record({
+            capacity: fc.oneof(fc.integer({min: 1, max: 1_000_000}), fc.constant(9_000_000_000)),
+            refillPeriodMs: fc.constantFrom(1000, 7, 60_000, 86_400_000),
+            remainder: fc.integer({min: 0, max: 6}),
+            refillPerSecond: fc.integer({min: 1, max: 10_000_000}).map(milli => milli / 1000),
+            left: fc.integer({min: -100_000_000, max: 2_000_000_000}).map(milli => milli / 1000),
+          }),
+        ),
+      }),
+      {minLength: 1, maxLength: 5},
+    ),
+    entity: fc.constantFrom('a', 'b', 'c', 'Team-1'),
+    resource: fc.constantFrom('gpt-4', 'search'),
+  })
+  .map(({shards, entity, resource}) => ({
+    entity,
+    resource,
+    shardCount: shards.length,
+    shards: shards.map(({isGhost, ...sketch}, shard): StoredBucket => {
+      if (isGhost) return {kind: 'ghost', namespace: 'ns', entity, resource, shard, residue: new Map()}
+      return shardOf(`${entity}#${resource}`, shard, {...sketch, shardCount: Math.max(sketch.shardCount, shard + 1)})
+    }),
+  }))
+
+/** Readings of such buckets, some with a rate. */
+export const anyReading: fc.Arbitrary<Reading> = fc
+  .record({
+    bucket: anyBucket,
+    rates: fc.dictionary(fc.constantFrom('rpm', 'tpm', 'rps'), fc.integer({min: -500, max: 100_000})),
+    writePressure: fc.double({min: 0, max: 2, noNaN: true}),
+    isGone: fc.boolean(),
+  })
+  .map(({bucket, rates, writePressure, isGone}) =>
+    readingOf(bucket, {ratePerSecond: new Map(Object.entries(rates)), writePressure, isGone}),
+  )
+
+/** Instants before and after everything was read. */
+export const anyInstant = fc.integer({min: READ_AT_MS - 120_000, max: READ_AT_MS + 2_000_000})
+
+/** Several readings, each with an id of its own. */
+export const anyReadings: fc.Arbitrary<Reading[]> = fc
+  .array(anyReading, {maxLength: 12})
+  .map(readings => readings.map((reading, at) => ({...reading, id: `${reading.id}${at % 7}-${at}`})))

@@ -1,0 +1,85 @@
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {viewBucket} from '../../src/lib/repository/bucket-view.js'
+import {resourcesAt} from '../../src/lib/watch/resources.js'
+import {rowAt} from '../../src/lib/watch/rows.js'
+import {totalsAt} from '../../src/lib/watch/totals.js'
+import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from './support.js'
+
+const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, each) => total + each, 0)
+
+describe('totals', () => {
+  it('L6 count what the rows show', () => {
+    fc.assert(
+      fc.property(anyReadings, anyInstant, (readings, nowMs) => {
+        const live = readings.filter(({isGone}) => !isGone)
+        const rows = live.map(reading => rowAt(reading, nowMs))
+        const {ratePerSecond, ...totals} = totalsAt(readings, nowMs)
+        expect(totals).toEqual({
+          buckets: rows.length,
+          over: rows.filter(({status}) => status === 'over').length,
+          near: rows.filter(({status}) => status === 'near').length,
+          inDebt: rows.filter(({view}) => view.limits.some(({debt}) => debt > 0)).length,
+          shards: sum(rows.map(({shardCount}) => shardCount)),
+        })
+        for (const name of ['rpm', 'tpm', 'rps']) {
+          const rates = live.flatMap(reading => reading.ratePerSecond.get(name) ?? [])
+          expect(ratePerSecond.get(name) ?? 0).toBe(sum(rates))
+        }
+      }),
+    )
+  })
+})
+
+describe('resources', () => {
+  it('L6 add up the limits of their buckets as the repository sees them', () => {
+    fc.assert(
+      fc.property(anyReadings, anyInstant, (readings, nowMs) => {
+        const live = readings.filter(({isGone}) => !isGone)
+        const rows = resourcesAt(readings, nowMs)
+        expect(rows.map(({resource}) => resource)).toEqual(
+          [...new Set(live.map(({bucket}) => bucket.resource))].toSorted(),
+        )
+        for (const {resource, entities, limits, over, near} of rows) {
+          const own = live.filter(({bucket}) => bucket.resource === resource)
+          expect(entities).toBe(own.length)
+          const statuses = own.map(reading => rowAt(reading, nowMs).status)
+          expect(over).toBe(statuses.filter(status => status === 'over').length)
+          expect(near).toBe(statuses.filter(status => status === 'near').length)
+          const views = own.flatMap(({bucket}) => viewBucket(bucket, nowMs).limits)
+          expect(limits.map(({name}) => name)).toEqual([...new Set(views.map(({name}) => name))].toSorted())
+          for (const limit of limits) {
+            const same = views.filter(({name}) => name === limit.name)
+            expect(limit.level).toBeCloseTo(sum(same.map(({level}) => level)), 5)
+            expect(limit.capacity).toBeCloseTo(sum(same.map(({capacity}) => capacity)), 5)
+            expect(limit.debt).toBeCloseTo(sum(same.map(({debt}) => debt)), 5)
+            expect(limit.refillPerSecond).toBeCloseTo(sum(same.map(({refillPerSecond}) => refillPerSecond)), 3)
+          }
+        }
+      }),
+    )
+  })
+
+  it('name who takes most of what is taken most, and nobody who takes nothing', () => {
+    const reading = (entity: string, rpm: number, tpm: number) =>
+      readingOf(bucketOf(`${entity}#gpt-4`, {limits: {rpm: {capacity: 10}, tpm: {capacity: 10}}}), {
+        ratePerSecond: new Map([
+          ['rpm', rpm],
+          ['tpm', tpm],
+        ]),
+      })
+    const readings = [
+      reading('a', 9, 10),
+      reading('b', 1, 30),
+      reading('c', 0, 0),
+      reading('d', 1, -5),
+      reading('e', 1, 20),
+    ]
+    expect(resourcesAt([...readings, reading('f', 1, 1)], READ_AT_MS)[0]?.top).toEqual([
+      {entity: 'b', ratePerSecond: 30, limit: 'tpm'},
+      {entity: 'e', ratePerSecond: 20, limit: 'tpm'},
+      {entity: 'a', ratePerSecond: 10, limit: 'tpm'},
+    ])
+    expect(resourcesAt([reading('c', 0, 0)], READ_AT_MS)[0]?.top).toEqual([])
+  })
+})

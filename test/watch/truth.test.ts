@@ -1,0 +1,90 @@
+import {expect, it} from 'vitest'
+import {watchDocument} from '../../src/lib/cli/watch-document.js'
+import {pollLine} from '../../src/lib/cli/watch-lines.js'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {type BucketView, viewBucket} from '../../src/lib/repository/bucket-view.js'
+import {Repository} from '../../src/lib/repository/repository.js'
+import {Poller} from '../../src/lib/watch/poller.js'
+import {resourcesAt} from '../../src/lib/watch/resources.js'
+import {rowAt} from '../../src/lib/watch/rows.js'
+import {totalsAt} from '../../src/lib/watch/totals.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newSpace, putBucket} from '../repository/space.js'
+
+describeOnEngine('L6 what a watch tells after real traffic', () => {
+  const table = useTable()
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0)
+
+  it('is what the repository says for the same instants', async () => {
+    const space = newSpace(table)
+    const {transport} = table
+    const repository = new Repository({stack: table.name, transport, clock: space.clock})
+    const names = repository.namespaceById(space.namespace)
+    await names.setLimits({level: 'system'}, parseLimits(['rpm=60/min', 'tpm=6000/min:10k']))
+    await names.entities.create({id: 'team'})
+    await names.entities.create({id: 'ada', parent: 'team', cascade: true})
+    await putBucket(space, {
+      entity: 'hot',
+      resource: 'search',
+      limits: parseLimits(['rpm=60']),
+      shardCount: 4,
+      consumed: 14,
+    })
+    const limiter = new RateLimiter({stack: table.name, namespaceId: space.namespace, transport, clock: space.clock})
+    const poller = new Poller({...space, transport}, {kind: 'namespace'})
+    const poll = () => poller.poll(new Set(), new AbortController().signal)
+
+    const lease = await limiter.acquire({entity: 'ada', resource: 'gpt-4', consume: {rpm: 1, tpm: 9000}})
+    await limiter.acquire({entity: 'ben', resource: 'gpt-4', consume: {rpm: 60, tpm: 1}})
+    await poll()
+    space.nowMs += 2000
+    await lease.adjust({tpm: 3000})
+    await limiter.acquire({entity: 'ben', resource: 'search', consume: {rpm: 2}})
+    const {readings, known, lastPoll} = await poll()
+
+    for (const nowMs of [space.nowMs, space.nowMs + 700, space.nowMs + 31_000, space.nowMs + 3_600_000]) {
+      const views: BucketView[] = []
+      for await (const bucket of names.buckets.ofNamespace()) views.push(viewBucket(bucket, nowMs))
+      expect(views).toHaveLength(5)
+      for (const view of views) {
+        const reading = readings.get(`${view.entity}#${view.resource}`)
+        if (!reading) throw new Error(`nothing of ${view.entity}`)
+        expect(rowAt(reading, nowMs).view).toEqual(view)
+      }
+      const refuses = ({shards, limits}: BucketView) =>
+        limits.some(({name}) => {
+          const levels = shards.flatMap(shard => shard.limits.filter(limit => limit.name === name))
+          return sum(levels.map(({level}) => Math.max(0, level))) < 1
+        })
+      const totals = totalsAt(readings.values(), nowMs)
+      expect(totals).toMatchObject({
+        buckets: 5,
+        shards: 8,
+        over: views.filter(refuses).length,
+        inDebt: views.filter(({limits}) => limits.some(({debt}) => debt > 0)).length,
+      })
+      for (const {resource, limits, entities} of resourcesAt(readings.values(), nowMs)) {
+        const own = views.filter(view => view.resource === resource)
+        expect(entities).toBe(own.length)
+        for (const {name, level, capacity, debt} of limits) {
+          const same = own.flatMap(view => view.limits.filter(limit => limit.name === name))
+          expect(level).toBeCloseTo(sum(same.map(limit => limit.level)), 3)
+          expect(capacity).toBeCloseTo(sum(same.map(limit => limit.capacity)), 3)
+          expect(debt).toBeCloseTo(sum(same.map(limit => limit.debt)), 3)
+        }
+      }
+      const selection = {sort: 'left', reversed: false, filter: ''} as const
+      const document = watchDocument({readings, known, lastPoll, problem: undefined}, nowMs, selection, undefined)
+      for (const {entity, resource, limits} of document.buckets) {
+        expect(limits).toEqual(views.find(view => view.entity === entity && view.resource === resource)?.limits)
+      }
+      expect(pollLine(document)).toContain(`5 buckets, ${totals.over} over, ${totals.near} near`)
+    }
+    expect(totalsAt(readings.values(), space.nowMs)).toMatchObject({over: 2, near: 2, inDebt: 2})
+    // What was adjusted within the two seconds, of the child and of its parent.
+    expect(readings.get('ada#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
+    expect(readings.get('team#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
+    await limiter.close()
+  })
+})

@@ -1,0 +1,267 @@
+import {beforeEach, expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {Repository} from '../../src/lib/repository/repository.js'
+import type {HealthLine, Watch} from '../../src/lib/watch/model.js'
+import {readOnce} from '../../src/lib/watch/snapshot.js'
+import {openWatch, type Timers, type WatchOptions} from '../../src/lib/watch/watch.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newSpace, putBucket, type TestSpace} from '../repository/space.js'
+
+const limits = parseLimits(['rpm=100'])
+
+/** Timers that go off when the test says so; the clock goes along. */
+class TestTimers implements Timers {
+  readonly #space: TestSpace
+  #waiting: {callback: () => void; atMs: number}[] = []
+
+  constructor(space: TestSpace) {
+    this.#space = space
+  }
+
+  setTimeout(callback: () => void, ms: number): unknown {
+    const timer = {callback, atMs: this.#space.nowMs + ms}
+    this.#waiting.push(timer)
+    return timer
+  }
+
+  clearTimeout(timer: unknown): void {
+    this.#waiting = this.#waiting.filter(each => each !== timer)
+  }
+
+  /** Ms until each timer goes off. */
+  get delays(): number[] {
+    return this.#waiting.map(({atMs}) => atMs - this.#space.nowMs)
+  }
+
+  advance(ms: number): void {
+    this.#space.nowMs += ms
+    const due = this.#waiting.filter(({atMs}) => atMs <= this.#space.nowMs)
+    this.#waiting = this.#waiting.filter(each => !due.includes(each))
+    for (const {callback} of due) callback()
+  }
+}
+
+describeOnEngine('a watch', () => {
+  const table = useTable()
+  let space: TestSpace
+  let faults: FaultTransport
+  let timers: TestTimers
+  let calls: () => number
+
+  beforeEach(async () => {
+    space = newSpace(table)
+    faults = new FaultTransport(table.transport)
+    faults.start()
+    timers = new TestTimers(space)
+    calls = () => faults.calls.length
+    await putBucket(space, {entity: 'ada', resource: 'r', limits})
+  })
+
+  const open = (rest: Partial<WatchOptions> = {}): Watch => {
+    const transport = faults
+    const repository = new Repository({stack: space.name, transport, clock: space.clock})
+    const names = repository.namespaceById(space.namespace)
+    const scope = {kind: 'namespace'} as const
+    return openWatch({space: names, table: {...space, transport}, scope, intervalMs: 2000, timers, ...rest})
+  }
+  /** Waits for the next change that fits. */
+  const until = (watch: Watch, isThere: () => boolean): Promise<void> =>
+    new Promise(resolve => {
+      const look = () => {
+        if (!isThere()) return
+        unsubscribe()
+        setImmediate(resolve) // when the poll has ended, too
+      }
+      const unsubscribe = watch.subscribe(look)
+      look()
+    })
+  const pollNumber = (watch: Watch, number: number) => until(watch, () => watch.knowledge().lastPoll?.number === number)
+
+  it('reads nothing before it starts, then once per interval, and nothing after it was stopped', async () => {
+    const watch = open()
+    expect(calls()).toBe(0)
+    expect(watch.knowledge()).toMatchObject({readings: new Map(), lastPoll: undefined, isPaused: false})
+    await watch.start()
+    expect([...watch.knowledge().readings.keys()]).toEqual(['ada#r'])
+    expect(timers.delays).toEqual([2000])
+    timers.advance(1999)
+    expect(watch.knowledge().lastPoll?.number).toBe(1)
+    timers.advance(1)
+    await pollNumber(watch, 2)
+    await watch.stop()
+    const before = calls()
+    timers.advance(100_000)
+    watch.pollNow()
+    watch.look('ada#r')
+    expect(calls()).toBe(before)
+    expect(timers.delays).toEqual([])
+  })
+
+  it('what it knows is the same object until something changes', async () => {
+    const watch = open()
+    await watch.start()
+    const knowledge = watch.knowledge()
+    expect(watch.knowledge()).toBe(knowledge)
+    let changes = 0
+    const unsubscribe = watch.subscribe(() => changes++)
+    watch.pollNow()
+    await pollNumber(watch, 2)
+    expect(watch.knowledge()).not.toBe(knowledge)
+    expect(changes).toBe(1)
+    unsubscribe()
+    watch.setPaused(true)
+    expect(changes).toBe(1)
+    await watch.stop()
+  })
+
+  it('a first poll that fails is an error like any other', async () => {
+    faults.start({kind: 'unreachable', at: 1, times: 100})
+    const watch = open()
+    await expect(watch.start()).rejects.toMatchObject({code: 'dynamo.unavailable'})
+    expect(timers.delays).toEqual([])
+    await watch.stop()
+  })
+
+  it('a later failure keeps what is known, says so, and the next poll mends it', async () => {
+    const watch = open()
+    await watch.start()
+    const {readings} = watch.knowledge()
+    faults.start({kind: '5xx', at: 1, times: 100})
+    timers.advance(2000)
+    await until(watch, () => watch.knowledge().problem !== undefined)
+    expect(watch.knowledge()).toMatchObject({
+      readings,
+      lastPoll: {number: 1},
+      problem: {
+        message: expect.stringContaining('DynamoDB did not answer Query'),
+        isThrottled: false,
+        sinceMs: space.nowMs,
+        nextTryAtMs: space.nowMs + 2000,
+      },
+    })
+    const sinceMs = space.nowMs
+    const first = watch.knowledge().problem
+    timers.advance(2000)
+    await until(watch, () => watch.knowledge().problem !== first)
+    expect(watch.knowledge().problem).toMatchObject({sinceMs, nextTryAtMs: space.nowMs + 2000})
+    faults.start()
+    timers.advance(2000)
+    await pollNumber(watch, 2)
+    expect(watch.knowledge().problem).toBeUndefined()
+    await watch.stop()
+  })
+
+  it('throttling doubles the pause up to a minute; one good poll brings the interval back', async () => {
+    const watch = open()
+    await watch.start()
+    faults.start({kind: 'throttled', at: 1, times: 1000})
+    const pauses: number[] = []
+    for (let failures = 0; failures < 7; failures++) {
+      const {problem} = watch.knowledge()
+      timers.advance(timers.delays[0] ?? 0)
+      await until(watch, () => watch.knowledge().problem !== problem)
+      expect(watch.knowledge().problem?.isThrottled).toBe(true)
+      pauses.push(timers.delays[0] ?? 0)
+      expect(watch.knowledge().problem?.nextTryAtMs).toBe(space.nowMs + (pauses.at(-1) ?? 0))
+    }
+    expect(pauses).toEqual([4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000])
+    faults.start()
+    watch.pollNow()
+    await pollNumber(watch, 2)
+    expect(timers.delays).toEqual([2000])
+    await watch.stop()
+  })
+
+  it('has one poll in flight, however often it is asked', async () => {
+    const watch = open()
+    await watch.start()
+    faults.start({kind: 'late answer', at: 1, operation: 'Query'})
+    watch.pollNow()
+    watch.pollNow()
+    timers.advance(10_000)
+    watch.pollNow()
+    expect(faults.calls.filter(call => call.startsWith('Query'))).toHaveLength(1)
+    faults.release()
+    await pollNumber(watch, 2)
+    expect(faults.calls.filter(call => call.startsWith('Query'))).toHaveLength(1)
+    await watch.stop()
+  })
+
+  it('stopping gives up what is in flight', async () => {
+    const watch = open()
+    await watch.start()
+    faults.start({kind: 'late answer', at: 1, operation: 'Query'})
+    watch.pollNow()
+    await watch.stop()
+    expect(watch.knowledge()).toMatchObject({lastPoll: {number: 1}, problem: undefined})
+    faults.release()
+  })
+
+  it('pause stops polls, not those that are asked for; going on polls at once', async () => {
+    const watch = open()
+    await watch.start()
+    watch.setPaused(true)
+    expect(timers.delays).toEqual([])
+    watch.pollNow()
+    await pollNumber(watch, 2)
+    expect(timers.delays).toEqual([])
+    watch.setPaused(false)
+    await pollNumber(watch, 3)
+    expect(timers.delays).toEqual([2000])
+    await watch.stop()
+  })
+
+  it('another interval counts from now', async () => {
+    const watch = open()
+    await watch.start()
+    watch.setIntervalMs(5000)
+    expect(timers.delays).toEqual([5000])
+    expect(watch.knowledge().intervalMs).toBe(5000)
+    await watch.stop()
+  })
+
+  it('health is asked for while somebody looks, and how the polls go is part of it', async () => {
+    const lines: HealthLine[] = [{name: 'engine', state: 'ok', text: 'up'}]
+    let asked = 0
+    const health = async () => {
+      asked++
+      if (asked === 2) throw new Error('no permission')
+      return lines
+    }
+    const watch = open({health})
+    await watch.start()
+    expect(asked).toBe(0)
+    watch.watchHealth(true)
+    watch.watchHealth(true)
+    await until(watch, () => watch.knowledge().health !== undefined)
+    expect(watch.knowledge().health).toEqual([
+      ...lines,
+      {name: 'polls', state: 'ok', text: expect.stringContaining('1 done')},
+    ])
+    timers.advance(15_000)
+    await until(watch, () => watch.knowledge().health?.[0]?.state === 'unknown')
+    expect(watch.knowledge().health?.[0]).toEqual({name: 'health', state: 'unknown', text: 'no permission'})
+    watch.watchHealth(false)
+    timers.advance(100_000)
+    expect(asked).toBe(2)
+    await watch.stop()
+  })
+
+  it('one snapshot reads every bucket, however many polls that takes', async () => {
+    await Promise.all(
+      Array.from({length: 250}, (_, at) => putBucket(space, {entity: `user-${at}`, resource: 'r', limits})),
+    )
+    const repository = new Repository({stack: space.name, transport: faults, clock: space.clock})
+    const before = table.capacity.snapshot()
+    const result = await readOnce(
+      repository.namespaceById(space.namespace),
+      {...space, transport: faults},
+      {kind: 'namespace'},
+    )
+    const {read, calls: sent} = table.capacity.since(before)
+    expect(result.readings.size).toBe(251)
+    expect(result.known).toEqual({count: 251, isComplete: true})
+    expect(result.lastPoll).toMatchObject({bucketsRead: 251, readUnits: read, calls: sent})
+  })
+})

@@ -89,6 +89,22 @@ describeOnEngine('limits as operators set them', () => {
     expect(await policy()).toBe('block')
   })
 
+  /** In the reference the flag was echoed and never stored, and what the library stored was read by nobody. */
+  it('C-9: a retention that is set is kept, told, and what events live by', async () => {
+    const space = await spaceCalled('c-9')
+    const days = async () => {
+      await cli.tell(`entity create e-${Math.random().toString(36).slice(2)} -n c-9`)
+      const [{timestamp = '', ttlSeconds = 0} = {}] = (await space.audit.listAll()).records
+      return (ttlSeconds - Date.parse(timestamp) / 1000) / 86_400
+    }
+    expect(await days()).toBe(90)
+    const told = await cli.tell('limits set --system --audit-retention-days 7 -n c-9')
+    expect(told.auditRetentionDays).toEqual({before: null, after: 7})
+    expect(await days()).toBe(7)
+    await cli.tell('limits set --system rpd=1/day -n c-9')
+    expect(await days()).toBe(7)
+  })
+
   /** In the reference every change of the system's limits wrote the item anew, without the retention. */
   it('D-30: audit retention survives what operators do to the system limits', async () => {
     const space = await spaceCalled('d-30')

@@ -1,5 +1,5 @@
 import {string} from '@oclif/core/args'
-import {boolean, option} from '@oclif/core/flags'
+import {boolean, integer, option} from '@oclif/core/flags'
 import {withBucketProgress} from '../../lib/cli/bucket-progress.js'
 import type {StackContext} from '../../lib/cli/context.js'
 import {changeJson} from '../../lib/cli/limits-json.js'
@@ -26,6 +26,11 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
       description: 'What to do with requests while the table is out of reach; stays as it is unless given.',
       dependsOn: ['system'],
     })(),
+    'audit-retention-days': integer({
+      description: 'How long audit events of the namespace are kept from now on; 90 unless ever given.',
+      dependsOn: ['system'],
+      min: 1,
+    }),
     'dry-run': boolean({description: 'Show what would change; write nothing.'}),
   }
 
@@ -37,10 +42,11 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
 
   protected async work(stack: StackContext): Promise<object> {
     const {replace, 'on-unavailable': onUnavailable, 'dry-run': dryRun = false} = this.flags
+    const {'audit-retention-days': auditRetentionDays} = this.flags
     const {parseLimits} = await import('../../lib/core/limit.js')
     const scope = scopeOf(this.flags)
     const limits = parseLimits(this.args.limits ?? [])
-    const options = {replace, onUnavailable}
+    const options = {replace, onUnavailable, auditRetentionDays}
     const namespace = await stack.namespace()
     const change = dryRun
       ? await namespace.configs.preview(scope, limits, options)

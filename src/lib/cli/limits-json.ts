@@ -52,6 +52,10 @@ export function changeJson({scope, before, after, previous, record, buckets}: Ch
       after: is ? limitJson(is) : null,
     })),
     onUnavailable: {before: previous?.onUnavailable ?? null, after: record?.onUnavailable ?? null},
+    auditRetentionDays: {
+      before: previous?.auditRetentionDays ?? null,
+      after: record?.auditRetentionDays ?? null,
+    },
     buckets: buckets ?? null,
   }
 }

@@ -1,7 +1,7 @@
 import {formatLimit, type Limit} from '../core/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import type {SyncResult} from '../repository/limit-sync.js'
-import type {ConfigRecord, ConfigScope, OnUnavailable} from '../schema/config-record.js'
+import type {ConfigRecord, ConfigScope} from '../schema/config-record.js'
 import {factLines, formatCount} from './facts.js'
 import {type ChangeOutcome, type LimitChange, limitChanges, scopeJson} from './limits-json.js'
 import type {Listing} from './listing.js'
@@ -29,6 +29,7 @@ export function changeLines(change: ChangeOutcome, dryRun: boolean): string[] {
   return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run: nothing is written)' : ''}`, {
     ...Object.fromEntries(changes.map(each => [each.name, changeText(each)])),
     'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
+    'audit retention': policyText(retentionText(previous), retentionText(record)),
     'live buckets': buckets && bucketsText(buckets),
   })
 }
@@ -39,8 +40,8 @@ export function changeText({was, is}: LimitChange): string {
   return before === after ? `${after}, unchanged` : `${before} → ${after}`
 }
 
-/** The policy for outages before and after; `undefined` when there is none. */
-export function policyText(was: OnUnavailable | undefined, is: OnUnavailable | undefined): string | undefined {
+/** A setting before and after; `undefined` when there is none. */
+export function policyText(was: string | undefined, is: string | undefined): string | undefined {
   if (was === undefined && is === undefined) return undefined
   return was === is ? `${is}, unchanged` : `${was ?? NONE} → ${is ?? NONE}`
 }
@@ -61,8 +62,13 @@ export function configLines({scope, limits, onUnavailable, auditRetentionDays}: 
   return factLines(`Limits of ${scopeWords(scope)}`, {
     ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
     'on unavailable': onUnavailable,
-    'audit retention': auditRetentionDays === undefined ? undefined : `${formatCount(auditRetentionDays)} days`,
+    'audit retention': retentionText({auditRetentionDays}),
   })
+}
+
+function retentionText(config: Pick<ConfigRecord, 'auditRetentionDays'> | undefined): string | undefined {
+  const days = config?.auditRetentionDays
+  return days === undefined ? undefined : `${formatCount(days)} days`
 }
 
 /** What goes when everything of a scope is taken away. */

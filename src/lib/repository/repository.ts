@@ -1,14 +1,15 @@
 import type {Limit} from '../core/limit.js'
 import type {ConfigScope} from '../schema/config-record.js'
-import {Audit} from './audit.js'
+import {Audit, type Principal} from './audit.js'
+import {storedAuditRetention} from './audit-retention.js'
 import {type ResetResult, resetBucket} from './bucket-reset.js'
 import {Buckets} from './buckets.js'
 import type {SetOptions} from './config-merge.js'
 import {type ConfigChange, Configs} from './configs.js'
 import {Entities} from './entities.js'
 import {type SyncOptions, type SyncResult, syncLimits} from './limit-sync.js'
-import {namespaceMissing} from './namespace-errors.js'
 import {Namespaces} from './namespaces.js'
+import {openNamespace} from './open-namespace.js'
 import {type OpenTable, openTable, type TableOptions} from './open-table.js'
 import {Provisioner} from './provisioner.js'
 import type {Space} from './table.js'
@@ -16,7 +17,7 @@ import {Usage} from './usage.js'
 
 export interface RepositoryOptions extends TableOptions {
   /** Who is named in the audit trail as the author of changes. */
-  readonly principal?: string
+  readonly principal?: Principal
 }
 
 /** A change of limits, and how many live buckets it reached. */
@@ -28,7 +29,7 @@ export interface LimitsChange extends ConfigChange {
 export class Repository {
   readonly namespaces: Namespaces
   readonly #open: OpenTable
-  readonly #principal: string | undefined
+  readonly #principal: Principal | undefined
 
   constructor(options: RepositoryOptions) {
     this.#open = openTable(options)
@@ -36,11 +37,9 @@ export class Repository {
     this.namespaces = new Namespaces(this.#open.table)
   }
 
-  /** The records of a namespace, by its name; throws when there is none. */
+  /** The records of a namespace, by its name; throws when there is none, or the table's layout is too old or too new. */
   async namespace(name = 'default'): Promise<NamespaceRepository> {
-    const found = await this.namespaces.resolve(name)
-    if (!found) throw namespaceMissing(name)
-    return this.namespaceById(found.id)
+    return this.namespaceById(await openNamespace(this.#open.table, name))
   }
 
   /** The records of a namespace whose id is known. */
@@ -66,10 +65,10 @@ export class NamespaceRepository {
   readonly provisioner: Provisioner
   readonly #space: Space
 
-  constructor(space: Space, principal: string | undefined) {
+  constructor(space: Space, principal: Principal | undefined) {
     this.id = space.namespace
     this.#space = space
-    this.audit = new Audit(space, principal === undefined ? {} : {principal})
+    this.audit = new Audit(space, {principal, retentionDays: storedAuditRetention(space)})
     this.entities = new Entities(space, {audit: this.audit})
     this.configs = new Configs(space, {audit: this.audit})
     this.buckets = new Buckets(space)

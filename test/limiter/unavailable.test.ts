@@ -137,7 +137,8 @@ describeOnEngine('when the table cannot be reached', () => {
     it('a namespace that cannot be looked up is no reason to wait longer', async () => {
       const named = (onUnavailable: OnUnavailable) =>
         new RateLimiter({stack: table.name, namespace: 'team-a', transport: scene.transport, onUnavailable})
-      faults.start({kind: 'late answer', at: 1, times: 2})
+      // Each of them reads the name and the version.
+      faults.start({kind: 'late answer', at: 1, times: 4})
       await expect(named('block').acquire({...request, timeoutMs: 30})).rejects.toThrow(RateLimiterUnavailable)
       expect((await named('allow').acquire({...request, timeoutMs: 30})).isMetered).toBe(false)
       faults.stop()

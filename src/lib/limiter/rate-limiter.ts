@@ -4,6 +4,7 @@ import {ConfigCache} from '../repository/config-cache.js'
 import type {Resolution} from '../repository/config-resolver.js'
 import {namespaceMissing} from '../repository/namespace-errors.js'
 import {Namespaces} from '../repository/namespaces.js'
+import {openNamespace} from '../repository/open-namespace.js'
 import {openTable} from '../repository/open-table.js'
 import type {Table} from '../repository/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
@@ -182,7 +183,7 @@ export class RateLimiter {
 
   async #resolveSession(before: Promise<Session> | undefined): Promise<Session> {
     const known = await before
-    const namespace = await this.#namespaceId().catch(error => {
+    const namespace = await this.#namespaceId(known !== undefined).catch(error => {
       if (known && isUnavailability(error)) return known.space.namespace
       throw error
     })
@@ -192,9 +193,11 @@ export class RateLimiter {
     return new Session({space, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
   }
 
-  async #namespaceId(): Promise<string> {
+  /** The layout of the table is looked at once: a migration never takes it back. */
+  async #namespaceId(isAgain: boolean): Promise<string> {
     const {namespaceId, namespace = 'default'} = this.#options
     if (namespaceId !== undefined) return namespaceId
+    if (!isAgain) return openNamespace(this.#table, namespace)
     const found = await new Namespaces(this.#table).resolve(namespace)
     if (found) return found.id
     throw namespaceMissing(namespace)

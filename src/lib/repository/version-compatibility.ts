@@ -18,11 +18,11 @@ type Version = readonly [major: number, minor: number, patch: number]
  * kept it.
  *
  * `client_min_version` counts only when zael wrote it: the Python clients number their releases by themselves, so their
- * minimum says nothing about ours (D-45).
+ * minimum says nothing about ours (D-45). Without our version, only the layout is judged.
  */
 export function checkCompatibility(
   record: VersionRecord | undefined,
-  ourVersion: string,
+  ourVersion: string | undefined,
   hasLegacyRecord: boolean,
 ): void {
   if (!record) {
@@ -40,14 +40,15 @@ export function checkCompatibility(
   }
   if (isBefore(schema, OLDEST_SCHEMA)) throw needsMigration(schemaVersion)
   if (!isBefore(schema, NEXT_UNKNOWN_SCHEMA)) {
-    const said = `The table has layout ${schemaVersion}; this zael (${ourVersion}) knows layouts up to 0.10.`
+    const us = ourVersion ? `this zael (${ourVersion})` : 'this zael'
+    const said = `The table has layout ${schemaVersion}; ${us} knows layouts up to 0.10.`
     throw new ZaelError('conflict', 'schema.too-new', said, {
       hint: 'Install a newer zael.',
       details: {schemaVersion, ourVersion},
     })
   }
   const least = updatedBy?.startsWith(UPDATED_BY_ZAEL) ? parseVersion(clientMinVersion) : undefined
-  const ours = parseVersion(ourVersion)
+  const ours = parseVersion(ourVersion ?? '')
   if (least && ours && isBefore(ours, least)) {
     const said = `The table asks for zael ${clientMinVersion} or newer; this is ${ourVersion}.`
     throw new ZaelError('conflict', 'schema.client-too-old', said, {
@@ -61,7 +62,7 @@ export function checkCompatibility(
 export function needsMigration(schemaVersion: string | undefined): ZaelError {
   const layout = schemaVersion === undefined ? 'from before namespaces' : schemaVersion
   return new ZaelError('conflict', 'schema.needs-migration', `The table has layout ${layout}, which is too old.`, {
-    hint: 'Bring it up to date with `zael migrate`; `zael migrate --dry-run` shows the steps.',
+    hint: 'Bring it up to date with `zael migrate run`; `zael migrate plan` shows the steps first.',
     details: {schemaVersion},
   })
 }

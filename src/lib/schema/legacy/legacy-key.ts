@@ -28,7 +28,8 @@ export function parseLegacyKey(key: Key): LegacyKey | undefined {
   const kind = rest.slice(0, hash)
   const name = rest.slice(hash + 1)
   if (kind === 'ENTITY' && key.SK.startsWith('#BUCKET#')) {
-    const [resource = '', limit] = key.SK.slice(8).split('#')
+    const [resource = '', limit, ...more] = key.SK.slice(8).split('#')
+    if (more.length > 0) return undefined
     if (limit === undefined) return {record: 'composite-bucket', namespace, entity: name, resource}
     return {record: 'per-limit-bucket', namespace, entity: name, resource, limit}
   }
@@ -54,9 +55,10 @@ function parseLimitConfig(
   rest: string,
 ): LegacyKey | undefined {
   const config = (scope: ConfigScope, limit: string): LegacyKey => ({record: 'limit-config', namespace, scope, limit})
+  if (kind !== 'ENTITY' && rest.includes('#')) return undefined
   if (kind === 'SYSTEM') return config({level: 'system'}, rest)
   if (kind === 'RESOURCE') return config({level: 'resource', resource: name}, rest)
-  const [resource, limit] = rest.split('#')
-  if (kind !== 'ENTITY' || resource === undefined || limit === undefined) return undefined
+  const [resource, limit, ...more] = rest.split('#')
+  if (kind !== 'ENTITY' || resource === undefined || limit === undefined || more.length > 0) return undefined
   return config({level: 'entity', entity: name, resource}, limit)
 }

@@ -25,8 +25,9 @@ export function modernise(item: Item, namespace: string): Item {
 
 /** Until 0.6.0 most attributes lay in a map called `data`; what already is at the top wins. */
 export function flatten(item: Item): Item {
-  const {data, ...rest} = item
-  return data && 'M' in data ? {...data.M, ...rest} : item
+  if (!item.data || !('M' in item.data)) return item
+  const {data: _, ...rest} = item
+  return {...item.data.M, ...rest}
 }
 
 /** Until 0.10.0 a limit had a burst beside its capacity, and the burst was the ceiling: it is today's capacity. */

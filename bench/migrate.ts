@@ -1,0 +1,159 @@
+import {randomBytes} from 'node:crypto'
+import {cpus} from 'node:os'
+import {batchWrite} from '../src/lib/dynamo/batch.js'
+import {resolveConnection} from '../src/lib/dynamo/connection.js'
+import {createTable} from '../src/lib/dynamo/create-table.js'
+import {createTransport} from '../src/lib/dynamo/create-transport.js'
+import {scanPages} from '../src/lib/dynamo/paging.js'
+import {sleepMs} from '../src/lib/dynamo/retry.js'
+import {startEngine} from '../src/lib/local/engine.js'
+import {migrateTable} from '../src/lib/migrations/run.js'
+import {verifyMigration} from '../src/lib/migrations/verify.js'
+import type {Table} from '../src/lib/repository/table.js'
+import {type Item, n, s} from '../src/lib/schema/attribute-value.js'
+import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
+import {short, textTable} from './text-table.js'
+
+/**
+ * How fast a table of 0.8 is migrated, and how much memory that takes, beside what the engine does of itself when the same
+ * items are read and put. See bench/README.md. `--items 200000` for more of them.
+ */
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
+const given = process.argv.indexOf('--items')
+const ITEMS = given < 0 ? 20_000 : Number(process.argv[given + 1])
+const ITEMS_PER_ENTITY = 10
+const say = (text: string) => process.stdout.write(`${text}\n`)
+
+/** Per entity: itself, two buckets, four hours of usage, three audit events. */
+function* oldItems(nowMs: number): Generator<Item, void> {
+  const ttl = n(Math.floor(nowMs / 1000) + 86_400)
+  for (let index = 0; index < ITEMS / ITEMS_PER_ENTITY; index++) {
+    const entity = `user-${index}`
+    const PK = s(`ENTITY#${entity}`)
+    const common = {PK, entity_id: s(entity)}
+    yield {
+      ...common,
+      SK: s('#META'),
+      name: s(entity),
+      parent_id: {NULL: true},
+      metadata: {M: {}},
+      created_at: s('2026-01-01T00:00:00Z'),
+    }
+    for (const resource of ['gpt-4', 'gpt-5']) {
+      const item: Item = {...common, SK: s(`#BUCKET#${resource}`), resource: s(resource), rf: n(nowMs), ttl}
+      for (const limit of ['rpm', 'tpm']) {
+        Object.assign(item, {
+          [`b_${limit}_tk`]: n(70_000),
+          [`b_${limit}_cp`]: n(100_000),
+          [`b_${limit}_bx`]: n(150_000),
+        })
+        Object.assign(item, {[`b_${limit}_ra`]: n(100_000), [`b_${limit}_rp`]: n(60_000), [`b_${limit}_tc`]: n(30_000)})
+      }
+      yield {...item, GSI2PK: s(`RESOURCE#${resource}`), GSI2SK: s(`BUCKET#${entity}`)}
+    }
+    for (const hour of ['03', '07', '11', '15']) {
+      const start = `2026-01-02T${hour}:00:00Z`
+      const counters = {rpm: n(5), tpm: n(500), total_events: n(10)}
+      const window = {window: s('hourly'), window_start: s(start), resource: s('gpt-4')}
+      yield {
+        ...common,
+        SK: s(`#USAGE#gpt-4#${start}`),
+        ...window,
+        ...counters,
+        ttl,
+        GSI2PK: s('RESOURCE#gpt-4'),
+        GSI2SK: s(`USAGE#${start}#${entity}`),
+      }
+    }
+    for (const event of ['A', 'B', 'C']) {
+      const id = `01JZ${event}${String(index).padStart(21, '0')}`
+      const fields = {
+        action: s('limits_set'),
+        timestamp: s('2026-01-01T00:00:00Z'),
+        details: {M: {}},
+        principal: {NULL: true} as const,
+      }
+      yield {
+        PK: s(`AUDIT#${entity}`),
+        SK: s(`#AUDIT#${id}`),
+        entity_id: s(entity),
+        event_id: s(id),
+        ...fields,
+        resource: s('gpt-4'),
+        ttl,
+      }
+    }
+  }
+}
+
+interface Timed {
+  readonly seconds: number
+  readonly cpuSeconds: number
+  readonly peakMb: number
+}
+
+/** How long something takes, and the most memory this process has meanwhile. */
+async function timed(work: () => Promise<unknown>): Promise<Timed> {
+  let peak = process.memoryUsage.rss()
+  const watch = setInterval(() => {
+    peak = Math.max(peak, process.memoryUsage.rss())
+  }, 50)
+  const startedMs = performance.now()
+  const startedCpu = process.cpuUsage()
+  await work()
+  const {user, system} = process.cpuUsage(startedCpu)
+  clearInterval(watch)
+  const seconds = (performance.now() - startedMs) / 1000
+  return {seconds, cpuSeconds: (user + system) / 1_000_000, peakMb: peak / 2 ** 20}
+}
+
+const engine = await startEngine()
+const transport = createTransport({connection: resolveConnection({endpointUrl: engine.endpoint}, {}), clock: Date.now})
+const backoff = {random: Math.random, sleep: sleepMs}
+const tableOf = (name: string): Table => ({name, transport, clock: Date.now, randomBytes, backoff})
+const makeTable = async (tableName: string) => {
+  await createTable(transport, await loadTableDefinition({tableName, stream: false}))
+  return tableOf(tableName)
+}
+const fill = async ({name}: Table, items: Iterable<Item>) => {
+  const requests = (function* () {
+    for (const put of items) yield {put}
+  })()
+  await batchWrite(transport, name, requests, {backoff})
+}
+
+try {
+  const [old, bare] = [await makeTable('bench-old'), await makeTable('bench-bare')]
+  const nowMs = Date.now()
+  await fill(old, oldItems(nowMs))
+
+  const own = await timed(async () => {
+    const input = {TableName: old.name, Limit: 500}
+    for await (const {items} of scanPages(transport, input, {backoff})) await fill(bare, items)
+  })
+  const run = await timed(() => migrateTable(old, {owner: 'bench', ourVersion: '0.0.0', stream: false}))
+  let isClean = false
+  const check = await timed(async () => {
+    isClean = (await verifyMigration(old, {ourVersion: '0.0.0'})).clean
+  })
+
+  say(`${engine.name}, Node ${process.versions.node}, ${cpus().length} cores; ratios count, absolute figures drift`)
+  say(`${ITEMS.toLocaleString('en-US')} old items; compared clean: ${isClean ? 'yes' : 'NO'}\n`)
+  const row = (what: string, {seconds, cpuSeconds, peakMb}: Timed) => [
+    what,
+    short(seconds),
+    short(ITEMS / seconds),
+    `${short((100 * own.seconds) / seconds)} %`,
+    short((cpuSeconds * 1_000_000) / ITEMS),
+    short(peakMb),
+  ]
+  say(
+    textTable(
+      ['what', 'seconds', 'items/s', 'of bare', 'own cpu µs/item', 'peak MB'],
+      [row('bare: scan and batch put', own), row('migrate run', run), row('migrate verify', check)],
+    ),
+  )
+} finally {
+  await transport.close()
+  await engine.stop()
+}

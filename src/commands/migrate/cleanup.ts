@@ -1,0 +1,40 @@
+import {integer, string} from '@oclif/core/flags'
+import {confirmByName} from '../../lib/cli/confirm.js'
+import type {StackContext} from '../../lib/cli/context.js'
+import {formatCount} from '../../lib/cli/facts.js'
+import {cleanUpWithProgress} from '../../lib/cli/migrate-run.js'
+import {checkedItems, cleanedJson, cleanedLines} from '../../lib/cli/migrate-run-presenter.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import {EXIT} from '../../lib/errors.js'
+
+export default class MigrateCleanup extends WholeStackCommand<typeof MigrateCleanup> {
+  static override summary = 'Delete the items of older layouts, for good'
+
+  static override description =
+    'Compares the whole table first and deletes nothing when something differs. An item that changes meanwhile stays, and ' +
+    'so does everything of an unknown shape. After this, clients of an older layout find nothing; there is no way back.'
+
+  static override flags = {
+    confirm: string({description: 'Name of the stack once more, instead of typing it.', helpValue: 'NAME'}),
+    'rate-limit': integer({description: 'Write units a second at most.', helpValue: 'WCU', min: 1}),
+  }
+
+  static override examples = [
+    {command: 'zael migrate cleanup -s prod', description: 'Compares, then asks for the name of the stack'},
+    {command: 'zael migrate cleanup -s prod --confirm prod', description: 'In a script'},
+  ]
+
+  protected async work({stack, table}: StackContext): Promise<object> {
+    const result = await cleanUpWithProgress(table, stack, {
+      ourVersion: this.config.version,
+      rateLimit: this.flags['rate-limit'],
+      confirm: verification => {
+        const what = `This deletes ${formatCount(checkedItems(verification))} old items of stack "${stack}" for good`
+        return confirmByName(what, stack, {confirm: this.flags.confirm})
+      },
+    })
+    this.log(cleanedLines(stack, result).join('\n'))
+    if (result.left.count > 0) process.exitCode = EXIT.checkSaidNo
+    return cleanedJson(stack, result)
+  }
+}

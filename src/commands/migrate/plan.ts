@@ -1,0 +1,37 @@
+import {integer} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/context.js'
+import {planJson} from '../../lib/cli/migrate-json.js'
+import {planLines} from '../../lib/cli/migrate-presenter.js'
+import {surveyWithProgress} from '../../lib/cli/migrate-survey.js'
+import {lineWidth} from '../../lib/cli/settings-command.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+
+export default class MigratePlan extends WholeStackCommand<typeof MigratePlan> {
+  static override summary = 'Show the steps of a migration, what they cost and what stands in the way'
+
+  static override description =
+    'Looks at every item and writes nothing; the table is read once as a whole. Units and time are estimates: they do not ' +
+    'know what traffic changes meanwhile.'
+
+  static override flags = {
+    'rate-limit': integer({
+      description: 'Write units a second to reckon with; 1000 unless said otherwise.',
+      helpValue: 'WCU',
+      min: 1,
+    }),
+  }
+
+  static override examples = [
+    {command: 'zael migrate plan -s prod', description: 'Before the first run'},
+    {command: 'zael migrate plan -s prod --rate-limit 200', description: 'How long it takes at that pace'},
+    {command: 'zael migrate plan -s prod --json', description: 'For programs'},
+  ]
+
+  protected async work({stack, table}: StackContext): Promise<object> {
+    const survey = await surveyWithProgress(table, this.config.version)
+    const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
+    const plan = planMigration(survey, this.flags['rate-limit'] ?? DEFAULT_PACE)
+    this.log(planLines(stack, survey, plan, lineWidth()).join('\n'))
+    return planJson(stack, survey, plan)
+  }
+}

@@ -1,0 +1,65 @@
+import {boolean, integer, option} from '@oclif/core/flags'
+import {confirm} from '../../lib/cli/confirm.js'
+import type {StackContext} from '../../lib/cli/context.js'
+import {planJson} from '../../lib/cli/migrate-json.js'
+import {planLines} from '../../lib/cli/migrate-presenter.js'
+import {migrateWithProgress} from '../../lib/cli/migrate-run.js'
+import {runJson, runLines} from '../../lib/cli/migrate-run-presenter.js'
+import {surveyWithProgress} from '../../lib/cli/migrate-survey.js'
+import {lineWidth} from '../../lib/cli/settings-command.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import {EXIT} from '../../lib/errors.js'
+
+const STEPS = [
+  'indexes',
+  'namespaces',
+  'entities',
+  'limits',
+  'buckets',
+  'usage',
+  'audit',
+  'catch-up',
+  'version',
+] as const
+
+export default class MigrateRun extends WholeStackCommand<typeof MigrateRun> {
+  static override summary = 'Bring a table of an older layout up to date'
+
+  static override description =
+    'New items are written beside the old ones, which stay until `zael migrate cleanup`; clients of both layouts may go ' +
+    'on working. Interrupted at any instant, a second run goes on where the first stopped. The exit code is 6 when ' +
+    'records were changed in both places and somebody has to choose.'
+
+  static override flags = {
+    'dry-run': boolean({char: 'n', description: 'Show the steps and what they cost; write nothing.'}),
+    'rate-limit': integer({description: 'Write units a second at most.', helpValue: 'WCU', min: 1}),
+    until: option({options: STEPS, description: 'Stop after this step.'})(),
+    yes: boolean({char: 'y', description: 'Do not show the plan and ask first.'}),
+  }
+
+  static override examples = [
+    {command: 'zael migrate run -s prod --dry-run', description: 'Look first'},
+    {command: 'zael migrate run -s prod --rate-limit 200', description: 'Leave room for traffic'},
+    {command: 'zael migrate run -s prod --yes', description: 'In a pipeline'},
+  ]
+
+  protected async work({stack, table}: StackContext): Promise<object> {
+    const {'dry-run': dryRun = false, 'rate-limit': rateLimit, until, yes = false} = this.flags
+    const {version: ourVersion} = this.config
+    const plan = dryRun || !yes ? await this.#plan(stack, table, rateLimit) : null
+    if (dryRun) return {stack, dryRun, plan, result: null}
+    await confirm(`This writes to the table of stack "${stack}"`, {yes})
+    const result = await migrateWithProgress(table, stack, {ourVersion, rateLimit, until})
+    this.log(runLines(stack, result, lineWidth()).join('\n'))
+    if (result.conflicts.count > 0) process.exitCode = EXIT.checkSaidNo
+    return {stack, dryRun, plan, result: runJson(result)}
+  }
+
+  async #plan(stack: string, table: StackContext['table'], rateLimit: number | undefined): Promise<object> {
+    const survey = await surveyWithProgress(table, this.config.version)
+    const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
+    const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE)
+    this.log(planLines(stack, survey, plan, lineWidth()).join('\n'))
+    return planJson(stack, survey, plan)
+  }
+}

@@ -1,0 +1,29 @@
+import type {StackContext} from '../../lib/cli/context.js'
+import {statusJson} from '../../lib/cli/migrate-json.js'
+import {statusLines} from '../../lib/cli/migrate-presenter.js'
+import {surveyWithProgress} from '../../lib/cli/migrate-survey.js'
+import {lineWidth} from '../../lib/cli/settings-command.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import {EXIT} from '../../lib/errors.js'
+
+export default class MigrateStatus extends WholeStackCommand<typeof MigrateStatus> {
+  static override summary = 'Show which layouts a table holds, and what is pending'
+
+  static override description =
+    'Looks at every item, whatever the version record says, and writes nothing; the table is read once as a whole. ' +
+    'The exit code is 0 when nothing is pending and 6 when something is.'
+
+  static override examples = [
+    {command: 'zael migrate status -s prod', description: 'Items by kind and by the releases that wrote them'},
+    {command: 'zael migrate status -s prod --json', description: 'In a pipeline, with the exit code'},
+  ]
+
+  protected async work({stack, table}: StackContext): Promise<object> {
+    const survey = await surveyWithProgress(table, this.config.version)
+    const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
+    const plan = planMigration(survey, DEFAULT_PACE)
+    this.log(statusLines(stack, survey, plan, lineWidth()).join('\n'))
+    if (plan.isPending) process.exitCode = EXIT.checkSaidNo
+    return statusJson(stack, survey, plan)
+  }
+}

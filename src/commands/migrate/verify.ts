@@ -1,0 +1,25 @@
+import type {StackContext} from '../../lib/cli/context.js'
+import {verifyWithProgress} from '../../lib/cli/migrate-run.js'
+import {verificationJson, verificationLines} from '../../lib/cli/migrate-run-presenter.js'
+import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import {EXIT} from '../../lib/errors.js'
+
+export default class MigrateVerify extends WholeStackCommand<typeof MigrateVerify> {
+  static override summary = 'Compare old items with the new ones, one by one'
+
+  static override description =
+    'Reads the whole table and writes nothing. The exit code is 0 when every old item is in its new place, and 6 when ' +
+    'something differs. While clients of an older layout are at work, what they have just done may show as a difference.'
+
+  static override examples = [
+    {command: 'zael migrate verify -s prod', description: 'Is everything where it should be?'},
+    {command: 'zael migrate verify -s prod --json', description: 'In a pipeline'},
+  ]
+
+  protected async work({stack, table}: StackContext): Promise<object> {
+    const verification = await verifyWithProgress(table, this.config.version)
+    this.log(verificationLines(stack, verification).join('\n'))
+    if (!verification.clean) process.exitCode = EXIT.checkSaidNo
+    return verificationJson(stack, verification)
+  }
+}

@@ -1,0 +1,98 @@
+import {hostname} from 'node:os'
+import {ZaelError} from '../errors.js'
+import type {CleanUpResult} from '../migrations/cleanup.js'
+import type {MigrationResult} from '../migrations/run.js'
+import type {StepProgress} from '../migrations/step-work.js'
+import type {StepId} from '../migrations/steps.js'
+import type {Verification} from '../migrations/verify.js'
+import type {Table} from '../repository/table.js'
+import {formatCount} from './facts.js'
+import {interruptible} from './interrupt.js'
+import {migrationBar} from './migrate-progress.js'
+import {progressCount} from './progress.js'
+
+/** How a migration is run from the command line. */
+export interface RunRequest {
+  readonly ourVersion: string
+  readonly rateLimit: number | undefined
+  readonly until: StepId | undefined
+}
+
+/** Whom others find at work. */
+const owner = (): string => `${process.env.USER ?? 'somebody'}@${hostname()} (process ${process.pid})`
+
+/** Migrates, shows how far it is, and can be stopped with Ctrl-C at any instant. */
+export async function migrateWithProgress(table: Table, stack: string, request: RunRequest): Promise<MigrationResult> {
+  const {migrateTable} = await import('../migrations/run.js')
+  const bar = migrationBar()
+  let step = 'indexes'
+  const onProgress = (progress: StepProgress) => {
+    step = progress.step
+    bar.update(progress)
+  }
+  try {
+    return await interruptible(
+      signal => migrateTable(table, {...request, owner: owner(), signal, onProgress}),
+      () =>
+        new ZaelError('interrupted', 'migrate.interrupted', `Interrupted in step "${step}". What is done stays done.`, {
+          hint: `Run it again to go on: zael migrate run -s ${stack}`,
+          details: {step},
+        }),
+    )
+  } finally {
+    bar.end()
+  }
+}
+
+/** Compares old and new, counts on the terminal, and can be stopped with Ctrl-C. */
+export async function verifyWithProgress(table: Table, ourVersion: string): Promise<Verification> {
+  const {verifyMigration} = await import('../migrations/verify.js')
+  const count = progressCount('Items compared')
+  try {
+    return await interruptible(
+      signal => verifyMigration(table, {ourVersion, signal, onProgress: count.update}),
+      () => new ZaelError('interrupted', 'migrate.interrupted', 'Interrupted; nothing was written.'),
+    )
+  } finally {
+    count.end()
+  }
+}
+
+/** Deletes old items once they are compared and somebody agrees; can be stopped with Ctrl-C. */
+export async function cleanUpWithProgress(
+  table: Table,
+  stack: string,
+  request: {
+    readonly ourVersion: string
+    readonly rateLimit: number | undefined
+    readonly confirm: (verification: Verification) => Promise<void>
+  },
+): Promise<CleanUpResult> {
+  const {cleanUp} = await import('../migrations/cleanup.js')
+  let bar = progressCount('Items compared')
+  let deleted = 0
+  const confirm = async (verification: Verification) => {
+    bar.end()
+    await request.confirm(verification)
+    bar = progressCount('Old items deleted')
+  }
+  const onDeleted = (sofar: number) => {
+    deleted = sofar
+    bar.update(sofar)
+  }
+  try {
+    return await interruptible(
+      signal =>
+        cleanUp(table, {...request, owner: owner(), signal, confirm, onProgress: done => bar.update(done), onDeleted}),
+      () => {
+        const said = `Interrupted: at least ${formatCount(deleted)} old items are deleted, the rest is still there.`
+        return new ZaelError('interrupted', 'migrate.interrupted', said, {
+          hint: `Run it again to go on: zael migrate cleanup -s ${stack} --confirm ${stack}`,
+          details: {deleted},
+        })
+      },
+    )
+  } finally {
+    bar.end()
+  }
+}

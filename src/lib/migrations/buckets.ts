@@ -1,0 +1,121 @@
+import {keyId} from '../dynamo/batch.js'
+import {type Item, s} from '../schema/attribute-value.js'
+import {type BucketRecord, decodeBucket, encodeBucket, type StoredBucket} from '../schema/bucket-record.js'
+import {decodeEntity} from '../schema/entity-record.js'
+import {keys} from '../schema/keys.js'
+import {decodeBucketMarks, encodeBucketMarks, MIGRATION_MARK, readMigrationMark} from '../schema/migration-marks.js'
+import {chargesOf} from './bucket-charge.js'
+import {mergeBucket} from './bucket-merge.js'
+import {applyCharges} from './bucket-writes.js'
+import {putAbsent, removeMark, replaceSeen} from './conditional.js'
+import {readItems, spelledIn} from './copied-records.js'
+import {beginningIn, eachOf, type Finding, type Found, groupBy, homeOf, oldPrefixes, type Stage} from './finding.js'
+import {type OldBucket, type OldBucketItem, readOldBucket} from './old-bucket.js'
+import {readOldItems} from './old-bucket-items.js'
+
+/** Beyond this a shard count is an accident of another client. */
+const MAX_SHARDS = 1024
+
+/** The old items of one entity and resource, and where they belong. */
+interface Group {
+  readonly home: string
+  readonly entity: string
+  readonly resource: string
+  readonly items: readonly OldBucketItem[]
+}
+
+/** Buckets: a new one is made of the old items; one that is there already bears what the old ones have consumed. */
+export async function lookAtBuckets(stage: Stage, found: readonly Found<'bucket'>[]): Promise<Finding[]> {
+  const byEntity = [...groupBy(found, ({record}) => `${homeOf(stage, record)}/${record.entity}`).values()]
+  const groups = (await eachOf(byEntity, members => groupsOf(stage, members))).flat()
+  const wanted = groups.flatMap(({home, entity, resource}) => [
+    keys.bucket(home, entity, resource, 0),
+    keys.entity(home, entity),
+    ...oldPrefixes(stage, home).map(prefix => ({PK: `${prefix}ENTITY#${entity}`, SK: '#META'})),
+  ])
+  const seen = await readItems(stage, wanted)
+  const findings = await Promise.all(groups.map(group => lookAtBucket(stage, group, seen)))
+  const begins = beginningIn(found)
+  return findings.filter(({sources}) => begins(sources))
+}
+
+/** The buckets of one entity, each with all its old items. */
+async function groupsOf(stage: Stage, members: readonly Found<'bucket'>[]): Promise<Group[]> {
+  const {record} = members[0] as Found<'bucket'>
+  const home = homeOf(stage, record)
+  const {entity} = record
+  const resources = new Set(members.map(member => member.record.resource))
+  const items = await readOldItems(stage, home, entity, resources)
+  return [...items].map(([resource, each]) => ({home, entity, resource, items: each}))
+}
+
+async function lookAtBucket(stage: Stage, group: Group, seen: ReadonlyMap<string, Item>): Promise<Finding> {
+  const {home, entity, resource, items} = group
+  const sources = items.map(({item}) => item)
+  const old = readOldBucket(items, stage.table.clock())
+  if (!old) return {type: 'bucket', sources, state: 'expired'}
+  const decision = old.superseded.length === 0 ? undefined : 'superseded'
+  const current = seen.get(keyId(keys.bucket(home, entity, resource, 0)))
+  const stored = current && decodeBucket(current)
+  if (!current || stored?.kind !== 'bucket') {
+    const write = () => create(stage, group, old, seen, current)
+    return {type: 'bucket', sources, state: 'behind', says: 'is not there yet', decision, write}
+  }
+  const shards = [stored.record, ...(await furtherShards(stage, stored.record))]
+  const charges = chargesOf(old, shards, decodeBucketMarks(readMigrationMark(current)))
+  const onDelete = readMigrationMark(current) === undefined ? [] : [removeMark(stage, current)]
+  const hasNewLimits = [...charges.marks.keys()].some(name => !decodeBucketMarks(readMigrationMark(current)).has(name))
+  const write = () => applyCharges(stage, {current, old, charges})
+  // What the old bucket still has to bear matters only to clients that use it; it does not hold up a deletion.
+  if (charges.toNew.size > 0 || hasNewLimits) {
+    return {type: 'bucket', sources, state: 'behind', says: 'was used in the old place', decision, write}
+  }
+  const isOwed = charges.toOld.size > 0
+  return {type: 'bucket', sources, state: 'same', decision, onDelete, ...(isOwed ? {write} : {})}
+}
+
+/** The first write of a new bucket; what refunds left of one that is gone goes into it. */
+async function create(
+  stage: Stage,
+  {home, entity, resource}: Group,
+  old: OldBucket,
+  seen: ReadonlyMap<string, Item>,
+  ghost: Item | undefined,
+): Promise<boolean> {
+  const stored = [`${home}/`, ...oldPrefixes(stage, home).reverse()]
+    .map(prefix => seen.get(keyId({PK: `${prefix}ENTITY#${entity}`, SK: '#META'})))
+    .find(item => item !== undefined)
+  const meta = stored && decodeEntity(spelledIn(home, stored))
+  const {record, marks} = mergeBucket(old, {
+    namespace: home,
+    entity,
+    resource,
+    cascade: meta?.cascade ?? old.cascade,
+    parent: meta ? meta.parent : old.parent,
+  })
+  const item = {...encodeBucket(withResidue(record, ghost)), [MIGRATION_MARK]: s(encodeBucketMarks(marks))}
+  return ghost ? replaceSeen(stage, ghost, item) : putAbsent(stage, item)
+}
+
+function withResidue(record: BucketRecord, ghost: Item | undefined): BucketRecord {
+  const stored: StoredBucket | undefined = ghost && decodeBucket(ghost)
+  if (stored?.kind !== 'ghost') return record
+  const limits = new Map(record.state.limits)
+  for (const [name, {tokensMilli, consumedMilli}] of stored.residue) {
+    const limit = limits.get(name)
+    if (limit) limits.set(name, {...limit, tokensMilli: limit.tokensMilli + tokensMilli, consumedMilli})
+  }
+  return {...record, state: {...record.state, limits}}
+}
+
+async function furtherShards(stage: Stage, {namespace, entity, resource, shardCount}: BucketRecord) {
+  const numbers = Array.from({length: Math.min(shardCount, MAX_SHARDS) - 1}, (_, at) => at + 1)
+  const items = await readItems(
+    stage,
+    numbers.map(shard => keys.bucket(namespace, entity, resource, shard)),
+  )
+  return [...items.values()].flatMap(item => {
+    const stored = decodeBucket(item)
+    return stored?.kind === 'bucket' ? [stored.record] : []
+  })
+}

@@ -1,0 +1,131 @@
+import type {Limit} from '../core/limit.js'
+import {keyId} from '../dynamo/batch.js'
+import {ExpressionBuilder} from '../dynamo/expression.js'
+import {registerConfig} from '../repository/config-registry.js'
+import {keyOf, readAll} from '../repository/query.js'
+import {wireKey} from '../repository/table.js'
+import {putNew} from '../repository/transact-items.js'
+import {type Item, n, s} from '../schema/attribute-value.js'
+import {type ConfigRecord, type ConfigScope, configKey, decodeConfig, encodeConfig} from '../schema/config-record.js'
+import {decodeLimitConfig} from '../schema/legacy/legacy-config.js'
+import {classify} from './classify.js'
+import {sendConditional, transactConditional} from './conditional.js'
+import {readItems, spelledIn} from './copied-records.js'
+import {compareCopy} from './copy.js'
+import {beginningIn, eachOf, type Finding, type Found, groupBy, homeOf, oldPrefixes, type Stage} from './finding.js'
+
+/** Configured limits, with the settings of the system level. */
+type FoundLimits = Found<'limits'> | Found<'settings'>
+
+/** The limits of one scope, as the old items give them. */
+interface OldConfig {
+  readonly home: string
+  readonly scope: ConfigScope
+  readonly items: readonly Item[]
+}
+
+/** Limits of one scope become one item, whether each had its own or not. */
+export async function lookAtLimits(stage: Stage, found: readonly FoundLimits[]): Promise<Finding[]> {
+  const groups = groupBy(found, ({record}) => keyId(configKey(homeOf(stage, record), scopeOf(record))))
+  const begins = beginningIn(found)
+  const configs = await eachOf([...groups.values()], ([first]) => {
+    const {record} = first as FoundLimits
+    return gather(stage, homeOf(stage, record), scopeOf(record))
+  })
+  const current = await readItems(
+    stage,
+    configs.map(({home, scope}) => configKey(home, scope)),
+  )
+  return configs
+    .filter(({items}) => begins(items))
+    .map(config => compare(stage, config, current.get(keyId(configKey(config.home, config.scope)))))
+}
+
+const scopeOf = (record: FoundLimits['record']): ConfigScope =>
+  record.type === 'limits' ? record.scope : {level: 'system'}
+
+/** All old items of a scope: those of single limits first, then the newer ones, so that what comes later counts. */
+async function gather(stage: Stage, home: string, scope: ConfigScope): Promise<OldConfig> {
+  const single: Item[] = []
+  const whole: Item[] = []
+  for (const prefix of oldPrefixes(stage, home)) {
+    const {PK, SK} = configKey('', scope)
+    const partition = `${prefix}${PK.slice(1)}`
+    const under = scope.level === 'entity' ? `#LIMIT#${scope.resource}#` : '#LIMIT#'
+    for await (const item of readAll(stage.table, {partition, prefix: under}, undefined, stage.signal))
+      single.push(item)
+    if (prefix === `${home}/`) continue
+    const item = (await readItems(stage, [{PK: partition, SK}])).get(keyId({PK: partition, SK}))
+    if (item) whole.push(item)
+  }
+  const known = [...single, ...whole].filter(item => classify(item, stage).kind === 'old')
+  return {home, scope, items: known}
+}
+
+function compare(stage: Stage, {home, scope, items}: OldConfig, current: Item | undefined): Finding {
+  const record = merge(home, scope, items)
+  const foreign = items.filter(item => !decodeLimitConfig(item)).map(item => withoutLimits(spelledIn(home, item)))
+  const copy = {...Object.assign({}, ...foreign), ...encodeConfig(record)}
+  const existing = current && decodeConfig(current)
+  if (existing && scope.level === 'system' && record.limits.length === 0) {
+    return settingsFinding(stage, items, record, existing, current)
+  }
+  return compareCopy(stage, {
+    type: 'limits',
+    sources: items,
+    copy,
+    current,
+    saysTheSame: item => sameMeaning(decodeConfig(item), record),
+    create: marked => {
+      const space = {...stage.table, namespace: home}
+      return transactConditional(stage, [putNew(stage.table, marked), ...registerConfig(space, scope, undefined)])
+    },
+  })
+}
+
+function merge(namespace: string, scope: ConfigScope, items: readonly Item[]): ConfigRecord {
+  const limits = new Map<string, Limit>()
+  let onUnavailable: ConfigRecord['onUnavailable']
+  let auditRetentionDays: number | undefined
+  for (const item of items) {
+    const single = decodeLimitConfig(item)
+    const whole = single ? undefined : decodeConfig(spelledIn(namespace, item))
+    for (const limit of single ? [single.limit] : (whole?.limits ?? [])) limits.set(limit.name, limit)
+    onUnavailable = whole?.onUnavailable ?? onUnavailable
+    auditRetentionDays = whole?.auditRetentionDays ?? auditRetentionDays
+  }
+  const sorted = [...limits.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+  return {namespace, scope, limits: sorted, onUnavailable, auditRetentionDays}
+}
+
+function withoutLimits(item: Item): Item {
+  return Object.fromEntries(Object.entries(item).filter(([name]) => !/^l_.+_(cp|ra|rp)$/.test(name)))
+}
+
+function sameMeaning(one: ConfigRecord | undefined, other: ConfigRecord): boolean {
+  const meaning = (record: ConfigRecord) => [record.limits, record.onUnavailable, record.auditRetentionDays]
+  return one !== undefined && JSON.stringify(meaning(one)) === JSON.stringify(meaning(other))
+}
+
+/** Settings without limits join what the system level has by now; what is set there already counts (D-30). */
+function settingsFinding(
+  stage: Stage,
+  sources: readonly Item[],
+  old: ConfigRecord,
+  existing: ConfigRecord,
+  current: Item,
+): Finding {
+  const e = new ExpressionBuilder()
+  let isMissing = false
+  const join = (attribute: string, value: Item[string]) => {
+    e.set(attribute, value).condition(`attribute_not_exists(${e.name(attribute)})`)
+    isMissing = true
+  }
+  const {auditRetentionDays: days, onUnavailable} = old
+  if (days !== undefined && existing.auditRetentionDays === undefined) join('audit_retention_days', n(days))
+  if (onUnavailable !== undefined && existing.onUnavailable === undefined) join('on_unavailable', s(onUnavailable))
+  if (!isMissing) return {type: 'settings', sources, state: 'same'}
+  e.condition(`attribute_exists(${e.name('PK')})`)
+  const write = () => sendConditional(stage, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
+  return {type: 'settings', sources, state: 'behind', says: 'is not in force yet', write}
+}

@@ -1,0 +1,110 @@
+import {Aborted} from '../dynamo/errors.js'
+import {ZaelError} from '../errors.js'
+import type {Table} from '../repository/table.js'
+import {isoSeconds} from '../schema/instant.js'
+import type {StepCounts} from '../schema/migration-record.js'
+import {MigrationLease} from './lease.js'
+import {rateLimited} from './rate-limit.js'
+import {openStage} from './stage.js'
+import {runStep, type StepProgress} from './step-work.js'
+import {STEP_IDS, STEPS, type StepId} from './steps.js'
+import {type Decisions, type Difference, NO_COUNTS, type Sample, Tally} from './tally.js'
+import {refuseNewerSchema} from './version-step.js'
+
+/** How a table is migrated. */
+export interface MigrateOptions {
+  /** Who runs it, for people that find it running. */
+  readonly owner: string
+  /** Of this zael; goes into the version record. */
+  readonly ourVersion: string
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: ((progress: StepProgress) => void) | undefined
+  /** Write units per second at most. */
+  readonly rateLimit?: number | undefined
+  /** The last step to be done. */
+  readonly until?: StepId | undefined
+  /** How long others wait for a runner that died, in ms. */
+  readonly leaseMs?: number | undefined
+  /** Whether a table without a stream gets one. Default true. */
+  readonly stream?: boolean | undefined
+}
+
+/** One step and what it came to, over all the runs that worked on it. */
+export interface StepResult extends StepCounts {
+  readonly id: StepId
+  readonly title: string
+  readonly state: 'done' | 'pending'
+}
+
+export interface MigrationResult {
+  readonly runId: string
+  /** Whether an earlier run had begun it. */
+  readonly resumed: boolean
+  /** False when it stopped at the step that was asked for. */
+  readonly finished: boolean
+  readonly steps: readonly StepResult[]
+  /** What the table lacked and has now. */
+  readonly added: readonly string[]
+  /** Records that somebody has to choose about. */
+  readonly conflicts: Sample<Difference>
+  readonly unknown: Sample<string>
+  readonly decisions: Decisions
+  /** Whether the last pass over the table found nothing to catch up with. */
+  readonly settled: boolean
+}
+
+/** Takes a table of any older layout to today's. Interrupted at any instant, it goes on when it is run again. */
+export async function migrateTable(table: Table, options: MigrateOptions): Promise<MigrationResult> {
+  const {rateLimit, until, ourVersion} = options
+  const pace = {clock: table.clock, sleep: table.backoff.sleep}
+  const paced = rateLimit === undefined ? table : {...table, transport: rateLimited(table.transport, rateLimit, pace)}
+  await refuseNewerSchema(await openStage(paced, options.signal), ourVersion)
+  const lease = await MigrationLease.take(table, STEP_IDS[0] as string, options)
+  const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined
+  const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
+  const added: string[] = []
+  let last = {tally: new Tally(), settled: true}
+  try {
+    const from = Math.max(0, STEP_IDS.indexOf(lease.record.step as StepId))
+    for (const [at, step] of STEPS.entries()) {
+      if (at < from) continue
+      const done = await runStep(await openStage(paced, signal), step, lease, options)
+      added.push(...done.added)
+      last = done.last ?? last
+      const next = STEP_IDS[at + 1]
+      if (next === undefined) break
+      await lease.save({step: next, position: undefined, pass: 1, passWrites: 0})
+      if (step.id === until) return await conclude(false)
+    }
+    return await conclude(true)
+  } catch (error) {
+    const cause = lease.lost.aborted ? (lease.lost.reason as unknown) : error
+    const isInterrupted = cause instanceof Aborted
+    await lease.release(isInterrupted ? {} : {failure: messageOf(cause)}).catch(() => {})
+    throw cause
+  }
+
+  async function conclude(finished: boolean): Promise<MigrationResult> {
+    await lease.release(finished ? {finishedAt: isoSeconds(table.clock())} : {})
+    const {runId, counts, step} = lease.record
+    const reached = STEP_IDS.indexOf(step as StepId)
+    return {
+      runId,
+      resumed,
+      finished,
+      steps: STEPS.map(({id, title}, at) => ({
+        id,
+        title,
+        ...(counts[id] ?? NO_COUNTS),
+        state: finished || at < reached ? 'done' : 'pending',
+      })),
+      added,
+      conflicts: last.tally.differences,
+      unknown: last.tally.unknownRecords,
+      decisions: last.tally.decisions,
+      settled: last.settled,
+    }
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof ZaelError ? error.message : String(error))

@@ -1,0 +1,107 @@
+import {keyId} from '../dynamo/batch.js'
+import {keyOf} from '../repository/query.js'
+import {getItem, type Table} from '../repository/table.js'
+import {readVersion} from '../repository/version.js'
+import {checkCompatibility} from '../repository/version-compatibility.js'
+import type {Item} from '../schema/attribute-value.js'
+import {itemBytes} from '../schema/item-size.js'
+import {legacyVersionKey} from '../schema/legacy/legacy-key.js'
+import {flatten} from '../schema/legacy/modernise.js'
+import type {MigrationRecord} from '../schema/migration-record.js'
+import {readString} from '../schema/read.js'
+import {findMissingParts, type MissingParts} from './add-indexes.js'
+import {classify} from './classify.js'
+import {type Finding, type Found, groupBy, type Stage} from './finding.js'
+import {readMigration} from './lease.js'
+import {lookAt} from './reconcile.js'
+import {tablePages} from './scan.js'
+import {openStage} from './stage.js'
+import {type SurveyCounts, SurveyTally} from './survey-tally.js'
+import {refuseNewerSchema} from './version-step.js'
+
+/** What the version records say about the layout; what lies in the table may say otherwise (C-8). */
+export interface RecordedSchema {
+  readonly current: string | undefined
+  /** In the place where tables without namespaces had it. */
+  readonly legacy: string | undefined
+  /** Whether the record in today's place is one that today's clients accept, or the table needs none. */
+  readonly isAccepted: boolean
+}
+
+/** Everything there is to know about a table before it is migrated. */
+export interface Survey extends SurveyCounts {
+  readonly schema: RecordedSchema
+  readonly missing: MissingParts
+  /** Whether the namespace `default` has to be registered for data that has no namespace. */
+  readonly registersDefault: boolean
+  /** The latest run, if there was one. */
+  readonly run: MigrationRecord | undefined
+  /** Whether somebody is at it now. */
+  readonly isRunning: boolean
+}
+
+export interface SurveyOptions {
+  readonly ourVersion: string
+  readonly signal?: AbortSignal | undefined
+  /** Called after every page with the number of items seen so far. */
+  readonly onProgress?: (items: number) => void
+}
+
+/**
+ * Looks at every item of a table once, and compares those of older layouts with the new place; writes nothing. Memory is
+ * that of one page, however large the table. Throws when the layout is newer than this zael.
+ */
+export async function surveyTable(table: Table, {ourVersion, signal, onProgress}: SurveyOptions): Promise<Survey> {
+  const stage = await openStage(table, signal)
+  await refuseNewerSchema(stage, ourVersion)
+  const tally = new SurveyTally()
+  for await (const {items} of tablePages(stage)) {
+    await countPage(stage, tally, items)
+    onProgress?.(tally.items)
+  }
+  const run = await readMigration(table)
+  return {
+    ...tally.counts(stage.defaultNamespace !== undefined),
+    schema: await recordedSchema(table),
+    missing: await findMissingParts(stage),
+    registersDefault: stage.defaultNamespace === undefined && tally.hasUnprefixed,
+    run,
+    isRunning: run !== undefined && run.leaseUntilMs > table.clock(),
+  }
+}
+
+async function countPage(stage: Stage, tally: SurveyTally, items: readonly Item[]): Promise<void> {
+  const old: Found[] = []
+  for (const item of items) {
+    const record = classify(item, stage)
+    if (record.kind === 'old') old.push({item, record} as Found)
+    else tally.addOther(record, itemBytes(item))
+  }
+  for (const found of groupBy(old, ({record}) => record.type).values()) {
+    const findings = await lookAt(stage, (found[0] as Found).record.type, found)
+    const byKey = new Map(findings.flatMap(finding => finding.sources.map(source => [keyId(keyOf(source)), finding])))
+    for (const {item, record} of found) {
+      const key = keyOf(item)
+      tally.addOld(record, key, itemBytes(item), byKey.get(keyId(key)) as Finding | undefined)
+    }
+  }
+}
+
+async function recordedSchema(table: Table): Promise<RecordedSchema> {
+  const {record, hasLegacyRecord} = await readVersion(table)
+  const legacy = hasLegacyRecord ? await getItem(table, legacyVersionKey) : undefined
+  return {
+    current: record?.schemaVersion,
+    legacy: legacy && readString(flatten(legacy), 'schema_version'),
+    isAccepted: accepts(() => checkCompatibility(record, undefined, hasLegacyRecord)),
+  }
+}
+
+function accepts(check: () => void): boolean {
+  try {
+    check()
+    return true
+  } catch {
+    return false
+  }
+}

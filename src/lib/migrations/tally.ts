@@ -1,0 +1,92 @@
+import {keyOf} from '../repository/query.js'
+import type {Item, Key} from '../schema/attribute-value.js'
+import type {StepCounts} from '../schema/migration-record.js'
+import type {OldRecordType} from './classify.js'
+import {type Finding, spellKey} from './finding.js'
+
+/** Keys shown of each kind; all of them are counted. */
+const SHOWN = 20
+
+/** A record that somebody has to look at. */
+export interface Difference {
+  readonly type: OldRecordType | 'table'
+  /** The old item, as `zael migrate resolve` takes it; of several that become one, the first. */
+  readonly key: string
+  readonly state: 'behind' | 'conflict'
+  readonly says: string
+}
+
+/** Some keys out of many. */
+export interface Sample<T> {
+  readonly count: number
+  readonly shown: readonly T[]
+}
+
+/** What was decided on the way and has to be said. */
+export interface Decisions {
+  /** Days whose first hour could be told from the whole day (D-11). */
+  readonly untangled: number
+  /** Days whose midnight record counts more than it says, and stays as it is. */
+  readonly keptAsLabelled: number
+  /** Buckets that several generations hold: the newest counts. */
+  readonly superseded: number
+}
+
+export const NO_COUNTS: StepCounts = {checked: 0, written: 0, expired: 0, conflicts: 0}
+
+/** Adds up what a walk through the table found. */
+export class Tally {
+  readonly #differences: Difference[] = []
+  readonly #unknown: string[] = []
+  readonly #counts = {differences: 0, unknown: 0}
+  readonly #byType = new Map<OldRecordType, number>()
+  readonly #decisions = {untangled: 0, keptAsLabelled: 0, superseded: 0}
+  #expired = 0
+
+  /** Old items of one kind that were met. */
+  met(type: OldRecordType, items: number): void {
+    this.#byType.set(type, (this.#byType.get(type) ?? 0) + items)
+  }
+
+  found(finding: Finding): void {
+    const {type, state, says = 'differs', sources, decision} = finding
+    if (state === 'expired') this.#expired += sources.length
+    if (decision === 'untangled') this.#decisions.untangled++
+    if (decision === 'kept as labelled') this.#decisions.keptAsLabelled++
+    if (decision === 'superseded') this.#decisions.superseded++
+    if (state === 'behind' || state === 'conflict') {
+      this.differs({type, key: spellKey(keyOf(sources[0] as Item)), state, says})
+    }
+  }
+
+  differs(difference: Difference): void {
+    this.#counts.differences++
+    if (this.#differences.length < SHOWN) this.#differences.push(difference)
+  }
+
+  unknown(keys: readonly Key[]): void {
+    this.#counts.unknown += keys.length
+    this.#unknown.push(...keys.slice(0, SHOWN - this.#unknown.length).map(spellKey))
+  }
+
+  get differences(): Sample<Difference> {
+    return {count: this.#counts.differences, shown: this.#differences}
+  }
+
+  get unknownRecords(): Sample<string> {
+    return {count: this.#counts.unknown, shown: this.#unknown}
+  }
+
+  get decisions(): Decisions {
+    return this.#decisions
+  }
+
+  get expired(): number {
+    return this.#expired
+  }
+
+  /** Old items by kind. */
+  get checked(): Partial<Record<OldRecordType, number>> {
+    return Object.fromEntries(this.#byType)
+  }
+}

@@ -1,0 +1,66 @@
+import type {Table} from '../repository/table.js'
+import {readVersion} from '../repository/version.js'
+import {isAccepted} from './accepted-version.js'
+import {findMissingParts} from './add-indexes.js'
+import type {OldRecordType} from './classify.js'
+import type {Stage} from './finding.js'
+import {lookAt, sortPage} from './reconcile.js'
+import {tablePages} from './scan.js'
+import {openStage} from './stage.js'
+import {type Decisions, type Difference, type Sample, Tally} from './tally.js'
+import {refuseNewerSchema} from './version-step.js'
+
+export interface VerifyOptions {
+  readonly ourVersion: string
+  readonly signal?: AbortSignal | undefined
+  /** Called after each page with the number of items gone through. */
+  readonly onProgress?: ((scanned: number) => void) | undefined
+}
+
+/** How old and new compare, item by item. */
+export interface Verification {
+  /** Every old item is in the new place, as it should be. */
+  readonly clean: boolean
+  /** Old items by kind. */
+  readonly checked: Partial<Record<OldRecordType, number>>
+  /** Old items that the table may drop by itself. */
+  readonly expired: number
+  readonly differences: Sample<Difference>
+  readonly unknown: Sample<string>
+  readonly decisions: Decisions
+}
+
+/** Compares every old record with the new place; writes nothing. */
+export async function verifyMigration(table: Table, options: VerifyOptions): Promise<Verification> {
+  const stage = await openStage(table, options.signal)
+  await refuseNewerSchema(stage, options.ourVersion)
+  const tally = new Tally()
+  let scanned = 0
+  for await (const {items} of tablePages(stage)) {
+    const {old, unknown} = sortPage(stage, items)
+    tally.unknown(unknown)
+    for (const [type, found] of old) {
+      tally.met(type, found.length)
+      for (const finding of await lookAt(stage, type, found)) tally.found(finding)
+    }
+    scanned += items.length
+    options.onProgress?.(scanned)
+  }
+  await lookAtTable(stage, tally)
+  return {
+    clean: tally.differences.count === 0,
+    checked: tally.checked,
+    expired: tally.expired,
+    differences: tally.differences,
+    unknown: tally.unknownRecords,
+    decisions: tally.decisions,
+  }
+}
+
+/** What clients of today need besides the records. */
+async function lookAtTable(stage: Stage, tally: Tally): Promise<void> {
+  const missing = (says: string) => tally.differs({type: 'table', key: stage.table.name, state: 'behind', says})
+  for (const index of (await findMissingParts(stage)).indexes) missing(`has no index ${index}`)
+  const {record, hasLegacyRecord} = await readVersion(stage.table)
+  if ((record || hasLegacyRecord) && !isAccepted(record)) missing('is not recorded as one of the new layout')
+}

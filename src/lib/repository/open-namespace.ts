@@ -1,0 +1,54 @@
+import {Denied} from '../dynamo/errors.js'
+import {ZaelError} from '../errors.js'
+import {keys} from '../schema/keys.js'
+import {migrationRecordKey} from '../schema/migration-record.js'
+import {decodeVersion} from '../schema/version-record.js'
+import {namespaceMissing} from './namespace-errors.js'
+import {Namespaces} from './namespaces.js'
+import {getItem, type Table} from './table.js'
+import {readVersion} from './version.js'
+import {checkCompatibility} from './version-compatibility.js'
+
+/**
+ * The id of a namespace, in a table that can be worked on. In one of an older layout everything would look empty and
+ * every bucket would start full, so its version is looked at beside the name, at the price of one more small read. Once
+ * a migration has begun it is fine: what is consumed meanwhile is charged on both sides.
+ */
+export async function openNamespace(table: Table, name: string): Promise<string> {
+  const [found, refusal] = await Promise.all([new Namespaces(table).resolve(name), layoutRefusal(table)])
+  if (found && (!refusal || (await hasMigrationBegun(table, refusal)))) return found.id
+  throw refusal ?? (await whyMissing(table, name))
+}
+
+/** Single reads: those who may see only their own namespace may read these records, but not several at once. */
+async function layoutRefusal(table: Table): Promise<ZaelError | undefined> {
+  return refusalOf(async () => {
+    const item = await getItem(table, keys.version())
+    checkCompatibility(item && decodeVersion(item), undefined, false)
+  })
+}
+
+async function hasMigrationBegun(table: Table, refusal: ZaelError): Promise<boolean> {
+  return refusal.code === 'schema.needs-migration' && (await getItem(table, migrationRecordKey)) !== undefined
+}
+
+/** Tables from before namespaces have their version record elsewhere. */
+async function whyMissing(table: Table, name: string): Promise<ZaelError> {
+  const refusal = await refusalOf(async () => {
+    const {record, hasLegacyRecord} = await readVersion(table)
+    checkCompatibility(record, undefined, hasLegacyRecord)
+  })
+  return refusal ?? namespaceMissing(name)
+}
+
+/** What a look at the layout threw; who may not look is told nothing. */
+async function refusalOf(look: () => Promise<void>): Promise<ZaelError | undefined> {
+  try {
+    await look()
+    return undefined
+  } catch (error) {
+    if (error instanceof ZaelError && error.code.startsWith('schema.')) return error
+    if (error instanceof Denied) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,125 @@
+import {beforeAll, describe, expect, it} from 'vitest'
+import {s} from '../../src/lib/schema/attribute-value.js'
+import {describeOnEngine} from '../helpers/table.js'
+import {makePopulation} from '../migrations/fixtures/make-population.js'
+import {strangers} from '../migrations/fixtures/mixture.js'
+import {itemsOf, writeGeneration, writeItems} from '../migrations/fixtures/old-table.js'
+import {useOldTable} from '../migrations/use-old-table.js'
+import {schemaProblems} from './schemas.js'
+import {tableCli} from './table-cli.js'
+
+const population = makePopulation({entities: 6, nowMs: Date.now()})
+
+describeOnEngine('zael migrate status and plan', () => {
+  describe('on a table of 0.9', () => {
+    const table = useOldTable(4, population.nowMs)
+    const cli = tableCli(table)
+    beforeAll(() => writeItems(table, [...itemsOf(4, population), ...strangers.slice(0, 1)]))
+
+    it('tell what is there and what is pending, for people', async () => {
+      const [status, plan] = await Promise.all([
+        cli.run('migrate status', {COLUMNS: '80'}),
+        cli.run('migrate plan --rate-limit 10', {COLUMNS: '120'}),
+      ])
+      expect(status).toMatchObject({code: 6, stderr: ''})
+      expect(status.stdout.replaceAll(table.name, 'old')).toMatchInlineSnapshot(`
+        "Stack "old": 65 items, 64 of them in older layouts
+          recorded  layout 0.8.0, from before namespaces
+          missing   index GSI4, stream, expiry of items, namespace "default"
+
+        RECORDS         RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
+        usage           0.1–0.9            1     26       26          0        0
+        audit events    0.6–0.9            2     13       13          0        0
+        entities        0.6–0.9            2      6        6          0        0
+        registries      0.6–0.9            2      1        0          0        0
+        buckets         0.9                4      9        9          0        0
+        limits          0.8–0.9            4      7        7          0        0
+        registries      0.8–0.9            4      1        0          0        0
+        version record  0.8–0.9            4      1        1          0        0
+
+        1 item of no known shape; left alone:
+          ENTITY#user-1 #NOTE
+
+        Migration is pending.
+
+        Next:
+          zael migrate plan -s old  the steps and what they cost
+        "
+      `)
+      expect(plan).toMatchObject({code: 0, stderr: ''})
+      expect(plan.stdout.replaceAll(table.name, 'old')).toMatchInlineSnapshot(`
+        "To bring stack "old" up to date, 61 items of older layouts have to be moved:
+
+        STEP        WHAT                                  ITEMS  READ UNITS  WRITE UNITS
+        indexes     Add the indexes that the table lacks      3           0            0
+        namespaces  Register the namespace "default"          1           0            8
+        entities    Copy entities                             6          11           18
+        limits      Copy limits                               7          26           56
+        buckets     Copy buckets                              9          68           36
+        usage       Copy usage                               26          57           78
+        audit       Copy audit events                        13          18           26
+        catch-up    Catch up with what changed meanwhile      0         160            0
+        version     Record the new layout                     1           0            2
+
+        About 340 read units and 224 write units, more with traffic.
+        At 10 write units a second it takes about 23 s.
+        Old items stay where they are until \`zael migrate cleanup\`.
+
+        1 item of no known shape; left alone:
+          ENTITY#user-1 #NOTE
+
+        Next:
+          zael migrate run -s old --dry-run  look at everything, write nothing
+          zael migrate run -s old            while traffic goes on
+        "
+      `)
+    })
+
+    it('and for programs', async () => {
+      const [status, plan] = await Promise.all([cli.run('migrate status --json'), cli.tell('migrate plan')])
+      expect(status).toMatchObject({code: 6, stderr: ''})
+      const told = JSON.parse(status.stdout)
+      expect(schemaProblems('migrate status', told)).toEqual([])
+      expect(told).toMatchObject({pending: true, schema: {recorded: null, legacy: '0.8.0', accepted: false}, run: null})
+      expect(plan).toMatchObject({pending: true, unknownItems: 1, blockers: []})
+    })
+
+    it('data commands say what has to be done instead of finding nothing', async () => {
+      const {code, error} = await cli.fail('entity list')
+      expect({code, error}).toMatchObject({code: 5, error: {code: 'schema.needs-migration'}})
+      expect(error.hint).toContain('zael migrate plan')
+    })
+  })
+
+  describe('on tables in other states', () => {
+    const future = useOldTable(6, population.nowMs)
+    const ours = useOldTable(5, population.nowMs)
+    beforeAll(async () => {
+      await writeItems(future, [{PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s('0.11.0')}])
+      await writeGeneration(ours, 5, population)
+    })
+
+    it('refuse a layout that is not known yet', async () => {
+      for (const command of ['migrate status', 'migrate plan']) {
+        expect(await tableCli(future).fail(command)).toMatchObject({code: 5, error: {code: 'schema.too-new'}})
+      }
+    })
+
+    it('refuse what makes no sense', async () => {
+      const cli = tableCli(ours)
+      expect(await cli.run('migrate plan --rate-limit 0')).toMatchObject({code: 2, stdout: ''})
+      expect(await cli.run('migrate status --namespace default')).toMatchObject({code: 2, stdout: ''})
+      expect(await tableCli({name: 'nowhere'}).fail('migrate status')).toMatchObject({code: 3})
+    })
+
+    it('see through a version that was never raised: only the buckets are old', async () => {
+      const {code, stdout} = await tableCli(ours).run('migrate status --json')
+      const told = JSON.parse(stdout)
+      expect({code, kinds: told.old.map(({type}: {type: string}) => type)}).toEqual({
+        code: 6,
+        kinds: ['bucket', 'settings'],
+      })
+      expect(told.schema).toEqual({recorded: '0.8.0', legacy: null, accepted: false})
+    })
+  })
+})

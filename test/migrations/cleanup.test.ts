@@ -1,0 +1,57 @@
+import {expect, it} from 'vitest'
+import {readMigration} from '../../src/lib/migrations/lease.js'
+import {n, s} from '../../src/lib/schema/attribute-value.js'
+import {readNumber} from '../../src/lib/schema/read.js'
+import {describeOnEngine} from '../helpers/table.js'
+import {makePopulation} from './fixtures/make-population.js'
+import {itemsOf} from './fixtures/old-table.js'
+import {AddingClient, oldBucketItem} from './old-clients.js'
+import {useOldTable} from './old-table-scene.js'
+
+describeOnEngine('a clean-up', () => {
+  const population = makePopulation({entities: 3})
+  const scene = useOldTable(
+    3,
+    () => [...itemsOf(3, population), oldBucketItem('ENTITY#late', 60, population.nowMs, 'composite')],
+    population,
+  )
+  const client = new AddingClient(
+    {transport: scene.own, TableName: scene.name, clock: () => scene.nowMs},
+    'ENTITY#late',
+  )
+  const isLate = (input: unknown) => JSON.stringify(input).includes('ENTITY#late')
+
+  it('leaves what changes between the comparison and the deletion', async () => {
+    await scene.migrate()
+    // An old client consumes in the instant before its bucket would go.
+    scene.transport = {
+      send: async (operation, input, options) => {
+        const isDeletion = operation === 'DeleteItem' || operation === 'TransactWriteItems'
+        if (isDeletion && isLate(input)) await client.acquire(1)
+        return scene.own.send(operation, input, options)
+      },
+    }
+    const {left} = await scene.cleanUp()
+    expect(left).toMatchObject({count: 1, shown: [{type: 'bucket', key: 'ENTITY#late #BUCKET#gpt-4'}]})
+    scene.transport = scene.own
+    expect((await scene.census()).old).toEqual({bucket: 1})
+    expect(await readMigration(scene.table)).toMatchObject({leaseUntilMs: 0, verifiedAt: expect.any(String)})
+    expect((await scene.verify()).clean).toBe(false)
+    await scene.migrate()
+    expect((await scene.cleanUp()).deleted).toEqual({bucket: 1})
+  })
+
+  it('takes the marks with it: a bucket that an old client makes anew is charged from the start', async () => {
+    const balance = async () => {
+      const item = (await scene.items()).find(each => (each.PK as {S: string}).S.endsWith('/BUCKET#late#gpt-4#0'))
+      return {tokens: readNumber(item ?? {}, 'b_rpm_tk') ?? 0, mark: item?.mg}
+    }
+    const before = await balance()
+    expect(before.mark).toBeUndefined()
+    const anew = oldBucketItem('ENTITY#late', 93, scene.nowMs, 'composite')
+    await scene.own.send('PutItem', {TableName: scene.name, Item: {...anew, b_rpm_tc: n(7000), PK: s('ENTITY#late')}})
+    await scene.migrate()
+    // Seven tokens are gone from a full bucket.
+    expect((await balance()).tokens).toBe(before.tokens - 7000)
+  })
+})

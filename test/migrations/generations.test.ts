@@ -1,0 +1,3 @@
+import {testGenerations} from './generation-suite.js'
+
+testGenerations(12)

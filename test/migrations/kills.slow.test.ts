@@ -1,0 +1,79 @@
+import {spawn} from 'node:child_process'
+import {once} from 'node:events'
+import {text} from 'node:stream/consumers'
+import {fileURLToPath} from 'node:url'
+import {expect, inject, it} from 'vitest'
+import {STEP_IDS} from '../../src/lib/migrations/steps.js'
+import type {Item} from '../../src/lib/schema/attribute-value.js'
+import {describeOnEngine} from '../helpers/table.js'
+import {seededRandom} from '../limiter/fixtures/seeded-random.js'
+import {makePopulation} from './fixtures/make-population.js'
+import {mixtureItems, strangers} from './fixtures/mixture.js'
+import {makeOldTable, writeItems} from './fixtures/old-table.js'
+import {keyText, OldTableScene} from './old-table-scene.js'
+
+const PROGRAM = fileURLToPath(new URL('fixtures/migration-process.ts', import.meta.url))
+const POPULATION = makePopulation({entities: 8})
+const ITEMS = [...mixtureItems(POPULATION), ...strangers]
+
+/** Everything but the record of the migration itself, and when things were written. */
+async function contents(scene: OldTableScene): Promise<Item[]> {
+  const items = (await scene.items()).filter(item => !keyText(item).includes('#MIGRATION'))
+  return items.map(item => {
+    const isOurs = keyText(item).includes('"_/SYSTEM#"')
+    return isOurs ? {...item, updated_at: {S: ''}, created_at: {S: ''}} : item
+  })
+}
+
+async function onTable<T>(work: (scene: OldTableScene) => Promise<T>): Promise<T> {
+  const scene = new OldTableScene(POPULATION)
+  try {
+    await makeOldTable({name: scene.name, transport: scene.own}, 3)
+    await writeItems({name: scene.name, transport: scene.own}, ITEMS)
+    return await work(scene)
+  } finally {
+    await scene.own.send('DeleteTable', {TableName: scene.name})
+    await scene.own.close()
+  }
+}
+
+/** A run in a process of its own. */
+async function runProcess(scene: OldTableScene, ...point: string[]): Promise<{signal: string | null; said: string}> {
+  const args = ['--import', 'tsx', PROGRAM, inject('engineEndpoint'), scene.name, String(scene.nowMs), ...point]
+  const child = spawn(process.execPath, args, {stdio: ['ignore', 'pipe', 'inherit']})
+  const [said, [, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')])
+  return {signal, said}
+}
+
+describeOnEngine('a migration that is killed', () => {
+  it('ends in the same state as one that was not, wherever it was hit', {timeout: 900_000}, async () => {
+    const whole = await onTable(async scene => {
+      const {signal, said} = await runProcess(scene)
+      expect(signal).toBeNull()
+      expect((await scene.verify()).clean).toBe(true)
+      return {items: await contents(scene), requests: Number(said)}
+    })
+    expect(whole.items.length).toBeGreaterThan(ITEMS.length)
+
+    const random = seededRandom(11)
+    const anywhere = Array.from({length: 20}, (_, at) => [
+      String(1 + Math.floor(random() * whole.requests)),
+      at % 2 === 0 ? 'before' : 'after',
+    ])
+    const boundaries = STEP_IDS.slice(1).map(step => [step, 'after'])
+    let killed = 0
+    for (const point of [...anywhere, ...boundaries]) {
+      await onTable(async scene => {
+        const {signal} = await runProcess(scene, ...point)
+        if (signal === 'SIGKILL') killed++
+        // Its lease has to end first.
+        scene.nowMs += 1001
+        const {signal: end} = await runProcess(scene)
+        expect(end).toBeNull()
+        expect({point, items: await contents(scene)}).toEqual({point, items: whole.items})
+      })
+    }
+    // Requests go out side by side, so the last ones of a shorter run may not be reached.
+    expect(killed).toBeGreaterThanOrEqual(anywhere.length + boundaries.length - 2)
+  })
+})

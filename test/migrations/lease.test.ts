@@ -1,0 +1,61 @@
+import {expect, it} from 'vitest'
+import {MigrationLease, readMigration} from '../../src/lib/migrations/lease.js'
+import {describeOnEngine} from '../helpers/table.js'
+import {itemsOf} from './fixtures/old-table.js'
+import {useOldTable} from './old-table-scene.js'
+
+describeOnEngine('the lease of a migration', () => {
+  const scene = useOldTable(3, population => itemsOf(3, population))
+
+  it('is for one runner at a time; the other is told who is at it', async () => {
+    const lease = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
+    await expect(scene.migrate()).rejects.toMatchObject({
+      code: 'migrate.running',
+      exitCode: 5,
+      message: expect.stringContaining('alice@one'),
+    })
+    await lease.release()
+    expect((await scene.migrate({until: 'namespaces'})).finished).toBe(false)
+  })
+
+  it('is taken over when it has ended, and its former owner stops', async () => {
+    const dead = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
+    scene.nowMs += 60_001
+    const next = await MigrationLease.take(scene.table, 'indexes', {owner: 'bob@two', leaseMs: 60_000})
+    await expect(dead.save({step: 'audit'})).rejects.toMatchObject({code: 'migrate.lease-lost', exitCode: 5})
+    expect(dead.lost.aborted).toBe(true)
+    await dead.release()
+    expect(await readMigration(scene.table)).toMatchObject({owner: 'bob@two', step: 'entities'})
+    await next.release()
+  })
+
+  it('two that begin at once: one runs, the other is refused', async () => {
+    const outcomes = await Promise.allSettled([scene.migrate({owner: 'one'}), scene.migrate({owner: 'two'})])
+    const refused = outcomes.filter(({status}) => status === 'rejected')
+    expect(refused).toHaveLength(1)
+    expect(refused[0]).toMatchObject({reason: {code: 'migrate.running'}})
+    expect((await scene.verify()).clean).toBe(true)
+  })
+
+  it('an interrupted run lets go at once, and the next goes on where it stopped', async () => {
+    scene.nowMs += 1
+    const stop = new AbortController()
+    let steps = 0
+    const onProgress = () => {
+      if (++steps === 3) stop.abort()
+    }
+    await expect(scene.migrate({signal: stop.signal, onProgress})).rejects.toMatchObject({code: 'dynamo.aborted'})
+    const record = await readMigration(scene.table)
+    expect(record).toMatchObject({leaseUntilMs: 0, finishedAt: undefined, failure: undefined})
+    expect(record?.step).not.toBe('indexes')
+    expect(await scene.migrate()).toMatchObject({resumed: true, finished: true})
+  })
+
+  it('keeps itself up while a step takes long', async () => {
+    const lease = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 30})
+    const before = lease.record.leaseUntilMs
+    scene.nowMs += 10
+    await expect.poll(() => lease.record.leaseUntilMs).toBeGreaterThan(before)
+    await lease.release()
+  })
+})

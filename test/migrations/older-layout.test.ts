@@ -1,0 +1,102 @@
+import {beforeAll, describe, expect, it} from 'vitest'
+import {Denied} from '../../src/lib/dynamo/errors.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {Namespaces} from '../../src/lib/repository/namespaces.js'
+import {Repository} from '../../src/lib/repository/repository.js'
+import {s} from '../../src/lib/schema/attribute-value.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {Interceptor} from '../repository/space.js'
+import {makePopulation} from './fixtures/make-population.js'
+import {writeGeneration, writeItems} from './fixtures/old-table.js'
+import {useOldTable} from './use-old-table.js'
+
+const population = makePopulation({entities: 5})
+
+describeOnEngine('a table of an older layout is not taken for an empty one', () => {
+  describe.each([1, 2, 3, 4, 5] as const)('generation %i', generation => {
+    const {name: stack, transport} = useOldTable(generation, population.nowMs)
+    beforeAll(() => writeGeneration({name: stack, transport}, generation, population))
+
+    const refusal = expect.objectContaining({
+      code: 'schema.needs-migration',
+      exitCode: 5,
+      hint: expect.stringMatching(/`zael migrate run`.*`zael migrate plan`/),
+    })
+
+    it('by the repository', async () => {
+      await expect(new Repository({stack, transport}).namespace()).rejects.toEqual(refusal)
+    })
+
+    it('by the limiter, which would start every bucket anew', async () => {
+      const limiter = new RateLimiter({stack, transport})
+      await expect(limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})).rejects.toEqual(refusal)
+    })
+  })
+})
+
+describeOnEngine('a namespace that is not there', () => {
+  const table = useTable()
+  const stack = table.name
+
+  it('is missing in a table of today, with or without a version record', async () => {
+    const missing = {code: 'namespace.missing', exitCode: 3}
+    await expect(new Repository({stack, transport: table.transport}).namespace('acme')).rejects.toMatchObject(missing)
+    const version = {PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s('0.9.0')}
+    // A migrated table may have kept its old record.
+    await writeItems(table, [version, {PK: s('SYSTEM#'), SK: s('#VERSION'), schema_version: s('0.8.0')}])
+    await expect(new Repository({stack, transport: table.transport}).namespace('acme')).rejects.toMatchObject(missing)
+  })
+
+  it('costs one more call than one that is there', async () => {
+    const transport = new Interceptor(table.transport)
+    const repository = new Repository({stack, transport})
+    await new Namespaces(tableOf(table)).register('there')
+    await repository.namespace('there')
+    expect(transport.calls).toEqual(['GetItem', 'GetItem'])
+    await expect(repository.namespace('acme')).rejects.toThrow('acme')
+    expect(transport.calls.slice(2)).toEqual(['GetItem', 'GetItem', 'BatchGetItem'])
+  })
+
+  it('is not opened in a layout newer than ours, and is opened in an older one once a migration has begun', async () => {
+    const {id} = (await new Namespaces(tableOf(table)).register('moving')).namespace
+    const open = () => new Repository({stack, transport: table.transport}).namespace('moving')
+    const version = (schema: string) => ({PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s(schema)})
+    await writeItems(table, [version('0.11.0')])
+    await expect(open()).rejects.toMatchObject({code: 'schema.too-new', exitCode: 5})
+    await writeItems(table, [version('0.8.0')])
+    await expect(open()).rejects.toMatchObject({code: 'schema.needs-migration', exitCode: 5})
+    await writeItems(table, [{PK: s('_/SYSTEM#'), SK: s('#MIGRATION'), run_id: s('1')}])
+    await expect(open()).resolves.toMatchObject({id})
+    await writeItems(table, [version('0.11.0')])
+    await expect(open()).rejects.toMatchObject({code: 'schema.too-new'})
+    await writeItems(table, [version('0.9.0')])
+  })
+
+  it('is opened by those who may not look at the version', async () => {
+    const {id} = (await new Namespaces(tableOf(table)).register('tenant')).namespace
+    const transport = new Interceptor(table.transport)
+    transport.before = (operation, input) => {
+      if (JSON.stringify(input).includes('#VERSION')) throw new Denied(operation, new Error('not allowed'))
+    }
+    await expect(new Repository({stack, transport}).namespace('tenant')).resolves.toMatchObject({id})
+  })
+
+  it('is missing too for those who may not look at the version', async () => {
+    const transport = new Interceptor(table.transport)
+    transport.before = operation => {
+      if (operation === 'BatchGetItem') throw new Denied(operation, new Error('not allowed'))
+    }
+    const opened = new Repository({stack, transport}).namespace('acme')
+    await expect(opened).rejects.toMatchObject({code: 'namespace.missing'})
+  })
+})
+
+function tableOf({name, transport}: {name: string; transport: Interceptor | ReturnType<typeof useTable>['transport']}) {
+  return {
+    name,
+    transport,
+    clock: Date.now,
+    randomBytes: (count: number) => crypto.getRandomValues(new Uint8Array(count)),
+    backoff: {random: Math.random, sleep: async () => {}},
+  }
+}

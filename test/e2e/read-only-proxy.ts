@@ -19,7 +19,8 @@ export async function readOnlyProxy(engine: string): Promise<ReadOnlyProxy> {
   const server = createServer((incoming, outgoing) => {
     const {method, url, headers} = incoming
     const operation = String(headers['x-amz-target']).split('.').at(-1) ?? ''
-    if (!isRead(operation as Operation)) {
+    // Without a target it is a question for another service, such as CloudFormation, which no engine answers.
+    if (headers['x-amz-target'] !== undefined && !isRead(operation as Operation)) {
       writes.push(operation)
       incoming.resume()
       outgoing.writeHead(400, {'content-type': 'application/x-amz-json-1.0'})

@@ -34,6 +34,10 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['bucket show user-1', 0],
     ['bucket show user-l', 3],
   ],
+  doctor: [['doctor', 0]],
+  // A table without a version record is not taken for ours.
+  delete: [['delete --delete-table --dry-run', 5]],
+  deploy: [['deploy --dry-run', 0]],
   'entity children': [
     ['entity children team-1', 0],
     ['entity children team-l', 3],
@@ -64,12 +68,21 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['limits set --resource gpt-4 rpm=7 --dry-run', 0],
     ['limits set --entity user-l rpm=7 --dry-run', 0],
   ],
+  'migrate plan': [['migrate plan', 0]],
+  'migrate run': [['migrate run --dry-run', 0]],
+  // The table has no stream, which a run would add.
+  'migrate status': [['migrate status', 6]],
+  'migrate verify': [['migrate verify', 0]],
   'namespace list': [['namespace list', 0]],
   'namespace orphans': [['namespace orphans', 0]],
   'namespace purge': [['namespace purge nowhere --dry-run', 3]],
   'namespace show': [
     ['namespace show default', 0],
     ['namespace show defalt', 3],
+  ],
+  status: [
+    ['status', 0],
+    ['status --json', 0],
   ],
   'usage show': [
     [`usage show user-1 ${DAY}`, 0],
@@ -83,6 +96,11 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     [`usage top ${DAY}`, 0],
     ['usage top --resource gtp-4', 3],
   ],
+  watch: [
+    ['watch --once', 0],
+    ['watch --for 1s', 0],
+    ['watch --once --entity user-l', 3],
+  ],
   why: [
     ['why user-2 gpt-4 rpm=1', 0],
     ['why user-l gpt-4', 0],
@@ -95,6 +113,8 @@ const WRITERS: Readonly<Record<string, string>> = {
   'entity create': 'entity create new',
   'entity update': 'entity update user-1 --name New',
   'limits unset': 'limits unset --resource gpt-4 rpm --yes',
+  'migrate cleanup': '',
+  'migrate resolve': '',
   'namespace create': '',
   'namespace delete': '',
   'namespace recover': '',
@@ -106,6 +126,7 @@ const ELSEWHERE = [
   'limits validate',
   'config show',
   'help',
+  'list',
   'version',
   'local down',
   'local env',

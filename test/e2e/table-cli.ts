@@ -22,7 +22,7 @@ export interface TableCli {
 export type Told = any
 
 /** Commands for the table of a test, without colours. */
-export function tableCli({name}: TestTable): TableCli {
+export function tableCli({name}: Pick<TestTable, 'name'>): TableCli {
   const flags = ['--stack', name, '--endpoint-url', inject('engineEndpoint')]
   const run: TableCli['run'] = (command, env = {}) =>
     zael([...wordsOf(command), ...flags], {env: {NO_COLOR: '1', ...env}})

@@ -1,19 +1,53 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
+import {viewBucket} from '../../src/lib/repository/bucket-view.js'
+import type {ShardedBucket} from '../../src/lib/repository/buckets.js'
 import {compact} from '../../src/lib/watch/compact.js'
-import {anyBucket, shardOf} from './support.js'
+import {anyBucket, anyInstant, bucketOf, READ_AT_MS, shardOf} from './support.js'
 
-it('a compact record says the same', () => {
+const plain = ({entity, resource, shardCount, shards}: ShardedBucket) => ({entity, resource, shardCount, shards})
+
+it('a compact bucket says the same, at every instant (L6)', () => {
   fc.assert(
-    fc.property(anyBucket, ({shards}) => {
-      for (const shard of shards) expect(compact(shard)).toEqual(shard)
+    fc.property(anyBucket, anyInstant, (bucket, nowMs) => {
+      expect(plain(compact(bucket))).toEqual(plain(bucket))
+      expect(viewBucket(compact(bucket), nowMs)).toEqual(viewBucket(bucket, nowMs))
     }),
   )
 })
 
-it('keeps what another client left of a limit', () => {
-  const shard = shardOf('a#b', 0, {limits: {}})
+/** A bucket of one shard whose record is changed. */
+function bucketWith(change: object): ShardedBucket {
+  const limits = {rpm: {capacity: 10, left: -3, consumed: 41, remainder: 5, refillPeriodMs: 7}}
+  const shard = shardOf('a#b', 0, {limits, writes: 9, parent: 'team'})
   if (shard.kind !== 'bucket') throw new Error('no bucket')
-  const incomplete = new Map([['rpm', {tokensMilli: -5n, consumedMilli: 7n}]])
-  expect(compact({...shard, incomplete})).toMatchObject({incomplete})
+  const record = {...shard.record, ...change}
+  return {entity: 'a', resource: 'b', shardCount: 1, shards: [{...shard, record}]}
+}
+
+it.each([{}, {ttlSeconds: 1_900_000_000}, {parent: undefined}, {cascade: false}, {shard: 3, shardCount: 4}])(
+  'keeps everything of the usual bucket: %o',
+  change => {
+    const bucket = bucketWith(change)
+    const compacted = compact(bucket)
+    expect(compacted).not.toBe(bucket)
+    expect(plain(compacted)).toEqual(plain(bucket))
+  },
+)
+
+it('keeps balances that a number cannot hold', () => {
+  const [shard] = bucketOf('a#b', {limits: {rpm: {capacity: 10}}}).shards
+  const limit = shard?.kind === 'bucket' ? shard.record.state.limits.get('rpm') : undefined
+  for (const large of [{tokensMilli: 2n ** 53n + 1n}, {consumedMilli: 2n ** 60n + 1n}, {remainder: 2n ** 53n + 1n}]) {
+    const bucket = bucketWith({state: {refilledAtMs: READ_AT_MS, limits: new Map([['rpm', {...limit, ...large}]])}})
+    expect(plain(compact(bucket))).toEqual(plain(bucket))
+  }
+})
+
+it('keeps what another client left of a limit', () => {
+  const [shard] = bucketWith({}).shards
+  if (shard?.kind !== 'bucket') throw new Error('no bucket')
+  const incomplete = new Map([['tpm', {tokensMilli: -5n, consumedMilli: 7n}]])
+  const bucket = {...bucketWith({}), shards: [{...shard, incomplete}]}
+  expect(plain(compact(bucket))).toEqual(plain(bucket))
 })

@@ -1,7 +1,6 @@
 import type {ShardAddress} from '../repository/bucket-pages.js'
 import {addressOf, MAX_SHARDS, shardCountOf} from '../repository/buckets.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
-import {compact} from './compact.js'
 import type {Reading} from './model.js'
 import type {Candidate} from './poll-plan.js'
 import {bucketId, nextReading} from './reading.js'
@@ -87,7 +86,7 @@ export class Catalogue {
       }
       shards.sort((a, b) => addressOf(a).shard - addressOf(b).shard)
       const {entity, resource} = entry
-      const bucket = {entity, resource, shardCount: shardCountOf(shards), shards: shards.map(compact)}
+      const bucket = {entity, resource, shardCount: shardCountOf(shards), shards}
       entry.reading = nextReading(entry.reading, bucket, readAtMs)
       noteShards(
         entry,

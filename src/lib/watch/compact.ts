@@ -1,46 +1,81 @@
 import type {LimitState} from '../core/bucket.js'
-import type {Residue, StoredBucket} from '../schema/bucket-record.js'
+import type {Rate} from '../core/token-math.js'
+import type {ShardedBucket} from '../repository/buckets.js'
+import type {BucketRecord, Residue, StoredBucket} from '../schema/bucket-record.js'
 
-/** Different values that are worth sharing: names, capacities and rates repeat, balances do not. */
+/** Different frames that are worth sharing: names, capacities and rates repeat, balances do not. */
 const MOST_SHARED = 10_000
 
+/** What buckets of one shard with the same limits have in common. */
+interface Frame extends Pick<BucketRecord, 'namespace' | 'resource' | 'shard' | 'shardCount' | 'cascade' | 'parent'> {
+  readonly limits: ReadonlyArray<readonly [name: string, rate: Rate]>
+}
+
 const NO_RESIDUE: ReadonlyMap<string, Residue> = new Map()
-const strings = new Map<string, string>()
-const integers = new Map<bigint, bigint>()
+const frames = new Map<string, Frame>()
 
-/** The same record in about half the memory: what many records have in common is kept once. */
-export function compact(stored: StoredBucket): StoredBucket {
-  if (stored.kind === 'ghost') return stored
-  const {record, incomplete} = stored
-  const {refilledAtMs, limits} = record.state
-  return {
-    kind: 'bucket',
-    record: {
-      ...record,
-      namespace: shared(strings, record.namespace),
-      resource: shared(strings, record.resource),
-      state: {
-        refilledAtMs,
-        limits: new Map(Array.from(limits, ([name, limit]) => [shared(strings, name), compactLimit(limit)])),
-      },
-    },
-    incomplete: incomplete.size === 0 ? NO_RESIDUE : incomplete,
+/** Numbers before those of the limits: refilledAtMs, ttlSeconds (NaN: it does not expire). */
+const OWN_FIELDS = 2
+/** Numbers per limit: tokensMilli, remainder, consumedMilli. */
+const LIMIT_FIELDS = 3
+
+/** The same bucket in a third of the memory. Few have several shards, residues or huge balances: those stay as they are. */
+export function compact(bucket: ShardedBucket): ShardedBucket {
+  const [stored] = bucket.shards
+  if (bucket.shards.length !== 1 || stored?.kind !== 'bucket' || stored.incomplete.size > 0) return bucket
+  const {state, ttlSeconds} = stored.record
+  const balances = [...state.limits.values()].flatMap(each => [each.tokensMilli, each.remainder, each.consumedMilli])
+  const numbers = [state.refilledAtMs, ttlSeconds ?? Number.NaN, ...balances.map(Number)]
+  const isExact = numbers.slice(OWN_FIELDS).every(Number.isSafeInteger)
+  return isExact ? new CompactBucket(bucket, frameOf(stored.record), numbers) : bucket
+}
+
+/** Makes its record anew whenever somebody asks for it: that is once per reading, and once per frame while it is visible. */
+class CompactBucket implements ShardedBucket {
+  readonly entity: string
+  readonly shardCount: number
+  readonly #frame: Frame
+  readonly #numbers: readonly number[]
+
+  constructor({entity, shardCount}: ShardedBucket, frame: Frame, numbers: readonly number[]) {
+    this.entity = entity
+    this.shardCount = shardCount
+    this.#frame = frame
+    // A copy has no room to grow.
+    this.#numbers = numbers.slice()
+  }
+
+  get resource(): string {
+    return this.#frame.resource
+  }
+
+  get shards(): readonly StoredBucket[] {
+    const {limits: rates, ...common} = this.#frame
+    const [refilledAtMs = 0, ttl = Number.NaN] = this.#numbers
+    const limits = new Map(rates.map(([name, rate], at) => [name, {...rate, ...this.#balance(at)}]))
+    const ttlSeconds = Number.isNaN(ttl) ? undefined : ttl
+    const record = {...common, entity: this.entity, ttlSeconds, state: {refilledAtMs, limits}}
+    return [{kind: 'bucket', record, incomplete: NO_RESIDUE}]
+  }
+
+  #balance(at: number): Omit<LimitState, keyof Rate> {
+    const from = OWN_FIELDS + at * LIMIT_FIELDS
+    const [tokensMilli = 0n, remainder = 0n, consumedMilli = 0n] = this.#numbers
+      .slice(from, from + LIMIT_FIELDS)
+      .map(BigInt)
+    return {tokensMilli, remainder, consumedMilli}
   }
 }
 
-function compactLimit(limit: LimitState): LimitState {
-  const capacityMilli = shared(integers, limit.capacityMilli)
-  return {
-    ...limit,
-    capacityMilli,
-    refillAmountMilli: shared(integers, limit.refillAmountMilli),
-    tokensMilli: limit.tokensMilli === capacityMilli ? capacityMilli : limit.tokensMilli,
-  }
-}
-
-function shared<T>(pool: Map<T, T>, value: T): T {
-  const known = pool.get(value)
-  if (known !== undefined) return known
-  if (pool.size < MOST_SHARED) pool.set(value, value)
-  return value
+function frameOf({namespace, resource, shard, shardCount, cascade, parent, state}: BucketRecord): Frame {
+  const limits = Array.from(state.limits, ([name, {capacityMilli, refillAmountMilli, refillPeriodMs}]) => {
+    return [name, {capacityMilli, refillAmountMilli, refillPeriodMs}] as const
+  })
+  const rates = limits.flatMap(([name, rate]) => [name, ...Object.values(rate)])
+  const key = [namespace, resource, shard, shardCount, cascade, parent ?? '', ...rates].join('#')
+  const known = frames.get(key)
+  if (known) return known
+  const frame = {namespace, resource, shard, shardCount, cascade, parent, limits}
+  if (frames.size < MOST_SHARED) frames.set(key, frame)
+  return frame
 }

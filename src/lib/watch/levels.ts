@@ -96,7 +96,8 @@ function sharesOf(bucket: ShardedBucket): Shares {
   const large = new Map(all.flatMap(({limit}, at) => (isExact(limit) ? [] : [[at, limit] as const])))
   const found = {
     shape: shapeOf(sorted.map(([name, {length}]) => [name, length])),
-    numbers: all.flatMap(({limit, refilledAtMs}) => numbersOf(limit, refilledAtMs)),
+    // A copy has no room to grow.
+    numbers: all.flatMap(({limit, refilledAtMs}) => numbersOf(limit, refilledAtMs)).slice(),
     large: large.size === 0 ? undefined : large,
   }
   sharesOfBucket.set(bucket, found)

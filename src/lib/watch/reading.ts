@@ -3,13 +3,15 @@ import {addressOf, type ShardedBucket} from '../repository/buckets.js'
 import type {BucketRecord, StoredBucket} from '../schema/bucket-record.js'
 import {WRITE_PRESSURE_RATE} from '../schema/bucket-record.js'
 import {writeUnitsOf} from '../schema/item-size.js'
+import {compact} from './compact.js'
 import {type Reading, SAMPLES} from './model.js'
 import {worstAt} from './status.js'
 
 /** Two readings closer together than this say little about a rate. */
 const SHORTEST_OBSERVATION_MS = 500
 
-/** Most of ten thousand buckets are read once in a while: each empty map of their own would count. */
+/** Most of ten thousand buckets are not in use: a map of zeros for each would count. By the names of their limits. */
+const idleRates = new Map<string, Reading['ratePerSecond']>()
 const NO_RATES: Reading['ratePerSecond'] = new Map()
 
 /** Name of a bucket among the others of its namespace. */
@@ -19,17 +21,13 @@ export const bucketId = ({entity, resource}: {readonly entity: string; readonly 
 /** What is known of a bucket after it was read again, or for the first time. */
 export function nextReading(previous: Reading | undefined, seen: ShardedBucket, readAtMs: number): Reading {
   const before = previous && recordsByShard(previous.bucket)
-  const bucket = before ? {...seen, shards: seen.shards.map(shard => newer(before, shard))} : seen
-  const reading = {
-    id: bucketId(bucket),
-    bucket,
-    readAtMs,
-    ...ratesSince(previous, before, bucket, readAtMs),
-    used: previous?.used ?? [],
-    isGone: false,
-  }
-  const worst = worstAt(reading, readAtMs)
-  return {...reading, used: [...reading.used.slice(1 - SAMPLES), worst ? 1 - worst.left : null]}
+  const bucket = compact(before ? {...seen, shards: seen.shards.map(shard => newer(before, shard))} : seen)
+  const id = previous?.id ?? bucketId(bucket)
+  const rates = ratesSince(previous, before, bucket, readAtMs)
+  const worst = worstAt({bucket, ...rates}, readAtMs)
+  // Joined like this, sixty numbers take no more room than sixty numbers.
+  const used = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
+  return {id, bucket, readAtMs, ...rates, used, isGone: false}
 }
 
 type Records = ReadonlyMap<number, BucketRecord>
@@ -74,7 +72,7 @@ function ratesSince(
       else writePressure = Math.max(writePressure, pressureOf(record, since, elapsedMs))
     }
   }
-  return {ratePerSecond: mapValues(consumed, milli => Number(milli) / elapsedMs), writePressure}
+  return {ratePerSecond: ratesOf(consumed, elapsedMs), writePressure}
 }
 
 const writesOf = ({state}: BucketRecord): bigint => state.limits.get(WRITE_PRESSURE_LIMIT)?.consumedMilli ?? 0n
@@ -86,6 +84,12 @@ function pressureOf(record: BucketRecord, writesMilli: bigint, elapsedMs: number
   return (writesPerSecond * writeUnitsOf(record) * 1000) / Number(WRITE_PRESSURE_RATE.capacityMilli)
 }
 
-function mapValues<K, A, B>(map: ReadonlyMap<K, A>, of: (value: A) => B): Map<K, B> {
-  return new Map([...map].map(([key, value]) => [key, of(value)]))
+function ratesOf(consumedMilli: ReadonlyMap<string, bigint>, elapsedMs: number): Reading['ratePerSecond'] {
+  const rates = new Map(Array.from(consumedMilli, ([name, milli]) => [name, Number(milli) / elapsedMs]))
+  if ([...rates.values()].some(rate => rate !== 0)) return rates
+  const names = [...rates.keys()].join('#')
+  const known = idleRates.get(names)
+  if (known) return known
+  idleRates.set(names, rates)
+  return rates
 }

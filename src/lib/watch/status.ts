@@ -20,7 +20,7 @@ export interface Fare {
 }
 
 /** How the limit fares that is worst off; `undefined` when the bucket has no usable limit. */
-export function worstAt(reading: Reading, nowMs: number): Fare | undefined {
+export function worstAt(reading: Pick<Reading, 'bucket' | 'ratePerSecond'>, nowMs: number): Fare | undefined {
   let worst: Fare | undefined
   visitLevels(reading.bucket, nowMs, (name, level, capacity, debt, refillPerSecond) => {
     if (capacity <= 0) return

@@ -1,12 +1,6 @@
 import {spawn} from 'node:child_process'
-import {readFileSync} from 'node:fs'
 import {createInterface} from 'node:readline'
 import {setTimeout as sleep} from 'node:timers/promises'
-import {fileURLToPath} from 'node:url'
-import {parseLimits, rateOf} from '../src/lib/core/limit.js'
-import {batchWrite} from '../src/lib/dynamo/batch.js'
-import {Repository} from '../src/lib/repository/repository.js'
-import {encodeBucket, freshWritePressure} from '../src/lib/schema/bucket-record.js'
 import {type Reading, SORT_KEYS} from '../src/lib/watch/model.js'
 import {rank} from '../src/lib/watch/rank.js'
 import {nextReading} from '../src/lib/watch/reading.js'
@@ -14,25 +8,18 @@ import {resourcesAt} from '../src/lib/watch/resources.js'
 import {rowAt} from '../src/lib/watch/rows.js'
 import {totalsAt} from '../src/lib/watch/totals.js'
 import {percentile} from './measure.js'
-import {setStage} from './stage.js'
 import {short, textTable} from './text-table.js'
+import {bucketRecord, crowdedTable, footprint, option, ZAEL} from './watch-crowd.js'
 
 /**
  * What it costs to watch 10,000 buckets: the arithmetic in this process, polls, memory and processor time of the built
  * command line in one of its own. See bench/README.md. `--minutes 10` for the long run, `--buckets 1000` and
  * `--interval 500` (ms) for other numbers.
  */
-process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
-const option = (name: string, otherwise: number): number => {
-  const at = process.argv.indexOf(`--${name}`)
-  return at < 0 ? otherwise : Number(process.argv[at + 1])
-}
 const BUCKETS = option('buckets', 10_000)
 const MINUTES = option('minutes', 1)
 const INTERVAL_MS = option('interval', 2000)
 const ON_SCREEN = 50
-const TICKS_PER_SECOND = 100
-const ZAEL = fileURLToPath(new URL('../bin/run.js', import.meta.url))
 const say = (text = '') => process.stdout.write(`${text}\n`)
 
 /** What the command tells of each poll. */
@@ -44,42 +31,20 @@ interface Poll {
   readonly totals: {readonly buckets: number}
 }
 
-const limits = new Map(
-  parseLimits(['rpm=6000', 'tpm=600k']).map(limit => {
-    return [limit.name, {...rateOf(limit), tokensMilli: 1000n, remainder: 0n, consumedMilli: 0n}] as const
-  }),
-)
-
-const stage = await setStage()
+tellArithmetic()
+say()
+const crowd = await crowdedTable(BUCKETS)
 try {
-  say(`${stage.engineName}, Node ${process.versions.node}, ${BUCKETS} buckets`)
+  say(`${crowd.engineName}, Node ${process.versions.node}, ${BUCKETS} buckets`)
   say()
-  tellArithmetic()
-  const space = stage.newSpace()
-  const repository = new Repository({stack: space.name, transport: stage.transport})
-  const {namespace} = await repository.namespaces.register('default')
-  const buckets = Array.from({length: BUCKETS}, (_, at) => ({put: encodeBucket(record(namespace.id, at))}))
-  await batchWrite(stage.transport, space.name, buckets, {backoff: space.backoff})
-  const limiter = stage.limiter({...space, namespace: namespace.id})
-  await stage.configure({...space, namespace: namespace.id}, {level: 'system'}, 'rpm=6000', 'tpm=600k')
-  say()
-  await watch(space.name, at =>
-    limiter.acquire({entity: `user-${at % 200}`, resource: 'r0', consume: {rpm: 1, tpm: 9}}),
-  )
-  await limiter.close()
+  await watch(crowd.flags, crowd.request)
 } finally {
-  await stage.close()
-}
-
-function record(namespace: string, at: number) {
-  const state = {refilledAtMs: Date.now(), limits: new Map([...limits, ['wcu', freshWritePressure()] as const])}
-  const rest = {shard: 0, shardCount: 1, cascade: false, parent: undefined, ttlSeconds: undefined, state}
-  return {namespace, entity: `user-${at}`, resource: `r${Math.floor(at / 200) % 8}`, ...rest}
+  await crowd.close()
 }
 
 function tellArithmetic(): void {
   const readings = Array.from({length: BUCKETS}, (_, at): Reading => {
-    const {entity, resource, ...rest} = record('ns', at)
+    const {entity, resource, ...rest} = bucketRecord('ns', at)
     const stored = {kind: 'bucket', record: {entity, resource, ...rest}, incomplete: new Map()} as const
     return nextReading(undefined, {entity, resource, shardCount: 1, shards: [stored]}, Date.now())
   })
@@ -107,9 +72,9 @@ function tellArithmetic(): void {
 }
 
 /** The command in a process of its own, with a little traffic beside it. */
-async function watch(stack: string, request: (number: number) => Promise<unknown>): Promise<void> {
-  const flags = ['--stack', stack, '--endpoint-url', stage.endpoint, '--json', '--interval', `${INTERVAL_MS}ms`]
-  const child = spawn(process.execPath, [ZAEL, 'watch', ...flags, '--for', `${MINUTES * 60}s`], {
+async function watch(where: readonly string[], request: (number: number) => Promise<unknown>): Promise<void> {
+  const flags = [...where, '--json', '--interval', `${INTERVAL_MS}ms`, '--for', `${MINUTES * 60}s`]
+  const child = spawn(process.execPath, [ZAEL, 'watch', ...flags], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const ended = new Promise<void>(resolve => child.once('close', () => resolve()))
@@ -124,7 +89,12 @@ async function watch(stack: string, request: (number: number) => Promise<unknown
       for (const _ of Array(5)) await request(sent++)
       const isDue = elapsed() >= ((rows.length + 1) * MINUTES * 60_000) / 6 - 1500
       if (isDue && child.exitCode === null)
-        rows.push([short(elapsed() / 1000), ...footprint(child.pid as number, polls)])
+        rows.push([
+          short(elapsed() / 1000),
+          String(polls.length),
+          String(polls.at(-1)?.totals.buckets ?? 0),
+          ...footprint(child.pid as number),
+        ])
     }
     await ended
   } finally {
@@ -147,19 +117,4 @@ async function watch(stack: string, request: (number: number) => Promise<unknown
       ],
     ),
   )
-}
-
-/** Linux only, like the engine. Processor time since the start, of one core. */
-function footprint(pid: number, polls: readonly Poll[]): string[] {
-  const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1])
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-  const [user, system, startTicks] = [stat[11], stat[12], stat[19]].map(Number) as [number, number, number]
-  const upTicks = Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * TICKS_PER_SECOND
-  const processor = ((user + system) / (upTicks - startTicks)) * 100
-  return [
-    String(polls.length),
-    String(polls.at(-1)?.totals.buckets ?? 0),
-    short((pages * 4096) / 1e6),
-    short(processor),
-  ]
 }

@@ -75,7 +75,7 @@ describe('a stack', () => {
   })
 
   it('that must be migrated is degraded, with the command', () => {
-    const problem = {message: 'The table has layout 0.8.0, which is too old.', fix: 'zael migrate'}
+    const problem = {message: 'The layout of the table is 0.8.0: that is too old.', fix: 'zael migrate'}
     const {findings} = healthWith({versions: {...WELL.versions, isMigrationDue: true, problem}})
     expect(findings).toEqual([{severity: 'problem', part: 'versions', ...problem}])
   })

@@ -79,6 +79,7 @@ export function readingOf(bucket: ShardedBucket, rest: Partial<Reading> = {}): R
     id: `${bucket.entity}#${bucket.resource}`,
     bucket,
     readAtMs: READ_AT_MS,
+    chargedTo: undefined,
     ratePerSecond: new Map(),
     writePressure: 0,
     used: [],

@@ -85,6 +85,9 @@ describeOnEngine('L6 what a watch tells after real traffic', () => {
     // What was adjusted within the two seconds, of the child and of its parent.
     expect(readings.get('ada#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
     expect(readings.get('team#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
+    // Together it was consumed once.
+    expect(totalsAt(readings.values(), space.nowMs).ratePerSecond.get('tpm')).toBe(1500)
+    expect(resourcesAt(readings.values(), space.nowMs)[0]?.ratePerSecond.get('tpm')).toBe(1500)
     await limiter.close()
   })
 })

@@ -60,8 +60,8 @@ export function checkCompatibility(
 
 /** The table has a layout whose buckets lie elsewhere; working on it would start all of them anew. */
 export function needsMigration(schemaVersion: string | undefined): ZaelError {
-  const layout = schemaVersion === undefined ? 'from before namespaces' : schemaVersion
-  return new ZaelError('conflict', 'schema.needs-migration', `The table has layout ${layout}, which is too old.`, {
+  const layout = schemaVersion === undefined ? 'one from before namespaces' : schemaVersion
+  return new ZaelError('conflict', 'schema.needs-migration', `The layout of the table is ${layout}: that is too old.`, {
     hint: 'Bring it up to date with `zael migrate run`; `zael migrate plan` shows the steps first.',
     details: {schemaVersion},
   })

@@ -5,19 +5,38 @@ import type {Reading} from './model.js'
 import type {Candidate} from './poll-plan.js'
 import {bucketId, nextReading} from './reading.js'
 
-/** A bucket of which an index told. */
-interface Entry {
-  readonly entity: string
-  readonly resource: string
-  /** Those to read. */
-  shards: readonly number[]
-  /** Those that were looked for in vain; only the index brings them back. */
-  absent: ReadonlySet<number>
-  reading: Reading | undefined
-}
-
 const NONE: ReadonlySet<number> = new Set()
 const ONLY_FIRST: readonly number[] = [0]
+
+/** A bucket of which an index told. Ten thousand are candidates with every poll, so each is its own. */
+class Entry implements Candidate {
+  readonly id: string
+  readonly entity: string
+  readonly resource: string
+  /** Those to read. An index lags behind; shard 0 says how many there are. */
+  numbers: readonly number[] = ONLY_FIRST
+  /** Those that were looked for in vain; only the index brings them back. */
+  absent: ReadonlySet<number> = NONE
+  reading: Reading | undefined = undefined
+
+  constructor(id: string, {entity, resource}: ShardAddress) {
+    this.id = id
+    this.entity = entity
+    this.resource = resource
+  }
+
+  get shards(): number {
+    return this.numbers.length
+  }
+
+  get readAtMs(): number | undefined {
+    return this.reading?.readAtMs
+  }
+
+  get isActive(): boolean {
+    return this.reading !== undefined && isConsumed(this.reading)
+  }
+}
 
 /** Every bucket that is known, where its shards are, and what was read of it last. */
 export class Catalogue {
@@ -30,32 +49,27 @@ export class Catalogue {
 
   /** Takes down what an index told. */
   learn(addresses: readonly ShardAddress[]): void {
-    for (const {entity, resource, shard} of addresses) {
-      const id = bucketId({entity, resource})
+    for (const address of addresses) {
+      const {shard} = address
+      const id = bucketId(address)
       let entry = this.#entries.get(id)
       if (!entry) {
-        // An index lags behind; shard 0 says how many there are.
-        entry = {entity, resource, shards: ONLY_FIRST, absent: NONE, reading: undefined}
+        entry = new Entry(id, address)
         this.#entries.set(id, entry)
       }
-      if (!entry.shards.includes(shard)) entry.shards = [...entry.shards, shard]
+      if (!entry.numbers.includes(shard)) entry.numbers = [...entry.numbers, shard]
     }
   }
 
   candidates(): Candidate[] {
-    return Array.from(this.#entries, ([id, {shards, reading}]) => ({
-      id,
-      shards: shards.length,
-      readAtMs: reading?.readAtMs,
-      isActive: reading !== undefined && isConsumed(reading),
-    }))
+    return [...this.#entries.values()]
   }
 
   /** Where the known shards of some buckets are. */
   addressesOf(ids: readonly string[]): ShardAddress[] {
     return ids.flatMap(id => {
       const entry = this.#entries.get(id)
-      return entry ? entry.shards.map(shard => ({entity: entry.entity, resource: entry.resource, shard})) : []
+      return entry ? entry.numbers.map(shard => ({entity: entry.entity, resource: entry.resource, shard})) : []
     })
   }
 
@@ -66,7 +80,7 @@ export class Catalogue {
       if (!entry) return []
       const count = Math.min(shardCountOf(shards), MAX_SHARDS)
       const counted = Array.from({length: count}, (_, shard) => shard)
-      const unknown = counted.filter(shard => !entry.shards.includes(shard) && !entry.absent.has(shard))
+      const unknown = counted.filter(shard => !entry.numbers.includes(shard) && !entry.absent.has(shard))
       return unknown.map(shard => ({entity: entry.entity, resource: entry.resource, shard}))
     })
   }
@@ -111,7 +125,7 @@ function isConsumed({ratePerSecond}: Reading): boolean {
 
 /** Looking again and again for shards that are not there would cost as much as those that are. */
 function noteShards(entry: Entry, present: readonly number[], shardCount: number): void {
-  entry.shards = present.length === 1 && present[0] === 0 ? ONLY_FIRST : [...new Set([0, ...present])]
+  entry.numbers = present.length === 1 && present[0] === 0 ? ONLY_FIRST : [...new Set([0, ...present])]
   const counted = Array.from({length: Math.min(shardCount, MAX_SHARDS)}, (_, shard) => shard)
   const absent = counted.filter(shard => shard !== 0 && !present.includes(shard))
   entry.absent = absent.length === 0 ? NONE : new Set(absent)

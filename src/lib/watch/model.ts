@@ -18,6 +18,8 @@ export interface Reading {
   readonly readAtMs: number
   /** Tokens per second between the two last readings, net, by limit; empty after the first. */
   readonly ratePerSecond: ReadonlyMap<string, number>
+  /** Id of the parent's bucket that is charged for the same requests; `undefined`: none is. */
+  readonly chargedTo: string | undefined
   /** The shard that is written hardest: part of the 1,000 write units per second that an item takes. */
   readonly writePressure: number
   /** The part of the tightest limit's capacity that was in use, oldest first; `null`: no sample. At most `SAMPLES`. */
@@ -95,7 +97,7 @@ export interface Totals {
   readonly over: number
   readonly near: number
   readonly inDebt: number
-  /** Tokens per second by limit name, of all buckets whose rate is known; what parents are charged counts there too. */
+  /** Tokens per second by limit name, of all buckets whose rate is known; what a parent is charged too counts once. */
   readonly ratePerSecond: ReadonlyMap<string, number>
   readonly shards: number
 }
@@ -104,7 +106,9 @@ export interface Totals {
 export interface ResourceRow {
   readonly resource: string
   readonly entities: number
+  /** Of all its buckets added up, those of parents too. */
   readonly limits: readonly LimitLevel[]
+  /** What a parent is charged too counts once. */
   readonly ratePerSecond: ReadonlyMap<string, number>
   readonly over: number
   readonly near: number

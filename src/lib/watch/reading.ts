@@ -27,7 +27,12 @@ export function nextReading(previous: Reading | undefined, seen: ShardedBucket, 
   const worst = worstAt({bucket, ...rates}, readAtMs)
   // Joined like this, sixty numbers take no more room than sixty numbers.
   const used = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
-  return {id, bucket, readAtMs, ...rates, used, isGone: false}
+  return {id, bucket, readAtMs, chargedTo: chargedTo(bucket), ...rates, used, isGone: false}
+}
+
+function chargedTo({resource, shards}: ShardedBucket): string | undefined {
+  const [first] = shards.flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
+  return first?.cascade && first.parent !== undefined ? bucketId({entity: first.parent, resource}) : undefined
 }
 
 type Records = ReadonlyMap<number, BucketRecord>

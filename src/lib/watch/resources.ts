@@ -1,8 +1,8 @@
 import type {LimitLevel} from '../repository/bucket-view.js'
+import {consumptionOf} from './consumption.js'
 import {levelsAt} from './levels.js'
 import type {Reading, ResourceRow} from './model.js'
 import {statusOf, worstAt} from './status.js'
-import {addRates} from './totals.js'
 
 /** Consumers named per resource. */
 const TOP = 3
@@ -10,7 +10,6 @@ const TOP = 3
 interface Group {
   readonly readings: Reading[]
   readonly limits: Map<string, LimitLevel>
-  readonly rates: Map<string, number>
   over: number
   near: number
 }
@@ -23,22 +22,25 @@ export function resourcesAt(readings: Iterable<Reading>, nowMs: number): Resourc
     const {resource} = reading.bucket
     let group = groups.get(resource)
     if (!group) {
-      group = {readings: [], limits: new Map(), rates: new Map(), over: 0, near: 0}
+      group = {readings: [], limits: new Map(), over: 0, near: 0}
       groups.set(resource, group)
     }
     add(group, reading, nowMs)
   }
-  return [...groups]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([resource, group]) => ({
-      resource,
-      entities: group.readings.length,
-      limits: [...group.limits.values()].map(cleaned).sort((a, b) => (a.name < b.name ? -1 : 1)),
-      ratePerSecond: group.rates,
-      over: group.over,
-      near: group.near,
-      top: topConsumers(group),
-    }))
+  return [...groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([resource, group]) => rowOf(resource, group))
+}
+
+function rowOf(resource: string, {readings, limits, over, near}: Group): ResourceRow {
+  const ratePerSecond = consumptionOf(readings)
+  return {
+    resource,
+    entities: readings.length,
+    limits: [...limits.values()].map(cleaned).sort((a, b) => (a.name < b.name ? -1 : 1)),
+    ratePerSecond,
+    over,
+    near,
+    top: topConsumers(readings, ratePerSecond),
+  }
 }
 
 function add(group: Group, reading: Reading, nowMs: number): void {
@@ -46,7 +48,6 @@ function add(group: Group, reading: Reading, nowMs: number): void {
   if (status === 'over') group.over++
   if (status === 'near') group.near++
   group.readings.push(reading)
-  addRates(group.rates, reading)
   for (const limit of levelsAt(reading.bucket, nowMs)) {
     const so = group.limits.get(limit.name)
     group.limits.set(limit.name, so ? plus(so, limit) : limit)
@@ -76,7 +77,7 @@ function cleaned({name, level, capacity, debt, refillPerSecond}: LimitLevel): Li
 }
 
 /** Who takes most of the limit of which most is taken; nobody who takes nothing. */
-function topConsumers({readings, rates}: Group): ResourceRow['top'] {
+function topConsumers(readings: readonly Reading[], rates: ResourceRow['ratePerSecond']): ResourceRow['top'] {
   const [limit] = [...rates].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
   return readings
     .map(({bucket, ratePerSecond}) => ({entity: bucket.entity, ratePerSecond: ratePerSecond.get(limit) ?? 0, limit}))

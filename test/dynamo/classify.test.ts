@@ -88,6 +88,12 @@ describe('what a failure means', () => {
     expect(classify(jargon, 'GetItem').message).toBe('DynamoDB did not answer GetItem: took too long.')
   })
 
+  test('who has no credentials is told from who may not', () => {
+    const nobody = classify(named('CredentialsProviderError', {message: 'Could not load credentials'}), 'GetItem')
+    expect(nobody.message).toBe('Cannot GetItem without valid AWS credentials: Could not load credentials')
+    expect(nobody.hint).toContain('--profile')
+  })
+
   test('a signature refused for its time points at the clock', () => {
     const skewed = named('InvalidSignatureException', {message: 'Signature expired: 20260101T000000Z is now earlier'})
     expect(classify(skewed, 'GetItem').hint).toContain('clock')

@@ -111,10 +111,14 @@ export class Unavailable extends ZaelError {
 export class Denied extends ZaelError {
   constructor(operation: string, cause?: unknown) {
     const skewed = /signature (expired|not yet current)/i.test(saying(cause))
-    super('access', 'dynamo.denied', `Not allowed to ${operation}${saying(cause)}`, {
-      hint: skewed
-        ? 'Set the clock of this machine: requests are signed with the time.'
-        : 'Check the AWS profile or credentials in use and their permissions on the table.',
+    const nobody = cause instanceof Error && /^(Credentials|Token)ProviderError$/.test(cause.name)
+    const said = nobody ? `Cannot ${operation} without valid AWS credentials` : `Not allowed to ${operation}`
+    super('access', 'dynamo.denied', `${said}${saying(cause)}`, {
+      hint: nobody
+        ? 'Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.'
+        : skewed
+          ? 'Set the clock of this machine: requests are signed with the time.'
+          : 'Check the AWS profile or credentials in use and their permissions on the table.',
       details: {operation},
       cause,
     })

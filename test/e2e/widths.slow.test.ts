@@ -40,7 +40,7 @@ const LINES = [
   `usage show user-1 ${DAY}`,
   `usage summary user-1 ${DAY}`,
   `usage top ${DAY}`,
-  'watch --once',
+  'watch --once --entity user-1',
   'why user-2 gpt-4 rpm=1',
   'namespace create width-WIDTH',
   'namespace delete width-WIDTH --yes',
@@ -94,6 +94,7 @@ describeOnEngine('what people see', {timeout: 120_000}, () => {
       .replaceAll(/\d+ ms\b/g, 'SOME TIME')
       .replaceAll(/zael\/\S+ \S+ \S+/g, 'VERSION')
       .replaceAll(/(?<=active, )[\d,]+ items?, [\d.]+ \w+/g, 'SOME ITEMS')
+      .replaceAll(/(?<=": )\d+ items(?=, \d+ of them in older)/g, 'SOME ITEMS')
       .replaceAll(/ +(?=SOME TIME)/g, ' ')
   }
 

@@ -5,6 +5,7 @@ import {attempt} from './aws-errors.js'
 import type {AlarmPart, DeadLettersPart, TrafficPart} from './health-parts.js'
 
 const HOUR_MS = 3_600_000
+const MINUTE_MS = 60_000
 const PERIOD_SECONDS = 300
 
 // What one DescribeAlarms may name.
@@ -17,7 +18,7 @@ export interface TrafficSubject {
   readonly functionName: string
 }
 
-/** Figures of the hour before `nowMs`, with one request. */
+/** Figures of the hour before `nowMs`, the minute that has begun included, with one request. */
 export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: number): Promise<TrafficPart> {
   const queries = trafficQueries(subject)
   const sums = new Map<string, number>()
@@ -26,7 +27,8 @@ export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: numb
     const request = {
       MetricDataQueries: queries,
       StartTime: new Date(nowMs - HOUR_MS),
-      EndTime: new Date(nowMs),
+      // Does not belong to the range itself.
+      EndTime: new Date((Math.floor(nowMs / MINUTE_MS) + 1) * MINUTE_MS),
       ScanBy: 'TimestampDescending' as const,
     }
     for await (const page of paginateGetMetricData({client: await aws.cloudWatch()}, request)) {

@@ -63,6 +63,18 @@ describe('a reading', () => {
     expect(third).toMatchObject({id: 'a#b', readAtMs: second.readAtMs + 100, isGone: false})
   })
 
+  it('tells which bucket is charged for the same requests, if they cascade', () => {
+    const [child] = bucketOf('a#b', rpm(0, {parent: 'team'})).shards
+    if (child?.kind !== 'bucket') throw new Error('no bucket')
+    const chargedTo = (change: object) => {
+      const shards = [{...child, record: {...child.record, ...change}}]
+      return nextReading(undefined, {entity: 'a', resource: 'b', shardCount: 1, shards}, READ_AT_MS).chargedTo
+    }
+    expect(chargedTo({})).toBe('team#b')
+    expect(chargedTo({cascade: false})).toBeUndefined()
+    expect(chargedTo({parent: undefined})).toBeUndefined()
+  })
+
   it('write pressure is the hardest written shard, in units', () => {
     const calm = rpm(0, {writes: 10})
     expect(rateOf([calm, calm], [rpm(0, {writes: 110}), rpm(0, {writes: 1010})]).writePressure).toBe(0.5)

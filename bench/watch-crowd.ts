@@ -1,0 +1,71 @@
+import {readFileSync} from 'node:fs'
+import {fileURLToPath} from 'node:url'
+import {parseLimits, rateOf} from '../src/lib/core/limit.js'
+import {batchWrite} from '../src/lib/dynamo/batch.js'
+import {Repository} from '../src/lib/repository/repository.js'
+import {type BucketRecord, encodeBucket, freshWritePressure} from '../src/lib/schema/bucket-record.js'
+import {setStage} from './stage.js'
+import {short} from './text-table.js'
+
+/** The built command line. */
+export const ZAEL = fileURLToPath(new URL('../bin/run.js', import.meta.url))
+
+const LIMITS = ['rpm=6000', 'tpm=600k']
+const TICKS_PER_SECOND = 100
+
+process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
+
+/** A table with many buckets, to be watched. */
+export interface Crowd {
+  readonly engineName: string
+  /** Flags that lead a command there. */
+  readonly flags: readonly string[]
+  /** Consumes a little of one of 200 buckets. */
+  request(number: number): Promise<unknown>
+  close(): Promise<void>
+}
+
+/** `--name 5` on the command line. */
+export function option(name: string, otherwise: number): number {
+  const at = process.argv.indexOf(`--${name}`)
+  return at < 0 ? otherwise : Number(process.argv[at + 1])
+}
+
+/** A bucket with next to nothing left, so that every level moves. */
+export function bucketRecord(namespace: string, at: number): BucketRecord {
+  const balance = {tokensMilli: 1000n, remainder: 0n, consumedMilli: 0n}
+  const limits = parseLimits(LIMITS).map(limit => [limit.name, {...rateOf(limit), ...balance}] as const)
+  const state = {refilledAtMs: Date.now(), limits: new Map([...limits, ['wcu', freshWritePressure()] as const])}
+  const rest = {shard: 0, shardCount: 1, cascade: false, parent: undefined, ttlSeconds: undefined, state}
+  return {namespace, entity: `user-${at}`, resource: `r${Math.floor(at / 200) % 8}`, ...rest}
+}
+
+/** Starts an engine and writes the buckets. */
+export async function crowdedTable(count: number): Promise<Crowd> {
+  const stage = await setStage()
+  const space = stage.newSpace()
+  const repository = new Repository({stack: space.name, transport: stage.transport})
+  const {namespace} = await repository.namespaces.register('default')
+  const buckets = Array.from({length: count}, (_, at) => ({put: encodeBucket(bucketRecord(namespace.id, at))}))
+  await batchWrite(stage.transport, space.name, buckets, {backoff: space.backoff})
+  await stage.configure({...space, namespace: namespace.id}, {level: 'system'}, ...LIMITS)
+  const limiter = stage.limiter({...space, namespace: namespace.id})
+  return {
+    engineName: stage.engineName,
+    flags: ['--stack', space.name, '--endpoint-url', stage.endpoint],
+    request: at => limiter.acquire({entity: `user-${at % 200}`, resource: 'r0', consume: {rpm: 1, tpm: 9}}),
+    close: async () => {
+      await limiter.close()
+      await stage.close()
+    },
+  }
+}
+
+/** Resident memory in MB, and percent of one core since the start. Linux only, like the engine. */
+export function footprint(pid: number): [memoryMb: string, processor: string] {
+  const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1])
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+  const [user, system, startTicks] = [stat[11], stat[12], stat[19]].map(Number) as [number, number, number]
+  const upTicks = Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * TICKS_PER_SECOND
+  return [short((pages * 4096) / 1e6), short(((user + system) / (upTicks - startTicks)) * 100)]
+}

@@ -1,0 +1,159 @@
+import {stripVTControlCharacters} from 'node:util'
+import {renderToString} from 'ink'
+import {createElement} from 'react'
+import {beforeAll, expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {type BucketView, viewBucket} from '../../src/lib/repository/bucket-view.js'
+import type {ShardedBucket} from '../../src/lib/repository/buckets.js'
+import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
+import {writeUnitsOf} from '../../src/lib/schema/item-size.js'
+import {compact, percent} from '../../src/lib/ui/format.js'
+import {BLOCK_GLYPHS} from '../../src/lib/ui/glyphs.js'
+import {paletteFor} from '../../src/lib/ui/palette.js'
+import type {Scene} from '../../src/lib/ui/scene.js'
+import {Screen} from '../../src/lib/ui/screen.js'
+import {LiveSession} from '../../src/lib/ui/session.js'
+import {openWatch} from '../../src/lib/watch/watch.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newSpace, putBucket, totalOf} from '../repository/space.js'
+
+const ELAPSED_MS = 2000
+/** Of the writes that an item takes per second, enough to be seen: 60 in two seconds are 3 %. */
+const WRITES = 60
+
+const SETTINGS = {stack: 's', namespace: 'n', where: 'w', top: undefined, glyphs: BLOCK_GLYPHS, palette: paletteFor(1)}
+
+async function allBuckets(names: NamespaceRepository): Promise<ShardedBucket[]> {
+  const buckets: ShardedBucket[] = []
+  for await (const bucket of names.buckets.ofNamespace()) buckets.push(bucket)
+  return buckets
+}
+
+/** A row of the screen, read back. */
+function rowOf(screen: string, {entity, resource}: BucketView) {
+  const line = screen.split('\n').find(each => new RegExp(`^.. ${entity} +${resource} `).test(each)) ?? ''
+  const [, mark, limit = '', used, writes] =
+    /^.(.) .*?\S\/\S+ +(\S+) +(\S+) [▁▂▃▄▅▆▇█·]+ +\S+ +(?:▲ )?(\S+) +\S+$/.exec(line) ?? []
+  return {mark, limit, used, writes}
+}
+
+describeOnEngine('what is derived from two readings is what the repository tells of the two instants (L6)', () => {
+  const table = useTable()
+  let nowMs = 1_800_000_000_000
+  let before: ShardedBucket[]
+  let after: ShardedBucket[]
+  let screenAt: (atMs: number) => string
+
+  beforeAll(async () => {
+    const space = newSpace(table)
+    const clock = () => nowMs
+    const {transport} = table
+    const names = new Repository({stack: table.name, transport, clock}).namespaceById(space.namespace)
+    await names.setLimits({level: 'system'}, parseLimits(['rpm=600/min', 'tpm=60k/min']))
+    await names.entities.create({id: 'team'})
+    await names.entities.create({id: 'ada', parent: 'team', cascade: true})
+    const limits = parseLimits(['rpm=60'])
+    await putBucket(space, {entity: 'hot', resource: 'search', limits, shardCount: 4, consumed: 14})
+    await putBucket(space, {entity: 'dry', resource: 'search', limits, consumed: 60})
+    const options = {stack: table.name, namespaceId: space.namespace, transport, clock}
+    const limiter = new RateLimiter(options)
+    const use = (entity: string, tpm: number) => limiter.acquire({entity, resource: 'gpt-4', consume: {rpm: 1, tpm}})
+    await use('ada', 100)
+    const lease = await use('ben', 20_000)
+    const watch = openWatch({space: names, table: {...space, clock}, scope: {kind: 'namespace'}, intervalMs: 3_600_000})
+    await watch.start()
+    before = await allBuckets(names)
+
+    nowMs += ELAPSED_MS
+    for (const _ of Array(WRITES)) await use('ada', 700)
+    await lease.adjust({tpm: -3000})
+    await new Promise<void>(resolve => {
+      watch.subscribe(() => resolve())
+      watch.pollNow()
+    })
+    after = await allBuckets(names)
+
+    const scenes: Scene[] = []
+    const selection = {sort: 'entity', reversed: false, filter: ''} as const
+    const session = new LiveSession(watch, SETTINGS, selection, {columns: 120, rows: 24}, scene => scenes.push(scene))
+    screenAt = atMs => {
+      nowMs = atMs
+      session.refresh()
+      const scene = createElement(Screen, {scene: scenes.at(-1) as Scene})
+      return stripVTControlCharacters(renderToString(scene, {columns: 120}))
+    }
+    return async () => {
+      await watch.stop()
+      await limiter.close()
+    }
+  })
+
+  const previously = ({entity, resource}: {entity: string; resource: string}) =>
+    before.find(each => each.entity === entity && each.resource === resource)
+  const rateOf = (bucket: ShardedBucket, limit: string) => {
+    const [was = 0, is = 0] = [previously(bucket), bucket].map(each => totalOf(each, limit, 'consumedMilli'))
+    return ((is - was) / ELAPSED_MS) * 1000
+  }
+  /** Of the shard that was written most: write units per second of 1,000. */
+  const pressureOf = (bucket: ShardedBucket) => {
+    const writes = (each: ShardedBucket | undefined) => (each ? viewBucket(each, nowMs).shards : [])
+    const was = new Map(writes(previously(bucket)).map(({shard, writes: count}) => [shard, count]))
+    const parts = bucket.shards.map((stored, at) => {
+      const view = writes(bucket)[at]
+      if (stored.kind === 'ghost' || !view) return 0
+      return ((view.writes - (was.get(view.shard) ?? 0)) * writeUnitsOf(stored.record)) / (ELAPSED_MS / 1000)
+    })
+    return Math.max(...parts) / 1000
+  }
+
+  it('rates and write pressure of every row', () => {
+    const screen = screenAt(nowMs)
+    const shown = after.map(bucket => ({bucket, row: rowOf(screen, viewBucket(bucket, nowMs))}))
+    for (const {bucket, row} of shown) {
+      expect({entity: bucket.entity, ...row}).toMatchObject({
+        entity: bucket.entity,
+        used: compact(rateOf(bucket, row.limit)),
+        writes: percent(pressureOf(bucket)),
+      })
+    }
+    // The figures are not all nothing: 700 × 60 in two seconds, a refund, and 60 writes.
+    const figures = Object.fromEntries(shown.map(({bucket, row}) => [bucket.entity, [row.limit, row.used, row.writes]]))
+    expect(figures).toEqual({
+      ada: ['tpm', '21k', '3%'],
+      ben: ['tpm', '-1.5k', '<1%'],
+      dry: ['rpm', '0', '0%'],
+      hot: ['rpm', '0', '0%'],
+      team: ['tpm', '21k', '3%'],
+    })
+  })
+
+  it('what all consume together: a request that a parent is charged for as well counts once', () => {
+    const own = after.filter(bucket => !viewBucket(bucket, nowMs).cascade)
+    const together = ['rpm', 'tpm'].map(limit => {
+      return `${limit} ${compact(own.reduce((sum, bucket) => sum + rateOf(bucket, limit), 0))}/s`
+    })
+    expect(together).toEqual(['rpm 30/s', 'tpm 19.5k/s'])
+    expect(screenAt(nowMs)).toContain(` used ${together.join(', ')} `)
+  })
+
+  it.each([0, 900, 5000, 50_000, 600_000])('who is over and who is near, %d ms later', laterMs => {
+    const atMs = 1_800_000_000_000 + ELAPSED_MS + laterMs
+    const statuses = after.map(bucket => {
+      const {shards, limits} = viewBucket(bucket, atMs)
+      const isOver = limits.some(({name}) => {
+        const held = shards.flatMap(shard => shard.limits.filter(limit => limit.name === name))
+        return held.reduce((sum, {level}) => sum + Math.max(0, level), 0) < 1
+      })
+      const isNear = limits.some(({name, level, capacity, refillPerSecond}) => {
+        const perSecond = rateOf(bucket, name) - refillPerSecond
+        return level < capacity / 5 || (perSecond > 0 && level / perSecond <= 60)
+      })
+      return isOver ? '✖' : isNear ? '▲' : '●'
+    })
+    const screen = screenAt(atMs)
+    expect(after.map(bucket => rowOf(screen, viewBucket(bucket, atMs)).mark)).toEqual(statuses)
+    const count = (mark: string) => statuses.filter(each => each === mark).length
+    expect(screen).toContain(`5 buckets · ✖ ${count('✖')} over · ▲ ${count('▲')} near · `)
+  })
+})

@@ -89,12 +89,12 @@ export class OpenView {
 
   /** Names in the order of the screen. */
   get entities(): string[] {
-    return this.terminal.lines.flatMap(line => /^.[●▲✖○] (\S+)/.exec(line)?.[1] ?? [])
+    return this.terminal.lines.flatMap(line => /^.[●▲✖○][ ~](\S+)/.exec(line)?.[1] ?? [])
   }
 
   /** The name that the cursor stands on. */
   get chosen(): string | undefined {
-    return this.terminal.lines.flatMap(line => /^▸[●▲✖○]? ?(\S+)/.exec(line)?.[1] ?? [])[0]
+    return this.terminal.lines.flatMap(line => /^▸[●▲✖○]?[ ~]?(\S+)/.exec(line)?.[1] ?? [])[0]
   }
 
   get statusLine(): string {

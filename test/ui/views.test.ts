@@ -265,6 +265,23 @@ describe('the overview', () => {
     `)
   })
 
+  it('L6 marks rows that were not read for more than three polls', () => {
+    const polled = (afterMs: number) => {
+      const lastPoll = {
+        number: 9,
+        atMs: READ_AT_MS + afterMs,
+        durationMs: 9,
+        readUnits: 49.5,
+        calls: 3,
+        bucketsRead: 80,
+      }
+      return draw({rows: 8, ageMs: afterMs + 1000, knowledge: {lastPoll}})
+    }
+    expect(polled(6000)).toContain('▸✖ user-debt')
+    expect(polled(6001)).toContain('▸✖~user-debt')
+    expect(polled(6001)).toContain('data 1s old')
+  })
+
   it('that is stale, and cannot be read', () => {
     const problem = {
       message: 'connect ECONNREFUSED 127.0.0.1:8000',
@@ -450,7 +467,7 @@ describe('other panels', () => {
 
       ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing  ○ gone
       ◂ in debt  ▸ more than the capacity  ↓ empty in  ↑ full in  4±30% shards and ho…
-
+      ~ not read for three polls: sampled, and not its turn yet
 
 
 

@@ -28,6 +28,8 @@ export interface GlyphSet {
   readonly dot: string
   readonly ellipsis: string
   readonly dash: string
+  /** Before a bucket that was not read for some polls. */
+  readonly old: string
   readonly arrows: string
   readonly times: string
 }
@@ -53,6 +55,7 @@ export const BLOCK_GLYPHS: GlyphSet = {
   dot: '·',
   ellipsis: '…',
   dash: '–',
+  old: '~',
   arrows: '↑ ↓',
   times: '×',
 }
@@ -79,6 +82,7 @@ export const ASCII_GLYPHS: GlyphSet = {
   dot: '|',
   ellipsis: '~',
   dash: '-',
+  old: '~',
   arrows: 'up down',
   times: 'x',
 }

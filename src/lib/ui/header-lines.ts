@@ -1,3 +1,4 @@
+import type {Knowledge, Reading} from '../watch/model.js'
 import {compact, count, span} from './format.js'
 import {joined, type Line, lengthOf, printable, seg} from './line.js'
 import type {Scene} from './scene.js'
@@ -42,6 +43,11 @@ function dataLine(scene: Scene): Line {
 export function isStale({knowledge, nowMs}: Pick<Scene, 'knowledge' | 'nowMs'>): boolean {
   const {lastPoll, intervalMs} = knowledge
   return lastPoll !== undefined && nowMs - lastPoll.atMs > STALE_POLLS * intervalMs
+}
+
+/** Whether a bucket has not been read for as long, while others were. */
+export function isLeftBehind({readAtMs}: Pick<Reading, 'readAtMs'>, {lastPoll, intervalMs}: Knowledge): boolean {
+  return lastPoll !== undefined && lastPoll.atMs - readAtMs > STALE_POLLS * intervalMs
 }
 
 function ageOf(scene: Scene) {

@@ -6,7 +6,7 @@ const COLUMN_WIDTH = 40
 
 /** The keys that are valid where help was asked for, and what the symbols mean. */
 export function helpLines({state, settings, size}: Scene): Line[] {
-  const {status, belowZero, overfull, empties, fills, plusMinus} = settings.glyphs
+  const {status, belowZero, overfull, empties, fills, plusMinus, old} = settings.glyphs
   const valid = BINDINGS.filter(({isValid}) => isValid(state.helpOver, state.tab))
   const columns = Math.max(1, Math.min(3, Math.floor(size.columns / COLUMN_WIDTH)))
   const height = Math.ceil(valid.length / columns)
@@ -29,6 +29,7 @@ export function helpLines({state, settings, size}: Scene): Line[] {
       seg(`${belowZero} in debt  ${overfull} more than the capacity  `),
       seg(`${empties} empty in  ${fills} full in  4${plusMinus}30% shards and how unequal they are`),
     ],
+    [seg(`${old} not read for three polls: sampled, and not its turn yet`)],
   ]
 }
 

@@ -2,6 +2,7 @@ import {GROWTH_UNITS_PER_SECOND} from '../core/shard-growth.js'
 import type {Row, RowStatus, SortKey} from '../watch/model.js'
 import {COMPACT_WIDTH, compact, percent, span} from './format.js'
 import {type GlyphSet, gauge, sparkline} from './glyphs.js'
+import {isLeftBehind} from './header-lines.js'
 import {type Column, overviewColumns} from './layout.js'
 import {cell, type Line, type Segment, seg, type Tone} from './line.js'
 import type {Scene} from './scene.js'
@@ -42,8 +43,10 @@ export function overviewLines(scene: Scene): Line[] {
   const chosen = scene.ranking.ids[cursor.index]
   return rows.map(row => {
     const isChosen = row.id === chosen
-    const line = rowLine(row, columns, settings.glyphs, isChosen)
-    return knowledge.readings.get(row.id)?.isGone ? line.map(({text}) => seg(text, 'dim')) : line
+    const reading = knowledge.readings.get(row.id)
+    const isOld = reading !== undefined && isLeftBehind(reading, knowledge)
+    const line = rowLine(row, columns, settings.glyphs, {isChosen, isOld})
+    return reading?.isGone ? line.map(({text}) => seg(text, 'dim')) : line
   })
 }
 
@@ -52,11 +55,18 @@ function emptyText({knowledge, state}: Scene): string {
   return knowledge.lastPoll ? 'No buckets: nothing was consumed yet, or all have expired.' : 'Reading.'
 }
 
-function rowLine(row: Row, columns: readonly Column[], glyphs: GlyphSet, isChosen: boolean): Line {
+/** How a row stands among the others. */
+interface Standing {
+  readonly isChosen: boolean
+  /** Others were read several times since: what it has consumed meanwhile is not in its figures. */
+  readonly isOld: boolean
+}
+
+function rowLine(row: Row, columns: readonly Column[], glyphs: GlyphSet, {isChosen, isOld}: Standing): Line {
   const status = seg(glyphs.status[row.status], TONE_OF_STATUS[row.status])
-  const margin = [seg(isChosen ? glyphs.cursor : ' ', 'strong'), status]
-  const cells = columns.flatMap(column => [seg(' '), cellOf(row, column, glyphs, isChosen)])
-  return [...margin, ...cells]
+  const margin = [seg(isChosen ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
+  const [first, ...cells] = columns.map(column => cellOf(row, column, glyphs, isChosen))
+  return [...margin, ...(first ? [first] : []), ...cells.flatMap(each => [seg(' '), each])]
 }
 
 function cellOf(row: Row, {key, width}: Column, glyphs: GlyphSet, isChosen: boolean): Segment {

@@ -66,7 +66,7 @@ describe('the template', () => {
     [{EnableTracing: 'true', TableEncryptionKey: KEY, PITRRecoveryPeriodDays: '7', LambdaReservedConcurrency: '2'}],
   ])('makes nothing that leans on what is not made: %j', parameters => {
     const {Resources, Outputs} = stackWith(parameters)
-    expect(Resources.Table).toBeDefined()
+    expect(Resources.Table.Type).toBe('AWS::DynamoDB::Table')
     expect(Outputs.TableName.Value).toBe('prod')
   })
 

@@ -193,7 +193,7 @@ it('leaves its own progress and what zael writes today alone', () => {
     onUnavailable: 'allow',
     auditRetentionDays: undefined,
   })
-  expect(decodeConfig(config)).toBeDefined()
+  expect(decodeConfig(config)).toMatchObject({limits: [], onUnavailable: 'allow'})
   expect(classify(config)).toEqual({kind: 'current', type: 'settings', namespace: 'n1'})
   const day = {
     namespace: 'n1',

@@ -35,6 +35,11 @@ const quit = (exitCode: number): void => {
 }
 process.once('SIGINT', () => quit(130))
 process.once('SIGTERM', () => quit(143))
+process.once('SIGHUP', () => {
+  // The terminal is gone, and nobody reads what is said while everything is put away.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
+  quit(129)
+})
 
 let isDone = false
 try {

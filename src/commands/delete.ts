@@ -30,10 +30,11 @@ export default class Delete extends WholeStackCommand<typeof Delete> {
     },
   ]
 
-  protected async work({table, surroundings}: StackContext): Promise<object> {
+  protected async work({stack, table, surroundings, endpoint}: StackContext): Promise<object> {
     const {'delete-table': deleteTable = false, 'empty-archive': emptyArchive = false, ...flags} = this.flags
     using aws = await surroundings()
-    if (!aws && table.name === 'local') {
+    const {supervisorOf} = await import('../lib/cli/local-health.js')
+    if (!aws && (await supervisorOf({stack, endpoint}))) {
       throw new InvalidInput('delete.local', 'The stack "local" is not deleted but stopped.', {
         hint: 'To stop it: zael local down. To delete its data too: zael local down --purge',
       })

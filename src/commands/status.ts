@@ -17,13 +17,13 @@ export default class Status extends WholeStackCommand<typeof Status> {
     {command: 'zael status --stack prod --json', description: 'For programs'},
   ]
 
-  protected async work({table, surroundings}: StackContext): Promise<object> {
-    const [{gatherHealth}, {readSupervisor, withSupervisor}] = await Promise.all([
+  protected async work({stack, table, surroundings, endpoint}: StackContext): Promise<object> {
+    const [{gatherHealth}, {supervisorOf, withSupervisor}] = await Promise.all([
       import('../lib/infra/stack-health.js'),
       import('../lib/cli/local-health.js'),
     ])
     using aws = await surroundings()
-    const local = table.name === 'local' && !aws ? await readSupervisor() : null
+    const local = aws ? null : await supervisorOf({stack, endpoint})
     const health = withSupervisor(await gatherHealth({table, aws, ourVersion: this.config.version}), local)
     this.log(healthLines(health, local).join('\n'))
     if (!health.isHealthy) process.exitCode = EXIT.checkSaidNo

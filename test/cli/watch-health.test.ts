@@ -85,13 +85,13 @@ describe('health in lines', () => {
       }),
     ).toEqual([
       'ok | table | active, 1,234 items, with a stream',
-      'bad | last hour | stream lag 1 min 30 s, throttled 2 reads, 0 writes, 1 aggregator errors',
+      'bad | metrics | stream lag 1 min 30 s, throttled 2 reads, 0 writes, 1 aggregator errors in the last hour',
       'warn | dead letters | 4 batches',
       'ok | alarms | prod-lag: alarm',
       'ok | alarms | prod-errors: ok',
-      'bad | last hour | The stream is late. Try: zael upgrade',
+      'bad | metrics | The stream is late. Try: zael upgrade',
       'warn | dead letters | Four batches failed.',
-      'unknown | stream to aggregator | not allowed',
+      'unknown | mapping | not allowed',
     ])
   })
 })

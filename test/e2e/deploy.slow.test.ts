@@ -155,9 +155,4 @@ describe('bad input of deploy', () => {
     expect(code).toBe(3)
     expect(stderr).toMatch(/^Error: There is no file no-such\.yaml\.\nTry: /)
   })
-
-  it('the local stack is stopped, not deleted', async () => {
-    const {code, stderr} = await zael(['delete', '--stack', 'local', '--endpoint-url', inject('engineEndpoint')])
-    expect({code, stderr}).toMatchObject({code: 2, stderr: expect.stringContaining('zael local down --purge')})
-  })
 })

@@ -1,4 +1,4 @@
-import {afterAll, beforeAll, describe, expect, it} from 'vitest'
+import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
 import {findEngines} from '../../src/lib/local/find-engines.js'
 import {LocalUser} from './local-stack.js'
 import {schemaProblems} from './schemas.js'
@@ -39,9 +39,24 @@ describe.skipIf(!canRun)('status and doctor of the local stack', {timeout: 120_0
       versions: {schemaVersion: '0.9.0', migrationDue: false},
       local: {engineRestarts: 0, aggregator: {lastError: null}},
     })
+    // By its address as well, as `zael local env` gives it.
+    const at = async (endpoint: string) => {
+      return JSON.parse((await run(`status --stack local --endpoint-url ${endpoint} --json`)).stdout)
+    }
+    expect((await at(`${told.local.endpoint}/`)).local).toMatchObject({engineRestarts: 0})
     const doctor = await run('doctor --stack local --json')
     expect(doctor.code).toBe(0)
     const states = JSON.parse(doctor.stdout).checks.map(({state}: {state: string}) => state)
     expect(new Set(states)).toEqual(new Set(['ok']))
+  })
+
+  it('delete leaves it to zael local down', async () => {
+    const {code, stderr} = await run('delete --stack local --confirm local --delete-table')
+    expect({code, stderr}).toMatchObject({code: 2, stderr: expect.stringContaining('zael local down --purge')})
+  })
+
+  it('a stack called local on another engine is not taken for it', async () => {
+    const {code, stderr} = await run(`delete --stack local --endpoint-url ${inject('engineEndpoint')} --confirm local`)
+    expect({code, stderr}).toMatchObject({code: 3, stderr: expect.stringContaining('no stack "local" here')})
   })
 })

@@ -38,6 +38,8 @@ export interface StackContext extends AsyncDisposable {
   readonly repository: Repository
   /** The chosen namespace; throws when there is none of that name. */
   namespace(): Promise<NamespaceRepository>
+  /** Where requests go instead of to AWS; `undefined`: to AWS, or wherever the environment sends them. */
+  readonly endpoint: string | undefined
   /** The services around the table; `undefined` for a local engine, which has none. For the caller to dispose of. */
   surroundings(): Promise<Aws | undefined>
 }
@@ -58,7 +60,8 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
   const {stack, region, profile, 'endpoint-url': endpointUrl} = flags
   const isLocalStack = stack === LOCAL_STACK && !endpointUrl
   const input = {region, profile, endpointUrl}
-  const transport = isLocalStack ? await localStackTransport(env) : await transportTo(input, env, serverClock)
+  const local = isLocalStack ? await findLocalStack(env) : undefined
+  const transport = local ? local.transport : await transportTo(input, env, serverClock)
   const seams = {stack, transport, clock: () => serverClock.now()}
   const repository = new Repository(isLocalStack ? seams : {...seams, principal: lazyPrincipal(input, env)})
   return {
@@ -66,19 +69,20 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
     table: openTable(seams).table,
     repository,
     namespace: () => repository.namespace(flags.namespace),
+    endpoint: local?.endpoint ?? endpointUrl,
     surroundings: async () => (isLocalStack ? undefined : openSurroundings(input, env)),
     [Symbol.asyncDispose]: () => transport.close(),
   }
 }
 
-async function localStackTransport(env: Environment): Promise<ClosableTransport> {
+async function findLocalStack(env: Environment): Promise<{transport: ClosableTransport; endpoint: string}> {
   const [{needStack}, {findStackHome}, {localTransport}] = await Promise.all([
     import('../local/find-stack.js'),
     import('../local/stack-home.js'),
     import('../local/local-access.js'),
   ])
-  const {state} = await needStack(findStackHome(env))
-  return localTransport(state.endpoint)
+  const {endpoint} = (await needStack(findStackHome(env))).state
+  return {transport: localTransport(endpoint), endpoint}
 }
 
 async function transportTo(

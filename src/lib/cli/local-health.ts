@@ -1,5 +1,6 @@
 import type {StackHealth} from '../infra/stack-health.js'
 import type {AggregatorStatus} from '../local/stack-aggregator.js'
+import type {StackContext} from './context.js'
 
 /** What runs the local stack, for people and programs. */
 export interface SupervisorFacts {
@@ -28,6 +29,20 @@ export async function readSupervisor(): Promise<SupervisorFacts | null> {
     engineRestarts: live.engineRestarts,
     aggregator: live.aggregator,
   }
+}
+
+/**
+ * The supervisor that looks after a stack; `null` when none does. It follows one table of its own engine: a table of the
+ * same name elsewhere, and another one beside it, are not its business.
+ */
+export async function supervisorOf({
+  stack,
+  endpoint,
+}: Pick<StackContext, 'stack' | 'endpoint'>): Promise<SupervisorFacts | null> {
+  const {LOCAL_STACK} = await import('../local/stack-state.js')
+  if (stack !== LOCAL_STACK || endpoint === undefined) return null
+  const local = await readSupervisor()
+  return local && new URL(local.endpoint).origin === new URL(endpoint).origin ? local : null
 }
 
 /** The same health, degraded when the aggregator of the local stack has met an error. */

@@ -3,6 +3,7 @@ import type {Finding} from '../infra/health-findings.js'
 import type {AggregatorPart, AlarmPart, MappingPart, StackPart, TablePart, VersionPart} from '../infra/health-parts.js'
 import type {StackHealth} from '../infra/stack-health.js'
 import {type Facts, factLines, formatCount, formatSpan} from './facts.js'
+import {PART_NAMES, constantWords as words} from './health-words.js'
 import type {SupervisorFacts} from './local-health.js'
 
 /** Everything about a stack, and the verdict in the last line. */
@@ -156,22 +157,6 @@ function verdict({stack, isHealthy, unknown}: StackHealth, problems: number): st
   const doubt = unknown.length === 0 ? '' : ` as far as known; not known: ${missing}`
   if (isHealthy) return `${colorize('green', `${stack} is healthy`)}${doubt}`
   return colorize('red', `${stack} is degraded: ${problems === 1 ? '1 problem' : `${problems} problems`}`)
-}
-
-const PART_NAMES: Readonly<Record<StackHealth['unknown'][number]['part'], string>> = {
-  cloudFormation: 'stack',
-  table: 'table',
-  aggregator: 'aggregator',
-  mapping: 'mapping',
-  traffic: 'metrics',
-  deadLetters: 'dead letters',
-  alarms: 'alarms',
-  versions: 'versions',
-}
-
-/** `UPDATE_COMPLETE` → `update complete`. */
-function words(constant: string): string {
-  return constant.toLowerCase().replaceAll('_', ' ')
 }
 
 function onOff(value: boolean | null): string {

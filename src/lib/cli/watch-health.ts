@@ -3,17 +3,18 @@ import type {StackHealth} from '../infra/stack-health.js'
 import type {HealthLine, HealthSource} from '../watch/model.js'
 import type {StackContext} from './context.js'
 import {formatCount, formatSpan} from './facts.js'
+import {PART_NAMES, constantWords as words} from './health-words.js'
 import type {SupervisorFacts} from './local-health.js'
 
 /** The health of a stack from wherever it can be had: the local supervisor, or AWS. Loaded when it is first asked for. */
-export function healthSource({table, surroundings}: StackContext, ourVersion: string): HealthSource {
+export function healthSource({stack, table, surroundings, endpoint}: StackContext, ourVersion: string): HealthSource {
   return async () => {
-    const [{gatherHealth}, {readSupervisor, withSupervisor}] = await Promise.all([
+    const [{gatherHealth}, {supervisorOf, withSupervisor}] = await Promise.all([
       import('../infra/stack-health.js'),
       import('./local-health.js'),
     ])
     using aws = await surroundings()
-    const local = table.name === 'local' && !aws ? await readSupervisor() : null
+    const local = aws ? null : await supervisorOf({stack, endpoint})
     return stackHealthLines(withSupervisor(await gatherHealth({table, aws, ourVersion}), local), local)
   }
 }
@@ -39,17 +40,6 @@ export function stackHealthLines(health: StackHealth, local: SupervisorFacts | n
   ]
 }
 
-const PART_NAMES: Readonly<Record<PartName, string>> = {
-  cloudFormation: 'stack',
-  table: 'table',
-  aggregator: 'aggregator',
-  mapping: 'stream to aggregator',
-  traffic: 'last hour',
-  deadLetters: 'dead letters',
-  alarms: 'alarms',
-  versions: 'versions',
-}
-
 /** What each part says; nothing where it is not there. */
 const PART_TEXTS: Readonly<Record<PartName, (parts: HealthParts) => string[]>> = {
   cloudFormation: ({cloudFormation}) => (cloudFormation ? [words(cloudFormation.status)] : []),
@@ -65,7 +55,7 @@ const PART_TEXTS: Readonly<Record<PartName, (parts: HealthParts) => string[]>> =
     const {throttledReads, throttledWrites, aggregatorErrors, iteratorAgeMs} = traffic
     const lag = iteratorAgeMs === null ? 'no stream records' : `stream lag ${formatSpan(iteratorAgeMs)}`
     const throttled = `throttled ${formatCount(throttledReads)} reads, ${formatCount(throttledWrites)} writes`
-    return [`${lag}, ${throttled}, ${formatCount(aggregatorErrors)} aggregator errors`]
+    return [`${lag}, ${throttled}, ${formatCount(aggregatorErrors)} aggregator errors in the last hour`]
   },
   deadLetters: ({deadLetters}) => (deadLetters ? [`${formatCount(deadLetters.messages)} batches`] : []),
   alarms: ({alarms}) => alarms?.map(({name, state}) => `${name}: ${words(state)}`) ?? [],
@@ -99,6 +89,3 @@ function supervisorLines(local: SupervisorFacts, aggregatorState: HealthLine['st
     },
   ]
 }
-
-/** `UPDATE_COMPLETE` → `update complete`. */
-const words = (constant: string): string => constant.toLowerCase().replaceAll('_', ' ')

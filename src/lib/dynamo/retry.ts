@@ -34,7 +34,8 @@ export async function sleepMs(ms: number, signal?: AbortSignal): Promise<void> {
 /** Waits before try number `attempt` + 1 (full jitter: anywhere between nothing and the doubled bound). */
 export async function pause(attempt: number, backoff: Backoff, signal?: AbortSignal): Promise<void> {
   const {random, sleep, baseMs = 25, maxMs = 2_000} = backoff
-  await sleep(random() * Math.min(maxMs, baseMs * 2 ** attempt), signal)
+  // Whole milliseconds, like every other time here.
+  await sleep(Math.floor(random() * Math.min(maxMs, baseMs * 2 ** attempt)), signal)
   if (signal?.aborted === true) throw new Aborted('Waiting to try again', false, signal.reason)
 }
 

@@ -15,6 +15,10 @@ export default class Delete extends WholeStackCommand<typeof Delete> {
     'destroy them takes a flag each. What is protected against deletion is refused before anything is deleted.'
 
   static override flags = {
+    'retain-table': boolean({
+      description: 'Keep the table, as without this flag: for scripts that want to say so.',
+      exclusive: ['delete-table'],
+    }),
     'delete-table': boolean({description: 'Delete the table too, with all limits, buckets and usage in it.'}),
     'empty-archive': boolean({description: 'Delete the archived audit events too, and their bucket.'}),
     confirm: string({description: 'Name of the stack once more, instead of typing it.', helpValue: 'NAME'}),

@@ -29,13 +29,18 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
       description: 'Tag of the stack and all it has; may be repeated.',
       helpValue: 'KEY=VALUE',
     }),
+    'remove-tag': string({
+      multiple: true,
+      description: 'Take a tag away again; may be repeated.',
+      helpValue: 'KEY',
+    }),
     'dry-run': boolean({description: 'Show what would change; change nothing.'}),
     yes: boolean({char: 'y', description: 'Do not ask.'}),
     wait: boolean({allowNo: true, default: true, description: 'Wait until everything is done.'}),
     export: string({
       description: 'Write template, parameters and code to a folder, for other tools; AWS is not asked.',
       helpValue: 'DIR',
-      exclusive: ['tag', 'dry-run'],
+      exclusive: ['tag', 'remove-tag', 'dry-run'],
     }),
   }
 
@@ -49,25 +54,26 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
   override async run(): Promise<object> {
     const {export: folder, 'from-file': file, yes = false} = this.flags
     if (folder === undefined) return super.run()
-    const {options} = await readOptions(file, typedOptions(this.flags), [])
+    const {options} = await readOptions(file, {options: typedOptions(this.flags), tags: [], removedTags: []})
     const files = await exportWithConsent(folder, options, {yes})
     for (const {path, purpose} of files) this.log(`${path}  ${purpose}`)
     return {...NOTHING_DEPLOYED, stack: this.settings?.stack.value, target: 'files', files}
   }
 
   protected async work({table, surroundings}: StackContext): Promise<object> {
-    const {'from-file': file, tag = [], 'dry-run': dryRun = false, yes = false, wait} = this.flags
+    const {tag: tags = [], 'remove-tag': removedTags = []} = this.flags
+    const {'from-file': file, 'dry-run': dryRun = false, yes = false, wait} = this.flags
     const {version} = this.config
-    const {options, tags} = await readOptions(file, typedOptions(this.flags), tag)
+    const stated = await readOptions(file, {options: typedOptions(this.flags), tags, removedTags})
     using aws = await surroundings()
     if (!aws) {
-      const local = await deployLocally(table, options, {version, dryRun})
+      const local = await deployLocally(table, stated.options, {version, dryRun})
       if (local.withoutEffect.length > 0)
         this.warn(`Without effect on a local engine: ${local.withoutEffect.join(', ')}`)
       this.log(localLines(local, dryRun).join('\n'))
       return localJson(local, dryRun)
     }
-    const request = {stack: table.name, version, options, tags}
+    const request = {stack: table.name, version, ...stated}
     const flags = typedFlags(this.settings)
     const {log, logToStderr} = this
     const manner = {yes, dryRun, wait, flags, log: log.bind(this), logToStderr: logToStderr.bind(this)}

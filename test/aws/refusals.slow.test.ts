@@ -1,6 +1,6 @@
 import {spawn} from 'node:child_process'
 import {once} from 'node:events'
-import {CreateStackCommand, DescribeStacksCommand} from '@aws-sdk/client-cloudformation'
+import {CreateChangeSetCommand, CreateStackCommand, DescribeStacksCommand} from '@aws-sdk/client-cloudformation'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
 import {createTable} from '../../src/lib/dynamo/create-table.js'
 import {readStack} from '../../src/lib/infra/stack-reader.js'
@@ -219,6 +219,21 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 60_000
       expect(await readStack(account.aws, 'refused')).toBeUndefined()
     })
 
+    it('keeps the tags that the stack has, but those to be taken away', async () => {
+      let tags: (string | null)[] = []
+      const user = await userWith(({operation, body}) => {
+        const asked = new URLSearchParams(body)
+        const keys = [...asked.keys()].filter(key => /^Tags\.member\.\d+\.Key$/.test(key))
+        if (operation === 'CreateChangeSet') tags = keys.map(key => asked.get(key))
+        return undefined
+      })
+      await user.tell('deploy --stack tagged --no-aggregator --tag team=a --tag cost=b --yes')
+      expect(tags).toEqual(expect.arrayContaining(['team', 'cost', 'zael:name']))
+      await user.tell('deploy --stack tagged --remove-tag team --tag owner=c --dry-run')
+      expect(tags).toEqual(expect.arrayContaining(['owner', 'cost', 'zael:name']))
+      expect(tags).not.toContain('team')
+    })
+
     it('that would replace the table is never carried out', async () => {
       await stackUser(moto.endpoint).tell('deploy --stack precious --no-aggregator --yes')
       const user = await userWith(on('DescribeChangeSet', {answer: body => withChange(body, TABLE_REPLACED)}))
@@ -340,6 +355,23 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 60_000
   })
 
   describe('a deletion', () => {
+    it('takes what a plan left that was never carried out, and no table beside it', async () => {
+      const client = await account.aws.cloudFormation()
+      const plan = {StackName: 'shell', ChangeSetName: 'plan', ChangeSetType: 'CREATE', TemplateBody: QUEUE} as const
+      await client.send(new CreateChangeSetCommand(plan))
+      expect((await readStack(account.aws, 'shell'))?.status).toBe('REVIEW_IN_PROGRESS')
+      await createTable(account.transport, await loadTableDefinition({tableName: 'shell', stream: false}))
+      const user = await userWith(() => undefined)
+      expect(await user.fail('delete --stack shell --delete-table --confirm shell')).toMatchObject({
+        code: 5,
+        error: {code: 'table.foreign'},
+      })
+      const told = await user.tell('delete --stack shell --retain-table --confirm shell')
+      expect(told).toMatchObject({status: 'REVIEW_IN_PROGRESS', goes: [], stays: []})
+      expect(told.result).toMatchObject({stackDeleted: true, tableDeleted: false, tableLeft: true})
+      expect(await readStack(account.aws, 'shell')).toBeUndefined()
+    })
+
     it('that fails tells the first reason, and leaves table and data alone', async () => {
       await stackUser(moto.endpoint).tell('deploy --stack sticky --no-aggregator --yes')
       let isDeleting = false

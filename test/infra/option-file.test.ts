@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {parseOptionFile} from '../../src/lib/infra/option-file.js'
-import {parseTags, stackTags} from '../../src/lib/infra/stack-tags.js'
+import {parseRemovedTags, parseTags, stackTags, without} from '../../src/lib/infra/stack-tags.js'
 
 describe('a file of options', () => {
   it('holds options by name, and tags', () => {
@@ -54,6 +54,15 @@ describe('tags', () => {
   it('are given once each, and 45 at most', () => {
     expect(() => parseTags(['a=1', 'a=2'])).toThrow('gives "a" twice')
     expect(() => parseTags(Array.from({length: 46}, (_, i) => `k${i}=v`))).toThrow('45 tags')
+  })
+
+  it('are taken away by key', () => {
+    expect(without({team: 'a', cost: '7'}, parseRemovedTags(['team', 'absent'], {cost: '8'}))).toEqual({cost: '7'})
+  })
+
+  it.each(['ManagedBy', 'zael:name', 'team'])('are not taken away: %s, while team is given', key => {
+    const removing = () => parseRemovedTags([key], {team: 'a'})
+    expect(removing).toThrow(expect.objectContaining({code: 'deploy.tag', exitCode: 2}))
   })
 
   it('of zael win over those of the user', () => {

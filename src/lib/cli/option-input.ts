@@ -1,24 +1,32 @@
 import {access, readFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../errors.js'
+import type {DeployRequest} from '../infra/deploy-plan.js'
 import type {ExportedFile} from '../infra/stack-export.js'
 import type {StackOptionValues} from '../infra/stack-options.js'
 import {confirm} from './confirm.js'
 
+/** What was typed; tags as KEY=VALUE, those to take away as KEY. */
+interface Typed {
+  readonly options: StackOptionValues
+  readonly tags: readonly string[]
+  readonly removedTags: readonly string[]
+}
+
 /** Options and tags from a file and from what was typed, which wins. */
 export async function readOptions(
   file: string | undefined,
-  typed: StackOptionValues,
-  tags: readonly string[],
-): Promise<{options: StackOptionValues; tags: Readonly<Record<string, string>>}> {
-  const [{parseOptionFile}, {parseTags}] = await Promise.all([
+  typed: Typed,
+): Promise<Pick<DeployRequest, 'options' | 'tags' | 'removedTags'>> {
+  const [{parseOptionFile}, {parseTags, parseRemovedTags}] = await Promise.all([
     import('../infra/option-file.js'),
     import('../infra/stack-tags.js'),
   ])
-  const typedTags = parseTags(tags)
-  if (file === undefined) return {options: typed, tags: typedTags}
+  const typedTags = parseTags(typed.tags)
+  const removedTags = parseRemovedTags(typed.removedTags, typedTags)
+  if (file === undefined) return {options: typed.options, tags: typedTags, removedTags}
   const stated = parseOptionFile(await readFile(file, 'utf8').catch(unreadable(file)), file)
-  return {options: {...stated.options, ...typed}, tags: {...stated.tags, ...typedTags}}
+  return {options: {...stated.options, ...typed.options}, tags: {...stated.tags, ...typedTags}, removedTags}
 }
 
 /** Writes the files of a stack to a folder; asks before it overwrites an earlier export. */

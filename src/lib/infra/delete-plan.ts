@@ -8,7 +8,7 @@ import type {Aws} from './aws-clients.js'
 import {attempt} from './aws-errors.js'
 import {unusableStack} from './deploy-errors.js'
 import {refuseOthers} from './deploy-plan.js'
-import {type DeployedStack, readStack, readStackResources, type StackResource} from './stack-reader.js'
+import {type DeployedStack, isEmptyShell, readStack, readStackResources, type StackResource} from './stack-reader.js'
 import {LOGICAL_ID} from './stack-template.js'
 
 /** What may be destroyed beside the stack; each has to be asked for. */
@@ -47,20 +47,20 @@ export async function planDeletion(
 ): Promise<DeletionPlan> {
   const {name} = table
   const stack = aws && (await readStack(aws, name))
-  if (stack) {
-    refuseOthers(stack)
-    // A plan that was never carried out may go at any time.
-    const isBusy = stack.status.endsWith('_IN_PROGRESS') && stack.status !== 'REVIEW_IN_PROGRESS'
-    if (isBusy) throw unusableStack(stack)
-    if (stack.isTerminationProtected) throw terminationProtected(name)
+  // What a plan that was never carried out leaves may go at any time; it has neither template nor resources.
+  const deployed = stack && !isEmptyShell(stack) ? stack : undefined
+  if (deployed) {
+    refuseOthers(deployed)
+    if (deployed.status.endsWith('_IN_PROGRESS')) throw unusableStack(deployed)
   }
+  if (stack?.isTerminationProtected) throw terminationProtected(name)
   const found = await readTable(table)
-  if (!stack) await checkLoneTable(table, found, request)
-  if (request.deleteTable && found?.isProtected) throw deletionProtected(name, stack !== undefined)
-  const resources = aws && stack ? await readStackResources(aws, name) : []
-  const kept = aws && stack ? await retainedIds(aws, stack) : new Set()
+  if (!stack || (!deployed && request.deleteTable && found)) await checkLoneTable(table, found, request)
+  if (request.deleteTable && found?.isProtected) throw deletionProtected(name, deployed !== undefined)
+  const resources = aws && deployed ? await readStackResources(aws, name) : []
+  const kept = aws && deployed ? await retainedIds(aws, deployed) : new Set()
   const stays = resources.filter(({logicalId}) => kept.has(logicalId))
-  if (stack && found && !kept.has(LOGICAL_ID.table) && !request.deleteTable) throw tableNotKept(name)
+  if (deployed && found && !kept.has(LOGICAL_ID.table) && !request.deleteTable) throw tableNotKept(name)
   return {
     ...request,
     name,

@@ -22,8 +22,8 @@ import {askedResourceIndex, readResourceIndex, resourceIndexWord} from './resour
 import {parameterText} from './stack-option.js'
 import {checkCombination} from './stack-option-rules.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from './stack-options.js'
-import {type DeployedStack, readStack, readStackResources} from './stack-reader.js'
-import {stackTags} from './stack-tags.js'
+import {type DeployedStack, isEmptyShell, readStack, readStackResources} from './stack-reader.js'
+import {stackTags, without} from './stack-tags.js'
 import {LOGICAL_ID, loadStackTemplate} from './stack-template.js'
 
 /** What is asked for. */
@@ -34,6 +34,8 @@ export interface DeployRequest {
   /** Only what was stated; the rest keeps its value, or its default on a new stack. */
   readonly options: StackOptionValues
   readonly tags: Readonly<Record<string, string>>
+  /** Keys of tags that the stack is to lose. */
+  readonly removedTags: readonly string[]
 }
 
 /** A parameter that is to differ from what is deployed, or from its default on a new stack. */
@@ -101,8 +103,8 @@ export async function planDeploy(
       type: deployed ? 'UPDATE' : 'CREATE',
       template: await loadStackTemplate(),
       parameters: requestParameters(stated, deployed?.parameters),
-      // Tags that are not named again would be taken away.
-      tags: stackTags(stack, request.version, {...deployed?.tags, ...request.tags}),
+      // Tags that are not named again are taken away.
+      tags: stackTags(stack, request.version, without({...deployed?.tags, ...request.tags}, request.removedTags)),
       changeSetName: `zael-${Math.floor(table.clock())}-${Buffer.from(table.randomBytes(4)).toString('hex')}`,
       isNewName: existing === undefined,
     },
@@ -116,11 +118,6 @@ export async function planDeploy(
   const code = await planCode(aws, deployed, changeSet)
   if (!changeSet) return {...common, action: 'none', parameters: [], changeSet, code}
   return {...common, stackId: changeSet.stackId, action: deployed ? 'update' : 'create', parameters, changeSet, code}
-}
-
-/** Nothing but the place for a change set that was never carried out, and nobody's. */
-function isEmptyShell({status, tags, owner}: DeployedStack): boolean {
-  return status === 'REVIEW_IN_PROGRESS' && (owner === 'zael' || Object.keys(tags).length === 0)
 }
 
 /** Stops at a stack that is not zael's. */

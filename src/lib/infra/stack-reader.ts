@@ -93,6 +93,11 @@ export function ownerOf(tags: Readonly<Record<string, string>>): StackOwner {
   return manager === 'zae-limiter' && tags['zae-limiter:type'] === 'limiter' ? 'zae-limiter' : 'other'
 }
 
+/** Nothing but the place for a change set that was never carried out, and nobody's. */
+export function isEmptyShell({status, tags, owner}: DeployedStack): boolean {
+  return status === 'REVIEW_IN_PROGRESS' && (owner === 'zael' || Object.keys(tags).length === 0)
+}
+
 /** CloudFormation has no error of its own for this. */
 export function isStackMissing(error: unknown): boolean {
   const {name = '', message = ''} = typeof error === 'object' && error !== null ? (error as Partial<Error>) : {}

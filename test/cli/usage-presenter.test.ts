@@ -109,16 +109,17 @@ describe('usage show', () => {
 
   it('the footer tells totals, whether they are of a part, and what 100 % is', () => {
     const windows = [hour('10', 900, 3), hour('08', 100, 2)]
-    expect(usageFooter(windows, [total(1000, windows[0]?.start ?? '')], {window: 'daily', isPart: false})).toEqual([
+    const totals = {requests: 5, totals: [total(1000, windows[0]?.start ?? '')]}
+    expect(usageFooter(windows, totals, {window: 'daily', isPart: false})).toEqual([
       '',
       'Total: 5 requests',
       '  gpt-4: tpm 1,000',
       '100 % is what the limit now gives per day: its rate, or its burst if larger.',
     ])
-    expect(usageFooter(windows, [], {window: 'hourly', isPart: true})[1]).toBe(
+    expect(usageFooter(windows, {requests: 5, totals: []}, {window: 'hourly', isPart: true})[1]).toBe(
       'Total of the 2 windows shown: 5 requests',
     )
-    expect(usageFooter([], [], {window: 'hourly', isPart: false})).toEqual([])
+    expect(usageFooter([], {requests: 0, totals: []}, {window: 'hourly', isPart: false})).toEqual([])
   })
 
   it('sparklines count hours without a record as nothing', () => {
@@ -157,7 +158,7 @@ describe('usage summary and top', () => {
     expect(topFooter(top, undefined)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
     expect(topFooter(top, 'r')).toEqual(['', '1 of 2 consumers'])
     expect(topFooter({...top, total: 0, resources: []}, undefined)).toEqual([
-      'No resource has limits of its own or a live bucket that was used (resources: none).',
+      'Looked at every resource with limits of its own or a live bucket (resources: none).',
     ])
   })
 })

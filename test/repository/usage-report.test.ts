@@ -4,6 +4,7 @@ import {windowStart} from '../../src/lib/core/window.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {reportUsage, totalUsage, walkUsage} from '../../src/lib/repository/usage-report.js'
 import {topConsumers} from '../../src/lib/repository/usage-top.js'
+import {encodeEntity} from '../../src/lib/schema/entity-record.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newSpace, put, putBucket, type TestSpace} from './space.js'
@@ -72,6 +73,48 @@ describeOnEngine('reports on usage', () => {
       ],
     })
     await expect(totalUsage(own, range)).rejects.toMatchObject({code: 'usage.subject', exitCode: 2})
+  })
+
+  it('S10 count a request that cascades once, however many budgets bear it', async () => {
+    const space = newSpace(table)
+    const own = new NamespaceRepository(space, undefined)
+    await own.entities.create({id: 'org'})
+    await own.entities.create({id: 'team', parent: 'org', cascade: true})
+    for (const id of ['u1', 'u2']) await own.entities.create({id, parent: 'team', cascade: true})
+    await own.entities.create({id: 'apart', parent: 'team'})
+    // Two requests to u1 and one to u2 are charged to the team, one to the team itself to the organisation; the team
+    // has no limit rpm.
+    await use(space, 'u1', 'r', 1, {rpm: 2, tpm: 200}, 2)
+    await use(space, 'u2', 'r', 1, {rpm: 1, tpm: 100}, 1)
+    await use(space, 'team', 'r', 1, {tpm: 350}, 4)
+    await use(space, 'org', 'r', 1, {tpm: 50}, 1)
+    await use(space, 'apart', 'r', 1, {rpm: 1, tpm: 7}, 1)
+    const subject = {resource: 'r', ...range}
+    const told = await totalUsage(own, subject)
+    expect(told).toMatchObject({requests: 5, windows: 5})
+    expect(told.totals).toEqual([
+      expect.objectContaining({name: 'rpm', tokens: 4, windows: 3}),
+      expect.objectContaining({name: 'tpm', tokens: 357, windows: 4, average: 357 / 4}),
+    ])
+    // The largest window is still the team's.
+    expect(told.totals[1]?.peak).toMatchObject({entity: 'team', tokens: 350})
+    const {requests, totals} = await reportUsage(own, subject, {})
+    expect({requests, totals}).toEqual({requests: 5, totals: told.totals})
+    const top = await topConsumers(own, {...subject, by: 'requests', most: 3})
+    expect(top.consumers.map(({entity, share}) => `${entity} ${share}`)).toEqual(['team 0.8', 'u1 0.4', 'apart 0.2'])
+    // What one entity was charged is what it was charged.
+    expect(await totalUsage(own, {entity: 'team', ...range})).toMatchObject({requests: 4})
+  })
+
+  it('come to an end where parents go round in a circle', async () => {
+    const space = newSpace(table)
+    const own = new NamespaceRepository(space, undefined)
+    const circle = {namespace: space.namespace, name: '', cascade: true, metadata: {}, createdAt: '', version: 0}
+    await put(space, encodeEntity({...circle, entity: 'a', parent: 'b'}))
+    await put(space, encodeEntity({...circle, entity: 'b', parent: 'a'}))
+    await use(space, 'a', 'r', 1, {rpm: 3}, 3)
+    await use(space, 'b', 'r', 1, {rpm: 3}, 3)
+    expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 3, totals: [{tokens: 3}]})
   })
 
   it('stop at a bound, with the newest read, and say so', async () => {

@@ -12,7 +12,8 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
 
   static override description =
     'Of an entity, of a resource over all entities (--resource), or of both. Consumption is counted by the aggregator, a ' +
-    'moment after it happens. The bar compares it with what the limits in force now give in such a window.'
+    'moment after it happens. The bar compares it with what the limits in force now give in such a window. A request ' +
+    'that cascades is charged to its parent too; totals over several entities count it once.'
 
   static override args = {entity: string({description: 'Who used it.', ignoreStdin: true})}
 
@@ -32,12 +33,12 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const {reportUsage} = await import('../../lib/repository/usage-report.js')
     const page = {limit: all ? undefined : limit, cursor}
     const report = await reportUsage(await stack.namespace(), {entity, resource, window, ...range}, page)
-    const {windows, totals, next} = report
+    const {windows, requests, totals, next} = report
     this.log(usageTitle(scope))
     this.list(usageListing(windows, scope, this.format === 'csv'))
-    for (const line of usageFooter(windows, totals, {window, isPart: next !== undefined})) this.log(line)
+    for (const line of usageFooter(windows, report, {window, isPart: next !== undefined})) this.log(line)
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, window)) this.log(line)
     this.tellMore(next)
-    return {...usageResult(scope), windows, totals, next: next ?? null}
+    return {...usageResult(scope), requests, windows, totals, next: next ?? null}
   }
 }

@@ -13,7 +13,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
 
   static override description =
     'Of an entity, of a resource over all entities (--resource), or of both. Averages are over the windows in which ' +
-    'anything was used.'
+    'anything was used. A request that cascades is charged to its parent too, and counted once here.'
 
   static override args = {entity: string({description: 'Who used it.', ignoreStdin: true})}
 

@@ -12,7 +12,8 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
 
   static override description =
     'Without --resource all resources count that have limits of their own or live buckets. At most 20,000 windows per ' +
-    'resource are read, the newest first; it is said when there were more.'
+    'resource are read, the newest first; it is said when there were more. Parents bear what their cascading children ' +
+    'use, so shares can come to more than 100 %.'
 
   static override flags = {
     ...usageFlags,

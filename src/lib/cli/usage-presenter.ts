@@ -1,5 +1,5 @@
 import type {Window} from '../core/window.js'
-import type {LimitShare, LimitTotal, UsageWindow} from '../repository/usage-report.js'
+import type {LimitShare, LimitTotal, UsageTotals, UsageWindow} from '../repository/usage-report.js'
 import type {Consumer, TopConsumers} from '../repository/usage-top.js'
 import {formatCount} from './facts.js'
 import {bar, percent, sparkline} from './gauge.js'
@@ -23,6 +23,10 @@ export interface UsageScope {
   readonly entity?: string | undefined
   readonly resource?: string | undefined
 }
+
+/** Not that nothing was used: that is known only where an aggregator counts. */
+const NOTHING_RECORDED =
+  'No usage is recorded for that time. The aggregator counts it; zael status says whether it runs.'
 
 /** Says what is shown, and that all times are UTC. */
 export function usageTitle({window, range, entity, resource}: UsageScope): string {
@@ -50,18 +54,17 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
       {name: 'bar', header: '', value: ({share}) => bar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
     ],
-    empty: 'Nothing was used in that time.',
+    empty: NOTHING_RECORDED,
   }
 }
 
 /** Totals below the table, and what 100 % means. */
 export function usageFooter(
   windows: readonly UsageWindow[],
-  totals: readonly LimitTotal[],
+  {requests, totals}: UsageTotals,
   {window, isPart}: {readonly window: Window; readonly isPart: boolean},
 ): string[] {
   if (windows.length === 0) return []
-  const requests = windows.reduce((sum, each) => sum + each.requests, 0)
   const title = isPart ? `Total of the ${formatCount(windows.length)} windows shown` : 'Total'
   const figures = resourcesOf(totals).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
   return [
@@ -101,7 +104,7 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope)
       },
       {name: 'peak-entity', header: 'BY', value: ({peak}) => peak.entity, isExtra: scope.entity !== undefined},
     ],
-    empty: 'Nothing was used in that time.',
+    empty: NOTHING_RECORDED,
   }
 }
 
@@ -132,7 +135,7 @@ export function topListing(
       {name: 'requests', value: ({requests}) => requests},
       {name: 'tokens', value: consumer => limitsText(consumer).join(', ')},
     ],
-    empty: 'Nothing was used in that time.',
+    empty: NOTHING_RECORDED,
   }
 }
 
@@ -140,7 +143,7 @@ export function topListing(
 export function topFooter({consumers, total, resources}: TopConsumers, resource: string | undefined): string[] {
   const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
   if (total === 0)
-    return among === '' ? [] : [`No resource has limits of its own or a live bucket that was used${among}.`]
+    return among === '' ? [] : [`Looked at every resource with limits of its own or a live bucket${among}.`]
   return ['', `${formatCount(consumers.length)} of ${formatCount(total)} consumers${among}`]
 }
 

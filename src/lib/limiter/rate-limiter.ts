@@ -49,7 +49,7 @@ export class RateLimiter {
   #sessionSinceMs = 0
   #hasAskedPolicy = false
 
-  constructor(options: RateLimiterOptions) {
+  constructor(options: RateLimiterOptions = {}) {
     const {timeoutMs = 3000} = options
     this.#options = options
     const {table, close} = openTable({...options, requestTimeoutMs: timeoutMs})

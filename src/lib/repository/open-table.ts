@@ -5,12 +5,13 @@ import {sleepMs} from '../dynamo/retry.js'
 import type {DynamoDBClient} from '../dynamo/sdk-transport.js'
 import {ServerClock} from '../dynamo/server-clock.js'
 import type {ClosableTransport, Transport} from '../dynamo/transport.js'
+import {InvalidInput} from '../errors.js'
 import type {Table} from './table.js'
 
 /** Where the table is, and what is passed in instead of being reached for. */
 export interface TableOptions {
-  /** Name of the stack, which is the name of its table. */
-  readonly stack: string
+  /** Name of the stack, which is the name of its table; otherwise ZAEL_STACK. */
+  readonly stack?: string
   /** AWS region; otherwise AWS_REGION, AWS_DEFAULT_REGION or the profile's. */
   readonly region?: string
   readonly profile?: string
@@ -42,7 +43,7 @@ export function openTable(options: TableOptions): OpenTable {
   const own = options.transport ? undefined : ownTransport(options, serverClock)
   return {
     table: {
-      name: options.stack,
+      name: options.stack ?? stackOfEnvironment(),
       transport: options.transport ?? (own as ClosableTransport),
       clock: options.clock ?? (() => serverClock.now()),
       randomBytes: options.randomBytes ?? randomBytes,
@@ -50,6 +51,14 @@ export function openTable(options: TableOptions): OpenTable {
     },
     close: async () => own?.close(),
   }
+}
+
+function stackOfEnvironment(): string {
+  const {ZAEL_STACK: stack} = process.env
+  if (stack) return stack
+  throw new InvalidInput('stack.missing', 'No stack is named.', {
+    hint: "Pass its name, such as {stack: 'prod'}, or set ZAEL_STACK.",
+  })
 }
 
 function ownTransport(options: TableOptions, serverClock: ServerClock): ClosableTransport {

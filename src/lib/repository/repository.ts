@@ -31,7 +31,7 @@ export class Repository {
   readonly #open: OpenTable
   readonly #principal: Principal | undefined
 
-  constructor(options: RepositoryOptions) {
+  constructor(options: RepositoryOptions = {}) {
     this.#open = openTable(options)
     this.#principal = options.principal
     this.namespaces = new Namespaces(this.#open.table)

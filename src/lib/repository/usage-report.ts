@@ -8,6 +8,7 @@ import type {UsageRecord} from '../schema/usage-record.js'
 import {needEntity, needResource} from './known-names.js'
 import type {PageRequest} from './query.js'
 import type {NamespaceRepository} from './repository.js'
+import {type AskedUsage, withAsked} from './usage-asked.js'
 
 const CONCURRENT_READS = 8
 
@@ -52,7 +53,14 @@ export interface LimitTotal {
   /** Windows in which it was used, and tokens in the mean of those. */
   readonly windows: number
   readonly average: number
+  /** The largest window of one entity, with what it bears for its children. */
   readonly peak: {readonly tokens: number; readonly entity: string; readonly start: string}
+}
+
+/** What windows come to together. A request that cascades is in the windows of its parent too, and counts once here. */
+export interface UsageTotals {
+  readonly requests: number
+  readonly totals: readonly LimitTotal[]
 }
 
 /** A page of windows with what the limits would have allowed, newest first, and its totals. Unknown names are an error. */
@@ -60,38 +68,30 @@ export async function reportUsage(
   space: NamespaceRepository,
   subject: UsageSubject,
   page: PageRequest,
-): Promise<{windows: UsageWindow[]; totals: LimitTotal[]; next: string | undefined}> {
+): Promise<UsageTotals & {windows: UsageWindow[]; next: string | undefined}> {
   const {records, next} = await readUsage(space, subject, page)
   if (records.length === 0 && page.cursor === undefined) await needSubject(space, subject)
   const limits = await limitsOf(space, records)
   const windows = records.map(record => windowOf(record, limits.get(pairOf(record)) ?? []))
-  const totals = new Map<string, LimitTotal>()
-  for (const record of records) addUp(totals, record)
-  return {windows, totals: sorted(totals), next}
+  return {windows, ...(await totalsOf(space, records)), next}
 }
 
 /** Totals per resource and limit; `complete` is false when there was more than is read at once, and the oldest are missing. */
 export async function totalUsage(
   space: NamespaceRepository,
   subject: UsageSubject,
-): Promise<{totals: LimitTotal[]; requests: number; windows: number; complete: boolean}> {
-  const totals = new Map<string, LimitTotal>()
-  let requests = 0
-  let windows = 0
-  const complete = await walkUsage(space, subject, record => {
-    windows++
-    requests += record.totalEvents
-    addUp(totals, record)
-  })
-  if (windows === 0) await needSubject(space, subject)
-  return {totals: sorted(totals), requests, windows, complete}
+): Promise<UsageTotals & {windows: number; complete: boolean}> {
+  const records: UsageRecord[] = []
+  const complete = await walkUsage(space, subject, record => records.push(record))
+  if (records.length === 0) await needSubject(space, subject)
+  return {...(await totalsOf(space, records)), windows: records.length, complete}
 }
 
 /** Hands over every window of a range, newest first; says whether that was all. */
 export async function walkUsage(
   space: NamespaceRepository,
   subject: UsageSubject,
-  take: (record: UsageRecord) => void,
+  take: (record: UsageRecord) => unknown,
   most = MOST_WINDOWS,
 ): Promise<boolean> {
   let cursor: string | undefined
@@ -106,19 +106,27 @@ export async function walkUsage(
   return true
 }
 
-function sorted(totals: ReadonlyMap<string, LimitTotal>): LimitTotal[] {
-  return [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total)
+async function totalsOf(space: NamespaceRepository, records: readonly UsageRecord[]): Promise<UsageTotals> {
+  const totals = new Map<string, LimitTotal>()
+  let requests = 0
+  for (const usage of await withAsked(space, records)) {
+    requests += usage.asked.totalEvents
+    addUp(totals, usage)
+  }
+  return {requests, totals: [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total)}
 }
 
 /** Adds a window to the totals of its resource. */
-function addUp(totals: Map<string, LimitTotal>, {entity, resource, start, tokens: used}: UsageRecord): void {
-  for (const [name, tokens] of used) {
+function addUp(totals: Map<string, LimitTotal>, {record, asked}: AskedUsage): void {
+  const {entity, resource, start} = record
+  for (const [name, charged] of record.tokens) {
     const id = `${resource} ${name}`
     const so = totals.get(id)
-    const sum = (so?.tokens ?? 0) + tokens
-    const windows = (so?.windows ?? 0) + 1
-    const peak = so && so.peak.tokens >= tokens ? so.peak : {tokens, entity, start}
-    totals.set(id, {resource, name, tokens: sum, windows, average: sum / windows, peak})
+    const own = asked.tokens.get(name) ?? 0
+    const tokens = (so?.tokens ?? 0) + own
+    const windows = (so?.windows ?? 0) + (own === 0 ? 0 : 1)
+    const peak = so && so.peak.tokens >= charged ? so.peak : {tokens: charged, entity, start}
+    totals.set(id, {resource, name, tokens, windows, average: windows === 0 ? 0 : tokens / windows, peak})
   }
 }
 

@@ -1,6 +1,8 @@
 import {InvalidInput} from '../errors.js'
+import type {UsageRecord} from '../schema/usage-record.js'
 import {configuredResources, needResource} from './known-names.js'
 import type {NamespaceRepository} from './repository.js'
+import {withAsked} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
 
 /** Windows read per resource; the newest are read first. */
@@ -15,7 +17,7 @@ export interface Consumer {
   readonly resource: string
   readonly requests: number
   readonly limits: ReadonlyMap<string, number>
-  /** Its part of what all consumers together had, by the measure of the ranking. */
+  /** Its part of all that was asked for, by the measure of the ranking; parents bear what their children ask for too. */
   readonly share: number
 }
 
@@ -43,26 +45,33 @@ export async function topConsumers(space: NamespaceRepository, request: TopReque
   const found = resource === undefined ? await resourcesInUse(space) : {resources: [resource], complete: true}
   const tallies = new Map<string, Tally>()
   let complete = found.complete
+  // What was asked for by the measure of the ranking: a request that cascades counts once.
+  let whole = 0
   for (const each of found.resources) {
-    const isAll = await walkUsage(
-      space,
-      {...request, resource: each},
-      record => {
-        const id = `${record.entity} ${record.resource}`
-        const {entity} = record
-        const so = tallies.get(id) ?? {entity, resource: record.resource, requests: 0, limits: new Map()}
-        for (const [name, tokens] of record.tokens) so.limits.set(name, (so.limits.get(name) ?? 0) + tokens)
-        tallies.set(id, {...so, requests: so.requests + record.totalEvents})
-      },
-      MOST_WINDOWS,
-    )
-    complete &&= isAll
+    const records: UsageRecord[] = []
+    complete =
+      (await walkUsage(space, {...request, resource: each}, record => records.push(record), MOST_WINDOWS)) && complete
+    for (const {record, asked} of await withAsked(space, records)) {
+      add(tallies, record)
+      whole += by === 'requests' ? asked.totalEvents : (asked.tokens.get(by) ?? 0)
+    }
   }
   if (tallies.size === 0 && resource !== undefined) await needResource(space, resource)
-  return {consumers: rank([...tallies.values()], by, most), total: tallies.size, resources: found.resources, complete}
+  const consumers = rank([...tallies.values()], {by, most, whole})
+  return {consumers, total: tallies.size, resources: found.resources, complete}
 }
 
-function rank(tallies: readonly Tally[], by: string, most: number): Consumer[] {
+function add(tallies: Map<string, Tally>, {entity, resource, tokens: used, totalEvents}: UsageRecord): void {
+  const id = `${entity} ${resource}`
+  const so = tallies.get(id) ?? {entity, resource, requests: 0, limits: new Map()}
+  for (const [name, tokens] of used) so.limits.set(name, (so.limits.get(name) ?? 0) + tokens)
+  tallies.set(id, {...so, requests: so.requests + totalEvents})
+}
+
+function rank(
+  tallies: readonly Tally[],
+  {by, most, whole}: {readonly by: string; readonly most: number; readonly whole: number},
+): Consumer[] {
   const measure = ({requests, limits}: Tally): number => (by === 'requests' ? requests : (limits.get(by) ?? 0))
   const names = [...new Set(tallies.flatMap(({limits}) => [...limits.keys()]))].sort()
   if (tallies.length > 0 && by !== 'requests' && !names.includes(by)) {
@@ -71,7 +80,6 @@ function rank(tallies: readonly Tally[], by: string, most: number): Consumer[] {
       details: {by, limits: names},
     })
   }
-  const whole = tallies.reduce((sum, tally) => sum + measure(tally), 0)
   return tallies
     .toSorted((a, b) => measure(b) - measure(a) || (a.entity < b.entity ? -1 : 1))
     .slice(0, most)

@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import {describe, expect, it, vi} from 'vitest'
 import {printable, textTable} from '../../src/lib/cli/text-table.js'
 
@@ -37,8 +38,45 @@ describe('textTable', () => {
     const lines = textTable(columns, rows, {header: true, width: 40})
     expect(lines).toEqual(['ID            TEXT                     N', 'an-id-of-20…  a text that …  123,456,789'])
     expect(textTable(columns, rows, {header: true, width: 200})[1]).toContain('a text that is thirty letters.')
-    // Below six characters a column says nothing any more: the line is too long then.
-    expect(textTable(columns, rows, {header: false, width: 5})).toEqual(['an-id…  a tex…  123,456,789'])
+    // Below six characters a column says nothing any more: the line is cut off then.
+    expect(textTable(columns, rows, {header: false, width: 20})).toEqual(['an-id…  a tex…  123…'])
+    expect(textTable(columns, rows, {header: false, width: 5})).toEqual(['an-i…'])
+  })
+
+  it('spares what can be spared before text gets unreadable, the last first, and never shortens a time', () => {
+    const columns = [
+      {header: 'TIME', fit: 'whole'},
+      {header: 'TEXT'},
+      {header: 'BAR', fit: 'spare'},
+      {header: 'N'},
+      {header: 'AGE', fit: 'spare'},
+    ] as const
+    const rows = [['2026-11-01T10:00:00Z', 'a text that is thirty letters.', '██████', 12, '3 min']]
+    const at = (width: number) => textTable(columns, rows, {header: false, width})[0]
+    expect(at(80)).toBe('2026-11-01T10:00:00Z  a text that is thirty letters.  ██████  12  3 min')
+    expect(at(60)).toBe('2026-11-01T10:00:00Z  a text that is thi…  ██████  12  3 min')
+    expect(at(50)).toBe('2026-11-01T10:00:00Z  a text that is …  ██████  12')
+    expect(at(44)).toBe('2026-11-01T10:00:00Z  a text that is th…  12')
+    expect(at(32)).toBe('2026-11-01T10:00:00Z  a tex…  12')
+  })
+
+  it('no line is longer than the width, whatever is in it', () => {
+    const cell = fc.oneof(fc.string({maxLength: 40}), fc.integer(), fc.constant(null))
+    const column = fc.record({header: fc.string({maxLength: 12}), fit: fc.constantFrom('whole', 'spare', undefined)})
+    fc.assert(
+      fc.property(
+        fc.array(column, {minLength: 1, maxLength: 8}),
+        fc.array(fc.array(cell, {minLength: 8, maxLength: 8}), {minLength: 1, maxLength: 4}),
+        fc.integer({min: 1, max: 120}),
+        (columns, rows, width) => {
+          const chosen = columns.map(({header, fit}) => (fit === undefined ? {header} : {header, fit}))
+          const cells = rows.map(row => row.slice(0, chosen.length))
+          for (const line of textTable(chosen, cells, {header: true, width})) {
+            expect([...line].length).toBeLessThanOrEqual(width)
+          }
+        },
+      ),
+    )
   })
 
   it('measures what is seen, not what is stored', () => {

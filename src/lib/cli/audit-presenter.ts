@@ -10,11 +10,11 @@ export function auditListing(records: readonly AuditRecord[], isOfOne: boolean):
   return {
     rows: records,
     columns: [
-      {name: 'time', header: 'TIME (UTC)', value: ({timestamp}) => timestamp},
+      {name: 'time', header: 'TIME (UTC)', fit: 'whole', value: ({timestamp}) => timestamp},
       {name: 'action', value: ({action}) => action},
       {name: 'entity', value: ({entity}) => entity, isExtra: isOfOne},
       {name: 'resource', value: ({resource}) => resource},
-      {name: 'principal', header: 'BY', value: ({principal}) => principal},
+      {name: 'principal', header: 'BY', fit: 'spare', value: ({principal}) => principal},
       {name: 'details', value: detailsText},
       {name: 'id', value: ({eventId}) => eventId, isExtra: true},
     ],

@@ -40,12 +40,13 @@ export function shardListing(buckets: readonly BucketView[], nowMs: number, isCs
       {
         name: 'pressure',
         align: 'right',
+        fit: 'spare',
         value: ({view}) => percent(view?.writePressure),
         raw: ({view}) => view?.writePressure,
       },
       {name: 'writes', value: ({view}) => view?.writes, isExtra: true},
-      {name: 'age', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
-      {name: 'expires', value: ({view}) => expiryOf(view, nowMs), raw: ({view}) => view?.expiresAt},
+      {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
+      {name: 'expires', fit: 'spare', value: ({view}) => expiryOf(view, nowMs), raw: ({view}) => view?.expiresAt},
     ],
     empty: 'There is no bucket: nothing was consumed yet, or it has expired.',
   }
@@ -62,7 +63,7 @@ export function bucketListing(buckets: readonly BucketView[]): Listing<LevelRow 
       {name: 'resource', value: ({resource}) => resource, isExtra: true},
       ...LEVEL_COLUMNS,
       {name: 'shards', value: ({shards}) => shards},
-      {name: 'age', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
+      {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
     ],
     empty: 'There is no bucket: nothing was consumed yet, or all have expired.',
   }
@@ -78,8 +79,8 @@ const LEVEL_COLUMNS = [
     value: (row: LevelRow) => percent(fullness(row)),
     raw: (row: LevelRow) => fullness(row),
   },
-  {name: 'debt', value: ({debt}: LevelRow) => debt},
-  {name: 'refill', header: 'REFILL/S', value: ({refillPerSecond}: LevelRow) => refillPerSecond},
+  {name: 'debt', fit: 'spare' as const, value: ({debt}: LevelRow) => debt},
+  {name: 'refill', fit: 'spare' as const, header: 'REFILL/S', value: ({refillPerSecond}: LevelRow) => refillPerSecond},
 ]
 
 function rowOf({entity, resource}: BucketView, view: ShardView | undefined, limit?: LimitLevel): LevelRow {

@@ -12,7 +12,7 @@ export function stackListing(stacks: readonly ListedStack[], where: {allRegions:
       {name: 'status', value: ({status}) => status.toLowerCase().replaceAll('_', ' '), raw: ({status}) => status},
       {name: 'version', value: ({version}) => version},
       {name: 'layout', value: ({schemaVersion}) => schemaVersion, isExtra: true},
-      {name: 'created', value: ({createdAt}) => createdAt},
+      {name: 'created', fit: 'spare', value: ({createdAt}) => createdAt},
       {name: 'updated', value: ({updatedAt}) => updatedAt, isExtra: true},
     ],
     empty: where.allRegions ? 'No stacks in any region' : 'No stacks here; `zael deploy` makes one',

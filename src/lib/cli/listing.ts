@@ -63,10 +63,16 @@ export function listingLines<Row>(
   width: number | undefined,
 ): string[] {
   const chosen = chooseColumns(columns, flags.columns)
+  // Whoever names columns wants them all.
+  const isAsked = flags.columns !== undefined
   const sorted = sortRows(rows, columns, flags.sort)
   if (rows.length === 0) return [empty]
   return textTable(
-    chosen.map(({name, header = name.toUpperCase(), align}) => ({header, ...(align === undefined ? {} : {align})})),
+    chosen.map(({name, header = name.toUpperCase(), align, fit}) => ({
+      header,
+      ...(align === undefined ? {} : {align}),
+      ...(fit === undefined || (isAsked && fit === 'spare') ? {} : {fit}),
+    })),
     sorted.map(row => chosen.map(column => column.value(row))),
     {header: !flags['no-header'], width},
   )

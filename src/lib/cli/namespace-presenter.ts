@@ -24,10 +24,10 @@ export function createdLines(registrations: readonly Registration[]): string[] {
 
 const COLUMNS = {
   name: {name: 'name', value: ({name}) => name},
-  id: {name: 'id', value: ({id}) => id},
+  id: {name: 'id', fit: 'whole', value: ({id}) => id},
   status: {name: 'status', value: statusOf},
-  created: {name: 'created', value: ({createdAt}) => createdAt},
-  deleted: {name: 'deleted', value: ({deletedAt}) => deletedAt},
+  created: {name: 'created', fit: 'spare', value: ({createdAt}) => createdAt},
+  deleted: {name: 'deleted', fit: 'whole', value: ({deletedAt}) => deletedAt},
 } as const satisfies Record<string, Column<Namespace>>
 
 /** Active namespaces. */

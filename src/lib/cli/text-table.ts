@@ -8,6 +8,8 @@ export interface TextColumn {
   readonly header: string
   /** Numbers are aligned to the right anyway. */
   readonly align?: 'left' | 'right'
+  /** Where there is no room: `whole` is not shortened, because a part of it says nothing; `spare` is left out. */
+  readonly fit?: 'whole' | 'spare'
 }
 
 export interface TextTableOptions {
@@ -17,6 +19,8 @@ export interface TextTableOptions {
 }
 
 const GAP = '  '
+/** Text that is shortened further says little; spare columns go first. */
+const READABLE = 14
 const NARROWEST = 6
 const COLOUR_OR_CONTROL = new RegExp(`${'\u001b'}\\[[0-9;]*m|\\p{Cc}`, 'gu')
 
@@ -25,12 +29,16 @@ export function printable(text: string): string {
   return text.replace(COLOUR_OR_CONTROL, found => (found.length > 1 ? found : ' '))
 }
 
-/** Borderless columns. Where there is a width, the widest columns of text give way until every line fits. */
+/**
+ * Borderless columns. Where there is a width, the widest columns of text give way, then columns that can be spared; what is
+ * too long even so is cut off.
+ */
 export function textTable(
   columns: readonly TextColumn[],
   rows: readonly (readonly Cell[])[],
-  {header, width}: TextTableOptions,
+  options: TextTableOptions,
 ): string[] {
+  const {header, width} = options
   const texts = rows.map(row => row.map(textOf))
   const isRight = columns.map(
     ({align}, column) =>
@@ -43,12 +51,18 @@ export function textTable(
       header ? lengthOf(headers[column] ?? '') : 0,
     ),
   )
-  const widths = width === undefined ? wanted : narrowed(wanted, isRight, width)
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, column) => pad(cell, widths[column] ?? 0, isRight[column] === true))
-      .join(GAP)
-      .trimEnd()
+  const isFirm = columns.map(({fit}, column) => isRight[column] === true || fit === 'whole')
+  const spare = columns.findLastIndex(({fit}) => fit === 'spare')
+  const widths =
+    width === undefined ? wanted : narrowed(wanted, isFirm, {width, narrowest: spare < 0 ? NARROWEST : READABLE})
+  if (width !== undefined && spare >= 0 && totalOf(widths) > width) {
+    const rest = <T>(list: readonly T[]) => list.toSpliced(spare, 1)
+    return textTable(rest(columns), rows.map(rest), options)
+  }
+  const line = (cells: readonly string[]) => {
+    const text = cells.map((cell, column) => pad(cell, widths[column] ?? 0, isRight[column] === true)).join(GAP)
+    return width === undefined ? text.trimEnd() : cut(text.trimEnd(), width)
+  }
   return [...(header ? [colorize('dim', line(headers))] : []), ...texts.map(line)]
 }
 
@@ -59,21 +73,32 @@ function textOf(cell: Cell): string {
 }
 
 /** Takes from the widest column of text, one character at a time, while the line is too long. */
-function narrowed(wanted: readonly number[], isRight: readonly boolean[], width: number): number[] {
+function narrowed(
+  wanted: readonly number[],
+  isFirm: readonly boolean[],
+  {width, narrowest}: {readonly width: number; readonly narrowest: number},
+): number[] {
   const widths = [...wanted]
-  const total = () => widths.reduce((sum, each) => sum + each, 0) + GAP.length * (widths.length - 1)
-  while (total() > width) {
-    const candidates = widths.map((each, column) => (isRight[column] ? 0 : each))
+  while (totalOf(widths) > width) {
+    const candidates = widths.map((each, column) => (isFirm[column] ? 0 : each))
     const widest = Math.max(...candidates)
-    if (widest <= NARROWEST) break
+    if (widest <= narrowest) break
     widths[candidates.indexOf(widest)] = widest - 1
   }
   return widths
 }
 
+const totalOf = (widths: readonly number[]): number =>
+  widths.reduce((sum, each) => sum + each, 0) + GAP.length * (widths.length - 1)
+
+function cut(text: string, width: number): string {
+  if (lengthOf(text) <= width) return text
+  return `${[...stripVTControlCharacters(text)].slice(0, Math.max(0, width - 1)).join('')}…`
+}
+
 function pad(cell: string, width: number, isRight: boolean): string {
   const length = lengthOf(cell)
-  if (length > width) return `${[...stripVTControlCharacters(cell)].slice(0, Math.max(0, width - 1)).join('')}…`
+  if (length > width) return cut(cell, width)
   const space = ' '.repeat(width - length)
   return isRight ? space + cell : cell + space
 }

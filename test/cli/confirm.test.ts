@@ -24,6 +24,12 @@ describe('confirm', () => {
     })
   })
 
+  it('what is said after the end of input has a line of its own', async () => {
+    const at = terminal(undefined)
+    await expect(confirm('This deletes all', {yes: false}, at)).rejects.toThrow()
+    expect(at.shown()).toMatch(/\[y\/N\] [^\n]*\n$/)
+  })
+
   it('Ctrl-C ends the command with 130', async () => {
     const at = terminal('\u0003')
     await expect(confirm('This deletes all', {yes: false}, at)).rejects.toMatchObject({oclif: {exit: 130}})

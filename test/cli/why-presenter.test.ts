@@ -91,6 +91,7 @@ describe('an explanation in words', () => {
     const never = limit({...empty, requested: 500, retryAfterMs: Infinity})
     const lines = whyLines(explanation([never], {isRegistered: false}))
     expect(lines[0]).toBe('user-1 cannot have 500 rpm of gpt-4 now, and waiting does not help.')
+    expect(lines).toContain('rpm of user-1 refuses, and waiting does not help')
     expect(lines).toContain('user-1 has no record: limits apply to it all the same, but check the spelling.')
     expect(lines.at(-1)).toContain('zael limits set --resource gpt-4 rpm=100/min:500 ')
   })

@@ -80,6 +80,8 @@ describe('mistakes', () => {
     const {code, stderr} = await zael(['--no-color', 'version'])
     expect(code).toBe(2)
     expect(stderr).toContain('\nTry: zael version --no-color\n')
+    const valued = await zael(['-n', 'acme', 'entity', 'list'])
+    expect(valued.stderr).toContain('\nTry: zael entity list -n acme\n')
   })
 
   it('an unknown flag is one line and a hint, without oclif internals', async () => {

@@ -45,8 +45,16 @@ function commandWords(config: Config): string[][] {
 
 /** oclif hands a flag typed before any command to the same hook. */
 function flagBeforeCommand(config: Config, flag: string, rest: readonly string[]): InvalidInput {
-  const hint = rest.length === 0 ? `${config.bin} --help` : [config.bin, ...rest, flag].join(' ')
+  const moved = takesValue(config, flag) ? [...rest.slice(1), flag, ...rest.slice(0, 1)] : [...rest, flag]
+  const hint = rest.length === 0 ? `${config.bin} --help` : [config.bin, ...moved].join(' ')
   return new InvalidInput('command.missing', `flags come after a command, but "${flag}" comes first`, {hint})
+}
+
+/** By any command that knows the flag: those before a command are flags of all. */
+function takesValue(config: Config, typed: string): boolean {
+  const flags = config.commands.flatMap(({flags: known}) => Object.values(known))
+  const found = flags.find(({name, char}) => typed === `--${name}` || (char !== undefined && typed === `-${char}`))
+  return found?.type === 'option'
 }
 
 const commandNotFound: Hook.CommandNotFound = async ({config, id, argv = []}) => {

@@ -51,16 +51,17 @@ function canAsk({stdin, stderr}: Terminal): boolean {
 async function ask(question: string, {stdin, stderr}: Terminal): Promise<string> {
   const asking = createInterface({input: stdin, output: stderr})
   let isInterrupted = false
-  const ended = new Promise<string>(resolve => asking.once('close', () => resolve('')))
+  const ended = new Promise<undefined>(resolve => asking.once('close', () => resolve(undefined)))
   asking.once('SIGINT', () => {
     isInterrupted = true
-    stderr.write('\n')
     asking.close()
   })
   const answer = await Promise.race([asking.question(question), ended])
   asking.close()
+  // Nobody pressed enter: what follows begins a line of its own.
+  if (answer === undefined) stderr.write('\n')
   if (isInterrupted) throw new ExitError(EXIT.interrupted)
-  return answer
+  return answer ?? ''
 }
 
 function declined(): ZaelError {

@@ -144,5 +144,5 @@ export function manifestCounts({namespace, system, resources, entities}: Manifes
 export function validLine(file: string, manifest: Manifest): string {
   const {namespace, resources, entities, limits} = manifestCounts(manifest)
   const figures = Object.entries({limits, resources, entities}).map(([name, count]) => `${name} ${formatCount(count)}`)
-  return `${file} is valid: namespace ${namespace}, ${figures.join(', ')}`
+  return `${file === '-' ? 'Standard input' : file} is valid: namespace ${namespace}, ${figures.join(', ')}`
 }

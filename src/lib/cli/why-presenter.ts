@@ -68,7 +68,9 @@ function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Expla
 function limitLines(limit: ExplainedLimit, {hour}: Explanation): string[] {
   const {name, entity, level, available, capacity, requested, exceeded, shards, scope, drainedBy} = limit
   const whose = level === 'parent' ? `the parent ${entity}` : entity
-  const state = exceeded ? `refuses, clears in ${formatWait(limit.retryAfterMs)}` : 'has room'
+  const clears =
+    limit.retryAfterMs === Infinity ? 'and waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}`
+  const state = exceeded ? `refuses, ${clears}` : 'has room'
   const isShared = level === 'parent' || drainedBy.length > 0
   const consumers = drainedBy.map(({entity: child, tokens}) => `${child} ${formatCount(tokens)}`).join(', ')
   return factLines(`${name} of ${whose} ${state}`, {

@@ -76,6 +76,17 @@ describe('mistakes', () => {
     })
   })
 
+  it('the help of a command has a usage line that can be read, then examples, and what every command has last', async () => {
+    const {stdout} = await zael(['audit', 'list', '--help'])
+    expect(stdout).toContain('USAGE\n  $ zael audit list [ENTITY] [FLAGS]\n')
+    const titles = stdout.match(/^[A-Z ]+$/gm)?.filter(title => title.trim() !== '')
+    expect(titles).toEqual([
+      ...['USAGE', 'DESCRIPTION', 'EXAMPLES', 'ARGUMENTS', 'FLAGS', 'LIST FLAGS', 'TIME FLAGS'],
+      ...['STACK FLAGS', 'GLOBAL FLAGS'],
+    ])
+    expect(stdout.match(/List who changed what and when/g)).toHaveLength(1)
+  })
+
   it('a flag before the command says where it belongs', async () => {
     const {code, stderr} = await zael(['--no-color', 'version'])
     expect(code).toBe(2)

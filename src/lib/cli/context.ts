@@ -13,7 +13,7 @@ const helpGroup = 'STACK'
 export const stackFlags = {
   stack: string({
     char: 's',
-    description: 'Name of the stack; "local" is the one of `zael local up`.',
+    description: 'Name of the stack; "local" is the one of `zael local up`. "zae-limiter" unless set.',
     helpGroup,
   }) as OptionFlag<string>, // filled in before a command sees it
   namespace: string({char: 'n', description: 'Tenant to work in.', helpGroup}) as OptionFlag<string>, // likewise

@@ -1,5 +1,6 @@
 import type {Command} from '@oclif/core/command'
 import {openStack, type StackContext, type StackFlagValues} from './context.js'
+import {withLocalHint} from './local-hint.js'
 import {withNearestNames} from './missing.js'
 import {SettingsCommand} from './settings-command.js'
 
@@ -14,7 +15,7 @@ export abstract class StackCommand<T extends typeof Command> extends SettingsCom
     try {
       return await this.work(stack)
     } catch (error) {
-      throw await withNearestNames(error, stack)
+      throw await withLocalHint(await withNearestNames(error, stack), this.settings?.stack)
     }
   }
 }

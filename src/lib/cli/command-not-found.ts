@@ -2,11 +2,17 @@ import type {Config, Hook} from '@oclif/core/interfaces'
 import {InvalidInput} from '../errors.js'
 import {fail, failureJson} from './failure.js'
 import {HELP_TOPICS} from './help-topics.js'
+import {pythonCommand} from './python-commands.js'
 import {type Candidate, nearest} from './suggest.js'
 
 /** The error for words that name no command, with what was probably meant. */
 export function unknownCommand(config: Config, words: readonly string[]): InvalidInput {
   const message = `unknown command "${words.join(' ')}"`
+  const renamed = pythonCommand(words)
+  if (renamed !== undefined) {
+    const hint = `${config.bin} ${renamed}; docs/from-python.md has the names of all commands of zae-limiter`
+    return new InvalidInput('command.unknown', message, {hint, details: {suggestions: [`${config.bin} ${renamed}`]}})
+  }
   const commands = commandWords(config).map(path => ({words: path, type: `${config.bin} ${path.join(' ')}`}))
   const topics = HELP_TOPICS.map(({name}) => ({words: [name], type: `${config.bin} help ${name}`}))
   return withSuggestions(config, 'command.unknown', message, words, [...commands, ...topics])

@@ -9,11 +9,12 @@ import {crowdedTable, footprint, option, ZAEL} from './watch-crowd.js'
 /**
  * The live view of 10,000 buckets on a terminal of 120×40: time from a key to the bytes of its frame, memory, processor
  * time. The terminal is that of `script` (util-linux). See bench/README.md. `--minutes 10`, `--buckets 1000` and
- * `--interval 2000` (ms) for other numbers.
+ * `--interval 2000` (ms) for other numbers; `--keys 0` for a view that is only looked at.
  */
 const BUCKETS = option('buckets', 10_000)
 const MINUTES = option('minutes', 1)
 const INTERVAL_MS = option('interval', 1000)
+const HAS_KEYS = option('keys', 1) > 0
 const KEY_PATIENCE_MS = 10_000
 /** End of the last line; of a line only what differs is drawn, and this is behind the name of the sort. */
 const HINTS = 'enter drill in'
@@ -66,10 +67,12 @@ async function show(where: readonly string[], request: (number: number) => Promi
       for (const at of Array(5).keys()) await request(round * 5 + at)
       // The first polls have only just begun to read.
       if (elapsed() < 5000) continue
-      sorts.push(await press('s', HINTS))
-      await press('/', 'enter keep')
-      letters.push(await press('9', '9_'))
-      await press('\u001b', HINTS)
+      if (HAS_KEYS) {
+        sorts.push(await press('s', HINTS))
+        await press('/', 'enter keep')
+        letters.push(await press('9', '9_'))
+        await press('\u001b', HINTS)
+      }
       const isDue = elapsed() >= ((rows.length + 1) * MINUTES * 60_000) / 6 - 1500
       if (isDue)
         rows.push([short(elapsed() / 1000), ...footprint(viewPid(terminal.pid as number)), short(bytes / elapsed())])
@@ -80,6 +83,7 @@ async function show(where: readonly string[], request: (number: number) => Promi
     terminal.kill()
   }
   say(textTable(['elapsed s', 'memory MB', 'processor %', 'output kB/s'], rows))
+  if (!HAS_KEYS) return
   say()
   const spread = (name: string, times: readonly number[]) => {
     return [

@@ -1,20 +1,16 @@
-import {stripVTControlCharacters} from 'node:util'
-import {renderToString} from 'ink'
-import {createElement} from 'react'
 import {beforeAll, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
 import {type LimitLevel, viewBucket} from '../../src/lib/repository/bucket-view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {compact, exact} from '../../src/lib/ui/format.js'
 import {BLOCK_GLYPHS, gauge} from '../../src/lib/ui/glyphs.js'
-import {paletteFor} from '../../src/lib/ui/palette.js'
 import type {Scene} from '../../src/lib/ui/scene.js'
-import {Screen} from '../../src/lib/ui/screen.js'
 import {LiveSession} from '../../src/lib/ui/session.js'
 import type {Watch} from '../../src/lib/watch/model.js'
 import {openWatch} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newSpace, putBucket} from '../repository/space.js'
+import {easel} from './painted.js'
 
 const WRITTEN_AT_MS = 1_800_000_000_000
 
@@ -66,7 +62,6 @@ describeOnEngine('every figure on the screen is that of the repository for the s
       where: 'w',
       top: undefined,
       glyphs: BLOCK_GLYPHS,
-      palette: paletteFor(1),
     }
     session = new LiveSession(
       watch,
@@ -78,10 +73,10 @@ describeOnEngine('every figure on the screen is that of the repository for the s
     return () => watch.stop()
   })
 
+  const painted = easel({columns: 120, rows: 24})
   const screenNow = () => {
     session.refresh()
-    const text = renderToString(createElement(Screen, {scene: scenes.at(-1) as Scene}), {columns: 120})
-    return stripVTControlCharacters(text)
+    return painted(scenes.at(-1) as Scene)
   }
   const stored = async (entity: string, resource: string) => {
     const found = await (await repository.namespace('default')).buckets.find(entity, resource)

@@ -1,6 +1,3 @@
-import {stripVTControlCharacters} from 'node:util'
-import {renderToString} from 'ink'
-import {createElement} from 'react'
 import {beforeAll, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
@@ -10,19 +7,18 @@ import {type NamespaceRepository, Repository} from '../../src/lib/repository/rep
 import {writeUnitsOf} from '../../src/lib/schema/item-size.js'
 import {compact, percent} from '../../src/lib/ui/format.js'
 import {BLOCK_GLYPHS} from '../../src/lib/ui/glyphs.js'
-import {paletteFor} from '../../src/lib/ui/palette.js'
 import type {Scene} from '../../src/lib/ui/scene.js'
-import {Screen} from '../../src/lib/ui/screen.js'
 import {LiveSession} from '../../src/lib/ui/session.js'
 import {openWatch} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newSpace, putBucket, totalOf} from '../repository/space.js'
+import {easel} from './painted.js'
 
 const ELAPSED_MS = 2000
 /** Of the writes that an item takes per second, enough to be seen: 60 in two seconds are 3 %. */
 const WRITES = 60
 
-const SETTINGS = {stack: 's', namespace: 'n', where: 'w', top: undefined, glyphs: BLOCK_GLYPHS, palette: paletteFor(1)}
+const SETTINGS = {stack: 's', namespace: 'n', where: 'w', top: undefined, glyphs: BLOCK_GLYPHS}
 
 async function allBuckets(names: NamespaceRepository): Promise<ShardedBucket[]> {
   const buckets: ShardedBucket[] = []
@@ -75,13 +71,13 @@ describeOnEngine('what is derived from two readings is what the repository tells
     after = await allBuckets(names)
 
     const scenes: Scene[] = []
+    const painted = easel({columns: 120, rows: 24})
     const selection = {sort: 'entity', reversed: false, filter: ''} as const
     const session = new LiveSession(watch, SETTINGS, selection, {columns: 120, rows: 24}, scene => scenes.push(scene))
     screenAt = atMs => {
       nowMs = atMs
       session.refresh()
-      const scene = createElement(Screen, {scene: scenes.at(-1) as Scene})
-      return stripVTControlCharacters(renderToString(scene, {columns: 120}))
+      return painted(scenes.at(-1) as Scene)
     }
     return async () => {
       await watch.stop()

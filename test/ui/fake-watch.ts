@@ -6,7 +6,7 @@ export function knowledgeOf(readings: readonly Reading[], rest: Partial<Knowledg
   return {
     scope: {kind: 'namespace'},
     readings: new Map(readings.map(reading => [reading.id, reading])),
-    known: {count: readings.length, isComplete: true},
+    known: {count: readings.length, isComplete: true, unreadable: 0},
     lastPoll: {
       number: 1,
       atMs: READ_AT_MS,

@@ -22,7 +22,7 @@ function moving(count: number): Reading[] {
 }
 
 describe('ten thousand buckets', () => {
-  it('show what a key does within 100 ms', async () => {
+  it('show what a key does at once', async () => {
     view = await OpenView.open(moving(10_000), {rows: 24})
     const steps = [
       ['j', '▸▲ user-1 '],
@@ -38,7 +38,8 @@ describe('ten thousand buckets', () => {
     ] as const
     for (const [key, text] of steps) {
       view.keyboard.press(key)
-      await view.pass(100)
+      // Of all keys only escape has to wait, in case that more of a sequence comes.
+      if (key === KEY.escape) await view.pass(20)
       expect(view.terminal.screen).toContain(text)
     }
   })
@@ -53,6 +54,7 @@ describe('ten thousand buckets', () => {
     }
     expect(await times(() => view.press('j', 'j', 'k', 'w'))).toBe(0)
     expect(await times(() => view.press('s'))).toBe(1)
+    expect(await times(() => view.press('/', '9', '9', KEY.escape))).toBe(3)
     expect(await times(() => view.pass(3000))).toBe(3)
     view.watch.poll(moving(10_000))
     expect(await times(() => view.press('j'))).toBe(0)
@@ -69,8 +71,8 @@ describe('frames', () => {
     const bytes = Math.round((terminal.written - written) / shown)
     console.log(`live view, 100×30, 25 rows moving, 5 seconds: ${shown} frames, ${bytes} bytes per frame`)
     expect(shown).toBeLessThanOrEqual(4 * 5 + 1)
-    // The screen has 3,000 characters, in more bytes and with colours; a full repaint would write them all.
-    expect(bytes).toBeLessThan(3000)
+    // The screen has 3,000 characters, in more bytes and with colours; of each row at most three figures change.
+    expect(bytes).toBeLessThan(25 * 60)
   })
 
   it('are none when nothing moves but the clock: one a second', async () => {

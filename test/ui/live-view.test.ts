@@ -92,6 +92,49 @@ describe('how it ends', () => {
   })
 })
 
+describe('a frame', () => {
+  it('comes with its key: no time passes, and nothing is written twice', async () => {
+    const view = await show(many(50))
+    const {frames, written} = view.terminal
+    view.keyboard.press('j')
+    expect(view.chosen).toBe('user-00001')
+    expect(view.terminal.frames).toBe(frames + 1)
+    // Two lines of sixteen: the one that is chosen, and the one that is not any more.
+    expect(view.terminal.written - written).toBeLessThan(300)
+    await view.pass(200)
+    expect(view.terminal.frames).toBe(frames + 1)
+  })
+
+  it('is in colours where the terminal has some', async () => {
+    const [reading] = many(1)
+    const view = await show(reading ? [reading] : [], {colourBits: 4})
+    view.terminal.resize(80, 12)
+    expect(view.terminal.lastWrite).toContain('\u001b[1;31m✖\u001b[m')
+  })
+
+  it('is painted as a whole on another size, whatever the terminal or Ink made of the old one', async () => {
+    const view = await show(many(50))
+    for (const columns of [70, 60, 50, 120]) {
+      view.terminal.resize(columns, 12)
+      expect(view.terminal.lines[0]).toMatch(/^zael watch/)
+      expect(view.terminal.lines[1]).toMatch(/^data /)
+    }
+    await view.pass(200)
+    expect(view.terminal.lines[0]).toMatch(/^zael watch/)
+    expect(view.entities).toHaveLength(7)
+    expect(view.terminal.scrolled).toBe(0)
+  })
+
+  it('is not spoilt by what a name or a message holds', async () => {
+    const view = await show([readingOf(bucketOf('a\u001b[2Jb\nc\u202ed#gpt-4', {limits: {tpm: {capacity: 9}}}))])
+    expect(view.terminal.screen).toContain('▸● a [2Jb c d')
+    view.watch.tell({
+      problem: {message: 'no\r\u009b2Jthing', isThrottled: false, sinceMs: READ_AT_MS, nextTryAtMs: READ_AT_MS},
+    })
+    expect(view.statusLine).toMatch(/: no {2}2Jthing$/)
+  })
+})
+
 describe('moving', () => {
   it('chooses the next, the last, the first', async () => {
     const view = await show(many(50))

@@ -1,22 +1,38 @@
 import {expect, it} from 'vitest'
 import {paletteFor} from '../../src/lib/ui/palette.js'
 
-/** Colours that are told apart with every kind of colour blindness. */
-const OKABE_ITO = ['#0072B2', '#56B4E9', '#E69F00', '#D55E00', '#CC79A7', '#009E73', '#F0E442']
+/** Colours that are told apart with every kind of colour blindness; the second number is the nearest of 256. */
+const OKABE_ITO = {
+  '0;114;178': 25,
+  '86;180;233': 74,
+  '230;159;0': 178,
+  '213;94;0': 166,
+}
 
-const coloursOf = (bits: number) => Object.values(paletteFor(bits)).flatMap(({color}) => color ?? [])
+const coloursOf = (bits: number) => Object.values(paletteFor(bits)).flatMap(style => /[34]\d.*/.exec(style)?.[0] ?? [])
 
 it('uses the colours of Okabe and Ito where there are enough', () => {
-  for (const bits of [8, 24]) {
-    expect(new Set(coloursOf(bits)).size).toBe(4)
-    for (const colour of coloursOf(bits)) expect(OKABE_ITO).toContain(colour)
-  }
+  expect(coloursOf(24).toSorted()).toEqual(
+    Object.keys(OKABE_ITO)
+      .map(parts => `38;2;${parts}`)
+      .toSorted(),
+  )
+  expect(coloursOf(8).toSorted()).toEqual(
+    Object.values(OKABE_ITO)
+      .map(number => `38;5;${number}`)
+      .toSorted(),
+  )
 })
 
 it('never sets red against green where there are sixteen', () => {
-  expect(new Set(coloursOf(4))).toEqual(new Set(['cyan', 'yellow', 'red', 'blue']))
+  const [red, yellow, blue, cyan] = ['31', '33', '34', '36']
+  expect(coloursOf(4).toSorted()).toEqual([red, yellow, blue, cyan])
 })
 
 it('makes what refuses bold besides', () => {
-  expect([paletteFor(1), paletteFor(4), paletteFor(24)].map(({over}) => over.bold)).toEqual([true, true, true])
+  for (const bits of [4, 8, 24]) expect(paletteFor(bits).over).toMatch(/^1;/)
+})
+
+it('changes nothing of the text where there are no colours', () => {
+  expect(new Set(Object.values(paletteFor(1)))).toEqual(new Set(['']))
 })

@@ -1,14 +1,17 @@
 import {EventEmitter} from 'node:events'
 import {stripVTControlCharacters} from 'node:util'
 
+/** Takes two columns. */
+const WIDE = /\p{Script=Han}/u
 const SEQUENCE = new RegExp(`^${'\u001b'}\\[([?0-9;]*)([A-Za-z])`)
 
-/** A screen that understands what Ink writes: text, movements of the cursor, erasing, and the alternate screen. */
+/** A screen that understands what the view writes: text, movements of the cursor, erasing, and the alternate screen. */
 export class FakeTerminal extends EventEmitter {
   readonly isTTY = true
-  /** Characters of all writes, and how many writes with visible text there were. */
+  /** Bytes of all writes, and how many writes with visible text there were. */
   written = 0
   frames = 0
+  lastWrite = ''
   isAlternate = false
   isCursorShown = true
   /** Lines that were pushed out at the top: a frame was too tall. */
@@ -16,10 +19,12 @@ export class FakeTerminal extends EventEmitter {
   #lines: string[][] = []
   #row = 0
   #column = 0
+  #wraps = true
 
   constructor(
     public columns: number,
     public rows: number,
+    readonly colourBits = 1,
   ) {
     super()
     this.#clear()
@@ -45,11 +50,12 @@ export class FakeTerminal extends EventEmitter {
   }
 
   getColorDepth(): number {
-    return 1
+    return this.colourBits
   }
 
   write(text: string, ...rest: unknown[]): boolean {
     this.written += Buffer.byteLength(text)
+    this.lastWrite = text
     if (/\S/.test(stripVTControlCharacters(text))) this.frames++
     this.#take(text)
     const callback = rest.find(each => typeof each === 'function') as (() => void) | undefined
@@ -72,24 +78,40 @@ export class FakeTerminal extends EventEmitter {
   }
 
   #put(character: string): void {
-    if (character === '\n') {
-      this.#column = 0
-      this.#row++
-      if (this.#row < this.rows) return
-      this.#row = this.rows - 1
-      this.#lines.push(blank(this.columns))
-      if (/\S/.test((this.#lines.shift() ?? []).join(''))) this.scrolled++
-    } else if (character === '\r') this.#column = 0
+    if (character === '\n') this.#breakLine()
+    else if (character === '\r') this.#column = 0
     else {
-      const line = this.#lines[this.#row]
-      if (line && this.#column < this.columns) line[this.#column] = character
-      this.#column++
+      const width = WIDE.test(character) ? 2 : 1
+      if (this.#column + width > this.columns) {
+        if (this.#wraps) this.#breakLine()
+        else this.#column = this.columns - width
+      }
+      for (const part of [character, ''].slice(0, width)) this.#fill(this.#column++, part)
     }
+  }
+
+  /** Of a wide character that is overwritten in part nothing stays. The second half of one is an empty string. */
+  #fill(column: number, part: string): void {
+    const line = this.#lines[this.#row]
+    if (!line) return
+    if (line[column] === '' && part !== '') line[column - 1] = ' '
+    if (line[column + 1] === '') line[column + 1] = ' '
+    line[column] = part
+  }
+
+  #breakLine(): void {
+    this.#column = 0
+    this.#row++
+    if (this.#row < this.rows) return
+    this.#row = this.rows - 1
+    this.#lines.push(blank(this.columns))
+    if (/\S/.test((this.#lines.shift() ?? []).join(''))) this.scrolled++
   }
 
   #obey(parameters: string, command: string): void {
     const count = Number(parameters.split(';')[0] || 1)
     if (parameters === '?1049') this.#switch(command === 'h')
+    else if (parameters === '?7') this.#wraps = command === 'h'
     else if (parameters === '?25') this.isCursorShown = command === 'h'
     else if (command === 'A') this.#row = Math.max(0, this.#row - count)
     else if (command === 'B') this.#row = Math.min(this.rows - 1, this.#row + count)
@@ -120,7 +142,7 @@ export class FakeTerminal extends EventEmitter {
 
   #eraseLine(parameters: string): void {
     const from = parameters === '2' ? 0 : this.#column
-    this.#lines[this.#row]?.fill(' ', from)
+    for (let column = from; column < this.columns; column++) this.#fill(column, ' ')
   }
 
   #eraseDown(): void {

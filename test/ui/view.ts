@@ -20,7 +20,7 @@ export const KEY = {
   ctrlU: '\u0015',
 } as const
 
-/** Ink holds a lone escape for 20 ms and draws every 34 ms at most. */
+/** Ink holds a lone escape for 20 ms, and leaves a timer of 34 ms behind when it ends. */
 const SETTLE_MS = 60
 
 /** What the view finds. */
@@ -29,6 +29,8 @@ interface Surroundings {
   readonly rows?: number
   /** Keys that the terminal echoed. */
   readonly typedBefore?: string
+  /** 1: it has no colours. */
+  readonly colourBits?: number
 }
 
 /** The whole view on a fake terminal, with a fake watch and fake timers: time passes only when told. */
@@ -65,10 +67,16 @@ export class OpenView {
   /** Opens a view one second after its data were read. */
   static async open(
     readings: readonly Reading[],
-    {columns = 80, rows = 16, typedBefore = '', ...options}: Partial<LiveViewOptions> & Surroundings = {},
+    {
+      columns = 80,
+      rows = 16,
+      typedBefore = '',
+      colourBits = 1,
+      ...options
+    }: Partial<LiveViewOptions> & Surroundings = {},
   ): Promise<OpenView> {
     vi.useFakeTimers({now: READ_AT_MS + 1000})
-    const terminal = new FakeTerminal(columns, rows)
+    const terminal = new FakeTerminal(columns, rows, colourBits)
     terminal.write(typedBefore)
     const view = new OpenView(readings, terminal, options)
     await view.pass(SETTLE_MS)

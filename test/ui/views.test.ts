@@ -1,17 +1,15 @@
-import {stripVTControlCharacters} from 'node:util'
-import {renderToString} from 'ink'
-import {createElement} from 'react'
 import {describe, expect, it} from 'vitest'
 import {ASCII_GLYPHS, BLOCK_GLYPHS} from '../../src/lib/ui/glyphs.js'
-import {paletteFor} from '../../src/lib/ui/palette.js'
+import {lengthOf} from '../../src/lib/ui/line.js'
 import {Ranker} from '../../src/lib/ui/ranker.js'
 import {levelsInstant, type Scene, setScene} from '../../src/lib/ui/scene.js'
-import {Screen} from '../../src/lib/ui/screen.js'
+import {screenLines} from '../../src/lib/ui/screen.js'
 import {firstState, type ScreenState} from '../../src/lib/ui/screen-state.js'
 import type {Knowledge, Reading} from '../../src/lib/watch/model.js'
 import {READ_AT_MS} from '../watch/support.js'
 import {knowledgeOf} from './fake-watch.js'
 import {DETAIL, HEALTH, SAMPLE} from './fixtures.js'
+import {easel} from './painted.js'
 
 interface Look {
   readonly columns?: number
@@ -38,7 +36,7 @@ function sceneOf({
   const screen = {...firstState({sort: 'left', reversed: false, filter: ''}), ...state}
   const nowMs = READ_AT_MS + ageMs
   const glyphs = ascii ? ASCII_GLYPHS : BLOCK_GLYPHS
-  const settings = {stack: 'prod', namespace: 'default', where: 'eu-west-1', top, glyphs, palette: paletteFor(1)}
+  const settings = {stack: 'prod', namespace: 'default', where: 'eu-west-1', top, glyphs}
   const atMs = levelsInstant(screen, known, nowMs)
   const ranking = new Ranker(top).rankingAt(known.readings, atMs, screen.selection, screen.tab)
   return setScene({settings, size: {columns, rows}, state: screen, knowledge: known, ranking, nowMs})
@@ -47,11 +45,11 @@ function sceneOf({
 /** The screen as text, one line per row of the terminal. */
 function draw(look: Look = {}): string {
   const {columns = 80, rows = 12} = look
-  const text = renderToString(createElement(Screen, {scene: sceneOf(look)}), {columns})
-  const lines = stripVTControlCharacters(text).split('\n')
-  expect(lines.length).toBeLessThanOrEqual(rows)
-  for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns)
-  return `\n${lines.map(line => line.trimEnd()).join('\n')}\n`
+  const scene = sceneOf(look)
+  const lines = screenLines(scene)
+  expect(lines).toHaveLength(rows)
+  for (const line of lines) expect(lengthOf(line)).toBeLessThanOrEqual(columns)
+  return `\n${easel({columns, rows})(scene)}\n`
 }
 
 describe('the overview', () => {
@@ -251,7 +249,7 @@ describe('the overview', () => {
 
   it('that sampled, before the index was walked to its end', () => {
     const lastPoll = {number: 3, atMs: READ_AT_MS, durationMs: 9, readUnits: 49.5, calls: 3, bucketsRead: 80}
-    expect(draw({rows: 8, knowledge: {known: {count: 1000, isComplete: false}, lastPoll}})).toMatchInlineSnapshot(`
+    expect(draw({rows: 8, knowledge: {known: {count: 1000, isComplete: false, unreadable: 0}, lastPoll}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 49.5 read units/poll · 6 buckets, sampled 80 of 1,000+ · every 2s

@@ -3,7 +3,7 @@ import type {Detail, Knowledge, Reading, Row} from '../watch/model.js'
 import {rowAt} from '../watch/rows.js'
 import {compact, count, counted, exact, percent, span} from './format.js'
 import {type GlyphSet, gauge, sparkline} from './glyphs.js'
-import {cell, type Line, printable, seg} from './line.js'
+import {cell, type Line, seg} from './line.js'
 import {TONE_OF_STATUS, untilText} from './overview-lines.js'
 import type {Scene} from './scene.js'
 
@@ -115,11 +115,11 @@ function loadedLines(detail: Detail, atMs: number, width: number, glyphs: GlyphS
     ...section(
       'Changes',
       audit.map(({timestamp, action, principal}) => [
-        seg(`  ${printable(timestamp)}  `, 'dim'),
-        seg(printable(`${action}${principal === undefined ? '' : ` by ${principal}`}`)),
+        seg(`  ${timestamp}  `, 'dim'),
+        seg(`${action}${principal === undefined ? '' : ` by ${principal}`}`),
       ]),
     ),
-    ...problems.map((problem): Line => [seg(`${glyphs.status.near} ${printable(problem)}`, 'near')]),
+    ...problems.map((problem): Line => [seg(`${glyphs.status.near} ${problem}`, 'near')]),
   ]
 }
 

@@ -1,5 +1,5 @@
 import {compact, count, counted, span, timeOfDay} from './format.js'
-import {joined, type Line, printable, seg} from './line.js'
+import {joined, type Line, seg} from './line.js'
 import type {Scene} from './scene.js'
 import {TABS} from './screen-state.js'
 
@@ -28,21 +28,15 @@ export function filterLine({state, ranking, settings}: Scene): Line {
   const matches = `  ${counted(ranking.ids.length, 'bucket')}`
   const isTyping = mode === 'filter'
   const keys = isTyping ? '' : ` ${settings.glyphs.dot} esc clears it`
-  return [
-    seg(`/${printable(selection.filter)}`, 'strong'),
-    ...(isTyping ? [seg('_', 'strong')] : []),
-    seg(matches + keys, 'dim'),
-  ]
+  return [seg(`/${selection.filter}`, 'strong'), ...(isTyping ? [seg('_', 'strong')] : []), seg(matches + keys, 'dim')]
 }
 
 /** What is wrong, what stands still, what the last key came to; else the keys that matter most. */
 export function statusLine(scene: Scene): Line {
   const {state, settings} = scene
-  const told = [
-    problemOf(scene),
-    pauseOf(scene),
-    state.note === undefined ? [] : [seg(printable(state.note), 'strong')],
-  ].filter(piece => piece.length > 0)
+  const told = [problemOf(scene), pauseOf(scene), state.note === undefined ? [] : [seg(state.note, 'strong')]].filter(
+    piece => piece.length > 0,
+  )
   return joined(told.length > 0 ? told : hints(scene), ` ${settings.glyphs.dot} `)
 }
 
@@ -51,9 +45,11 @@ function problemOf({knowledge, nowMs, settings}: Scene): Line {
   if (!problem) return []
   const {message, isThrottled, sinceMs, nextTryAtMs} = problem
   const kind = isThrottled ? 'throttled' : 'cannot read'
-  const next = nextTryAtMs > nowMs ? `next try in ${span(nextTryAtMs - nowMs)}` : 'trying again'
+  const isComing = nextTryAtMs !== undefined && nextTryAtMs > nowMs
+  const paused = knowledge.isPaused ? 'r tries again' : 'trying again'
+  const next = isComing ? `next try in ${span(nextTryAtMs - nowMs)}` : paused
   const since = `for ${span(nowMs - sinceMs)}`
-  return [seg(`${settings.glyphs.status.over} ${kind} ${since}, ${next}: ${printable(message)}`, 'over')]
+  return [seg(`${settings.glyphs.status.over} ${kind} ${since}, ${next}: ${message}`, 'over')]
 }
 
 function pauseOf({state, levelsAtMs, nowMs, settings}: Scene): Line {

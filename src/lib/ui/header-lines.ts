@@ -1,6 +1,6 @@
 import type {Knowledge, Reading} from '../watch/model.js'
 import {compact, count, span} from './format.js'
-import {joined, type Line, lengthOf, printable, seg} from './line.js'
+import {joined, type Line, lengthOf, seg} from './line.js'
 import type {Scene} from './scene.js'
 import {TABS} from './screen-state.js'
 
@@ -15,10 +15,7 @@ export function headerLines(scene: Scene): Line[] {
 function placeLine({settings, state, size}: Scene): Line {
   const {stack, namespace, where, glyphs} = settings
   const dot = ` ${glyphs.dot} `
-  const place = joined(
-    [[seg('zael watch', 'title')], [seg(`${stack}/${namespace}`, 'strong')], [seg(printable(where))]],
-    dot,
-  )
+  const place = joined([[seg('zael watch', 'title')], [seg(`${stack}/${namespace}`, 'strong')], [seg(where)]], dot)
   const tabs = TABS.map(tab => (tab === state.tab ? seg(`[${tab}]`, 'strong') : seg(` ${tab} `, 'dim')))
   const room = size.columns - lengthOf(place) - lengthOf(tabs)
   return room < 1 ? place : [...place, seg(' '.repeat(room)), ...tabs]

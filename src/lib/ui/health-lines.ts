@@ -1,5 +1,5 @@
 import type {HealthLine, RowStatus} from '../watch/model.js'
-import {cell, type Line, printable, seg} from './line.js'
+import {cell, type Line, seg} from './line.js'
 import {TONE_OF_STATUS} from './overview-lines.js'
 import type {Scene} from './scene.js'
 
@@ -26,7 +26,7 @@ export function healthLines({knowledge, cursor, heights, settings}: Scene): Line
       seg(isChosen ? `${glyphs.cursor} ` : '  ', 'strong'),
       seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
       seg(cell(name, NAME_WIDTH, glyphs.ellipsis), 'strong'),
-      seg(` ${printable(text)}`, state === 'unknown' ? 'dim' : 'plain'),
+      seg(` ${text}`, state === 'unknown' ? 'dim' : 'plain'),
     ]
   })
 }

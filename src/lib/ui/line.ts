@@ -13,8 +13,11 @@ export type Line = readonly Segment[]
 /** A segment, `plain` unless told. */
 export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text, tone})
 
-/** Stored text may hold anything; a line break or a movement of the cursor would spoil the screen. */
-export const printable = (text: string): string => text.replace(/\p{Cc}/gu, ' ')
+/** Line breaks, movements of the cursor, halves of characters, and what is not seen but turns round what follows. */
+const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+
+/** A line that cannot spoil the screen: stored text may hold anything. */
+export const printable = (line: Line): Line => line.map(({text, tone}) => seg(text.replace(UNPRINTABLE, ' '), tone))
 
 /** Text of exactly `width` characters: cut with `ellipsis`, or filled up. */
 export function cell(text: string, width: number, ellipsis: string, align: 'left' | 'right' = 'left'): string {
@@ -38,7 +41,7 @@ export function clip(line: Line, width: number, ellipsis: string): Line {
   return width < ellipsis.length ? kept : [...kept, seg(ellipsis, 'dim')]
 }
 
-/** The same line in as few segments as possible: each costs Ink time. */
+/** The same line in as few segments as possible. */
 export function merged(line: Line): Segment[] {
   const segments: Segment[] = []
   for (const {text, tone} of line) {

@@ -2,9 +2,10 @@ import {render, useInput} from 'ink'
 import type {Selection, Watch} from '../watch/model.js'
 import {ASCII_GLYPHS, BLOCK_GLYPHS} from './glyphs.js'
 import type {KeyPress} from './keys.js'
+import {Painter} from './painter.js'
 import {paletteFor} from './palette.js'
-import type {Scene, Size} from './scene.js'
-import {Screen} from './screen.js'
+import type {Size} from './scene.js'
+import {screenLines} from './screen.js'
 import {type ExitCode, LiveSession} from './session.js'
 import {summaryLine} from './summary.js'
 
@@ -13,6 +14,8 @@ export interface LiveViewOptions {
   readonly namespace: string
   /** Region or endpoint. */
   readonly where: string
+  /** The flags that led here, as a command needs them again, with a blank before each; none unless said. */
+  readonly typedFlags?: string
   readonly ascii: boolean
   /** Rows at most; `undefined`: all. */
   readonly top: number | undefined
@@ -29,41 +32,39 @@ export interface LiveViewResult {
   readonly summary: string
 }
 
-interface LiveViewProps {
-  readonly scene: Scene
-  readonly onKey: (input: string, key: KeyPress) => void
-}
-
-/** Draws a started watch on the whole terminal until a key, a signal or the time ends it. Starts and stops no polling. */
+/**
+ * Draws a started watch on the whole terminal until a key, a signal or the time ends it. Starts and stops no polling.
+ * Ink sets the terminal up, reads its keys and gives it back; the frames are painted beside it.
+ */
 export async function showLiveView(watch: Watch, options: LiveViewOptions): Promise<LiveViewResult> {
   const {stdin, stdout, selection, forMs, ascii, ...place} = options
-  const glyphs = ascii ? ASCII_GLYPHS : BLOCK_GLYPHS
-  const settings = {...place, glyphs, palette: paletteFor(stdout.getColorDepth?.() ?? 1)}
-  const onKey = (input: string, key: KeyPress) => session.press(input, key)
-  const draw = (scene: Scene) => app.rerender(<LiveView scene={scene} onKey={onKey} />)
-  const session = new LiveSession(watch, settings, selection, sizeOf(stdout), draw)
-  const listening = [
-    // Before Ink hears of it: otherwise it would draw the old scene once more, too tall for the new screen.
-    listen(stdout, 'resize', () => session.resize(sizeOf(stdout))),
-    listen(process, 'SIGTERM', () => session.end(143)),
-    listen(process, 'SIGINT', () => session.end(130)),
-  ]
-  // Ink draws its first frame from where the cursor is. Keys that were typed while zael started were echoed, and have
-  // moved it; from here on none is.
+  const settings = {...place, glyphs: ascii ? ASCII_GLYPHS : BLOCK_GLYPHS}
+  const painter = new Painter(text => stdout.write(text), paletteFor(stdout.getColorDepth?.() ?? 1))
+  const session = new LiveSession(watch, settings, selection, sizeOf(stdout), scene => {
+    painter.paint(screenLines(scene))
+  })
+  // From here on no key is echoed.
   stdin.setRawMode(true)
-  stdout.write('\r')
-  const app = render(<LiveView scene={session.scene} onKey={onKey} />, {
+  const app = render(<Keys onKey={(input, key) => session.press(input, key)} />, {
     stdin,
     stdout,
     alternateScreen: true,
-    incrementalRendering: true,
     interactive: true,
     exitOnCtrlC: false,
     patchConsole: false,
   })
+  const listening = [
+    // After Ink, which erases a line or two when the screen gets narrower.
+    listen(stdout, 'resize', () => {
+      painter.forget()
+      session.resize(sizeOf(stdout))
+    }),
+    listen(process, 'SIGTERM', () => session.end(143)),
+    listen(process, 'SIGINT', () => session.end(130)),
+  ]
   try {
     session.open(forMs)
-    // A fault while drawing is told by Ink; it never ends otherwise.
+    // A fault of its own is told by Ink; it never ends otherwise.
     const exitCode = await Promise.race([session.ended, app.waitUntilExit().then((): ExitCode => 0)])
     return {exitCode, summary: summaryLine(session.scene, session.seen)}
   } finally {
@@ -75,9 +76,9 @@ export async function showLiveView(watch: Watch, options: LiveViewOptions): Prom
   }
 }
 
-function LiveView({scene, onKey}: LiveViewProps) {
+function Keys({onKey}: {readonly onKey: (input: string, key: KeyPress) => void}) {
   useInput(onKey)
-  return <Screen scene={scene} />
+  return null
 }
 
 /** A terminal that does not know its size is taken for the usual one. */

@@ -1,46 +1,43 @@
 import type {Tone} from './line.js'
 
-/** What Ink needs to know of a tone. */
-export interface TextStyle {
-  readonly color?: string
-  readonly bold?: boolean
-  readonly dimColor?: boolean
-  readonly inverse?: boolean
+/** How a terminal is told each tone: parameters of its sequence for colours and shapes (SGR); empty: as it is. */
+export type Palette = Readonly<Record<Tone, string>>
+
+type Colour = 'ok' | 'near' | 'over' | 'history'
+
+const BOLD = '1'
+const SHAPES = {plain: '', dim: '2', strong: BOLD, title: BOLD, chosen: '7'}
+
+/** Colours of Okabe and Ito, red, green and blue: told apart with every kind of colour blindness. */
+const OKABE_ITO: Readonly<Record<Colour, readonly [number, number, number]>> = {
+  ok: [0x56, 0xb4, 0xe9],
+  near: [0xe6, 0x9f, 0x00],
+  over: [0xd5, 0x5e, 0x00],
+  history: [0x00, 0x72, 0xb2],
 }
 
-/** A style for every tone. */
-export type Palette = Readonly<Record<Tone, TextStyle>>
+/** Cyan, yellow, red, blue: never red against green. */
+const SIXTEEN: Readonly<Record<Colour, string>> = {ok: '36', near: '33', over: '31', history: '34'}
 
-const SHAPES = {
-  plain: {},
-  dim: {dimColor: true},
-  strong: {bold: true},
-  title: {bold: true},
-  chosen: {inverse: true},
-} satisfies Partial<Palette>
-
-/** Colours of Okabe and Ito: told apart with every kind of colour blindness. */
-const MANY_COLOURS: Palette = {
-  ...SHAPES,
-  ok: {color: '#56B4E9'},
-  near: {color: '#E69F00'},
-  over: {color: '#D55E00', bold: true},
-  history: {color: '#0072B2'},
-}
-
-/** Never red against green. */
-const SIXTEEN_COLOURS: Palette = {
-  ...SHAPES,
-  ok: {color: 'cyan'},
-  near: {color: 'yellow'},
-  over: {color: 'red', bold: true},
-  history: {color: 'blue'},
-}
-
-/** Bits of a terminal with 256 colours. */
-const MANY_COLOUR_BITS = 8
-
-/** The palette of a terminal; without colours Ink leaves them out, and symbols say the same. */
+/** The palette of a terminal with so many bits per colour. Without colours, symbols alone say what is meant. */
 export function paletteFor(colourBits: number): Palette {
-  return colourBits >= MANY_COLOUR_BITS ? MANY_COLOURS : SIXTEEN_COLOURS
+  if (colourBits >= 24) return palette(colour => `38;2;${OKABE_ITO[colour].join(';')}`)
+  if (colourBits >= 8) return palette(colour => `38;5;${nearestOf256(...OKABE_ITO[colour])}`)
+  if (colourBits >= 4) return palette(colour => SIXTEEN[colour])
+  return {plain: '', dim: '', strong: '', title: '', chosen: '', ok: '', near: '', over: '', history: ''}
+}
+
+function palette(of: (colour: Colour) => string): Palette {
+  return {...SHAPES, ok: of('ok'), near: of('near'), over: `${BOLD};${of('over')}`, history: of('history')}
+}
+
+/** The colours 16 to 231 are a cube with these six steps of each. */
+const STEPS = [0, 95, 135, 175, 215, 255]
+
+function nearestOf256(red: number, green: number, blue: number): number {
+  const [r = 0, g = 0, b = 0] = [red, green, blue].map(part => {
+    const distances = STEPS.map(step => Math.abs(step - part))
+    return distances.indexOf(Math.min(...distances))
+  })
+  return 16 + 36 * r + 6 * g + b
 }

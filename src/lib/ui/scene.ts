@@ -3,7 +3,6 @@ import {rowAt} from '../watch/rows.js'
 import {type Cursor, settle} from './cursor.js'
 import type {GlyphSet} from './glyphs.js'
 import {type Heights, heightsOf} from './layout.js'
-import type {Palette} from './palette.js'
 import type {ScreenState} from './screen-state.js'
 
 /** What stays the same while the view is open. */
@@ -12,10 +11,11 @@ export interface SceneSettings {
   readonly namespace: string
   /** Region or endpoint. */
   readonly where: string
+  /** The flags that led here, for commands to recommend. */
+  readonly typedFlags?: string
   /** Rows at most; `undefined`: all. */
   readonly top: number | undefined
   readonly glyphs: GlyphSet
-  readonly palette: Palette
 }
 
 export interface Size {

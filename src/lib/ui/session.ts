@@ -158,7 +158,8 @@ export class LiveSession {
     const reading = id === undefined ? undefined : this.#watch.knowledge().readings.get(id)
     if (!reading) return
     const {entity, resource} = reading.bucket
-    this.#apply({type: 'note', text: `zael bucket show ${entity} --resource ${resource}`})
+    const {typedFlags = ''} = this.#settings
+    this.#apply({type: 'note', text: `zael bucket show ${entity} --resource ${resource}${typedFlags}`})
   }
 
   #learn(): void {

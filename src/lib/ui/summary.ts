@@ -2,12 +2,13 @@ import {compact, count, counted} from './format.js'
 import type {Scene} from './scene.js'
 import type {Seen} from './seen.js'
 
-/** What stays in the scrollback when the view is closed. */
-export function summaryLine({ranking, nowMs}: Pick<Scene, 'ranking' | 'nowMs'>, seen: Seen): string {
+/** What stays in the scrollback when the view is closed; `all` buckets, when those of the ranking were chosen from more. */
+export function summaryLine({ranking, nowMs}: Pick<Scene, 'ranking' | 'nowMs'>, seen: Seen, all = 0): string {
   const {buckets, over, near} = ranking.totals
+  const watched = buckets < all ? `${count(buckets)} of ${counted(all, 'bucket')}` : counted(buckets, 'bucket')
   const spent = `${counted(seen.polls, 'poll')}, ${compact(seen.readUnits)} read units`
   const end = `${count(over)} over, ${count(near)} near at the end`
-  return `Watched ${counted(buckets, 'bucket')} for ${lasted(nowMs - seen.startedAtMs)}, ${spent}; ${end}.`
+  return `Watched ${watched} for ${lasted(nowMs - seen.startedAtMs)}, ${spent}; ${end}.`
 }
 
 function lasted(ms: number): string {

@@ -1,37 +1,30 @@
-import {Box} from 'ink'
 import {detailLines} from './detail-lines.js'
 import {filterLine, statusLine, totalsLine} from './footer-lines.js'
 import {headerLines} from './header-lines.js'
 import {healthLines} from './health-lines.js'
 import {helpLines} from './help-lines.js'
 import {isTooSmall, SMALLEST} from './layout.js'
-import {type Line, seg} from './line.js'
+import {clip, type Line, merged, printable, seg} from './line.js'
 import {overviewLines, overviewTitles} from './overview-lines.js'
 import {resourceLines, resourceTitles} from './resource-lines.js'
 import type {Scene} from './scene.js'
-import {TextLine} from './text-line.js'
 
-/** The whole screen: exactly as many lines as the terminal has, whatever is in them. */
-export function Screen({scene}: {readonly scene: Scene}) {
-  const {columns, rows} = scene.size
-  const lines = screenLines(scene).slice(0, rows)
-  return (
-    <Box flexDirection="column" width={columns} height={rows}>
-      {lines.map((line, position) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a line is what stands at its height
-        <TextLine key={position} line={line} scene={scene} />
-      ))}
-    </Box>
-  )
+/** The whole screen: exactly as many lines as the terminal has, none longer than it is wide, whatever is in them. */
+export function screenLines(scene: Scene): Line[] {
+  const {size, settings} = scene
+  const lines = isTooSmall(size) ? [smallLine(scene)] : panelLines(scene)
+  return Array.from({length: size.rows}, (_, row) => {
+    return printable(merged(clip(lines[row] ?? [], size.columns, settings.glyphs.ellipsis)))
+  })
 }
 
-function screenLines(scene: Scene): Line[] {
-  const {size, state, heights} = scene
-  if (isTooSmall(size)) {
-    const {columns, rows} = SMALLEST
-    const {times} = scene.settings.glyphs
-    return [[seg(`needs at least ${columns}${times}${rows}; q quits`)]]
-  }
+function smallLine({settings}: Scene): Line {
+  const {columns, rows} = SMALLEST
+  return [seg(`needs at least ${columns}${settings.glyphs.times}${rows}; q quits`)]
+}
+
+function panelLines(scene: Scene): Line[] {
+  const {state, heights} = scene
   const titles = heights.hasColumnTitles && state.mode !== 'help' ? [titleLine(scene)] : []
   const filter = heights.hasFilterLine ? [filterLine(scene)] : []
   const bodyHeight = heights.body + (heights.hasColumnTitles ? 1 : 0) - titles.length

@@ -1,6 +1,7 @@
-import {readFileSync} from 'node:fs'
+import {readdirSync, readFileSync} from 'node:fs'
 import {tmpdir} from 'node:os'
 import {describe, expect, it} from 'vitest'
+import {schemaProblems} from './schemas.js'
 import {BIN, ROOT, run, zael} from './zael.js'
 
 const {version} = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8'))
@@ -127,9 +128,16 @@ describe('--json', () => {
     const {code, stdout, stderr} = await zael([...args, '--json'])
     expect({code, stderr}).toEqual({code: expected, stderr: ''})
     const document = JSON.parse(stdout)
-    if (expected === 0) expect(document).not.toHaveProperty('error')
-    else expect(Object.keys(document.error)).toEqual(['code', 'kind', 'message', 'hint', 'details'])
+    const about = args[0] === 'version' && args.length === 1 ? 'version' : 'help'
+    expect(schemaProblems(expected === 0 ? about : 'error', document)).toEqual([])
     expect(Object.keys(document)).not.toContain('config')
+  })
+
+  it('has a schema for every command', async () => {
+    const {commands} = JSON.parse(readFileSync(`${ROOT}/oclif.manifest.json`, 'utf8'))
+    const schemas = readdirSync(`${ROOT}/docs/schemas`).map(file => file.replace('.json', ''))
+    const named = Object.keys(commands).map(id => id.replaceAll(':', '.'))
+    expect(schemas.toSorted()).toEqual([...named, 'error'].toSorted())
   })
 
   it('carries the suggestions', async () => {

@@ -4,6 +4,7 @@ import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {stackHomeIn} from '../../src/lib/local/stack-home.js'
 import {isRunning, untilGone} from '../local/support.js'
+import {schemaProblems} from './schemas.js'
 import {type Outcome, zael} from './zael.js'
 
 /** What `--json` printed. */
@@ -38,7 +39,10 @@ export class LocalUser {
   async tell(args: string, code = 0, env: Record<string, string> = {}): Promise<Told> {
     const outcome = await this.run(`${args} --json`, env)
     if (outcome.code !== code || outcome.stderr !== '') throw new Error(JSON.stringify(outcome))
-    return JSON.parse(outcome.stdout)
+    const told = JSON.parse(outcome.stdout)
+    const problems = schemaProblems('error' in told ? 'error' : `local ${args.split(' ', 1)[0]}`, told)
+    if (problems.length > 0) throw new Error(`${problems.join('\n')}\n${outcome.stdout}`)
+    return told
   }
 
   /** Waits until the status is as wanted; the test's own timeout is the limit. */
@@ -60,7 +64,8 @@ export class LocalUser {
   async leave(): Promise<void> {
     for (const pid of this.leftovers()) process.kill(pid, 'SIGKILL')
     await untilGone([...this.#pids])
-    await rm(this.folder, {recursive: true})
+    // What a supervisor has left may still write its last files.
+    await rm(this.folder, {recursive: true, maxRetries: 50, retryDelay: 100})
   }
 
   async #noteProcesses(): Promise<void> {

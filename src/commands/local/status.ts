@@ -1,6 +1,6 @@
 import {BaseCommand} from '../../lib/cli/base-command.js'
 import {openStack} from '../../lib/cli/context.js'
-import {statusLines, type TableFacts} from '../../lib/cli/local-presenter.js'
+import {stateJson, statusLines, type TableFacts} from '../../lib/cli/local-presenter.js'
 import {EXIT} from '../../lib/errors.js'
 
 export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
@@ -25,7 +25,7 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
       return {...status, home: home.folder}
     }
     const {startToken: _, ...live} = status.live
-    return {running: true, ...status.state, ...live, table, home: home.folder}
+    return {running: true, ...stateJson(status.state), ...live, table, home: home.folder}
   }
 }
 

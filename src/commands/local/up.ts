@@ -1,7 +1,7 @@
 import {boolean, integer, option, string} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base-command.js'
 import {confirm} from '../../lib/cli/confirm.js'
-import {upHints, upLines} from '../../lib/cli/local-presenter.js'
+import {stateJson, upHints, upLines} from '../../lib/cli/local-presenter.js'
 
 export default class LocalUp extends BaseCommand<typeof LocalUp> {
   static override summary = 'Start a stack on this machine, without Docker or an AWS account'
@@ -49,6 +49,6 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
     const result = await bringUp(home, options)
     this.log(upLines(result).join('\n'))
     this.logToStderr(upHints().join('\n'))
-    return {started: result.started, mended: result.mended, ...result.state}
+    return {started: result.started, mended: result.mended, ...stateJson(result.state)}
   }
 }

@@ -2,6 +2,7 @@ import {colorize} from '@oclif/core/ux'
 import type {LogEntry} from '../local/read-log.js'
 import type {AggregatorStatus} from '../local/stack-aggregator.js'
 import type {DownResult} from '../local/stack-down.js'
+import type {StackState} from '../local/stack-state.js'
 import type {StackStatus} from '../local/stack-status.js'
 import type {UpResult} from '../local/stack-up.js'
 import {factLines, formatCount, formatSpan, nextLines} from './facts.js'
@@ -11,6 +12,11 @@ export interface TableFacts {
   readonly name: string
   readonly status: string
   readonly items: number
+}
+
+/** What a stack is, for programs; how zael finds its own supervisor again is nobody's business. */
+export function stateJson({began: _, startToken: __, controlPort: ___, ...state}: StackState) {
+  return state
 }
 
 /** Tells what a start came to. */

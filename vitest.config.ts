@@ -14,13 +14,16 @@ export default defineConfig({
   test: {
     include: [isSlowRun ? 'test/**/*.slow.test.ts' : 'test/**/!(*.slow).test.ts'],
     globalSetup: ['test/helpers/engine-setup.ts'],
+    setupFiles: ['test/helpers/seed-properties.ts'],
     reporters: ['default', './test/helpers/closing-line-reporter.ts'],
     disableConsoleIntercept: true,
     // The SDK prints seven lines about Node 20 otherwise, in every worker.
     env: {AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'},
     // Tests wait for the engine most of the time: on two cores, two files at once take two thirds of the time.
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Only a test that hangs gets there: how long the others take is up to the machine and to whoever else works on it.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: {poll: {timeout: 60_000}},
   },
 })

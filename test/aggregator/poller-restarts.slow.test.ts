@@ -25,15 +25,15 @@ afterEach(() => rm(folder, {recursive: true}))
 describeOnEngine('a poller that is killed', () => {
   const table = useTable({stream: true})
   const items = ['a', 'b', 'c']
-  const all = versions(items, 0, 80)
+  const all = versions(items, 0, 200)
   let running: ChildProcess | undefined
 
   afterEach(() => {
     running?.kill('SIGKILL')
   })
 
-  it('leaves nothing out and never mixes up the changes of an item', {timeout: 120_000}, async () => {
-    await writeVersions(table.transport, table.name, items, 0, 80)
+  it('leaves nothing out and never mixes up the changes of an item', {timeout: 300_000}, async () => {
+    await writeVersions(table.transport, table.name, items, 0, 200)
     const notes = join(folder, 'notes')
     await writeFile(notes, '')
     const noted = async () => (await readFile(notes, 'utf8')).trim().split('\n')
@@ -65,12 +65,12 @@ describeOnEngine('a poller that is killed', () => {
 describe.each(await enginesUnderTest())('an engine that is restarted ($name)', ({name, isSkipped}) => {
   it.skipIf(isSkipped)(
     'goes on with the same stream: nothing missed, nothing repeated',
-    {timeout: 120_000},
+    {timeout: 300_000},
     async () => {
       const dataDir = join(folder, 'data')
       const items = ['a', 'b']
       const tableName = 'followed'
-      let engine = await startEngine({engine: name, dataDir}, {stopGraceMs: 20_000})
+      let engine = await startEngine({engine: name, dataDir}, {stopGraceMs: 20_000, readyTimeoutMs: 100_000})
       const {endpoint, port} = engine
       const transport = createSdkTransport({
         connection: resolveConnection({endpointUrl: endpoint}, {}),
@@ -86,7 +86,7 @@ describe.each(await enginesUnderTest())('an engine that is restarted ($name)', (
         await until(() => delivered.length >= 10)
         await engine.stop()
         await until(() => poller.status().errors > 0)
-        engine = await startEngine({engine: name, dataDir, port}, {stopGraceMs: 20_000})
+        engine = await startEngine({engine: name, dataDir, port}, {stopGraceMs: 20_000, readyTimeoutMs: 100_000})
         await writeVersions(transport, tableName, items, 20, 30)
         await until(() => delivered.length >= 60)
         expect(delivered).toEqual(versions(items, 0, 30))

@@ -3,8 +3,9 @@ import {join} from 'node:path'
 import {expect, it} from 'vitest'
 import {noCounts} from '../../src/lib/aggregator/counts.js'
 import {embeddedMetrics} from '../../src/lib/aggregator/metrics.js'
+import type {TemplateNode} from '../../src/lib/schema/template-yaml.js'
 import {ROOT, run} from '../e2e/zael.js'
-import {stackWith} from '../infra/stack-model.js'
+import {stackWith, TEMPLATE} from '../infra/stack-model.js'
 
 const TEXT = await readFile(join(ROOT, 'docs', 'deploying.md'), 'utf8')
 
@@ -50,7 +51,11 @@ it('names every call to CloudFormation among the permissions', async () => {
 it('counts what there is: alarms, metrics, policies', () => {
   const {Resources} = stackWith()
   const count = (type: string) => Object.values(Resources).filter(({Type}) => Type === type).length
-  expect(TEXT).toContain(`| alarms | ${count('AWS::CloudWatch::Alarm')} × 0.10 |`)
+  // An alarm costs as much as the metrics that it looks at.
+  const measured = Object.values(Resources).flatMap(({Type, Properties: {Metrics = [{MetricStat: true}]}}) =>
+    Type === 'AWS::CloudWatch::Alarm' ? Metrics.filter(({MetricStat}: TemplateNode) => MetricStat) : [],
+  )
+  expect(TEXT).toContain(`| alarms | ${count('AWS::CloudWatch::Alarm')}, on ${measured.length} metrics × 0.10 |`)
   const [{Metrics}] = (embeddedMetrics(noCounts(), 's', 0) as {_aws: {CloudWatchMetrics: [{Metrics: unknown[]}]}})._aws
     .CloudWatchMetrics
   expect(TEXT).toContain(`| its metrics | ${Metrics.length} × 0.30 |`)
@@ -74,7 +79,7 @@ it('its arithmetic is right', () => {
     518_400 * (0.2 / 1e6 + 0.5 * 0.0000133334),
     9 * 0.3,
     ((1000 * (24 * 90 + 90 + 3) * 0.4) / 1e6) * 0.45,
-    3.7,
+    4.5,
   ]
   for (const part of parts) has(part)
   const total = parts.reduce((sum, part) => sum + Number(part.toFixed(2)), 0)
@@ -82,4 +87,44 @@ it('its arithmetic is right', () => {
   has(monthly(394, 5))
   has(monthly(3 * 865, 20))
   has(monthly(865, 20))
+})
+
+it('has the headings that messages point to', async () => {
+  const folder = join(ROOT, 'src', 'lib', 'infra')
+  const files = await Promise.all((await readdir(folder)).map(name => readFile(join(folder, name), 'utf8')))
+  const anchors = files.flatMap(text =>
+    [...text.matchAll(/docs\/deploying\.md#([a-z-]+)/g)].map(([, anchor]) => anchor),
+  )
+  expect(anchors.length).toBeGreaterThan(2)
+  const headings = [...TEXT.matchAll(/^#+ (.+)$/gm)].map(([, words = '']) => words.toLowerCase().replaceAll(' ', '-'))
+  expect(anchors.filter(anchor => !headings.includes(anchor ?? ''))).toEqual([])
+})
+
+it('names all permissions of the role of the aggregator, wherever the template grants them', () => {
+  const {AggregatorRole, AggregatorArchiving} = stackWith().Resources
+  const documents = [...AggregatorRole.Properties.Policies, AggregatorArchiving.Properties]
+  const statements = documents.flatMap(({PolicyDocument}: TemplateNode) => PolicyDocument.Statement)
+  const granted = statements.flatMap(({Action}: TemplateNode) => Action)
+  const section = /### A role for the aggregator\n([\s\S]*?)\n##/.exec(TEXT)?.[1] ?? ''
+  const told = [...section.matchAll(/`((?:dynamodb|kms|logs|s3|sqs|xray):[\w*]+)`/g)].map(([, action]) => action)
+  expect(new Set(told)).toEqual(new Set(granted))
+})
+
+it('the way to make the aggregator anew keeps its queue, its logs and the archive', () => {
+  const section = /\n## Parts that are gone\n([\s\S]*?)\n## /.exec(TEXT)?.[1] ?? ''
+  const kept = [...section.matchAll(/^ +- `(\w+)`/gm)].map(([, id = '']) => id)
+  const parameters = Object.fromEntries(
+    /--parameter-overrides (\S+)/
+      .exec(section)
+      ?.slice(1)
+      .map(each => each.split('=')) ?? [],
+  )
+  expect(Object.keys(parameters)).toEqual(['EnableAggregator'])
+  const template = structuredClone(TEMPLATE)
+  for (const id of kept) delete template.Resources[id].Condition
+  const between = Object.keys(stackWith(parameters, {}, template).Resources)
+  const lost = Object.keys(stackWith().Resources).filter(id => !between.includes(id))
+  const irreplaceable = ['AWS::SQS::Queue', 'AWS::S3::Bucket', 'AWS::S3::BucketPolicy', 'AWS::Logs::LogGroup']
+  expect(lost.filter(id => irreplaceable.includes(TEMPLATE.Resources[id].Type))).toEqual([])
+  expect(lost).toEqual(expect.arrayContaining(['AggregatorFunction', 'AggregatorEventSourceMapping']))
 })

@@ -119,9 +119,9 @@ describe('who carries a request', () => {
   test('a local engine is reached without the SDK, and the process ends by itself', async () => {
     const script = fileURLToPath(new URL('fixtures/loaded-modules.ts', import.meta.url))
     const run = promisify(execFile)
-    const {stdout} = await run(process.execPath, ['--import', 'tsx', script, server.endpoint], {timeout: 20_000})
+    const {stdout} = await run(process.execPath, ['--import', 'tsx', script, server.endpoint], {timeout: 100_000})
     expect(JSON.parse(stdout)).toEqual({afterItem: false, afterTable: true})
-  }, 30_000)
+  })
 })
 
 describe('what is taken from a client', () => {

@@ -80,7 +80,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
 
   beforeAll(() => {
     transport = localTransport(server.endpoint, {onResponse: info => void seen.push(info)}, create)
-    hasty = localTransport(server.endpoint, {requestTimeoutMs: 250}, create)
+    hasty = localTransport(server.endpoint, {requestTimeoutMs: 500}, create)
   })
 
   afterAll(async () => {
@@ -188,7 +188,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
         endpoint: server.endpoint,
         region: 'us-east-1',
         credentials: {accessKeyId: 'a', secretAccessKey: 'b'},
-        requestHandler: {connectionTimeout: 400, httpAgent: {maxSockets: 1}},
+        requestHandler: {connectionTimeout: 1_500, httpAgent: {maxSockets: 1}},
       })
       const single = create({client, clock: Date.now})
       server.play(noAnswer)

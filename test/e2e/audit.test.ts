@@ -55,15 +55,16 @@ describeOnEngine('zael audit', () => {
   })
 
   it('list --follow prints new events once, until it is interrupted', async () => {
+    const repository = new Repository({stack: table.name, transport: table.transport})
+    const {entities} = await repository.namespace()
+    // First: an entity that is not there cannot be followed.
+    await entities.create({id: 'fresh'})
     const child = spawn(process.execPath, [BIN, 'audit', 'list', 'fresh', '--follow', '--json', ...cli.flags], {
       env: {PATH: process.env.PATH, NO_COLOR: '1'},
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     const closed = once(child, 'close')
     try {
-      const repository = new Repository({stack: table.name, transport: table.transport})
-      const {entities} = await repository.namespace()
-      await entities.create({id: 'fresh'})
       const seen: string[] = []
       for await (const line of createInterface({input: child.stdout})) {
         seen.push(JSON.parse(line).action)

@@ -54,12 +54,19 @@ describeOnEngine('deploy and delete on a local engine', () => {
     expect(await cli.fail(`delete --confirm ${name}`)).toMatchObject({code: 3, error: {code: 'stack.missing'}})
     expect(await cli.fail('delete --delete-table')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect((await cli.tell('namespace list')).namespaces).toHaveLength(1)
-    const told = await tell(`delete --delete-table --confirm ${name}`)
-    expect(told.result).toEqual({
-      stackDeleted: false,
-      tableDeleted: true,
-      tableLeft: false,
-      archivedObjectsDeleted: null,
+    const planned = await tell('delete --delete-table --empty-archive --dry-run')
+    expect(planned).toMatchObject({region: null, archive: null})
+    const {code, stdout} = await cli.run(`delete --delete-table --confirm ${name}`)
+    expect({code, stdout: stdout.replaceAll(name, 'STACK').replace(/about \d+/, 'about N')}).toEqual({
+      code: 0,
+      stdout: [
+        'The table "STACK", which belongs to no stack',
+        '  goes:',
+        '    - the table STACK with about N items',
+        '',
+        'The table "STACK" is deleted',
+        '',
+      ].join('\n'),
     })
     expect(await cli.fail(`delete --delete-table --confirm ${name}`)).toMatchObject({code: 3})
   })
@@ -119,6 +126,17 @@ describe('deploy --export', () => {
     const {code, stdout} = await run('--yes', '--json')
     expect(code).toBe(0)
     expect(schemaProblems('deploy', JSON.parse(stdout))).toEqual([])
+  })
+
+  it('writes no parameters that the template itself would refuse', async () => {
+    const {code, stderr} = await zael(['deploy', '--export', join(folder, 'refused'), '--no-iam'])
+    expect({code, stderr}).toEqual({
+      code: 2,
+      stderr:
+        'Error: Without IAM the aggregator has no role to run under.\n' +
+        'Try: Name a role with --aggregator-role, or go without the aggregator: --no-aggregator.\n',
+    })
+    await expect(readFile(join(folder, 'refused', 'parameters.json'))).rejects.toThrow('ENOENT')
   })
 
   it('says when the folder cannot be written', async () => {

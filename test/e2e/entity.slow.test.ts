@@ -64,9 +64,9 @@ describeOnEngine('zael entity', () => {
   it('show tells the parents, the limits in force with their source, and the levels of live buckets', async () => {
     const namespace = await repository.namespace('default')
     await namespace.setLimits({level: 'system'}, parseLimits(['rpm=60/min']))
-    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100/day', 'tpm=1M/day:2M']))
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100/day', 'tpm=1k/day:2M']))
     await namespace.setLimits({level: 'entity', entity: 'user', resource: 'search'}, parseLimits(['rpm=10/day']))
-    const limits = parseLimits(['rpm=100/day', 'tpm=1M/day:2M'])
+    const limits = parseLimits(['rpm=100/day', 'tpm=1k/day:2M'])
     await putBucket(
       {...space, nowMs: Date.now()},
       {entity: 'user', resource: 'gpt-4', limits, shardCount: 2, consumed: 30},
@@ -93,7 +93,7 @@ describeOnEngine('zael entity', () => {
         {resource: null, source: 'system', limits: [{name: 'rpm', capacity: 60}], shards: 0},
       ],
     })
-    // A million a day is eleven a second: too quick for a picture.
+    // A thousand a day is one in a minute and a half: it may come while the pictures are taken.
     const still = (text: string) => text.replaceAll(/1,999,\d{3}/g, '1,999,940')
     expect(still(await cli.show('entity show user', 80))).toMatchInlineSnapshot(`
       "Entity "user"
@@ -104,7 +104,7 @@ describeOnEngine('zael entity', () => {
 
       RESOURCE     LIMIT          SET FOR            AVAILABLE         OF  SHARDS
       gpt-4        rpm=100/day    resource                  40        100       2
-      gpt-4        tpm=1M/day:2M  resource           1,999,940  2,000,000       2
+      gpt-4        tpm=1k/day:2M  resource           1,999,940  2,000,000       2
       search       rpm=10/day     entity + resource          -         10       -
       (any other)  rpm=60/min     system                     -         60       -
       "
@@ -118,7 +118,7 @@ describeOnEngine('zael entity', () => {
 
       RESOURCE     LIMIT          SET FOR            AVAILABLE         OF  SHARDS
       gpt-4        rpm=100/day    resource                  40        100       2
-      gpt-4        tpm=1M/day:2M  resource           1,999,940  2,000,000       2
+      gpt-4        tpm=1k/day:2M  resource           1,999,940  2,000,000       2
       search       rpm=10/day     entity + resource          -         10       -
       (any other)  rpm=60/min     system                     -         60       -
       "

@@ -73,24 +73,21 @@ describeOnEngine('zael migrate', () => {
   })
 
   it('run brings the table up to date, for people', async () => {
-    const {result} = await told('migrate run --yes --until limits --rate-limit 500', 0)
+    const {result} = await told('migrate run --yes --until configuration --rate-limit 500', 0)
     expect(result).toMatchObject({
       finished: false,
-      steps: expect.arrayContaining([expect.objectContaining({id: 'buckets', state: 'pending'})]),
+      steps: expect.arrayContaining([expect.objectContaining({id: 'data', state: 'pending'})]),
     })
     expect(named(await cli.show('migrate run --yes', 80))).toMatchInlineSnapshot(`
       "Stack "STACK" has today's layout; this run went on where an earlier one stopped
 
-      STEP        STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS
-      indexes     done         0        3        0          0
-      namespaces  done         0        1        0          0
-      entities    done         2        2        0          0
-      limits      done         1        1        0          0
-      buckets     done         2        2        0          0
-      usage       done         0        0        0          0
-      audit       done         0        0        0          0
-      catch-up    done         5        0        0          0
-      version     done         0        1        0          0
+      STEP           STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS
+      indexes        done         0        3        0          0
+      namespaces     done         0        1        0          0
+      configuration  done         3        3        0          0
+      data           done         2        2        0          0
+      catch-up       done         5        0        0          0
+      version        done         0        1        0          0
 
       1 item of no known shape; left alone:
         LOCK#deploy #META
@@ -102,16 +99,13 @@ describeOnEngine('zael migrate', () => {
     expect(named(await cli.show('migrate run --yes', 120))).toMatchInlineSnapshot(`
       "Stack "STACK": there was nothing to do
 
-      STEP        STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS
-      indexes     done         0        0        0          0
-      namespaces  done         0        0        0          0
-      entities    done         2        0        0          0
-      limits      done         1        0        0          0
-      buckets     done         2        0        0          0
-      usage       done         0        0        0          0
-      audit       done         0        0        0          0
-      catch-up    done         5        0        0          0
-      version     done         0        0        0          0
+      STEP           STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS
+      indexes        done         0        0        0          0
+      namespaces     done         0        0        0          0
+      configuration  done         3        0        0          0
+      data           done         2        0        0          0
+      catch-up       done         0        0        0          0
+      version        done         0        0        0          0
 
       1 item of no known shape; left alone:
         LOCK#deploy #META
@@ -199,7 +193,7 @@ describeOnEngine('zael migrate run that is interrupted', () => {
     try {
       const ended = once(child, 'exit')
       const said = text(child.stdout)
-      await expect.poll(() => readMigration(scene.table), {timeout: 20_000}).toMatchObject({step: 'entities'})
+      await expect.poll(() => readMigration(scene.table)).toMatchObject({step: 'configuration'})
       child.kill('SIGINT')
       expect(await ended).toEqual([130, null])
       expect(JSON.parse(await said).error).toMatchObject({

@@ -50,18 +50,15 @@ describeOnEngine('zael migrate status and plan', () => {
       expect(plan.stdout.replaceAll(table.name, 'old')).toMatchInlineSnapshot(`
         "To bring stack "old" up to date, 61 items of older layouts have to be moved:
 
-        STEP        WHAT                                  ITEMS  READ UNITS  WRITE UNITS
-        indexes     Add the indexes that the table lacks      3           0            0
-        namespaces  Register the namespace "default"          1           0            8
-        entities    Copy entities                             6          11           18
-        limits      Copy limits                               7          26           56
-        buckets     Copy buckets                              9          68           36
-        usage       Copy usage                               26          57           78
-        audit       Copy audit events                        13          18           26
-        catch-up    Catch up with what changed meanwhile      0         160            0
-        version     Record the new layout                     1           0            2
+        STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
+        indexes        Add the indexes that are missing       3           0            0
+        namespaces     Register the namespace "default"       1           0            8
+        configuration  Copy entities and limits              13          60           74
+        data           Copy buckets, usage, audit events     48          83          140
+        catch-up       Catch up with later changes            0          81            0
+        version        Record the new layout                  1           0            2
 
-        About 340 read units and 224 write units, more with traffic.
+        About 224 read units and 224 write units, more with traffic.
         At 10 write units a second it takes about 23 s.
         Old items stay where they are until \`zael migrate cleanup\`.
 

@@ -15,7 +15,13 @@ export const EVENT_ID = '01KA0000000000000000000000'
 
 /** A namespace "default" with something of every kind in it, at fixed times. */
 export async function populate(table: TestTable): Promise<string> {
-  const repository = new Repository({stack: table.name, transport: table.transport, principal: 'ops'})
+  // No two events in one millisecond: there the order of their ids is chance.
+  let lastMs = 0
+  const clock = () => {
+    lastMs = Math.max(Date.now(), lastMs + 1)
+    return lastMs
+  }
+  const repository = new Repository({stack: table.name, transport: table.transport, principal: 'ops', clock})
   const {namespace} = await repository.namespaces.register('default')
   const space = repository.namespaceById(namespace.id)
   await space.entities.create({id: 'team-1'})

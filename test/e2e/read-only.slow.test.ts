@@ -218,5 +218,5 @@ describeOnEngine('L8 read-only means read-only', () => {
       const elsewhere = few.map((line): Run => [line, 3])
       expect(await outcomes(elsewhere, `${table.name}x`)).toEqual({codes: elsewhere, writes: []})
     }
-  }, 120_000)
+  }, 600_000)
 })

@@ -9,8 +9,8 @@ import {BIN} from './zael.js'
 
 const run = promisify(execFile)
 
-/** Looks at a screen before a test gives up: ten seconds and more. */
-const MOST_LOOKS = 200
+/** How long a screen is looked at before a test gives up, in ms: only a screen that never comes takes it. */
+const LONGEST_LOOK_MS = 60_000
 
 /** Whether tests on a real terminal are left out: tmux is missing, and this is not CI, where it must be there. */
 export function isTmuxMissing(): boolean {
@@ -52,15 +52,16 @@ export class TerminalRun {
     return this.#tmux('capture-pane', '-p')
   }
 
-  /** Waits until the screen shows it. */
-  async until(pattern: RegExp): Promise<string> {
-    let screen = ''
-    for (let looks = 0; looks < MOST_LOOKS; looks++) {
-      screen = await this.screen()
-      if (pattern.test(screen)) return screen
+  /** Waits until one look at the screen shows all of it: a frame may be half drawn when it is looked at. */
+  async until(...patterns: RegExp[]): Promise<string> {
+    const endMs = performance.now() + LONGEST_LOOK_MS
+    for (;;) {
+      const screen = await this.screen()
+      const missing = patterns.filter(pattern => !pattern.test(screen))
+      if (missing.length === 0) return screen
+      if (performance.now() > endMs) throw new Error(`The screen does not show ${missing.join(', ')}:\n${screen}`)
       await sleep(50)
     }
-    throw new Error(`The screen does not show ${pattern}:\n${screen}`)
   }
 
   async press(...keys: string[]): Promise<void> {

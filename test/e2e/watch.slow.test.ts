@@ -1,6 +1,7 @@
 import {afterEach, beforeAll, expect, inject, it} from 'vitest'
 import {viewBucket} from '../../src/lib/repository/bucket-view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
+import {SORT_KEYS} from '../../src/lib/watch/model.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {engineProxy} from './engine-proxy.js'
 import {populate} from './populate.js'
@@ -76,8 +77,10 @@ describeOnEngine('zael watch', () => {
   })
 
   it('prints one line per poll and a closing one', async () => {
-    const {code, stdout, stderr} = await watched('--for', '1300ms', '--interval', '500ms')
-    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    const zael = start('--interval', '500ms')
+    await zael.until(/\n.*\n/)
+    const {code, stdout, stderr} = await zael.kill('SIGINT')
+    expect({code, stderr}).toEqual({code: 130, stderr: ''})
     const lines = stdout.trimEnd().split('\n')
     expect(lines.length).toBeGreaterThanOrEqual(3)
     expect(lines[0]).toMatch(
@@ -85,13 +88,15 @@ describeOnEngine('zael watch', () => {
     )
     expect(lines[1]).toContain('rpm 0/s, tpm 0/s')
     expect(lines.at(-1)).toMatch(
-      /^Watched 3 buckets for 1 s, \d polls, [\d.]+ read units; 1 over, 0 near at the end\.$/,
+      /^Watched 3 buckets for \d+ s, \d+ polls, [\d.]+ read units; 1 over, 0 near at the end\.$/,
     )
   })
 
   it('--json is one document per line, and nothing else', async () => {
-    const {code, stdout, stderr} = await watched('--for', '1300ms', '--interval', '500ms', '--json', '--top', '2')
-    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    const zael = start('--interval', '500ms', '--json', '--top', '2')
+    await zael.until(/\n.*\n/)
+    const {code, stdout, stderr} = await zael.kill('SIGINT')
+    expect({code, stderr}).toEqual({code: 130, stderr: ''})
     const documents = stdout
       .trimEnd()
       .split('\n')
@@ -101,6 +106,50 @@ describeOnEngine('zael watch', () => {
     expect(documents.map(({poll}) => poll)).toEqual(documents.map((_, at) => at + 1))
     expect(documents[0].buckets).toHaveLength(2)
     expect(documents[1].buckets[0]).toMatchObject({entity: 'user-1', ratePerSecond: 0})
+    expect(documents[1].buckets[0].limits).toMatchObject([
+      {name: 'rpm', ratePerSecond: 0},
+      {name: 'tpm', ratePerSecond: 0},
+    ])
+  })
+
+  it('--filter chooses what every line is about, and each says of how many', async () => {
+    const zael = start('--filter', 'search')
+    await zael.until(/\n/)
+    const {stdout} = await zael.kill('SIGINT')
+    const lines = stdout.trimEnd().split('\n')
+    expect(lines[0]).toContain('  1 of 3 buckets, 0 over, 0 near  ')
+    expect(lines.at(-1)).toMatch(/^Watched 1 of 3 buckets for /)
+  })
+
+  it('--for ends it, also while nobody answers the first poll', async () => {
+    const told = await watched('--for', '20s')
+    expect(told).toMatchObject({code: 0, stderr: ''})
+    expect(told.stdout).toMatch(/^Watched 3 buckets for /m)
+    await using proxy = await engineProxy(inject('engineEndpoint'), () => 'unanswered')
+    for (const flags of [[], ['--once']]) {
+      const {code, stdout, stderr} = await startAt(proxy.endpoint, '--for', '3s', ...flags).ended
+      expect({code, stdout}).toEqual({code: 1, stdout: ''})
+      expect(stderr).toContain('The time was over before everything was read: --for 3sec.')
+    }
+  })
+
+  it.each(SORT_KEYS)('--sort %s goes in both directions', async sort => {
+    const order = async (...flags: string[]) => {
+      const {code, stdout} = await watched('--once', '--json', '--sort', sort, ...flags)
+      expect(code).toBe(0)
+      return JSON.parse(stdout).buckets.map(
+        (bucket: {entity: string; resource: string}) => `${bucket.entity} ${bucket.resource}`,
+      )
+    }
+    const forwards = await order()
+    const backwards = await order('--reverse')
+    expect(backwards.toSorted()).toEqual(forwards.toSorted())
+    const byName = {entity: ['user-1 gpt-4', 'user-2 gpt-4'], resource: ['user-1 gpt-4', 'user-2 search']}
+    if (sort === 'entity' || sort === 'resource') {
+      const [first, last] = byName[sort]
+      expect(forwards[0]).toBe(first)
+      expect(backwards[0]).toBe(last)
+    }
   })
 
   it.each([
@@ -153,6 +202,7 @@ describeOnEngine('zael watch', () => {
 
   it('bad input is told before anything is read', async () => {
     expect(await cli.fail('watch --sort colour')).toMatchObject({code: 2, error: {code: 'watch.sort'}})
+    expect(await cli.fail('watch --for 25d')).toMatchObject({code: 2, error: {code: 'watch.for'}})
     expect(await cli.fail('watch --resource a --entity b')).toMatchObject({code: 2})
     expect((await watched('--output', 'yaml')).code).toBe(2)
     expect((await watched('--once', '--output', 'csv')).code).toBe(2)

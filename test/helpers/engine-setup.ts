@@ -14,7 +14,8 @@ declare module 'vitest' {
 export default async function setup({provide}: TestProject): Promise<() => Promise<void>> {
   const wanted = process.env.ZAEL_TEST_ENGINE as EngineOptions['engine']
   try {
-    const engine = await startEngine({engine: wanted || undefined})
+    // A JVM on a busy machine takes its time.
+    const engine = await startEngine({engine: wanted || undefined}, {readyTimeoutMs: 120_000})
     provide('engineEndpoint', engine.endpoint)
     provide('engineName', engine.name)
     return () => engine.stop()

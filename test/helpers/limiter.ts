@@ -1,4 +1,3 @@
-import {randomUUID} from 'node:crypto'
 import type {Amounts} from '../../src/lib/core/bucket.js'
 import {parseLimits} from '../../src/lib/core/limit.js'
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
@@ -9,14 +8,20 @@ import type {Space} from '../../src/lib/repository/table.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {type ConfigScope, encodeConfig} from '../../src/lib/schema/config-record.js'
 import {encodeEntity} from '../../src/lib/schema/entity-record.js'
-import type {TestTable} from './table.js'
+import {seededRandom} from '../limiter/fixtures/seeded-random.js'
+import {PATIENT_MS, type TestTable} from './table.js'
+
+let scenes = 0
 
 /** A namespace of its own in a test table, with a clock that moves only when told. */
 export class Scene {
-  readonly namespace = `ns${randomUUID().slice(0, 9).replace('-', '')}`
+  // Counted, not drawn: hundreds of them share a table. Other processes have tables of their own.
+  readonly namespace = `ns${String(++scenes).padStart(8, '0')}`
   /** Names of the operations sent, in order. */
   readonly calls: Operation[] = []
   nowMs = 1_700_000_000_000
+  /** Draws shards and waits, for all limiters of the scene: the same ones in every run. */
+  readonly random = seededRandom(1)
 
   constructor(readonly table: TestTable) {}
 
@@ -46,7 +51,9 @@ export class Scene {
       namespaceId: this.namespace,
       transport: {send: (...args) => this.transport.send(...args)},
       clock: () => this.nowMs,
+      random: this.random,
       onUnavailable: 'block',
+      timeoutMs: PATIENT_MS,
       ...options,
     })
   }

@@ -10,6 +10,9 @@ import {loadTableDefinition, type TableOptions} from '../../src/lib/schema/table
 /** Like `describe`, for tests that talk to the engine of this run; skipped where none can run. */
 export const describeOnEngine = describe.skipIf(inject('engineEndpoint') === '')
 
+/** Ms for what is not to run out of time: a busy engine is no outage. */
+export const PATIENT_MS = 60_000
+
 export interface TestTable {
   readonly name: string
   readonly transport: Transport
@@ -24,6 +27,9 @@ export function useTable(options: Omit<TableOptions, 'tableName'> = {}): TestTab
   const transport = createTransport({
     connection: resolveConnection({endpointUrl: inject('engineEndpoint')}, {}),
     clock: Date.now,
+    // Whoever has hundreds of requests for a busy engine waits for a connection first.
+    connectTimeoutMs: PATIENT_MS,
+    requestTimeoutMs: PATIENT_MS,
     meterCapacity: true,
     onResponse: info => capacity.observe(info),
   })

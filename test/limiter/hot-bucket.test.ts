@@ -8,7 +8,7 @@ import {consumedMilli, expectConserved} from './fixtures/ledger.js'
 const ROUND_TRIP_MS = 4
 
 /** The goals for one bucket under pressure, counted in virtual time on a real engine. */
-describeOnEngine('a hot bucket, 4 ms away', {timeout: 60_000}, () => {
+describeOnEngine('a hot bucket, 4 ms away', {timeout: 300_000}, () => {
   const table = useTable()
 
   type Load = Omit<HotBucketOptions, 'table' | 'namespace'>

@@ -8,7 +8,7 @@ import {HotBucket} from './fixtures/hot-bucket.js'
 const REQUEST = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}}
 
 /** Several processes, one bucket that has always filled up again when somebody comes: the usual customer. */
-describeOnEngine('a lightly used bucket', {timeout: 60_000}, () => {
+describeOnEngine('a lightly used bucket', {timeout: 300_000}, () => {
   const table = useTable()
 
   it.each([

@@ -8,17 +8,17 @@ import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {consumedMilli, earnedMilli, endowmentMilli, expectConserved, largestExcess} from './fixtures/ledger.js'
-import type {Assignment, Tally} from './fixtures/worker-protocol.js'
+import {type Assignment, PROGRESS_EVERY, type Tally} from './fixtures/worker-protocol.js'
 import {type Done, Worker} from './fixtures/workers.js'
 
 /** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a broken guard. */
 const SIZE =
   process.env.ZAEL_TEST_SIZE === 'full'
     ? {processes: 8, requests: 2000, lanes: 32, unit: 10, timeoutMs: 600_000}
-    : {processes: 4, requests: 150, lanes: 8, unit: 1, timeoutMs: 60_000}
+    : {processes: 4, requests: 150, lanes: 8, unit: 1, timeoutMs: 300_000}
 
 /** Less than is asked for, also on a slow machine, and no rate divides evenly: every refill leaves a fraction to carry. */
-const TPM = `tpm=${200 * SIZE.unit}/7sec:${500 * SIZE.unit}`
+const TPM = `tpm=${50 * SIZE.unit}/7sec:${500 * SIZE.unit}`
 /** For one of 50: some run dry, and together they may take more than their parent has. */
 const TPM_OF_CHILD = `tpm=${10 * SIZE.unit}/7sec:${15 * SIZE.unit}`
 const RPD = 'rpd=1M/day'
@@ -50,7 +50,8 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     await limiter.close()
   }
 
-  async function prepare(options: Partial<Assignment> = {}): Promise<void> {
+  /** The same for all of them, but for what the first one is to do otherwise. */
+  async function prepare(options: Partial<Assignment> = {}, ofFirst: Partial<Assignment> = {}): Promise<void> {
     const assignment = {
       endpoint: inject('engineEndpoint'),
       stack: table.name,
@@ -65,7 +66,9 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
       corrects: 'some' as const,
       ...options,
     }
-    await Promise.all(workers.map((worker, seed) => worker.prepare({...assignment, seed})))
+    await Promise.all(
+      workers.map((worker, seed) => worker.prepare({...assignment, ...(seed === 0 ? ofFirst : {}), seed})),
+    )
   }
 
   const go = (): Promise<Done[]> => Promise.all(workers.map(worker => worker.go()))
@@ -220,14 +223,14 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
       () => configs.set(scope, parseLimits([TPM, RPD]), {replace: true}),
     ]
     let made = 0
-    while (isWorking) {
+    // Every change at least once, also if the workers are quicker; the first ones come while they work.
+    while (isWorking || made < changes.length) {
       await changes[made++ % changes.length]?.()
       await sleep(20)
     }
     const outcomes = await working
     const after = await scene.shards('user-1', RESOURCE)
 
-    expect(made).toBeGreaterThanOrEqual(changes.length)
     expectAllDecided(outcomes)
     expect(consumedSince(before, after)).toEqual(heldMilli(outcomes))
     // A limit that stays as it is neither gains nor loses by changes around it.
@@ -258,7 +261,8 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
   it('L1 one is killed in the middle, and the others go on', async () => {
     await scene.entity('user-1', 'team')
     const {lanes} = SIZE
-    await prepare()
+    // The victim has more to do than it lives to see.
+    await prepare({}, {requests: 1000 * SIZE.requests})
     await create('team')
     const before = await scene.shards('team', RESOURCE)
     const [victim, ...others] = workers as [Worker, ...Worker[]]
@@ -279,8 +283,8 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     }
     const told = heldMilli([{tally: victim.tally as Tally}])
     // It has told of less than it was given, and it cannot have been given more than it asked for since.
-    const {allowed, denied} = victim.tally as Tally
-    const askedSince = BigInt(SIZE.requests - allowed - denied + lanes)
+    // A lane may have one request that was not counted yet when it told, one when it should have, one on its way.
+    const askedSince = BigInt(PROGRESS_EVERY + 3 * lanes)
     expect(lost.rpd).toBeGreaterThanOrEqual(told.rpd - BigInt(lanes) * MILLI)
     expect(lost.rpd).toBeLessThanOrEqual(told.rpd + askedSince * MILLI)
     expect(lost.tpm).toBeGreaterThanOrEqual(told.tpm - BigInt(lanes * LARGEST) * MILLI)

@@ -7,7 +7,7 @@ import {IN_FAMILIES, ON_LEASES, ON_ONE_ITEM} from './fault-scenarios.js'
 const KINDS: readonly FaultKind[] = ['unreachable', 'throttled', '5xx']
 
 /** An outage that begins with any call and does not end while anybody waits. */
-describeOnEngine('L5 an outage from any call on', () => {
+describeOnEngine('L5 an outage from any call on', {timeout: 300_000}, () => {
   const table = useTable()
 
   describe.each([...ON_ONE_ITEM, ...IN_FAMILIES, ...ON_LEASES])('$name', scenario => {

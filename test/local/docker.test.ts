@@ -4,6 +4,7 @@ import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import {startEngine} from '../../src/lib/local/engine.js'
 import {pickEngine} from '../../src/lib/local/find-engines.js'
+import {findFreePort} from '../../src/lib/local/free-port.js'
 import {untilGone} from './support.js'
 
 let folder = ''
@@ -40,11 +41,12 @@ describe.skipIf(process.platform === 'win32')('the engine in a container (with a
 
   it('says what it said when it does not come up', async () => {
     await writeStandInDocker('echo sha256:0', 'echo "docker: port is already allocated" >&2; exit 125')
-    await expect(startEngine({engine: 'docker', port: 8123})).rejects.toMatchObject({
+    const port = await findFreePort()
+    await expect(startEngine({engine: 'docker', port})).rejects.toMatchObject({
       code: 'engine.start-failed',
       message: 'docker ended with code 125 before it was ready; it said:\ndocker: port is already allocated',
     })
-    expect((await readFile(join(folder, 'called'), 'utf8')).split('\n')).toContain('127.0.0.1:8123:8000')
+    expect((await readFile(join(folder, 'called'), 'utf8')).split('\n')).toContain(`127.0.0.1:${port}:8000`)
   })
 
   it('ends with its standard input', async () => {

@@ -127,7 +127,7 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
     expect(poller.status().errors).toBe(0)
   })
 
-  it('survives kills of the engine: every change that was made is told once', {timeout: 60_000}, async () => {
+  it('survives kills of the engine: every change that was made is told once', {timeout: 300_000}, async () => {
     const first = await start()
     await newTable(first)
     const {transport, stream} = first

@@ -108,9 +108,9 @@ describe.skipIf(hasNoShell)('an engine that does not come up', () => {
       `echo $$ > ${pidFile}; echo "listening on nothing" >&2; exec sleep 600`,
     )
     vi.stubEnv('JAVA_HOME', scratch)
-    await expect(startEngine({engine: 'dynamodb-local'}, {readyTimeoutMs: 300})).rejects.toMatchObject({
+    await expect(startEngine({engine: 'dynamodb-local'}, {readyTimeoutMs: 5_000})).rejects.toMatchObject({
       code: 'engine.start-failed',
-      message: 'dynamodb-local gave no answer within 300 ms; it said:\nlistening on nothing',
+      message: 'dynamodb-local gave no answer within 5000 ms; it said:\nlistening on nothing',
     })
     await untilGone([Number(await readFile(pidFile, 'utf8'))])
   })

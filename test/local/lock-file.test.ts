@@ -26,7 +26,7 @@ async function deadProcess() {
   return {pid: child.pid as number, began: 'long ago', token: 'dead'}
 }
 
-async function take(waitMs = 5_000): Promise<Lock> {
+async function take(waitMs = 60_000): Promise<Lock> {
   const lock = await takeLock(file, waitMs)
   if (!('release' in lock)) throw new Error(`held by ${lock.pid}`)
   return lock

@@ -16,6 +16,9 @@ import {runSupervisor, type SupervisorOptions} from '../../src/lib/local/supervi
 import {describeOnEngine} from '../helpers/table.js'
 import {childrenOfThisProcess} from './support.js'
 
+/** For folders into which a process may write at the same moment. */
+const WHILE_WRITTEN = {maxRetries: 50, retryDelay: 100}
+
 let folder = ''
 let others: number[]
 
@@ -25,7 +28,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  await rm(folder, {recursive: true})
+  await rm(folder, {recursive: true, ...WHILE_WRITTEN})
   expect(childrenOfThisProcess()).toEqual(others)
 })
 
@@ -82,7 +85,7 @@ describeOnEngine('a supervisor', () => {
   it('whose home is deleted ends by itself', async () => {
     const {ready, ended} = supervise({dataDir: null})
     await ready
-    await rm(folder, {recursive: true})
+    await rm(folder, {recursive: true, ...WHILE_WRITTEN})
     expect(await ended).toBe(undefined)
     expect(existsSync(folder)).toBe(false)
     await mkdir(folder)

@@ -41,8 +41,9 @@ it.skipIf(engines.some(each => each.name === 'dynamodb-local' && each.isSkipped)
     const [java = '', ...args] = command(await findFreePort(), undefined)
     const child = spawn(java, args, {stdio: ['pipe', 'ignore', 'pipe']})
     const gone = once(child, 'exit')
-    const [line] = await once(createInterface(child.stderr), 'line')
-    expect(line).toContain(kind.announcement)
+    // A JVM may have something to say before that, such as which options it has picked up from the environment.
+    for await (const line of createInterface(child.stderr)) if (line.includes(kind.announcement)) break
+    child.stderr.resume()
     expect(child.exitCode).toBe(null)
     child.stdin.end()
     expect(await gone).toEqual([0, null])

@@ -52,7 +52,7 @@ describeOnEngine('a run that loses the table for good', () => {
     return {...namespace, outcome}
   }
 
-  it('at any call, has forgotten nothing that exists, and the next run completes it', {timeout: 120_000}, async () => {
+  it('at any call, has forgotten nothing that exists, and the next run completes it', {timeout: 600_000}, async () => {
     let died = 0
     for (let at = 1, outcome = 'failed'; outcome === 'failed'; at++) {
       for (const isApplied of [true, false]) {

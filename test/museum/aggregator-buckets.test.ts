@@ -45,7 +45,9 @@ describeOnEngine('buckets in the care of the aggregator', () => {
     expect(await peer.number('b_rpd_tk')).toBe(990_000 + 3125)
   })
 
-  it('D-1 at 100 writes a second the reference had 2048 shards after 14 s: there is one, and wcu stays usable', async () => {
+  it('D-1 at 100 writes a second the reference had 2048 shards after 14 s: there is one, and wcu stays usable', {
+    timeout: 300_000,
+  }, async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day:1M')
     await acquire({rpm: 1})
     const {handle} = newAggregator()

@@ -7,7 +7,7 @@ import {describeWithPython, type Moto, startMoto} from '../aws/moto.js'
 import {type MotoAccount, openMoto} from '../aws/small-stack.js'
 import {type StackUser, stackUser} from '../aws/stack-user.js'
 
-describeWithPython('deploying, on moto', {timeout: 60_000}, () => {
+describeWithPython('deploying, on moto', {timeout: 300_000}, () => {
   let moto: Moto
   let account: MotoAccount
   let user: StackUser

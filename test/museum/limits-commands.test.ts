@@ -7,7 +7,7 @@ import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import type {ConfigScope} from '../../src/lib/schema/config-record.js'
 import {tableCli} from '../e2e/table-cli.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 import {totalOf} from '../repository/space.js'
 
 const system: ConfigScope = {level: 'system'}
@@ -34,7 +34,12 @@ describeOnEngine('limits as operators set them', () => {
 
   /** Makes a live bucket by using it. */
   const use = async (namespace: string, entity: string): Promise<void> => {
-    const limiter = new RateLimiter({stack: table.name, namespace, transport: table.transport})
+    const limiter = new RateLimiter({
+      stack: table.name,
+      namespace,
+      transport: table.transport,
+      timeoutMs: PATIENT_MS,
+    })
     await (await limiter.acquire({entity, resource: 'gpt-4', consume: {rpd: 1}})).commit()
     await limiter.close()
   }

@@ -23,7 +23,7 @@ describeOnEngine('policies', () => {
   let journeys: Journeys
   beforeAll(async () => {
     journeys = await recordJourneys(table)
-  }, 60_000)
+  })
 
   it('C-19 D-37 acquire-only could not acquire: transactions are authorised as the writes in them', () => {
     const acq = [reference('GetItem BatchGetItem Query TransactWriteItems')]

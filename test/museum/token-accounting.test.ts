@@ -6,7 +6,7 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 import {PythonPeer} from './python-peer.js'
 import {admittedUntilRefused, isAdmitted, refusal, request} from './visit.js'
 
-describeOnEngine('refill', () => {
+describeOnEngine('refill', {timeout: 300_000}, () => {
   const table = useTable()
   let scene: Scene
   let python: PythonPeer

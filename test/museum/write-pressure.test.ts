@@ -5,7 +5,7 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 import {PythonPeer} from './python-peer.js'
 import {admittedUntilRefused, request} from './visit.js'
 
-describeOnEngine('write pressure', () => {
+describeOnEngine('write pressure', {timeout: 300_000}, () => {
   const table = useTable()
   let scene: Scene
   let python: PythonPeer
@@ -84,8 +84,8 @@ describeOnEngine('write pressure', () => {
       for (let shard = 0; shard < count; shard++) await python.countWrites(2000, shard)
       scene.nowMs += 1000
       for (let asked = 0; asked < count * 2; asked++) await limiter.acquire(request({rpm: 1}))
-      // A split goes on beside the requests.
-      await new Promise(resolve => setTimeout(resolve, 20))
+      // A split goes on beside the requests; closing waits for it.
+      await limiter.close()
       count = await python.number('shard_count')
       expect(count).toBeLessThanOrEqual(32)
     }
@@ -138,7 +138,7 @@ describeOnEngine('write pressure', () => {
       for (let shard = 0; shard < (await parent.number('shard_count')); shard++) await parent.countWrites(2000, shard)
       scene.nowMs += 1000
       await all()
-      await new Promise(resolve => setTimeout(resolve, 20))
+      await limiter.close()
     }
     scene.calls.length = 0
     await all()

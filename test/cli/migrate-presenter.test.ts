@@ -18,7 +18,7 @@ describe('migrate status', () => {
       Stack "prod": 12,345 items, 11,841 of them in older layouts
         recorded  layout 0.8.0, from before namespaces
         missing   index GSI4, expiry of items
-        last run  ops@bastion is at it since 2026-11-01T10:00:00Z, in step buckets
+        last run  ops@bastion is at it since 2026-11-01T10:00:00Z, in step data
 
       RECORDS         RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
       usage           0.1–0.9            1  6,000    5,800          0      200
@@ -94,7 +94,7 @@ describe('migrate status', () => {
 
   it('tells why a run stopped', () => {
     const run = {...wholeTable().run, failure: 'the table was throttled'} as Survey['run']
-    expect(status(surveyOf({run}), 120)).toContain('stopped in step buckets: the table was throttled')
+    expect(status(surveyOf({run}), 120)).toContain('stopped in step data: the table was throttled')
   })
 })
 
@@ -104,18 +104,15 @@ describe('migrate plan', () => {
       "
       To bring stack "prod" up to date, 9,700 items of older layouts have to be moved:
 
-      STEP        WHAT                                  ITEMS  READ UNITS  WRITE UNITS
-      indexes     Add the indexes that the table lacks      2           0            0
-      namespaces  nothing to do                             0           0            0
-      entities    nothing to do                             0       2,714            0
-      limits      nothing to do                             0       1,934            0
-      buckets     Copy buckets                            900      12,014        3,600
-      usage       Copy usage                            5,800      13,514       17,400
-      audit       Copy audit events                     3,000       4,514        6,000
-      catch-up    Catch up with what changed meanwhile      0      28,634            0
-      version     Record the new layout                     1           0            2
+      STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
+      indexes        Add the indexes that are missing       2           0            0
+      namespaces     nothing to do                          0           0            0
+      configuration  nothing to do                          0       4,754            0
+      data           Copy buckets, usage, audit events  9,700      20,520       27,000
+      catch-up       Catch up with later changes            0      20,765            0
+      version        Record the new layout                  1           0            2
 
-      About 63,324 read units and 27,002 write units, more with traffic.
+      About 46,039 read units and 27,002 write units, more with traffic.
       At 1,000 write units a second it takes about 28 s.
       Old items stay where they are until \`zael migrate cleanup\`.
 
@@ -123,7 +120,7 @@ describe('migrate plan', () => {
         LOCK#deploy #META
         ENTITY#user-1 #NOTE
 
-      In the way of \`zael migrate run\`: ops@bastion is at it, in step buckets.
+      In the way of \`zael migrate run\`: ops@bastion is at it, in step data.
 
       In the way of \`zael migrate cleanup\`: somebody has to decide about 2 old items.
 
@@ -144,18 +141,15 @@ describe('migrate plan', () => {
       "
       To bring stack "prod" up to date, 4 items of older layouts have to be moved:
 
-      STEP        WHAT                                  ITEMS  READ UNITS  WRITE UNITS
-      indexes     Add the indexes that the table lacks      3           0            0
-      namespaces  Register the namespace "default"          1           0            8
-      entities    Copy entities                             1           3            3
-      limits      nothing to do                             0           2            0
-      buckets     Copy buckets                              3          23           12
-      usage       nothing to do                             0           2            0
-      audit       nothing to do                             0           2            0
-      catch-up    Catch up with what changed meanwhile      0          24            0
-      version     Record the new layout                     1           0            2
+      STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
+      indexes        Add the indexes that are missing       3           0            0
+      namespaces     Register the namespace "default"       1           0            8
+      configuration  Copy entities and limits               1           4            3
+      data           Copy buckets, usage, audit events      3          11           12
+      catch-up       Catch up with later changes            0           6            0
+      version        Record the new layout                  1           0            2
 
-      About 56 read units and 25 write units, more with traffic.
+      About 21 read units and 25 write units, more with traffic.
       At 1,000 write units a second it takes about 1 s.
       Old items stay where they are until \`zael migrate cleanup\`.
 

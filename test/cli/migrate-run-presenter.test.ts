@@ -45,16 +45,13 @@ describe('what a run tells', () => {
       [
         "Stack "prod" has today's layout",
         "",
-        "STEP        STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS",
-        "indexes     done         0        0        0          0",
-        "namespaces  done     1,000        1        0          0",
-        "entities    done     2,000        2        0          0",
-        "limits      done     3,000        3        0          0",
-        "buckets     done     4,000        4        0          0",
-        "usage       done     5,000        5        0          0",
-        "audit       done     6,000        6        0          0",
-        "catch-up    done     7,000        7        0          0",
-        "version     done     8,000        8        0          0",
+        "STEP           STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS",
+        "indexes        done         0        0        0          0",
+        "namespaces     done     1,000        1        0          0",
+        "configuration  done     2,000        2        0          0",
+        "data           done     3,000        3        0          0",
+        "catch-up       done     4,000        4        0          0",
+        "version        done     5,000        5        0          0",
         "",
         "Added to the table: index GSI3, index GSI4",
         "",
@@ -76,7 +73,7 @@ describe('what a run tells', () => {
       },
       80,
     )
-    expect(told.slice(14)).toMatchInlineSnapshot(`
+    expect(told.slice(11)).toMatchInlineSnapshot(`
       [
         "",
         "1 day of usage: the first hour was counted with the day, and is told apart",
@@ -150,18 +147,18 @@ describe('what a clean-up tells', () => {
 })
 
 describe('the progress of a migration', () => {
-  const progress = {step: 'buckets', scanned: 5000, total: 20_000, pass: 1, waitingFor: undefined} as const
+  const progress = {step: 'data', scanned: 5000, total: 20_000, pass: 1, waitingFor: undefined} as const
 
   it('shows the share, the pace and the time left, and fits its line', () => {
     expect(progressLine(progress, 10_000, 80)).toMatchInlineSnapshot(
-      `"buckets  [#######---------------------]  25%  5,000 of 20,000  500/s  30 s left"`,
+      `"data  [#######-----------------------]  25%  5,000 of 20,000  500/s  30 s left"`,
     )
     expect(progressLine(progress, 10_000, 40).length).toBeLessThan(40)
     expect(progressLine({...progress, step: 'catch-up', pass: 2}, 0, 80)).toContain('catch-up, pass 2')
   })
 
   it('counts where nobody knows how much there is, and names what it waits for', () => {
-    expect(progressLine({...progress, total: undefined}, 10_000, 80)).toBe('buckets  5,000 items  500/s')
+    expect(progressLine({...progress, total: undefined}, 10_000, 80)).toBe('data  5,000 items  500/s')
     expect(progressLine({...progress, step: 'indexes', waitingFor: 'GSI4'}, 0, 80)).toBe('indexes: GSI4 is being built')
   })
 })

@@ -57,6 +57,10 @@ export async function expectMigrated(
   expect(new Map(limits)).toEqual(expected.limits)
 
   expect(buckets.length).toBe(expected.liveBuckets)
+  for (const {entity, cascade, parent} of buckets) {
+    const known = expected.entities.get(entity)
+    if (known) expect({entity, cascade, parent}).toEqual({entity, cascade: known.cascade, parent: known.parent})
+  }
   const balances = buckets.flatMap(({entity, resource, state}) =>
     [...refillBucket(state, nowMs).limits]
       .filter(([limit]) => limit !== 'wcu')

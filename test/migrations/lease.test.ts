@@ -22,10 +22,10 @@ describeOnEngine('the lease of a migration', () => {
     const dead = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
     scene.nowMs += 60_001
     const next = await MigrationLease.take(scene.table, 'indexes', {owner: 'bob@two', leaseMs: 60_000})
-    await expect(dead.save({step: 'audit'})).rejects.toMatchObject({code: 'migrate.lease-lost', exitCode: 5})
+    await expect(dead.save({step: 'data'})).rejects.toMatchObject({code: 'migrate.lease-lost', exitCode: 5})
     expect(dead.lost.aborted).toBe(true)
     await dead.release()
-    expect(await readMigration(scene.table)).toMatchObject({owner: 'bob@two', step: 'entities'})
+    expect(await readMigration(scene.table)).toMatchObject({owner: 'bob@two', step: 'configuration'})
     await next.release()
   })
 
@@ -42,7 +42,7 @@ describeOnEngine('the lease of a migration', () => {
     const stop = new AbortController()
     let steps = 0
     const onProgress = () => {
-      if (++steps === 3) stop.abort()
+      if (++steps === 2) stop.abort()
     }
     await expect(scene.migrate({signal: stop.signal, onProgress})).rejects.toMatchObject({code: 'dynamo.aborted'})
     const record = await readMigration(scene.table)

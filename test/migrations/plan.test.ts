@@ -21,11 +21,11 @@ describe('the plan of a migration', () => {
     ['the stream', {missing: {indexes: [], stream: true, expiry: false}}, ['indexes']],
     ['expiry', {missing: {indexes: [], stream: false, expiry: true}}, ['indexes']],
     ['the namespace', {registersDefault: true}, ['namespaces']],
-    ['entities', {old: [row('entity', 2, {pending: 1})]}, ['entities', 'catch-up']],
-    ['settings', {old: [row('settings', 2, {pending: 1})]}, ['limits', 'catch-up']],
-    ['buckets', {old: [row('bucket', 3, {pending: 1})]}, ['buckets', 'catch-up']],
-    ['usage', {old: [row('usage', 1, {pending: 1})]}, ['usage', 'catch-up']],
-    ['audit events', {old: [row('audit', 1, {pending: 1})]}, ['audit', 'catch-up']],
+    ['entities', {old: [row('entity', 2, {pending: 1})]}, ['configuration', 'catch-up']],
+    ['settings', {old: [row('settings', 2, {pending: 1})]}, ['configuration', 'catch-up']],
+    ['buckets', {old: [row('bucket', 3, {pending: 1})]}, ['data', 'catch-up']],
+    ['usage', {old: [row('usage', 1, {pending: 1})]}, ['data', 'catch-up']],
+    ['audit events', {old: [row('audit', 1, {pending: 1})]}, ['data', 'catch-up']],
     ['the version', {schema: {current: '0.8.0', legacy: undefined, isAccepted: false}}, ['version']],
   ])('a table that lacks %s gets it', (_, part, steps) => {
     expect(pendingSteps(surveyOf(part))).toEqual(steps)
@@ -34,7 +34,7 @@ describe('the plan of a migration', () => {
   it('writes a version record where old data has none (C-8)', () => {
     const none = {current: undefined, legacy: undefined, isAccepted: true}
     expect(pendingSteps(surveyOf({schema: none}))).toEqual([])
-    expect(pendingSteps(surveyOf({schema: none, old: [row('entity', 2)]}))).toEqual(['catch-up', 'version'])
+    expect(pendingSteps(surveyOf({schema: none, old: [row('entity', 2)]}))).toEqual(['version'])
   })
 
   it('old items that are moved, and expired ones, are only left to be cleaned up', () => {
@@ -52,6 +52,36 @@ describe('the plan of a migration', () => {
     expect(cost(100, 100 * 500, 100_000).writeUnits).toBe(200)
     expect(cost(50, 100 * 1500, 100_000).writeUnits).toBe(200)
     expect(cost(50, 100 * 500, 10_000_000).readUnits).toBeGreaterThan(base.readUnits)
+  })
+
+  it('goes through the table twice, and once more only when something has to be moved', () => {
+    const walks = (part: Parameters<typeof surveyOf>[0]) =>
+      planMigration(surveyOf({bytes: 4096 * 1000, ...part}), 100)
+        .steps.filter(({readUnits}) => readUnits >= 1000)
+        .map(({id}) => id)
+    const old = [row('audit', 2)]
+    const missing = {indexes: ['GSI4'], stream: false, expiry: false}
+    expect(walks({old})).toEqual([])
+    expect(walks({old, missing})).toEqual(['configuration', 'data'])
+    expect(walks({old: [row('audit', 2, {pending: 1})]})).toEqual(['configuration', 'data', 'catch-up'])
+    // Whether there is data without a namespace can only be told by looking at everything, where there is none.
+    expect(walks({missing, hasDefault: false})).toEqual(['namespaces', 'configuration', 'data'])
+    expect(walks({missing, hasDefault: false, registersDefault: true})).toEqual(['configuration', 'data'])
+  })
+
+  it('reckons with the copies that a later walk meets, and with places that it need not ask any more', () => {
+    const reads = (old: SurveyRow[], bytes: number) =>
+      Object.fromEntries(planMigration(surveyOf({old, bytes}), 100).steps.map(({id, readUnits}) => [id, readUnits]))
+    const bulk = reads([row('audit', 2, {items: 10, pending: 10, bytes: 4096 * 1000})], 4096 * 1000)
+    expect(bulk.configuration).toBe(1000)
+    expect(bulk.data).toBe(1000 + 750 + 10)
+    expect(bulk['catch-up']).toBe(1000 + 1500 + 10)
+    const limits = (part: Partial<SurveyRow>) =>
+      reads([row('limits', 4, {items: 100, pending: 100, bytes: 100, ...part})], 0)
+    expect(limits({}).configuration).toBe(600 + 1)
+    expect(limits({})['catch-up']).toBe(100 + 1)
+    // One item per limit: the others of its scope are asked for.
+    expect(limits({records: 50})['catch-up']).toBe(50 + 50 + 1)
   })
 
   it('several items that become one are written once', () => {
@@ -76,7 +106,7 @@ describe('the plan of a migration', () => {
   it('a run elsewhere stands in the way of a run, a conflict in the way of the cleanup', () => {
     const {blockers, isPending} = planMigration(wholeTable(), 100)
     expect(blockers).toEqual([
-      {blocks: 'run', code: 'running', says: 'ops@bastion is at it, in step buckets'},
+      {blocks: 'run', code: 'running', says: 'ops@bastion is at it, in step data'},
       expect.objectContaining({blocks: 'cleanup', code: 'conflicts'}),
     ])
     expect(isPending).toBe(true)

@@ -10,17 +10,7 @@ import {lineWidth} from '../../lib/cli/settings-command.js'
 import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
 import {EXIT} from '../../lib/errors.js'
 
-const STEPS = [
-  'indexes',
-  'namespaces',
-  'entities',
-  'limits',
-  'buckets',
-  'usage',
-  'audit',
-  'catch-up',
-  'version',
-] as const
+const STEPS = ['indexes', 'namespaces', 'configuration', 'data', 'catch-up', 'version'] as const
 
 export default class MigrateRun extends WholeStackCommand<typeof MigrateRun> {
   static override summary = 'Bring a table of an older layout up to date'

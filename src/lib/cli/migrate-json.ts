@@ -25,7 +25,7 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
     bytes,
     schema: {recorded: schema.current ?? null, legacy: schema.legacy ?? null, accepted: schema.isAccepted},
     missing: {...missing, defaultNamespace: registersDefault},
-    old,
+    old: old.map(({groups: _, ...row}) => row),
     current: Object.fromEntries(CURRENT_TYPES.map(type => [type, current[type] ?? 0])),
     unknown,
     conflicts: conflicts.map(({key, says}) => ({key, reason: says})),

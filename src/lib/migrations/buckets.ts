@@ -1,5 +1,5 @@
 import {keyId} from '../dynamo/batch.js'
-import {type Item, s} from '../schema/attribute-value.js'
+import {type Item, type Key, s} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, encodeBucket, type StoredBucket} from '../schema/bucket-record.js'
 import {decodeEntity} from '../schema/entity-record.js'
 import {keys} from '../schema/keys.js'
@@ -9,7 +9,17 @@ import {mergeBucket} from './bucket-merge.js'
 import {applyCharges} from './bucket-writes.js'
 import {putAbsent, removeMark, replaceSeen} from './conditional.js'
 import {readItems, spelledIn} from './copied-records.js'
-import {beginningIn, eachOf, type Finding, type Found, groupBy, homeOf, oldPrefixes, type Stage} from './finding.js'
+import {
+  beginningIn,
+  eachOf,
+  type Finding,
+  type Found,
+  groupBy,
+  homeOf,
+  isOneItem,
+  oldPrefixes,
+  type Stage,
+} from './finding.js'
 import {type OldBucket, type OldBucketItem, readOldBucket} from './old-bucket.js'
 import {readOldItems} from './old-bucket-items.js'
 
@@ -28,15 +38,40 @@ interface Group {
 export async function lookAtBuckets(stage: Stage, found: readonly Found<'bucket'>[]): Promise<Finding[]> {
   const byEntity = [...groupBy(found, ({record}) => `${homeOf(stage, record)}/${record.entity}`).values()]
   const groups = (await eachOf(byEntity, members => groupsOf(stage, members))).flat()
-  const wanted = groups.flatMap(({home, entity, resource}) => [
-    keys.bucket(home, entity, resource, 0),
-    keys.entity(home, entity),
-    ...oldPrefixes(stage, home).map(prefix => ({PK: `${prefix}ENTITY#${entity}`, SK: '#META'})),
-  ])
-  const seen = await readItems(stage, wanted)
-  const findings = await Promise.all(groups.map(group => lookAtBucket(stage, group, seen)))
   const begins = beginningIn(found)
-  return findings.filter(({sources}) => begins(sources))
+  const begun = groups.filter(({items}) => begins(items.map(({item}) => item)))
+  const current = await readItems(stage, begun.map(keyOfBucket))
+  const besides = await readItems(
+    stage,
+    begun.flatMap(group => keysBesides(stage, group, current.get(keyId(keyOfBucket(group))))),
+  )
+  return begun.map(group => lookAtBucket(stage, group, {current, besides}))
+}
+
+const keyOfBucket = ({home, entity, resource}: Group): Key => keys.bucket(home, entity, resource, 0)
+
+/** What else has to be known: of a bucket that is there its further shards, of one that is not its entity. */
+function keysBesides(stage: Stage, {home, entity}: Group, current: Item | undefined): Key[] {
+  const stored = current && decodeBucket(current)
+  return stored?.kind === 'bucket' ? furtherShards(stored.record) : placesOfEntity(stage, home, entity)
+}
+
+/** Where the entity of a bucket may be, the place that counts first. */
+function placesOfEntity(stage: Stage, home: string, entity: string): Key[] {
+  const prefixes = new Set([`${home}/`, ...oldPrefixes(stage, 'entity', home).reverse()])
+  return [...prefixes].map(prefix => ({PK: `${prefix}ENTITY#${entity}`, SK: '#META'}))
+}
+
+function furtherShards({namespace, entity, resource, shardCount}: BucketRecord): Key[] {
+  const count = Math.max(0, Math.min(shardCount, MAX_SHARDS) - 1)
+  return Array.from({length: count}, (_, at) => keys.bucket(namespace, entity, resource, at + 1))
+}
+
+/** What was read, by `keyId`. */
+interface Seen {
+  /** First shards. */
+  readonly current: ReadonlyMap<string, Item>
+  readonly besides: ReadonlyMap<string, Item>
 }
 
 /** The buckets of one entity, each with all its old items. */
@@ -44,24 +79,32 @@ async function groupsOf(stage: Stage, members: readonly Found<'bucket'>[]): Prom
   const {record} = members[0] as Found<'bucket'>
   const home = homeOf(stage, record)
   const {entity} = record
+  if (isOneItem(stage, 'bucket', home)) {
+    return members.map(member => ({home, entity, resource: member.record.resource, items: [member]}))
+  }
   const resources = new Set(members.map(member => member.record.resource))
   const items = await readOldItems(stage, home, entity, resources)
   return [...items].map(([resource, each]) => ({home, entity, resource, items: each}))
 }
 
-async function lookAtBucket(stage: Stage, group: Group, seen: ReadonlyMap<string, Item>): Promise<Finding> {
-  const {home, entity, resource, items} = group
+function lookAtBucket(stage: Stage, group: Group, seen: Seen): Finding {
+  const {items} = group
   const sources = items.map(({item}) => item)
   const old = readOldBucket(items, stage.table.clock())
   if (!old) return {type: 'bucket', sources, state: 'expired'}
   const decision = old.superseded.length === 0 ? undefined : 'superseded'
-  const current = seen.get(keyId(keys.bucket(home, entity, resource, 0)))
+  const current = seen.current.get(keyId(keyOfBucket(group)))
   const stored = current && decodeBucket(current)
   if (!current || stored?.kind !== 'bucket') {
-    const write = () => create(stage, group, old, seen, current)
+    const write = () => create(stage, group, old, seen.besides, current)
     return {type: 'bucket', sources, state: 'behind', says: 'is not there yet', decision, write}
   }
-  const shards = [stored.record, ...(await furtherShards(stage, stored.record))]
+  const further = furtherShards(stored.record).flatMap(key => {
+    const item = seen.besides.get(keyId(key))
+    const shard = item && decodeBucket(item)
+    return shard?.kind === 'bucket' ? [shard.record] : []
+  })
+  const shards = [stored.record, ...further]
   const charges = chargesOf(old, shards, decodeBucketMarks(readMigrationMark(current)))
   const onDelete = readMigrationMark(current) === undefined ? [] : [removeMark(stage, current)]
   const hasNewLimits = [...charges.marks.keys()].some(name => !decodeBucketMarks(readMigrationMark(current)).has(name))
@@ -79,11 +122,11 @@ async function create(
   stage: Stage,
   {home, entity, resource}: Group,
   old: OldBucket,
-  seen: ReadonlyMap<string, Item>,
+  besides: ReadonlyMap<string, Item>,
   ghost: Item | undefined,
 ): Promise<boolean> {
-  const stored = [`${home}/`, ...oldPrefixes(stage, home).reverse()]
-    .map(prefix => seen.get(keyId({PK: `${prefix}ENTITY#${entity}`, SK: '#META'})))
+  const stored = placesOfEntity(stage, home, entity)
+    .map(key => besides.get(keyId(key)))
     .find(item => item !== undefined)
   const meta = stored && decodeEntity(spelledIn(home, stored))
   const {record, marks} = mergeBucket(old, {
@@ -106,16 +149,4 @@ function withResidue(record: BucketRecord, ghost: Item | undefined): BucketRecor
     if (limit) limits.set(name, {...limit, tokensMilli: limit.tokensMilli + tokensMilli, consumedMilli})
   }
   return {...record, state: {...record.state, limits}}
-}
-
-async function furtherShards(stage: Stage, {namespace, entity, resource, shardCount}: BucketRecord) {
-  const numbers = Array.from({length: Math.min(shardCount, MAX_SHARDS) - 1}, (_, at) => at + 1)
-  const items = await readItems(
-    stage,
-    numbers.map(shard => keys.bucket(namespace, entity, resource, shard)),
-  )
-  return [...items.values()].flatMap(item => {
-    const stored = decodeBucket(item)
-    return stored?.kind === 'bucket' ? [stored.record] : []
-  })
 }

@@ -9,7 +9,7 @@ import {decodeVersion} from '../schema/version-record.js'
 import {isAccepted} from './accepted-version.js'
 import {classify, LITERAL_DEFAULT, targetKey} from './classify.js'
 import {compareCopy} from './copy.js'
-import {type Finding, type Found, homeOf, type Stage} from './finding.js'
+import {type Finding, type Found, homeOf, LITERAL_PREFIX, oldPrefixes, type Stage} from './finding.js'
 import {isExpired} from './old-bucket.js'
 
 const PREFIXED = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
@@ -96,7 +96,10 @@ async function lookAtCopies(
 
 /** Entities without namespace that newer clients put under the literal id as well, and the other way round. */
 async function literalTwins(stage: Stage, found: readonly Found<'entity'>[]): Promise<Map<string, Item>> {
-  if (!stage.literalDefaultMoves) return new Map()
+  const {literalDefaultMoves, defaultNamespace} = stage
+  if (!literalDefaultMoves || defaultNamespace === undefined) return new Map()
+  const prefixes = oldPrefixes(stage, 'entity', defaultNamespace)
+  if (!prefixes.includes('') || !prefixes.includes(LITERAL_PREFIX)) return new Map()
   const ours = found.filter(({record}) => record.namespace === undefined || record.namespace === LITERAL_DEFAULT)
   const keyOfTwin = ({record: {namespace, entity}}: Found<'entity'>): Key => {
     const literal = keys.entity(LITERAL_DEFAULT, entity)

@@ -5,6 +5,7 @@ import type {Table} from '../repository/table.js'
 import type {TransactItem} from '../repository/transact.js'
 import type {Item, Key} from '../schema/attribute-value.js'
 import {LITERAL_DEFAULT, type OldRecord, type OldRecordType} from './classify.js'
+import type {OldPlaces, ScatteredKind} from './old-places.js'
 
 /** Records that are looked at side by side. */
 const CONCURRENT_LOOKS = 16
@@ -17,6 +18,8 @@ export interface Stage {
   readonly defaultNamespace: string | undefined
   /** Whether what lies under the literal id `default` belongs there too. */
   readonly literalDefaultMoves: boolean
+  /** Where old items lie, for somebody who may have gone through the whole table before; without it, anywhere. */
+  readonly places?: OldPlaces | undefined
 }
 
 /** An old item and what it is. */
@@ -58,11 +61,19 @@ export function homeOf(stage: Stage, {namespace}: Pick<OldRecord, 'namespace'>):
   return isDefault ? (stage.defaultNamespace ?? NOWHERE) : namespace
 }
 
-/** What the partition keys that may hold old records of a namespace begin with; the newest spelling last. */
-export function oldPrefixes(stage: Stage, home: string): string[] {
+/** What the partition keys begin with that may hold old records of a kind and namespace; the newest spelling last. */
+export function oldPrefixes(stage: Stage, kind: ScatteredKind, home: string): string[] {
   if (home !== (stage.defaultNamespace ?? NOWHERE)) return [`${home}/`]
-  const literal = stage.literalDefaultMoves ? [`${LITERAL_DEFAULT}/`] : []
-  return ['', ...(home === NOWHERE ? [] : [`${home}/`]), ...literal]
+  const literal = stage.literalDefaultMoves ? [LITERAL_PREFIX] : []
+  const all = ['', ...(home === NOWHERE ? [] : [`${home}/`]), ...literal]
+  return all.filter(prefix => stage.places?.mayHold(kind, prefix) ?? true)
+}
+
+export const LITERAL_PREFIX = `${LITERAL_DEFAULT}/`
+
+/** Whether every old record of that kind and namespace is known to be one item, the one that was found. */
+export function isOneItem(stage: Stage, kind: ScatteredKind, home: string): boolean {
+  return stage.places?.mayBeParted(kind) === false && oldPrefixes(stage, kind, home).length === 1
 }
 
 /** Whether old items that belong together begin among those found: so they are dealt with once, on whatever page. */

@@ -5,14 +5,24 @@ import {registerConfig} from '../repository/config-registry.js'
 import {keyOf, readAll} from '../repository/query.js'
 import {wireKey} from '../repository/table.js'
 import {putNew} from '../repository/transact-items.js'
-import {type Item, n, s} from '../schema/attribute-value.js'
+import {type Item, type Key, n, s} from '../schema/attribute-value.js'
 import {type ConfigRecord, type ConfigScope, configKey, decodeConfig, encodeConfig} from '../schema/config-record.js'
 import {decodeLimitConfig} from '../schema/legacy/legacy-config.js'
 import {classify} from './classify.js'
 import {sendConditional, transactConditional} from './conditional.js'
 import {readItems, spelledIn} from './copied-records.js'
 import {compareCopy} from './copy.js'
-import {beginningIn, eachOf, type Finding, type Found, groupBy, homeOf, oldPrefixes, type Stage} from './finding.js'
+import {
+  beginningIn,
+  eachOf,
+  type Finding,
+  type Found,
+  groupBy,
+  homeOf,
+  isOneItem,
+  oldPrefixes,
+  type Stage,
+} from './finding.js'
 
 /** Configured limits, with the settings of the system level. */
 type FoundLimits = Found<'limits'> | Found<'settings'>
@@ -28,36 +38,45 @@ interface OldConfig {
 export async function lookAtLimits(stage: Stage, found: readonly FoundLimits[]): Promise<Finding[]> {
   const groups = groupBy(found, ({record}) => keyId(configKey(homeOf(stage, record), scopeOf(record))))
   const begins = beginningIn(found)
-  const configs = await eachOf([...groups.values()], ([first]) => {
-    const {record} = first as FoundLimits
-    return gather(stage, homeOf(stage, record), scopeOf(record))
+  const scopes = [...groups.values()].map(members => {
+    const {record} = members[0] as FoundLimits
+    return {home: homeOf(stage, record), scope: scopeOf(record), items: members.map(({item}) => item)}
   })
-  const current = await readItems(
-    stage,
-    configs.map(({home, scope}) => configKey(home, scope)),
-  )
+  const wanted = scopes.flatMap(({home, scope}) => [
+    configKey(home, scope),
+    ...(isOneItem(stage, 'limits', home) ? [] : oldPlacesOf(stage, home, scope)),
+  ])
+  const seen = await readItems(stage, wanted)
+  const configs = await eachOf(scopes, config => gather(stage, config, seen))
   return configs
     .filter(({items}) => begins(items))
-    .map(config => compare(stage, config, current.get(keyId(configKey(config.home, config.scope)))))
+    .map(config => compare(stage, config, seen.get(keyId(configKey(config.home, config.scope)))))
 }
 
 const scopeOf = (record: FoundLimits['record']): ConfigScope =>
   record.type === 'limits' ? record.scope : {level: 'system'}
 
+/** Where old items with all limits of a scope may be; in today's place an item is today's. */
+function oldPlacesOf(stage: Stage, home: string, scope: ConfigScope): Key[] {
+  const {PK, SK} = configKey('', scope)
+  const elsewhere = oldPrefixes(stage, 'limits', home).filter(prefix => prefix !== `${home}/`)
+  return elsewhere.map(prefix => ({PK: `${prefix}${PK.slice(1)}`, SK}))
+}
+
 /** All old items of a scope: those of single limits first, then the newer ones, so that what comes later counts. */
-async function gather(stage: Stage, home: string, scope: ConfigScope): Promise<OldConfig> {
+async function gather(stage: Stage, found: OldConfig, seen: ReadonlyMap<string, Item>): Promise<OldConfig> {
+  const {home, scope} = found
+  if (isOneItem(stage, 'limits', home)) return found
+  const under = scope.level === 'entity' ? `#LIMIT#${scope.resource}#` : '#LIMIT#'
   const single: Item[] = []
-  const whole: Item[] = []
-  for (const prefix of oldPrefixes(stage, home)) {
-    const {PK, SK} = configKey('', scope)
-    const partition = `${prefix}${PK.slice(1)}`
-    const under = scope.level === 'entity' ? `#LIMIT#${scope.resource}#` : '#LIMIT#'
-    for await (const item of readAll(stage.table, {partition, prefix: under}, undefined, stage.signal))
-      single.push(item)
-    if (prefix === `${home}/`) continue
-    const item = (await readItems(stage, [{PK: partition, SK}])).get(keyId({PK: partition, SK}))
-    if (item) whole.push(item)
+  for (const prefix of oldPrefixes(stage, 'limits', home)) {
+    const stretch = {partition: `${prefix}${configKey('', scope).PK.slice(1)}`, prefix: under}
+    for await (const item of readAll(stage.table, stretch, undefined, stage.signal)) single.push(item)
   }
+  const whole = oldPlacesOf(stage, home, scope).flatMap(key => {
+    const item = seen.get(keyId(key))
+    return item ? [item] : []
+  })
   const known = [...single, ...whole].filter(item => classify(item, stage).kind === 'old')
   return {home, scope, items: known}
 }

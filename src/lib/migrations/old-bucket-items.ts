@@ -5,7 +5,7 @@ import {keys} from '../schema/keys.js'
 import {readNumber} from '../schema/read.js'
 import {classify, LITERAL_DEFAULT} from './classify.js'
 import {readItems} from './copied-records.js'
-import {oldPrefixes, type Stage} from './finding.js'
+import {LITERAL_PREFIX, oldPrefixes, type Stage} from './finding.js'
 import type {OldBucketItem} from './old-bucket.js'
 
 /** All old bucket items of an entity, by resource; of those resources only that were asked for. */
@@ -21,7 +21,8 @@ export async function readOldItems(
     if (record.kind !== 'old' || record.type !== 'bucket' || !resources.has(record.resource)) return
     found.set(record.resource, [...(found.get(record.resource) ?? []), {item, record}])
   }
-  const partitions = oldPrefixes(stage, home).map(prefix => `${prefix}ENTITY#${entity}`)
+  const prefixes = oldPrefixes(stage, 'bucket', home)
+  const partitions = prefixes.map(prefix => `${prefix}ENTITY#${entity}`)
   const lists = partitions.map(async partition => {
     const items: Item[] = []
     const stretch = {partition, prefix: '#BUCKET#'}
@@ -29,7 +30,7 @@ export async function readOldItems(
     return items
   })
   for (const items of await Promise.all(lists)) items.forEach(take)
-  if (stage.literalDefaultMoves && home === stage.defaultNamespace) {
+  if (stage.literalDefaultMoves && prefixes.includes(LITERAL_PREFIX)) {
     for (const item of await literalShards(stage, entity, resources)) take(item)
   }
   return found

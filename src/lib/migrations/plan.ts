@@ -1,40 +1,11 @@
 import type {OldRecordType} from './classify.js'
+import {readUnits, WRITES_PER_NAMESPACE, WRITES_PER_VERSION, writeUnits} from './estimate.js'
 import {STEPS, type StepId} from './steps.js'
 import type {Survey} from './survey.js'
 import type {SurveyRow} from './survey-tally.js'
 
-const BYTES_PER_READ_UNIT = 4096
-const BYTES_PER_WRITE_UNIT = 1024
-
 /** Write units a second to reckon with where nobody says otherwise. */
 export const DEFAULT_PACE = 1000
-
-/** Reads for one record: its old items with their neighbours, its new place, and the entity of a bucket. */
-const READS_PER_RECORD: Readonly<Record<OldRecordType, number>> = {
-  entity: 1,
-  limits: 3,
-  settings: 3,
-  registry: 0,
-  bucket: 7,
-  usage: 2,
-  audit: 1,
-  version: 0,
-}
-
-/** Writes to the table and its indexes for one record; limits enter a registry in the same transaction. */
-const WRITES_PER_RECORD: Readonly<Record<OldRecordType, number>> = {
-  entity: 3,
-  limits: 8,
-  settings: 2,
-  registry: 0,
-  bucket: 4,
-  usage: 3,
-  audit: 2,
-  version: 2,
-}
-
-/** Two records in one transaction, which costs twice, and their entries in an index. */
-const WRITES_PER_NAMESPACE = 8
 
 export interface PlannedStep {
   readonly id: StepId
@@ -76,19 +47,20 @@ export interface MigrationPlan {
 /** The steps of a migration with estimates, from what a survey found; pure. */
 export function planMigration(survey: Survey, writeUnitsPerSecond: number): MigrationPlan {
   const counted = STEPS.map(step => ({...step, items: itemsOf(step, survey)}))
-  const isRunDue = counted.some(({items}) => items > 0)
-  const steps = counted.map(step => planStep(step, survey, isRunDue))
+  const isDue = counted.some(({items}) => items > 0)
+  const moves = counted.some(({id, items}) => isMove(id) && items > 0)
+  const steps = counted.map(step => planStep(step, survey, {isDue, moves}))
   const conflicts = survey.old.reduce((total, row) => total + row.conflicts, 0)
   const sum = (of: (step: PlannedStep) => number) => steps.reduce((total, step) => total + of(step), 0)
-  const writeUnits = sum(step => step.writeUnits)
+  const allWrites = sum(step => step.writeUnits)
   return {
     steps,
-    isPending: isRunDue || conflicts > 0,
+    isPending: isDue || conflicts > 0,
     items: sum(({id, items}) => (isMove(id) ? items : 0)),
     conflicts,
     readUnits: sum(step => step.readUnits),
-    writeUnits,
-    seconds: Math.ceil(writeUnits / writeUnitsPerSecond),
+    writeUnits: allWrites,
+    seconds: Math.ceil(allWrites / writeUnitsPerSecond),
     writeUnitsPerSecond,
     blockers: blockersOf(survey, conflicts),
     leftovers: survey.old.reduce((items, row) => items + row.items, 0),
@@ -96,6 +68,12 @@ export function planMigration(survey: Survey, writeUnitsPerSecond: number): Migr
 }
 
 type StepShape = (typeof STEPS)[number]
+
+/** Whether there is something to do, and whether records are part of it. */
+interface RunShape {
+  readonly isDue: boolean
+  readonly moves: boolean
+}
 
 const isMove = (id: StepId): boolean => STEPS.some(step => step.id === id && step.moves.length > 0)
 
@@ -116,13 +94,20 @@ function itemsOf(step: StepShape, survey: Survey): number {
   }
 }
 
-/** A run goes through the whole table in every step that moves records, and at least once more to catch up. */
-function planStep(step: StepShape & {items: number}, survey: Survey, isRunDue: boolean): PlannedStep {
+/** A run goes through the whole table in each step that copies, and once more when they had something to write. */
+function planStep(step: StepShape & {items: number}, survey: Survey, run: RunShape): PlannedStep {
   const {id, title, items} = step
-  const isPending = items > 0 || (id === 'catch-up' && isRunDue && survey.old.length > 0)
-  const looks = rowsOf(step, survey).reduce((total, {type, records}) => total + READS_PER_RECORD[type] * records, 0)
-  const readUnits = isRunDue && isMove(id) ? scanUnits(survey) + looks : 0
-  return {id, title, isPending, items, readUnits, writeUnits: writeUnitsOf(step, survey)}
+  const isPending = items > 0 || (id === 'catch-up' && run.moves)
+  const reads = walks(id, survey, run) ? readUnits(id, rowsOf(step, survey), survey) : 0
+  return {id, title, isPending, items, readUnits: reads, writeUnits: writeUnitsOf(step, survey)}
+}
+
+/** Whether a step goes through the whole table. */
+function walks(id: StepId, {registersDefault, hasDefault}: Survey, {isDue, moves}: RunShape): boolean {
+  if (id === 'catch-up') return moves
+  // In search of data without a namespace, the first of which ends it.
+  if (id === 'namespaces') return isDue && !hasDefault && !registersDefault
+  return isDue && isMove(id)
 }
 
 function writeUnitsOf(step: StepShape & {items: number}, survey: Survey): number {
@@ -130,25 +115,17 @@ function writeUnitsOf(step: StepShape & {items: number}, survey: Survey): number
     case 'namespaces':
       return step.items * WRITES_PER_NAMESPACE
     case 'version':
-      return step.items * WRITES_PER_RECORD.version
+      return step.items * WRITES_PER_VERSION
     case 'indexes':
     case 'catch-up':
       return 0
     default:
-      return rowsOf(step, survey).reduce((total, row) => total + rowUnits(row), 0)
+      return rowsOf(step, survey).reduce((total, row) => total + writeUnits(row), 0)
   }
 }
 
 const rowsOf = ({moves}: StepShape, {old}: Survey): SurveyRow[] =>
   old.filter(({type}) => (moves as readonly OldRecordType[]).includes(type))
-
-const scanUnits = ({bytes}: Survey): number => Math.ceil(bytes / BYTES_PER_READ_UNIT)
-
-function rowUnits({type, items, records, bytes, pending}: SurveyRow): number {
-  if (records === 0) return 0
-  const unitsPerRecord = Math.ceil(bytes / records / BYTES_PER_WRITE_UNIT)
-  return Math.ceil((pending * records) / items) * unitsPerRecord * WRITES_PER_RECORD[type]
-}
 
 function blockersOf({run, isRunning}: Survey, conflicts: number): Blocker[] {
   const blockers: Blocker[] = []

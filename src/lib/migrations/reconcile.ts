@@ -95,10 +95,12 @@ async function settle(stage: Stage, first: Finding): Promise<Finding & {written:
 
 /** What a record comes to now; `undefined` when the old items are gone. */
 export async function lookAgain(stage: Stage, {sources}: Finding): Promise<Finding | undefined> {
+  // Everywhere: with fewer questions asked, items that are gone would be taken for what they were.
+  const anywhere = {...stage, places: undefined}
   for (const source of sources) {
-    const {old} = sortPage(stage, [source])
+    const {old} = sortPage(anywhere, [source])
     for (const [type, found] of old) {
-      const [finding] = await lookAt(stage, type, found)
+      const [finding] = await lookAt(anywhere, type, found)
       if (finding && finding.sources.length > 0) return finding
     }
   }

@@ -4,9 +4,10 @@ import type {Table} from '../repository/table.js'
 import {isoSeconds} from '../schema/instant.js'
 import type {StepCounts} from '../schema/migration-record.js'
 import {MigrationLease} from './lease.js'
+import {OldPlaces} from './old-places.js'
 import {rateLimited} from './rate-limit.js'
 import {openStage} from './stage.js'
-import {runStep, type StepProgress} from './step-work.js'
+import {type Pass, runStep, type StepDone, type StepProgress} from './step-work.js'
 import {STEP_IDS, STEPS, type StepId} from './steps.js'
 import {type Decisions, type Difference, NO_COUNTS, type Sample, Tally} from './tally.js'
 import {refuseNewerSchema} from './version-step.js'
@@ -63,14 +64,27 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
   const added: string[] = []
-  let last = {tally: new Tally(), settled: true}
+  const places = new OldPlaces()
+  const copying: Pass[] = []
+  let tally = new Tally()
+  let settled = true
   try {
     const from = Math.max(0, STEP_IDS.indexOf(lease.record.step as StepId))
     for (const [at, step] of STEPS.entries()) {
       if (at < from) continue
-      const done = await runStep(await openStage(paced, signal), step, lease, options)
+      const isWhole = lease.record.position === undefined
+      const isCatchUp = step.id === 'catch-up'
+      const stage = {...(await openStage(paced, signal)), places}
+      const done: StepDone =
+        isCatchUp && areQuiet(copying)
+          ? {added: [], lastPass: together(copying)}
+          : await runStep(stage, step, lease, options)
       added.push(...done.added)
-      last = done.last ?? last
+      if (done.lastPass) {
+        tally = done.lastPass.tally
+        settled = !isCatchUp || done.lastPass.isQuiet
+        if (isWhole) copying.push(done.lastPass)
+      }
       const next = STEP_IDS[at + 1]
       if (next === undefined) break
       await lease.save({step: next, position: undefined, pass: 1, passWrites: 0})
@@ -99,12 +113,26 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
         state: finished || at < reached ? 'done' : 'pending',
       })),
       added,
-      conflicts: last.tally.differences,
-      unknown: last.tally.unknownRecords,
-      decisions: last.tally.decisions,
-      settled: last.settled,
+      conflicts: tally.differences,
+      unknown: tally.unknownRecords,
+      decisions: tally.decisions,
+      settled,
     }
   }
+}
+
+/** How many steps it takes to go through all old records. */
+const COPYING_STEPS = STEPS.filter(({id, moves}) => moves.length > 0 && id !== 'catch-up').length
+
+/** Whether this run has gone through all old records, from the beginning, and found everything in its place. */
+const areQuiet = (copying: readonly Pass[]): boolean =>
+  copying.length === COPYING_STEPS && copying.every(({isQuiet}) => isQuiet)
+
+/** What the copying steps found, as one walk; the last of them met everything that nobody knows. */
+function together(copying: readonly Pass[]): Pass {
+  const last = copying.at(-1) as Pass
+  for (const {tally} of copying.slice(0, -1)) last.tally.alsoDiffer(tally.differences)
+  return last
 }
 
 const messageOf = (error: unknown): string => (error instanceof ZaelError ? error.message : String(error))

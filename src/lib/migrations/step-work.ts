@@ -3,11 +3,12 @@ import {retrying} from '../dynamo/retry.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../repository/namespaces.js'
 import type {StepCounts} from '../schema/migration-record.js'
 import {addMissingParts} from './add-indexes.js'
-import type {Stage} from './finding.js'
+import type {OldRecordType} from './classify.js'
+import {type Finding, type Found, homeOf, type Stage} from './finding.js'
 import type {MigrationLease} from './lease.js'
-import {bringUpToDate, sortPage} from './reconcile.js'
+import {bringUpToDate, type SortedPage, sortPage} from './reconcile.js'
 import {tablePages} from './scan.js'
-import {type Step, type StepId, sortKeysLeftOut} from './steps.js'
+import {CONFIGURATION, DATA, type Step, type StepId, sortKeysLeftOut} from './steps.js'
 import {NO_COUNTS, Tally} from './tally.js'
 import {recordVersion} from './version-step.js'
 
@@ -33,11 +34,18 @@ export interface StepOptions {
   readonly onProgress?: ((progress: StepProgress) => void) | undefined
 }
 
+/** One walk through the records of a step. */
+export interface Pass {
+  /** What is left as it is. */
+  readonly tally: Tally
+  /** Whether everything was in its place already. */
+  readonly isQuiet: boolean
+}
+
 /** What a step did besides its counts. */
 export interface StepDone {
   readonly added: readonly string[]
-  /** What the last pass over the records of the step found, and whether nothing was left to catch up with. */
-  readonly last?: {readonly tally: Tally; readonly settled: boolean}
+  readonly lastPass?: Pass
 }
 
 const DONE: StepDone = {added: []}
@@ -67,58 +75,77 @@ export async function runStep(
       if (await recordVersion(stage, options.ourVersion)) await count(lease, step.id, {written: 1})
       return DONE
     case 'catch-up':
-      return {added: [], last: await catchUp(stage, step, lease, options)}
+      return {added: [], lastPass: await catchUp(stage, step, lease, options)}
     default:
-      return {added: [], last: {tally: await onePass(stage, step, lease, options), settled: true}}
+      return {added: [], lastPass: await onePass(stage, step, lease, options)}
   }
 }
 
 /** Goes over the table again and again until a pass finds nothing; what the last one found is what is told. */
-async function catchUp(stage: Stage, step: Step, lease: MigrationLease, options: StepOptions) {
+async function catchUp(stage: Stage, step: Step, lease: MigrationLease, options: StepOptions): Promise<Pass> {
   for (;;) {
     // Always from the beginning, also in place of a runner that died: a pass tells about the whole table.
     await lease.save({position: undefined, passWrites: 0})
     const {pass} = lease.record
-    const tally = await onePass(stage, step, lease, options)
-    const settled = lease.record.passWrites === 0
-    if (settled || pass >= MOST_PASSES) return {tally, settled}
+    const done = await onePass(stage, step, lease, options)
+    if (done.isQuiet || pass >= MOST_PASSES) return done
     await lease.save({pass: pass + 1})
   }
 }
 
 /** Every page is written before its end is recorded: after a crash it is done again, which changes nothing. */
-async function onePass(stage: Stage, step: Step, lease: MigrationLease, {onProgress}: StepOptions): Promise<Tally> {
+async function onePass(stage: Stage, step: Step, lease: MigrationLease, {onProgress}: StepOptions): Promise<Pass> {
   const tally = new Tally()
   const total = await itemCount(stage)
   let scanned = 0
   const {position} = lease.record
-  const pages = tablePages(stage, {position, leaveOut: sortKeysLeftOut(step)})
+  const surprisesBefore = stage.places?.surprises ?? 0
+  const pages = tablePages(stage, {position, leaveOut: sortKeysLeftOut(step), ahead: true})
   for await (const {items, scanned: gone, next} of pages) {
-    const {old, unknown} = sortPage(stage, items)
-    tally.unknown(unknown)
+    const page = sortPage(stage, items)
+    tally.unknown(page.unknown)
+    takeNote(stage, page)
     let counts = NO_COUNTS
     let caughtUp = 0
-    for (const type of step.moves) {
-      const found = old.get(type) ?? []
-      if (found.length === 0) continue
-      counts = plus(counts, {checked: found.length})
-      for (const finding of await bringUpToDate(stage, type, found)) {
-        // What is written is in line now; what is told is what is left.
-        tally.found(finding.state === 'behind' ? {...finding, state: 'same'} : finding)
-        if (finding.state === 'behind') caughtUp++
-        counts = plus(counts, {
-          written: finding.written ? 1 : 0,
-          expired: finding.state === 'expired' ? finding.sources.length : 0,
-          conflicts: finding.state === 'conflict' ? 1 : 0,
-        })
-      }
+    for (const finding of await writePage(stage, step, page)) {
+      // What is written is in line now; what is told is what is left.
+      tally.found(finding.state === 'behind' ? {...finding, state: 'same'} : finding)
+      if (finding.state === 'behind') caughtUp++
+      counts = plus(counts, {
+        written: finding.written ? 1 : 0,
+        expired: finding.state === 'expired' ? finding.sources.length : 0,
+        conflicts: finding.state === 'conflict' ? 1 : 0,
+      })
     }
+    counts = plus(counts, {checked: step.moves.reduce((sum, type) => sum + (page.old.get(type)?.length ?? 0), 0)})
     scanned += gone
     onProgress?.({step: step.id, scanned, total, pass: lease.record.pass, waitingFor: undefined})
     const {passWrites} = lease.record
     await count(lease, step.id, counts, {position: next, passWrites: passWrites + caughtUp})
   }
-  return tally
+  if (position === undefined) stage.places?.wentThrough()
+  const isSurprised = (stage.places?.surprises ?? 0) > surprisesBefore
+  return {tally, isQuiet: lease.record.passWrites === 0 && !isSurprised}
+}
+
+function takeNote(stage: Stage, {old}: SortedPage): void {
+  for (const found of old.values()) {
+    for (const {record} of found) stage.places?.note(record, homeOf(stage, record) === stage.defaultNamespace)
+  }
+}
+
+/** Configuration first, also within a page; the rest side by side. */
+async function writePage(stage: Stage, {moves}: Step, {old}: SortedPage): Promise<(Finding & {written: boolean})[]> {
+  const results: (Finding & {written: boolean})[] = []
+  const write = async (type: OldRecordType) => {
+    const found: readonly Found[] = moves.includes(type) ? (old.get(type) ?? []) : []
+    if (found.length > 0) results.push(...(await bringUpToDate(stage, type, found)))
+  }
+  for (const type of CONFIGURATION) await write(type)
+  // A failure waits for the others: nothing is written any more once the lease is given back.
+  const outcomes = await Promise.allSettled(DATA.map(write))
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+  return results
 }
 
 async function count(

@@ -22,6 +22,8 @@ export interface SurveyRow {
   readonly items: number
   /** What they are in today's layout: limits that had an item each share one. */
   readonly records: number
+  /** How many they are when those that are looked at together count once, as usage of one day. */
+  readonly groups: number
   readonly bytes: number
   /** Items whose content is not in the new place yet. */
   readonly pending: number
@@ -80,6 +82,7 @@ export class SurveyTally {
     const isFirst = first === undefined || spellKey(keyOf(first)) === spellKey(key)
     row.items++
     row.bytes += bytes
+    if (isFirst) row.groups++
     if (isFirst || record.type === 'usage') row.records++
     if (finding?.state === 'behind') row.pending++
     if (finding?.state === 'expired') row.expired++
@@ -135,10 +138,10 @@ export class SurveyTally {
 }
 
 function literalRow(type: OldRecordType, {items, bytes}: {items: number; bytes: number}): SurveyRow {
-  return {...emptyRow(type, 5), items, records: items, bytes, pending: items}
+  return {...emptyRow(type, 5), items, records: items, groups: items, bytes, pending: items}
 }
 
 function emptyRow(type: OldRecordType, generation: OldGeneration): Row {
   const releases = RELEASES[type][generation] ?? ''
-  return {type, generation, releases, items: 0, records: 0, bytes: 0, pending: 0, conflicts: 0, expired: 0}
+  return {type, generation, releases, items: 0, records: 0, groups: 0, bytes: 0, pending: 0, conflicts: 0, expired: 0}
 }

@@ -34,6 +34,8 @@ export interface Survey extends SurveyCounts {
   readonly missing: MissingParts
   /** Whether the namespace `default` has to be registered for data that has no namespace. */
   readonly registersDefault: boolean
+  /** Whether it is registered. */
+  readonly hasDefault: boolean
   /** The latest run, if there was one. */
   readonly run: MigrationRecord | undefined
   /** Whether somebody is at it now. */
@@ -55,7 +57,7 @@ export async function surveyTable(table: Table, {ourVersion, signal, onProgress}
   const stage = await openStage(table, signal)
   await refuseNewerSchema(stage, ourVersion)
   const tally = new SurveyTally()
-  for await (const {items} of tablePages(stage)) {
+  for await (const {items} of tablePages(stage, {ahead: true})) {
     await countPage(stage, tally, items)
     onProgress?.(tally.items)
   }
@@ -65,6 +67,7 @@ export async function surveyTable(table: Table, {ourVersion, signal, onProgress}
     schema: await recordedSchema(table),
     missing: await findMissingParts(stage),
     registersDefault: stage.defaultNamespace === undefined && tally.hasUnprefixed,
+    hasDefault: stage.defaultNamespace !== undefined,
     run,
     isRunning: run !== undefined && run.leaseUntilMs > table.clock(),
   }

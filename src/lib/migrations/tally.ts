@@ -64,6 +64,12 @@ export class Tally {
     if (this.#differences.length < SHOWN) this.#differences.push(difference)
   }
 
+  /** Adds the differences of another walk, through records of other kinds. */
+  alsoDiffer({count, shown}: Sample<Difference>): void {
+    this.#counts.differences += count
+    this.#differences.push(...shown.slice(0, SHOWN - this.#differences.length))
+  }
+
   unknown(keys: readonly Key[]): void {
     this.#counts.unknown += keys.length
     this.#unknown.push(...keys.slice(0, SHOWN - this.#unknown.length).map(spellKey))

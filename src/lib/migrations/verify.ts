@@ -36,7 +36,7 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
   await refuseNewerSchema(stage, options.ourVersion)
   const tally = new Tally()
   let scanned = 0
-  for await (const {items} of tablePages(stage)) {
+  for await (const {items} of tablePages(stage, {ahead: true})) {
     const {old, unknown} = sortPage(stage, items)
     tally.unknown(unknown)
     for (const [type, found] of old) {

@@ -78,7 +78,7 @@ describe('what a run tells', () => {
         "",
         "1 day of usage: the first hour was counted with the day, and is told apart",
         "2 days of usage: the first hour was counted with the day, and cannot be told apart",
-        "3 buckets in several old layouts: the newest counts",
+        "3 buckets in several old places: the one used last counts",
         "",
         "30 records changed in both places; choose with \`zael migrate resolve\`:",
         "  ENTITY#a #META: was changed in both",

@@ -3,7 +3,8 @@ import {describe, expect, it} from 'vitest'
 import {refill} from '../../src/lib/core/token-math.js'
 import {mergeBucket} from '../../src/lib/migrations/bucket-merge.js'
 import {classify} from '../../src/lib/migrations/classify.js'
-import {type OldBucketItem, readOldBucket} from '../../src/lib/migrations/old-bucket.js'
+import {readOldBucket} from '../../src/lib/migrations/old-bucket.js'
+import type {OldBucketItem} from '../../src/lib/migrations/old-bucket-parts.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 
 const NOW = 1_700_000_000_000
@@ -51,9 +52,16 @@ function composite(limits: Record<string, number>, refilledAtMs: number, PK = 'E
   return item
 }
 
+const toRead = (...items: Item[]) =>
+  readOldBucket(
+    items.map(item => ({item, record: classify(item)}) as OldBucketItem),
+    NOW,
+  )
+
 function read(...items: Item[]) {
-  const found = items.map(item => ({item, record: classify(item)}) as OldBucketItem)
-  return readOldBucket(found, NOW)
+  const old = toRead(...items)
+  if (typeof old === 'string') throw new Error(`the bucket is ${old}`)
+  return old
 }
 
 describe('old buckets become one', () => {
@@ -66,7 +74,6 @@ describe('old buckets become one', () => {
         rate: {burst: 10_000, amount: 10_000, periodMs: 86_400_000},
       }),
     )
-    if (!old) throw new Error('nothing read')
     const {record, marks} = mergeBucket(old, home)
     expect(record.state.refilledAtMs).toBe(NOW - 5000)
     expect(record.state.limits.get('rpm')).toMatchObject({
@@ -76,11 +83,11 @@ describe('old buckets become one', () => {
     })
     // 4,000 ms at 10 a day are 40,000,000 / 86,400,000 of a millitoken: not one yet, but not lost either.
     expect(record.state.limits.get('slow')).toMatchObject({tokensMilli: -7n, remainder: 40_000_000n})
-    expect(marks.get('rpm')).toEqual({
+    expect(marks.get('rpm')?.get('/limits')).toEqual({
       oldConsumed: 0n,
       oldTokens: 10_000n,
       oldRefilledAtMs: NOW - 5000,
-      newConsumed: 0n,
+      charged: {consumedMilli: 0n, tokensMilli: 10_000n, shards: 1},
     })
   })
 
@@ -92,7 +99,6 @@ describe('old buckets become one', () => {
     fc.assert(
       fc.property(fc.array(limit, {minLength: 1, maxLength: 5}), limits => {
         const old = read(...limits.map((each, at) => perLimit(`l${at}`, each)))
-        if (!old) throw new Error('nothing read')
         const {state} = mergeBucket(old, home).record
         limits.forEach(({tokens, refilledAtMs}, at) => {
           const merged = state.limits.get(`l${at}`)
@@ -105,32 +111,50 @@ describe('old buckets become one', () => {
     )
   })
 
-  it('takes the newest layout of a limit that several hold, and says so', () => {
+  it('takes the one used last of a limit that several places hold, and marks all of them', () => {
     const old = read(
       perLimit('rpm', {tokens: 1, refilledAtMs: NOW}),
-      perLimit('tpm', {tokens: 2, refilledAtMs: NOW}),
-      composite({rpm: 3}, NOW - 10),
+      perLimit('tpm', {tokens: 2, refilledAtMs: NOW - 20}),
+      composite({rpm: 3, tpm: 4}, NOW - 10),
     )
-    expect(old?.limits.get('rpm')?.state.tokensMilli).toBe(3n)
-    expect(old?.limits.get('tpm')?.state.tokensMilli).toBe(2n)
-    expect(old?.superseded).toEqual(['rpm'])
-    const newer = read(composite({rpm: 3}, NOW), composite({rpm: 4}, NOW - 10, 'aB3x_9QwErT/ENTITY#user-1'))
-    expect(newer?.limits.get('rpm')?.state.tokensMilli).toBe(4n)
+    expect(old.limits.get('rpm')?.state.tokensMilli).toBe(1n)
+    expect(old.limits.get('tpm')?.state.tokensMilli).toBe(4n)
+    expect(old.others.get('rpm')?.map(({state}) => state.tokensMilli)).toEqual([3n])
+    const {marks} = mergeBucket(old, home)
+    expect([...marks].map(([name, places]) => [name, [...places.keys()]])).toEqual([
+      ['rpm', ['/limits', '/bucket']],
+      ['tpm', ['/bucket', '/limits']],
+    ])
+  })
+
+  it('takes the newer layout of two that were used at the same instant', () => {
+    const one = composite({rpm: 3}, NOW)
+    const newer = composite({rpm: 4}, NOW, 'aB3x_9QwErT/ENTITY#user-1')
+    expect(read(one, newer).limits.get('rpm')?.state.tokensMilli).toBe(4n)
+    expect(read(newer, one).limits.get('rpm')?.state.tokensMilli).toBe(4n)
+  })
+
+  it('charges what adjustments left of a bucket in another place', () => {
+    const ghost = {PK: s('aB3x_9QwErT/ENTITY#user-1'), SK: s('#BUCKET#gpt-4'), b_rpm_tk: n(-4000), b_rpm_tc: n(4000)}
+    const old = read(composite({rpm: 30_000}, NOW), ghost)
+    const {record, marks} = mergeBucket(old, home)
+    expect(record.state.limits.get('rpm')).toMatchObject({tokensMilli: 26_000n, consumedMilli: 0n})
+    expect(marks.get('rpm')?.get('aB3x_9QwErT/bucket/rest')).toMatchObject({oldTokens: -4000n})
   })
 
   it('leaves out what has expired, and keeps the latest expiry of the rest', () => {
     const [past, soon, later] = [NOW / 1000 - 1, NOW / 1000 + 10, NOW / 1000 + 99]
-    expect(read(perLimit('rpm', {tokens: 1, refilledAtMs: NOW, ttl: past}))).toBeUndefined()
+    expect(toRead(perLimit('rpm', {tokens: 1, refilledAtMs: NOW, ttl: past}))).toBe('expired')
     const old = read(
       perLimit('rpm', {tokens: 1, refilledAtMs: NOW, ttl: past}),
       perLimit('tpm', {tokens: 1, refilledAtMs: NOW, ttl: soon}),
       perLimit('cpm', {tokens: 1, refilledAtMs: NOW, ttl: later}),
     )
-    expect([...(old?.limits.keys() ?? [])].sort()).toEqual(['cpm', 'tpm'])
-    expect(old?.ttlSeconds).toBe(later)
+    expect([...old.limits.keys()].sort()).toEqual(['cpm', 'tpm'])
+    expect(old.ttlSeconds).toBe(later)
     expect(
       read(perLimit('a', {tokens: 1, refilledAtMs: NOW, ttl: soon}), perLimit('b', {tokens: 1, refilledAtMs: NOW}))
-        ?.ttlSeconds,
+        .ttlSeconds,
     ).toBeUndefined()
   })
 
@@ -142,7 +166,8 @@ describe('old buckets become one', () => {
       return {item: rest, record: classify(rest, {literalDefaultMoves: true}) as OldBucketItem['record']}
     }
     const old = readOldBucket([shard(1, 500), shard(0, 700)], NOW)
-    expect(old?.limits.get('rpm')?.state).toMatchObject({
+    if (typeof old === 'string') throw new Error(`the bucket is ${old}`)
+    expect(old.limits.get('rpm')?.state).toMatchObject({
       tokensMilli: 1200n,
       consumedMilli: 10_000n,
       capacityMilli: 60_000n,

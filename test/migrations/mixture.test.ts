@@ -31,7 +31,7 @@ describeOnEngine('migration of a table of several layouts', () => {
       ...strangers,
     ])
 
-    it('lets the newest count and says so; leaves strangers exactly as they are', async () => {
+    it('lets the one used last count and says so; leaves strangers exactly as they are', async () => {
       const before = await scene.items()
       const live = scene.population.buckets.slice(0, 5).filter(({expired}) => !expired).length
       const result = await scene.migrate()

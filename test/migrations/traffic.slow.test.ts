@@ -117,7 +117,8 @@ class Traffic {
     const item = operation === 'PutItem' ? (input as {Item: Item}).Item : {}
     const stored = 'PK' in item ? decodeBucket(item) : undefined
     if (stored?.kind !== 'bucket' || this.copies.has(stored.record.entity)) return
-    const oldConsumed = decodeBucketMarks(readMigrationMark(item)).get('rpm')?.oldConsumed ?? 0n
+    const oldConsumed =
+      [...(decodeBucketMarks(readMigrationMark(item)).get('rpm')?.values() ?? [])][0]?.oldConsumed ?? 0n
     this.copies.set(stored.record.entity, {...stored.record, oldConsumed})
   }
 }

@@ -157,7 +157,7 @@ function decisionLines({untangled, keptAsLabelled, superseded}: Decisions): stri
     ...(keptAsLabelled > 0
       ? [`${plural(keptAsLabelled, 'day')} of usage: the first hour was counted with the day, and cannot be told apart`]
       : []),
-    ...(superseded > 0 ? [`${plural(superseded, 'bucket')} in several old layouts: the newest counts`] : []),
+    ...(superseded > 0 ? [`${plural(superseded, 'bucket')} in several old places: the one used last counts`] : []),
   ]
   return said.length === 0 ? [] : ['', ...said]
 }

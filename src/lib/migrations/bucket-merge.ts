@@ -1,7 +1,8 @@
 import type {LimitState} from '../core/bucket.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {BucketMarks, LimitMark} from '../schema/migration-marks.js'
-import {levelAt, type OldBucket, type OldLimit} from './old-bucket.js'
+import type {BucketMarks, ChargedBucket, LimitMark} from '../schema/migration-marks.js'
+import type {OldBucket, OldResidue} from './old-bucket.js'
+import {levelAt, type OldLimit} from './old-bucket-parts.js'
 
 /** Where a bucket belongs today, and what its entity says. */
 export interface BucketHome {
@@ -25,21 +26,37 @@ export interface MergedBucket {
 export function mergeBucket(old: OldBucket, home: BucketHome): MergedBucket {
   const refilledAtMs = Math.max(...[...old.limits.values()].map(limit => limit.refilledAtMs))
   const limits = new Map<string, LimitState>()
-  const marks = new Map<string, LimitMark>()
+  const marks = new Map<string, Map<string, LimitMark>>()
   for (const [name, limit] of old.limits) {
-    limits.set(name, {...limit.state, ...levelAt(limit, refilledAtMs), consumedMilli: 0n})
-    marks.set(name, markOf(limit, 0n))
+    const residue = old.residue.get(name) ?? []
+    const level = levelAt(limit, refilledAtMs)
+    const tokensMilli = residue.reduce((sum, rest) => sum + rest.tokensMilli, level.tokensMilli)
+    limits.set(name, {...limit.state, ...level, tokensMilli, consumedMilli: 0n})
+    const charged = {consumedMilli: 0n, tokensMilli, shards: 1}
+    const everywhere = [limit, ...(old.others.get(name) ?? [])]
+    marks.set(
+      name,
+      new Map([
+        ...everywhere.map((each): [string, LimitMark] => [each.place, markOf(each, charged)]),
+        ...residue.map((rest): [string, LimitMark] => [rest.place, markOfResidue(rest)]),
+      ]),
+    )
   }
   const record = {...home, shard: 0, shardCount: 1, ttlSeconds: old.ttlSeconds, state: {refilledAtMs, limits}}
   return {record, marks}
 }
 
-/** Says that an old limit, as it stands, and so much of the new one's consumption are in both. */
-export function markOf({state, refilledAtMs, counted}: OldLimit, newConsumed: bigint): LimitMark {
+/** Says that an old limit, as it stands, is in the new bucket, and the new one as given in the old. */
+export function markOf({state, refilledAtMs, counted}: OldLimit, charged: ChargedBucket | undefined): LimitMark {
   return {
     oldConsumed: counted ? state.consumedMilli : undefined,
     oldTokens: state.tokensMilli,
     oldRefilledAtMs: refilledAtMs,
-    newConsumed,
+    charged: counted ? charged : undefined,
   }
+}
+
+/** Says that what adjustments left is in the new bucket; it is never refilled and bears nothing. */
+export function markOfResidue({tokensMilli}: OldResidue): LimitMark {
+  return {oldConsumed: undefined, oldTokens: tokensMilli, oldRefilledAtMs: 0, charged: undefined}
 }

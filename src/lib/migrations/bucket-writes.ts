@@ -8,7 +8,8 @@ import {encodeBucketMarks, MIGRATION_MARK} from '../schema/migration-marks.js'
 import type {Charges} from './bucket-charge.js'
 import {sendConditional, transactConditional} from './conditional.js'
 import {groupBy, type Stage} from './finding.js'
-import type {OldBucket, OldLimit} from './old-bucket.js'
+import type {OldBucket} from './old-bucket.js'
+import type {OldLimit} from './old-bucket-parts.js'
 
 /** A new bucket as it was seen, the old one, and what either owes the other. */
 export interface Settlement {
@@ -48,18 +49,18 @@ function chargeNew(current: Item, {toNew, marks, dependsOnRefill}: Charges): Exp
 /** One update per old item; a limit with an item of its own may keep its balance in a map. */
 function chargeOld(stage: Stage, old: OldBucket, {toOld}: Charges): TransactItem[] {
   const charged = [...toOld].map(([name, milli]) => ({name, milli, limit: old.limits.get(name) as OldLimit}))
-  return [...groupBy(charged, ({limit}) => JSON.stringify(keyOf(limit.place))).values()].map(parts => {
+  return [...groupBy(charged, ({limit}) => JSON.stringify(keyOf(limit.item))).values()].map(parts => {
     const e = new ExpressionBuilder()
     const sets = parts.map(({name, milli, limit}) => {
       const balance = balancePath(e, name, limit)
       e.condition(`attribute_exists(${balance})`)
       return `${balance} = ${balance} - ${e.value(n(milli))}`
     })
-    const place = (parts[0] as (typeof parts)[0]).limit.place
+    const {item} = (parts[0] as (typeof parts)[0]).limit
     return {
       Update: {
         TableName: stage.table.name,
-        Key: wireKey(keyOf(place)),
+        Key: wireKey(keyOf(item)),
         UpdateExpression: `SET ${sets.join(', ')}`,
         ...e.write(),
       },
@@ -67,7 +68,7 @@ function chargeOld(stage: Stage, old: OldBucket, {toOld}: Charges): TransactItem
   })
 }
 
-function balancePath(e: ExpressionBuilder, name: string, {perLimit, place}: OldLimit): string {
+function balancePath(e: ExpressionBuilder, name: string, {perLimit, item}: OldLimit): string {
   if (!perLimit) return e.name(limitAttribute(name, 'tk'))
-  return 'tokens_milli' in place ? e.name('tokens_milli') : `${e.name('data')}.${e.name('tokens_milli')}`
+  return 'tokens_milli' in item ? e.name('tokens_milli') : `${e.name('data')}.${e.name('tokens_milli')}`
 }

@@ -3,7 +3,13 @@ import {type Item, type Key, s} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, encodeBucket, type StoredBucket} from '../schema/bucket-record.js'
 import {decodeEntity} from '../schema/entity-record.js'
 import {keys} from '../schema/keys.js'
-import {decodeBucketMarks, encodeBucketMarks, MIGRATION_MARK, readMigrationMark} from '../schema/migration-marks.js'
+import {
+  type BucketMarks,
+  decodeBucketMarks,
+  encodeBucketMarks,
+  MIGRATION_MARK,
+  readMigrationMark,
+} from '../schema/migration-marks.js'
 import {chargesOf} from './bucket-charge.js'
 import {mergeBucket} from './bucket-merge.js'
 import {applyCharges} from './bucket-writes.js'
@@ -20,8 +26,9 @@ import {
   oldPrefixes,
   type Stage,
 } from './finding.js'
-import {type OldBucket, type OldBucketItem, readOldBucket} from './old-bucket.js'
+import {type OldBucket, readOldBucket} from './old-bucket.js'
 import {readOldItems} from './old-bucket-items.js'
+import type {OldBucketItem} from './old-bucket-parts.js'
 
 /** Beyond this a shard count is an accident of another client. */
 const MAX_SHARDS = 1024
@@ -91,11 +98,16 @@ function lookAtBucket(stage: Stage, group: Group, seen: Seen): Finding {
   const {items} = group
   const sources = items.map(({item}) => item)
   const old = readOldBucket(items, stage.table.clock())
-  if (!old) return {type: 'bucket', sources, state: 'expired'}
-  const decision = old.superseded.length === 0 ? undefined : 'superseded'
+  if (old === 'expired') return {type: 'bucket', sources, state: 'expired'}
+  if (old === 'unreadable') return {type: 'bucket', sources, state: 'unknown'}
+  const decision = old.others.size === 0 ? undefined : 'superseded'
   const current = seen.current.get(keyId(keyOfBucket(group)))
   const stored = current && decodeBucket(current)
   if (!current || stored?.kind !== 'bucket') {
+    if (old.limits.size === 0) {
+      // What adjustments left says nothing about a bucket; it is charged as soon as there is one.
+      return {type: 'bucket', sources, state: old.residue.size === 0 ? 'same' : 'unknown'}
+    }
     const write = () => create(stage, group, old, seen.besides, current)
     return {type: 'bucket', sources, state: 'behind', says: 'is not there yet', decision, write}
   }
@@ -105,16 +117,21 @@ function lookAtBucket(stage: Stage, group: Group, seen: Seen): Finding {
     return shard?.kind === 'bucket' ? [shard.record] : []
   })
   const shards = [stored.record, ...further]
-  const charges = chargesOf(old, shards, decodeBucketMarks(readMigrationMark(current)))
+  const before = decodeBucketMarks(readMigrationMark(current))
+  const charges = chargesOf(old, shards, before)
   const onDelete = readMigrationMark(current) === undefined ? [] : [removeMark(stage, current)]
-  const hasNewLimits = [...charges.marks.keys()].some(name => !decodeBucketMarks(readMigrationMark(current)).has(name))
   const write = () => applyCharges(stage, {current, old, charges})
   // What the old bucket still has to bear matters only to clients that use it; it does not hold up a deletion.
-  if (charges.toNew.size > 0 || hasNewLimits) {
+  if (charges.toNew.size > 0 || hasNewPlaces(charges.marks, before)) {
     return {type: 'bucket', sources, state: 'behind', says: 'was used in the old place', decision, write}
   }
   const isOwed = charges.toOld.size > 0
   return {type: 'bucket', sources, state: 'same', decision, onDelete, ...(isOwed ? {write} : {})}
+}
+
+/** Whether something lies in an old place that was not there, or not known, when the new bucket was marked. */
+function hasNewPlaces(marks: BucketMarks, before: BucketMarks): boolean {
+  return [...marks].some(([limit, places]) => [...places.keys()].some(place => !before.get(limit)?.has(place)))
 }
 
 /** The first write of a new bucket; what refunds left of one that is gone goes into it. */

@@ -82,6 +82,7 @@ async function deleteOld(
       const findings = await lookAt(stage, type, found)
       await forEachConcurrently(chunksOf(findings, 1), CONCURRENT_DELETIONS, async ([finding]) => {
         if (!finding) return
+        if (finding.state === 'unknown') return tally.found(finding)
         // Two old records may share a new one; the mark that the other changed is no reason to stay.
         const isGone = (await deleteRecord(stage, finding)) || (await deleteAgain(stage, finding))
         if (!isGone) return tally.found({...finding, state: 'behind', says: 'was changed just now'})

@@ -30,7 +30,7 @@ export interface Found<T extends OldRecordType = OldRecordType> {
 
 /**
  * What was decided about old items that do not say enough: a midnight record of usage was taken apart or kept as it
- * labels itself (D-11); of several generations of a bucket the newest counts.
+ * labels itself (D-11); of a bucket that lies in several places the one used last counts.
  */
 export type Decision = 'untangled' | 'kept as labelled' | 'superseded'
 
@@ -39,8 +39,11 @@ export interface Finding {
   readonly type: OldRecordType
   /** The old items, as they were seen. */
   readonly sources: readonly Item[]
-  /** `behind`: the new item has to be written; `expired`: nothing has to be moved any more. */
-  readonly state: 'same' | 'behind' | 'conflict' | 'expired'
+  /**
+   * `behind`: the new item has to be written; `expired`: nothing has to be moved any more; `unknown`: what it holds cannot
+   * be read, so it is left alone like an item of no known shape.
+   */
+  readonly state: 'same' | 'behind' | 'conflict' | 'expired' | 'unknown'
   /** What differs, for people. */
   readonly says?: string | undefined
   readonly decision?: Decision | undefined

@@ -5,8 +5,8 @@ import {keys} from '../schema/keys.js'
 import {readNumber} from '../schema/read.js'
 import {classify, LITERAL_DEFAULT} from './classify.js'
 import {readItems} from './copied-records.js'
-import {LITERAL_PREFIX, oldPrefixes, type Stage} from './finding.js'
-import type {OldBucketItem} from './old-bucket.js'
+import {groupBy, LITERAL_PREFIX, oldPrefixes, type Stage} from './finding.js'
+import type {OldBucketItem} from './old-bucket-parts.js'
 
 /** All old bucket items of an entity, by resource; of those resources only that were asked for. */
 export async function readOldItems(
@@ -15,25 +15,31 @@ export async function readOldItems(
   entity: string,
   resources: ReadonlySet<string>,
 ): Promise<Map<string, OldBucketItem[]>> {
-  const found = new Map<string, OldBucketItem[]>()
-  const take = (item: Item) => {
+  const wanted = (item: Item): OldBucketItem[] => {
     const record = classify(item, stage)
-    if (record.kind !== 'old' || record.type !== 'bucket' || !resources.has(record.resource)) return
-    found.set(record.resource, [...(found.get(record.resource) ?? []), {item, record}])
+    const isWanted = record.kind === 'old' && record.type === 'bucket' && resources.has(record.resource)
+    return isWanted ? [{item, record}] : []
   }
   const prefixes = oldPrefixes(stage, 'bucket', home)
-  const partitions = prefixes.map(prefix => `${prefix}ENTITY#${entity}`)
-  const lists = partitions.map(async partition => {
-    const items: Item[] = []
-    const stretch = {partition, prefix: '#BUCKET#'}
-    for await (const item of readAll(stage.table, stretch, undefined, stage.signal)) items.push(item)
+  const between = stretchOf(resources)
+  const lists = prefixes.map(async prefix => {
+    const items: OldBucketItem[] = []
+    const stretch = {partition: `${prefix}ENTITY#${entity}`, between}
+    for await (const item of readAll(stage.table, stretch, undefined, stage.signal)) items.push(...wanted(item))
     return items
   })
-  for (const items of await Promise.all(lists)) items.forEach(take)
+  const found = (await Promise.all(lists)).flat()
   if (stage.literalDefaultMoves && prefixes.includes(LITERAL_PREFIX)) {
-    for (const item of await literalShards(stage, entity, resources)) take(item)
+    found.push(...(await literalShards(stage, entity, resources)).flatMap(wanted))
   }
-  return found
+  return groupBy(found, ({record}) => record.resource)
+}
+
+/** Sort keys from the first to the last of some resources, with those of single limits: an entity may have many more. */
+function stretchOf(resources: ReadonlySet<string>): [string, string] {
+  const sorted = [...resources].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+  // `$` comes right after the `#` that separates a resource from a limit.
+  return [`#BUCKET#${sorted[0]}`, `#BUCKET#${sorted.at(-1)}$`]
 }
 
 /** Shards under the literal id; the first says how many there are. */

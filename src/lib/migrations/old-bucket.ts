@@ -1,74 +1,56 @@
-import type {LimitState} from '../core/bucket.js'
-import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {shareOfRate} from '../core/shards.js'
-import {type Balance, refill} from '../core/token-math.js'
 import type {Item} from '../schema/attribute-value.js'
-import {type BucketRecord, decodeBucket} from '../schema/bucket-record.js'
-import {decodeCompositeBucket, decodePerLimitBucket} from '../schema/legacy/legacy-buckets.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import {isLegibleBucket} from '../schema/legacy/legible-bucket.js'
 import {flatten} from '../schema/legacy/modernise.js'
 import {readNumber} from '../schema/read.js'
-import type {OldRecord} from './classify.js'
+import {type OldBucketItem, type OldLimit, partsOf, placeOf, together} from './old-bucket-parts.js'
 
-/** One stored item of an old bucket. */
-export interface OldBucketItem {
-  readonly item: Item
-  readonly record: OldRecord & {readonly type: 'bucket'}
-}
-
-/** One limit of an old bucket, wherever it lay. */
-export interface OldLimit {
-  readonly state: LimitState
-  readonly refilledAtMs: number
-  /** Whether the item counts its consumption; the oldest releases did not. */
-  readonly counted: boolean
-  /** The item that a charge goes to. */
-  readonly place: Item
-  /** Whether an own item holds it. */
-  readonly perLimit: boolean
+/** What adjustments left of one limit in one place; millitokens, negative where more was taken than given back. */
+export interface OldResidue {
+  readonly place: string
+  readonly tokensMilli: bigint
 }
 
 /** What all the old items of one entity and resource come to. */
 export interface OldBucket {
+  /** Of a limit that lies in several places, the one that was used last. */
   readonly limits: ReadonlyMap<string, OldLimit>
+  /** The limit in the other places: clients may still use it there. */
+  readonly others: ReadonlyMap<string, readonly OldLimit[]>
+  readonly residue: ReadonlyMap<string, readonly OldResidue[]>
   /** Epoch seconds; the latest of its items, `undefined` when one of them lives for ever. */
   readonly ttlSeconds: number | undefined
   readonly cascade: boolean
   readonly parent: string | undefined
-  /** Limits that several generations hold: the newest counts. */
-  readonly superseded: readonly string[]
 }
 
-/** Puts the old items of one entity and resource together; `undefined` when all of them have expired or are empty. */
-export function readOldBucket(items: readonly OldBucketItem[], nowMs: number): OldBucket | undefined {
+/**
+ * Puts the old items of one entity and resource together. `unreadable` when one of them does not say what it holds: then
+ * nobody knows what the bucket comes to.
+ */
+export function readOldBucket(items: readonly OldBucketItem[], nowMs: number): OldBucket | 'expired' | 'unreadable' {
   const alive = items.filter(({item}) => !isExpired(item, nowMs))
-  const limits = new Map<string, OldLimit>()
-  const superseded = new Set<string>()
+  if (alive.length === 0) return 'expired'
+  if (!alive.every(({item}) => isLegibleBucket(item))) return 'unreadable'
+  const places = new Map<string, Map<string, OldLimit>>()
+  const residue = new Map<string, OldResidue[]>()
   let record: BucketRecord | undefined
-  for (const {item} of alive.sort(newestFirst)) {
-    const parts = partsOf(item)
-    if (parts.record && !record) record = parts.record
-    for (const [name, limit] of parts.limits) {
-      const known = limits.get(name)
-      if (!known) limits.set(name, limit)
-      else if (parts.record && parts.record.shard > 0) limits.set(name, together(known, limit))
-      else superseded.add(name)
-    }
+  for (const each of alive.sort(newestFirst)) {
+    const parts = partsOf(each)
+    const lastUsedMs = record?.state.refilledAtMs ?? -Infinity
+    if (parts.record && parts.record.state.refilledAtMs > lastUsedMs) record = parts.record
+    for (const [name, limit] of parts.limits) addLimit(places, name, limit)
+    for (const [name, {tokensMilli}] of parts.residue) addResidue(residue, name, {place: restOf(each), tokensMilli})
   }
-  if (limits.size === 0) return undefined
-  const ttls = alive.map(({item}) => readNumber(item, 'ttl') ?? Infinity)
+  const ttls = alive.map(({item}) => readNumber(flatten(item), 'ttl') ?? Infinity)
   const latest = Math.max(...ttls)
   return {
-    limits,
+    ...choose(places),
+    residue,
     ttlSeconds: latest === Infinity ? undefined : latest,
     cascade: record?.cascade ?? false,
     parent: record?.parent,
-    superseded: [...superseded].sort(),
   }
-}
-
-/** What a limit holds once it has been refilled up to an instant; an earlier one changes nothing. */
-export function levelAt({state, refilledAtMs}: OldLimit, atMs: number): Balance {
-  return refill(state, state, atMs - refilledAtMs)
 }
 
 /** Whether the table may drop an item by itself. */
@@ -83,51 +65,31 @@ function newestFirst({record: a}: OldBucketItem, {record: b}: OldBucketItem): nu
   return Number(b.shard !== undefined) - Number(a.shard !== undefined) || b.generation - a.generation
 }
 
-function partsOf(item: Item): {record: BucketRecord | undefined; limits: Map<string, OldLimit>} {
+/** By limit and place; what shares a place are shards. */
+function addLimit(places: Map<string, Map<string, OldLimit>>, name: string, limit: OldLimit): void {
+  const known = places.get(name) ?? new Map<string, OldLimit>()
+  const sibling = known.get(limit.place)
+  places.set(name, known.set(limit.place, sibling ? together(sibling, limit) : limit))
+}
+
+/** The rest of a bucket has a place of its own in the marks: next to it another shard may be alive. */
+const restOf = ({record}: OldBucketItem): string => `${placeOf(record)}/rest`
+
+function addResidue(residue: Map<string, OldResidue[]>, name: string, added: OldResidue): void {
+  const known = residue.get(name) ?? []
+  const sibling = known.find(({place}) => place === added.place)
+  const others = known.filter(({place}) => place !== added.place)
+  residue.set(name, [...others, {...added, tokensMilli: added.tokensMilli + (sibling?.tokensMilli ?? 0n)}])
+}
+
+/** The one used last counts: it has been refilled last. Of two at the same instant, the newer layout. */
+function choose(places: ReadonlyMap<string, ReadonlyMap<string, OldLimit>>): Pick<OldBucket, 'limits' | 'others'> {
   const limits = new Map<string, OldLimit>()
-  const single = decodePerLimitBucket(item)
-  if (single) {
-    const counted = 'total_consumed_milli' in flatten(item)
-    if (isUsable(single.state))
-      limits.set(single.limit, {...single, state: single.state, counted, place: item, perLimit: true})
-    return {record: undefined, limits}
+  const others = new Map<string, OldLimit[]>()
+  for (const [name, byPlace] of places) {
+    const [last, ...rest] = [...byPlace.values()].sort((a, b) => b.refilledAtMs - a.refilledAtMs)
+    if (last) limits.set(name, last)
+    if (rest.length > 0) others.set(name, rest)
   }
-  // The namespace does not matter here: only the state is read.
-  const stored = decodeCompositeBucket(item, '?') ?? decodeBucket(item)
-  if (stored?.kind !== 'bucket') return {record: undefined, limits}
-  const {record} = stored
-  for (const [name, state] of record.state.limits) {
-    if (name === WRITE_PRESSURE_LIMIT) continue
-    const counted = `b_${name}_tc` in item
-    const {refilledAtMs} = record.state
-    limits.set(name, {state: shareOf(name, state, record), refilledAtMs, counted, place: item, perLimit: false})
-  }
-  return {record, limits}
-}
-
-const isUsable = (state: LimitState): boolean =>
-  state.capacityMilli > 0n && state.refillAmountMilli > 0n && state.refillPeriodMs > 0
-
-function shareOf(name: string, state: LimitState, {shard, shardCount}: BucketRecord): LimitState {
-  return {...state, ...shareOfRate(name, state, shard, shardCount)}
-}
-
-/** Two shards of one limit as one, at the later of their refill instants; charges go to the first. */
-function together(one: OldLimit, other: OldLimit): OldLimit {
-  const refilledAtMs = Math.max(one.refilledAtMs, other.refilledAtMs)
-  const a = levelAt(one, refilledAtMs)
-  const b = levelAt(other, refilledAtMs)
-  return {
-    ...one,
-    refilledAtMs,
-    state: {
-      ...one.state,
-      capacityMilli: one.state.capacityMilli + other.state.capacityMilli,
-      refillAmountMilli: one.state.refillAmountMilli + other.state.refillAmountMilli,
-      tokensMilli: a.tokensMilli + b.tokensMilli,
-      consumedMilli: one.state.consumedMilli + other.state.consumedMilli,
-      // Two shards may have earned a whole millitoken in fractions; half a millitoken less is nobody's loss.
-      remainder: a.remainder > b.remainder ? a.remainder : b.remainder,
-    },
-  }
+  return {limits, others}
 }

@@ -1,4 +1,3 @@
-import {keyOf} from '../repository/query.js'
 import type {Key} from '../schema/attribute-value.js'
 import {
   type Classified,
@@ -40,7 +39,7 @@ export interface SurveyCounts {
   readonly old: readonly SurveyRow[]
   /** Items of today's layout by kind. */
   readonly current: Readonly<Partial<Record<CurrentRecordType, number>>>
-  /** Items of no known shape; the first keys. */
+  /** Items of no known shape, and buckets that cannot be read; the first keys. */
   readonly unknown: {readonly items: number; readonly keys: readonly string[]}
   /** The first conflicts, one for each record. */
   readonly conflicts: readonly {readonly key: string; readonly says: string}[]
@@ -58,6 +57,13 @@ const RELEASES: Readonly<Record<OldRecordType, Readonly<Partial<Record<OldGenera
   version: {1: '0.1–0.5', 2: '0.6', 3: '0.7', 4: '0.8–0.9'},
 }
 
+/** One of the old items that belong together. */
+export interface SurveyPart {
+  readonly record: OldRecord
+  readonly key: Key
+  readonly bytes: number
+}
+
 type Row = {-readonly [K in keyof SurveyRow]: SurveyRow[K]}
 
 /** Adds up what a survey meets. */
@@ -73,29 +79,37 @@ export class SurveyTally {
   readonly #current: Partial<Record<CurrentRecordType, number>> = {}
   readonly #conflicts = new Map<string, string>()
 
-  addOld(record: OldRecord, key: Key, bytes: number, finding: Finding | undefined): void {
+  /** An old item that was met. */
+  addOld(record: OldRecord, bytes: number): void {
     this.#count(bytes)
     // The version record alone is no data.
     if (record.namespace === undefined && record.type !== 'version') this.hasUnprefixed = true
-    const row = this.#row(record.type, record.generation)
-    const [first] = finding?.sources ?? []
-    const isFirst = first === undefined || spellKey(keyOf(first)) === spellKey(key)
-    row.items++
-    row.bytes += bytes
-    if (isFirst) row.groups++
-    if (isFirst || record.type === 'usage') row.records++
-    if (finding?.state === 'behind') row.pending++
-    if (finding?.state === 'expired') row.expired++
-    if (finding?.state !== 'conflict') return
-    row.conflicts++
-    if (isFirst && this.#conflicts.size < EXAMPLES) this.#conflicts.set(spellKey(key), finding.says ?? 'differs')
+  }
+
+  /** How old items that belong together compare with the new place. */
+  addFinding({state, says = 'differs'}: Finding, parts: readonly SurveyPart[]): void {
+    if (state === 'unknown') {
+      for (const {key} of parts) this.#addUnknown(key)
+      return
+    }
+    for (const [at, {record, key, bytes}] of parts.entries()) {
+      const isFirst = at === 0
+      const row = this.#row(record.type, record.generation)
+      row.items++
+      row.bytes += bytes
+      if (isFirst) row.groups++
+      if (isFirst || record.type === 'usage') row.records++
+      if (state === 'behind') row.pending++
+      if (state === 'expired') row.expired++
+      if (state === 'conflict') row.conflicts++
+      if (state === 'conflict' && isFirst && this.#conflicts.size < EXAMPLES) this.#conflicts.set(spellKey(key), says)
+    }
   }
 
   addOther(record: Exclude<Classified, OldRecord>, bytes: number): void {
     this.#count(bytes)
     if (record.kind === 'unknown') {
-      this.#unknown++
-      if (this.#unknownKeys.length < EXAMPLES) this.#unknownKeys.push(spellKey(record.key))
+      this.#addUnknown(record.key)
     } else if (record.namespace === LITERAL_DEFAULT) {
       const sofar = this.#literal.get(record.type) ?? {items: 0, bytes: 0}
       this.#literal.set(record.type, {items: sofar.items + 1, bytes: sofar.bytes + bytes})
@@ -120,6 +134,11 @@ export class SurveyTally {
       unknown: {items: this.#unknown, keys: this.#unknownKeys},
       conflicts: [...this.#conflicts].map(([key, says]) => ({key, says})),
     }
+  }
+
+  #addUnknown(key: Key): void {
+    this.#unknown++
+    if (this.#unknownKeys.length < EXAMPLES) this.#unknownKeys.push(spellKey(key))
   }
 
   #count(bytes: number): void {

@@ -1,4 +1,3 @@
-import {keyId} from '../dynamo/batch.js'
 import {keyOf} from '../repository/query.js'
 import {getItem, type Table} from '../repository/table.js'
 import {readVersion} from '../repository/version.js'
@@ -11,12 +10,12 @@ import type {MigrationRecord} from '../schema/migration-record.js'
 import {readString} from '../schema/read.js'
 import {findMissingParts, type MissingParts} from './add-indexes.js'
 import {classify} from './classify.js'
-import {type Finding, type Found, groupBy, type Stage} from './finding.js'
+import {type Found, groupBy, type Stage} from './finding.js'
 import {readMigration} from './lease.js'
 import {lookAt} from './reconcile.js'
 import {tablePages} from './scan.js'
 import {openStage} from './stage.js'
-import {type SurveyCounts, SurveyTally} from './survey-tally.js'
+import {type SurveyCounts, type SurveyPart, SurveyTally} from './survey-tally.js'
 import {refuseNewerSchema} from './version-step.js'
 
 /** What the version records say about the layout; what lies in the table may say otherwise (C-8). */
@@ -80,12 +79,15 @@ async function countPage(stage: Stage, tally: SurveyTally, items: readonly Item[
     if (record.kind === 'old') old.push({item, record} as Found)
     else tally.addOther(record, itemBytes(item))
   }
+  for (const {item, record} of old) tally.addOld(record, itemBytes(item))
   for (const found of groupBy(old, ({record}) => record.type).values()) {
-    const findings = await lookAt(stage, (found[0] as Found).record.type, found)
-    const byKey = new Map(findings.flatMap(finding => finding.sources.map(source => [keyId(keyOf(source)), finding])))
-    for (const {item, record} of found) {
-      const key = keyOf(item)
-      tally.addOld(record, key, itemBytes(item), byKey.get(keyId(key)) as Finding | undefined)
+    for (const finding of await lookAt(stage, (found[0] as Found).record.type, found)) {
+      // Told once for all its items, on whatever page they lie.
+      const parts = finding.sources.flatMap((item): SurveyPart[] => {
+        const record = classify(item, stage)
+        return record.kind === 'old' ? [{record, key: keyOf(item), bytes: itemBytes(item)}] : []
+      })
+      tally.addFinding(finding, parts)
     }
   }
 }

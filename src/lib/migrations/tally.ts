@@ -28,7 +28,7 @@ export interface Decisions {
   readonly untangled: number
   /** Days whose midnight record counts more than it says, and stays as it is. */
   readonly keptAsLabelled: number
-  /** Buckets that several generations hold: the newest counts. */
+  /** Buckets that lie in several places: the one used last counts. */
   readonly superseded: number
 }
 
@@ -51,6 +51,7 @@ export class Tally {
   found(finding: Finding): void {
     const {type, state, says = 'differs', sources, decision} = finding
     if (state === 'expired') this.#expired += sources.length
+    if (state === 'unknown') this.unknown(sources.map(keyOf))
     if (decision === 'untangled') this.#decisions.untangled++
     if (decision === 'kept as labelled') this.#decisions.keptAsLabelled++
     if (decision === 'superseded') this.#decisions.superseded++

@@ -11,40 +11,68 @@ export const MIGRATION_MARK = 'mg'
 export const readMigrationMark = (item: Item | undefined): string | undefined =>
   item && readString(item, MIGRATION_MARK)
 
-/** One limit of a bucket that exists in the old place and in the new one. Amounts are millitokens. */
+/** One limit of a bucket that exists in an old place and in the new one. Amounts are millitokens. */
 export interface LimitMark {
   /** Consumption of the old one that has been charged to the new one; `undefined` where the old one keeps no count. */
   readonly oldConsumed: bigint | undefined
-  /** What the old one held then, and up to which instant (epoch ms) it had been refilled. */
+  /** What the old one held then. */
   readonly oldTokens: bigint
+  /** Up to which instant (epoch ms) it had been refilled; 0 for what adjustments left of a bucket that is gone. */
   readonly oldRefilledAtMs: number
-  /** Consumption of the new one, over all its shards, that has been charged to the old one. */
-  readonly newConsumed: bigint
+  /** The new one as it was charged to the old one; `undefined` where it never was. */
+  readonly charged: ChargedBucket | undefined
 }
 
-export type BucketMarks = ReadonlyMap<string, LimitMark>
+/** One limit of a new bucket, over all its shards. */
+export interface ChargedBucket {
+  readonly consumedMilli: bigint
+  readonly tokensMilli: bigint
+  /** How many shards there were: counters of those that expire are gone. */
+  readonly shards: number
+}
+
+/** By limit, and then by the old place that it lies in: the counters of two places have nothing to do with each other. */
+export type BucketMarks = ReadonlyMap<string, ReadonlyMap<string, LimitMark>>
+
+/** Amounts are text, because numbers in JSON are not exact. */
+type StoredMark = [oldConsumed: string | null, oldTokens: string, oldRefilledAtMs: number, ...charged: StoredCharge]
+
+type StoredCharge = [] | [consumed: string, tokens: string, shards: number]
 
 export function encodeBucketMarks(marks: BucketMarks): string {
-  const rows = [...marks].map(([limit, mark]) => [
+  const sorted = <T>(entries: Iterable<[string, T]>) => [...entries].sort(([a], [b]) => (a < b ? -1 : 1))
+  const stored = sorted(marks).map(([limit, places]) => [
     limit,
-    [mark.oldConsumed?.toString() ?? null, `${mark.oldTokens}`, mark.oldRefilledAtMs, `${mark.newConsumed}`],
+    Object.fromEntries(sorted(places).map(([place, mark]) => [place, storedMark(mark)])),
   ])
-  return JSON.stringify(Object.fromEntries(rows.sort(([a], [b]) => ((a as string) < (b as string) ? -1 : 1))))
+  return JSON.stringify(Object.fromEntries(stored))
 }
 
-export function decodeBucketMarks(text: string | undefined): Map<string, LimitMark> {
-  const stored = JSON.parse(text ?? '{}') as Record<string, [string | null, string, number, string]>
-  return new Map(
-    Object.entries(stored).map(([limit, [oldConsumed, oldTokens, oldRefilledAtMs, newConsumed]]) => [
-      limit,
-      {
-        oldConsumed: oldConsumed === null ? undefined : BigInt(oldConsumed),
-        oldTokens: BigInt(oldTokens),
-        oldRefilledAtMs,
-        newConsumed: BigInt(newConsumed),
-      },
-    ]),
-  )
+export function decodeBucketMarks(text: string | undefined): BucketMarks {
+  const stored = JSON.parse(text ?? '{}') as Record<string, Record<string, StoredMark>>
+  const readPlaces = (places: Record<string, StoredMark>) =>
+    new Map(Object.entries(places).map(([place, mark]) => [place, readMark(mark)]))
+  return new Map(Object.entries(stored).map(([limit, places]) => [limit, readPlaces(places)]))
+}
+
+function storedMark({oldConsumed, oldTokens, oldRefilledAtMs, charged}: LimitMark): StoredMark {
+  const charge: StoredCharge = charged ? [`${charged.consumedMilli}`, `${charged.tokensMilli}`, charged.shards] : []
+  return [oldConsumed?.toString() ?? null, `${oldTokens}`, oldRefilledAtMs, ...charge]
+}
+
+function readMark([oldConsumed, oldTokens, oldRefilledAtMs, ...charge]: StoredMark): LimitMark {
+  return {
+    oldConsumed: oldConsumed === null ? undefined : BigInt(oldConsumed),
+    oldTokens: BigInt(oldTokens),
+    oldRefilledAtMs,
+    charged: readCharge(charge),
+  }
+}
+
+function readCharge(charge: StoredCharge): ChargedBucket | undefined {
+  if (charge.length === 0) return undefined
+  const [consumed, tokens, shards] = charge
+  return {consumedMilli: BigInt(consumed), tokensMilli: BigInt(tokens), shards}
 }
 
 /** What a new usage record got from the old ones of one day. */

@@ -55,9 +55,10 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
     const {export: folder, 'from-file': file, yes = false} = this.flags
     if (folder === undefined) return super.run()
     const {options} = await readOptions(file, {options: typedOptions(this.flags), tags: [], removedTags: []})
-    const files = await exportWithConsent(folder, options, {yes})
+    const stack = this.settings?.stack.value ?? ''
+    const files = await exportWithConsent(folder, {stack, options}, {yes})
     for (const {path, purpose} of files) this.log(`${path}  ${purpose}`)
-    return {...NOTHING_DEPLOYED, stack: this.settings?.stack.value, target: 'files', files}
+    return {...NOTHING_DEPLOYED, stack, target: 'files', files}
   }
 
   protected async work({table, surroundings}: StackContext): Promise<object> {

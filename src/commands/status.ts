@@ -8,8 +8,9 @@ export default class Status extends WholeStackCommand<typeof Status> {
 
   static override description =
     'Looks at the stack, its table, the aggregator and what carries the stream to it, lag, dead letters, alarms and ' +
-    'versions, and changes nothing. What may not be read is said and does not keep the rest from being shown. The ' +
-    'exit code is 0 when all is well, 6 when something is not, 3 when there is no such stack.'
+    'versions, and changes nothing. What cannot be read is said and does not keep the rest from being shown. The exit ' +
+    'code is 0 when all is well, or as far as you may see; 6 when something is not, or did not answer; 3 when there is ' +
+    'no such stack.'
 
   static override examples = [
     {command: 'zael status --stack prod', description: 'Everything about a stack, and the verdict in the last line'},
@@ -18,15 +19,16 @@ export default class Status extends WholeStackCommand<typeof Status> {
   ]
 
   protected async work({stack, table, surroundings, endpoint}: StackContext): Promise<object> {
-    const [{gatherHealth}, {supervisorOf, withSupervisor}] = await Promise.all([
+    const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}] = await Promise.all([
       import('../lib/infra/stack-health.js'),
+      import('../lib/infra/health-verdict.js'),
       import('../lib/cli/local-health.js'),
     ])
     using aws = await surroundings()
     const local = aws ? null : await supervisorOf({stack, endpoint})
     const health = withSupervisor(await gatherHealth({table, aws, ourVersion: this.config.version}), local)
     this.log(healthLines(health, local).join('\n'))
-    if (!health.isHealthy) process.exitCode = EXIT.checkSaidNo
+    if (!passesCheck(health)) process.exitCode = EXIT.checkSaidNo
     return healthJson(health, local)
   }
 }

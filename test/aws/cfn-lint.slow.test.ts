@@ -11,7 +11,7 @@ const REGIONS = ['us-east-1', 'eu-central-1', 'cn-north-1', 'us-gov-west-1']
 
 const TEMPLATE = join(ROOT, 'templates', 'stack.yaml')
 
-describeWithPython('cfn-lint', {timeout: 120_000}, () => {
+describeWithPython('cfn-lint', {timeout: 600_000}, () => {
   let folder: string
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'zael-lint-'))

@@ -22,7 +22,7 @@ import {type StackUser, stackUser} from './stack-user.js'
  * - That an update of the function's settings leaves its code alone: moto puts the template's code back, so that here the
  *   code is uploaded again; the second deployment shows that equal code is not.
  */
-describeWithPython('deploy and delete on moto', {timeout: 60_000}, () => {
+describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
   let moto: Moto
   let proxy: AwsProxy
   let user: StackUser
@@ -159,6 +159,27 @@ describeWithPython('deploy and delete on moto', {timeout: 60_000}, () => {
       expect(error.details.steps).toHaveLength(3)
       expect(await changeSetsLeft()).toBe(0)
     })
+
+    it('nor where the aggregator starts, while there is one', async () => {
+      const {code, error} = await user.fail('deploy --stack prod --stream-start latest --yes')
+      expect({code, error}).toMatchObject({
+        code: 5,
+        error: {
+          code: 'deploy.stream-start',
+          message:
+            'The aggregator of "prod" started at oldest; starting it at latest takes two changes: CloudFormation makes the new mapping before it deletes the old one, and Lambda allows one.',
+        },
+      })
+      expect(error.details.steps).toEqual([
+        'zael deploy --stack prod --no-aggregator',
+        'zael deploy --stack prod --aggregator --stream-start latest',
+      ])
+      expect(await changeSetsLeft()).toBe(0)
+      // What it was already is no change, and without an aggregator there is nothing to replace.
+      expect(await user.tell('deploy --stack prod --stream-start oldest --dry-run')).toMatchObject({parameters: []})
+      const without = await user.tell('deploy --stack prod --stream-start latest --no-aggregator --dry-run')
+      expect(without).toMatchObject({action: 'update'})
+    })
   })
 
   describe('the end of a stack', () => {
@@ -166,6 +187,7 @@ describeWithPython('deploy and delete on moto', {timeout: 60_000}, () => {
       const told = await user.tell('delete --stack prod --dry-run')
       expect(told).toMatchObject({
         dryRun: true,
+        region: 'eu-west-1',
         table: {name: 'prod', delete: false},
         archive: {delete: false},
         result: null,

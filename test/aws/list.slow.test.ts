@@ -6,7 +6,7 @@ import {denial, type RefusingProxy, refusingProxy} from './refusing.js'
 import {deploySmallStack, type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
-describeWithPython('zael list', {timeout: 60_000}, () => {
+describeWithPython('zael list', {timeout: 300_000}, () => {
   let moto: Moto
   let proxy: RefusingProxy
   let user: StackUser
@@ -24,7 +24,7 @@ describeWithPython('zael list', {timeout: 60_000}, () => {
     await deploySmallStack(ireland, {name: 'shop', owner: 'other'})
     await deploySmallStack(ireland, {name: 'ZAEL-old', owner: 'other'})
     await deploySmallStack(virginia, {name: 'prod', owner: 'zael'})
-  }, 60_000)
+  }, 300_000)
 
   afterAll(async () => {
     for (const account of accounts) await account[Symbol.asyncDispose]()

@@ -8,7 +8,7 @@ import {type StackUser, stackUser} from './stack-user.js'
 
 const MOTO_USER = 'arn:aws:sts::123456789012:user/moto'
 
-describeWithPython('the author of a change', {timeout: 60_000}, () => {
+describeWithPython('the author of a change', {timeout: 300_000}, () => {
   let moto: Moto
   let account: MotoAccount
   let proxy: RefusingProxy
@@ -25,7 +25,7 @@ describeWithPython('the author of a change', {timeout: 60_000}, () => {
     const Item = encodeVersion({...version, updatedAt: '2026-01-01T00:00:00Z', updatedBy: 'zael:0.1.0'})
     await account.transport.send('PutItem', {TableName: 'audited', Item})
     await user.run('namespace create default --stack audited')
-  }, 60_000)
+  }, 300_000)
 
   afterAll(async () => {
     await proxy?.[Symbol.asyncDispose]()
@@ -39,11 +39,16 @@ describeWithPython('the author of a change', {timeout: 60_000}, () => {
   }
 
   it('is named in the audit trail, and asked for once', async () => {
-    proxy.takeActions()
-    const {code} = await user.run('entity create first --stack audited')
-    expect(code).toBe(0)
-    expect(proxy.takeActions().filter(action => action.startsWith('sts:'))).toEqual(['sts:GetCallerIdentity'])
-    expect(await authors('first')).toEqual([MOTO_USER])
+    let asked: string[] = []
+    let named: (string | null)[] = [null]
+    // Nobody waits long for it, so that a busy machine needs another try.
+    for (let attempt = 1; named[0] === null && attempt <= 20; attempt++) {
+      proxy.takeActions()
+      expect((await user.run(`entity create first-${attempt} --stack audited`)).code).toBe(0)
+      asked = proxy.takeActions().filter(action => action.startsWith('sts:'))
+      named = await authors(`first-${attempt}`)
+    }
+    expect({asked, named}).toEqual({asked: ['sts:GetCallerIdentity'], named: [MOTO_USER]})
   })
 
   it('is not asked for by commands that only look', async () => {
@@ -70,7 +75,7 @@ describeWithPython('the author of a change', {timeout: 60_000}, () => {
   })
 
   it('is not waited for for long', async () => {
-    expect(await readPrincipal(account.aws)).toBe(MOTO_USER)
+    expect(await readPrincipal(account.aws, 60_000)).toBe(MOTO_USER)
     expect(await readPrincipal(account.aws, 0)).toBeUndefined()
   })
 })

@@ -1,8 +1,15 @@
 import {spawn} from 'node:child_process'
 import {once} from 'node:events'
-import {CreateChangeSetCommand, CreateStackCommand, DescribeStacksCommand} from '@aws-sdk/client-cloudformation'
+import {
+  CreateChangeSetCommand,
+  CreateStackCommand,
+  DescribeStacksCommand,
+  ListChangeSetsCommand,
+} from '@aws-sdk/client-cloudformation'
+import {GetFunctionCommand} from '@aws-sdk/client-lambda'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
 import {createTable} from '../../src/lib/dynamo/create-table.js'
+import {lambdaPackage} from '../../src/lib/infra/lambda-package.js'
 import {readStack} from '../../src/lib/infra/stack-reader.js'
 import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
 import {BIN, ROOT, zael} from '../e2e/zael.js'
@@ -17,7 +24,7 @@ import {type StackUser, stackUser} from './stack-user.js'
  */
 const QUEUE = JSON.stringify({Resources: {Queue: {Type: 'AWS::SQS::Queue'}}})
 
-describeWithPython('what can stand in the way of a deployment', {timeout: 60_000}, () => {
+describeWithPython('what can stand in the way of a deployment', {timeout: 300_000}, () => {
   let moto: Moto
   let account: MotoAccount
   let proxies: AwsProxy[] = []
@@ -206,6 +213,33 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 60_000
   })
 
   describe('a change set', () => {
+    it('is not left behind when the rest of the plan cannot be made', async () => {
+      await stackUser(moto.endpoint).tell('deploy --stack unread --yes')
+      const said = 'User: ann is not authorized to perform: lambda:GetFunctionConfiguration'
+      const body = JSON.stringify({__type: 'AccessDeniedException', message: said})
+      const user = await userWith(({operation}) =>
+        /^GET .+\/configuration$/.test(operation) ? {instead: {status: 403, body}} : undefined,
+      )
+      const {code, error} = await user.fail('deploy --stack unread --lambda-memory 1024 --dry-run')
+      expect({code, error}).toMatchObject({code: 4, error: {code: 'aws.denied'}})
+      const client = await account.aws.cloudFormation()
+      const {Summaries = []} = await client.send(new ListChangeSetsCommand({StackName: 'unread'}))
+      expect(Summaries.filter(({ExecutionStatus}) => ExecutionStatus === 'AVAILABLE')).toEqual([])
+    })
+
+    it('that changes the processor of the function brings the placeholder: the code is uploaded again', async () => {
+      await stackUser(moto.endpoint).tell('deploy --stack chip --yes')
+      const user = await userWith(on('DescribeChangeSet', {answer: body => withChange(body, OTHER_PROCESSOR)}))
+      const dry = await user.tell('deploy --stack chip --lambda-architecture x86_64 --dry-run')
+      expect(dry).toMatchObject({action: 'update', code: 'new'})
+      const told = await user.tell('deploy --stack chip --lambda-architecture x86_64 --yes')
+      expect(told).toMatchObject({code: 'new', aggregator: {codeUpdated: true}})
+      const {sha256Base64} = await lambdaPackage()
+      const lambda = await account.aws.lambda()
+      const {Configuration} = await lambda.send(new GetFunctionCommand({FunctionName: 'chip-aggregator'}))
+      expect(Configuration).toMatchObject({CodeSha256: sha256Base64, Architectures: ['x86_64']})
+    })
+
     it('that CloudFormation refuses is told with its reason, and nothing is left', async () => {
       const reason = 'Template format error: Unrecognized resource types'
       const user = await userWith(
@@ -256,7 +290,7 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 60_000
         [
           'Stack "replaced" in eu-west-1: to be changed',
           '  encryptionKey: aws-owned -> aws-managed',
-          '  ! AggregatorDLQ replaced-aggregator-dlq (SQS Queue): is REPLACED: deleted and made anew',
+          '  ! AggregatorDLQ replaced-aggregator-dlq (SQS Queue): is REPLACED: a new one is made, then this one is deleted',
           '      QueueName: old -> new',
           '',
           '0 to add, 0 to change, 1 to replace, 0 to remove',
@@ -289,7 +323,7 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 60_000
           '            The following resource(s) failed to create: [ReadOnlyPolicy].',
           '  09:00:05  ROLLBACK_COMPLETE   unlucky',
           'Error: Stack "unlucky" could not be deployed. ReadOnlyPolicy (AWS::IAM::ManagedPolicy): A policy called unlucky-read already exists.',
-          'Try: Nothing of it is left but its record. Mend that, then run the same command again.',
+          'Try: Nothing of it is left but its record. Names of roles and policies are those of the whole account: beside a stack of this name in another region, add --role-name-format "{}-eu-west-1" --policy-name-format "{}-eu-west-1"; see docs/deploying.md#one-name-in-several-regions',
           '',
         ].join('\n'),
       )
@@ -352,6 +386,34 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 60_000
       const {Stacks: [stack] = []} = await client.send(new DescribeStacksCommand({StackName: 'slow'}))
       expect(stack?.StackStatus).toBe('CREATE_COMPLETE')
     })
+  })
+
+  it('losing sight of the stack does not hide that CloudFormation goes on', async () => {
+    let isStarted = false
+    const user = await userWith(({operation}) => {
+      if (operation === 'ExecuteChangeSet' || operation === 'DeleteStack') isStarted = true
+      const isBlind = isStarted && operation === 'DescribeStackEvents'
+      return isBlind
+        ? xmlRefusal('ExpiredToken', 'The security token included in the request is expired', 403)
+        : undefined
+    })
+    const deployed = await user.fail('deploy --stack unseen --no-aggregator --yes')
+    expect(deployed).toMatchObject({code: 4, error: {code: 'deploy.out-of-sight', details: {stack: 'unseen'}}})
+    expect(deployed.error.message).toBe(
+      'CloudFormation goes on with stack "unseen" by itself, but cannot be watched any more. Cannot read the events of the stack: no valid AWS credentials: The security token included in the request is expired',
+    )
+    expect(deployed.error.hint).toBe(
+      'Look how it is doing with: zael status --stack unseen; run the same command again when it is done, to finish.',
+    )
+    isStarted = false
+    const deleted = await user.fail('delete --stack unseen --confirm unseen')
+    expect(deleted).toMatchObject({code: 4, error: {code: 'delete.out-of-sight', details: {stack: 'unseen'}}})
+    expect(deleted.error.message).toContain(
+      'CloudFormation goes on deleting stack "unseen" by itself, but cannot be watched any more. ',
+    )
+    expect(deleted.error.hint).toBe(
+      'Look how it is doing with: zael status --stack unseen; then do the rest with: zael delete --stack unseen',
+    )
   })
 
   describe('a deletion', () => {
@@ -430,6 +492,12 @@ const TABLE_REPLACED = `
   <Details><member><Target><Attribute>Properties</Attribute><Name>KeySchema</Name>
   <RequiresRecreation>Always</RequiresRecreation></Target></member></Details>`
 
+const OTHER_PROCESSOR = `
+  <Action>Modify</Action><LogicalResourceId>AggregatorFunction</LogicalResourceId>
+  <PhysicalResourceId>chip-aggregator</PhysicalResourceId><ResourceType>AWS::Lambda::Function</ResourceType>
+  <Replacement>False</Replacement><Details><member><Target><Attribute>Properties</Attribute><Name>Architectures</Name>
+  <RequiresRecreation>Never</RequiresRecreation></Target></member></Details>`
+
 const QUEUE_REPLACED = `
   <Action>Modify</Action><LogicalResourceId>AggregatorDLQ</LogicalResourceId>
   <PhysicalResourceId>https://sqs.eu-west-1.amazonaws.com/123456789012/replaced-aggregator-dlq</PhysicalResourceId>
@@ -446,9 +514,11 @@ interface Told {
   readonly reason?: string
 }
 
+const STACK_ID = 'arn:aws:cloudformation:eu-west-1:123456789012:stack/unlucky/0a1b'
+
 function eventXml({id, second, logicalId, type = 'AWS::CloudFormation::Stack', status, reason}: Told): string {
-  const physicalId = type === 'AWS::CloudFormation::Stack' ? 'the-stack' : logicalId
-  return `<member><StackId>the-stack</StackId><EventId>${id}</EventId><StackName>unlucky</StackName>
+  const physicalId = type === 'AWS::CloudFormation::Stack' ? STACK_ID : logicalId
+  return `<member><StackId>${STACK_ID}</StackId><EventId>${id}</EventId><StackName>unlucky</StackName>
     <LogicalResourceId>${logicalId}</LogicalResourceId><PhysicalResourceId>${physicalId}</PhysicalResourceId>
     <ResourceType>${type}</ResourceType><Timestamp>2026-11-15T09:00:0${second}Z</Timestamp>
     <ResourceStatus>${status}</ResourceStatus>

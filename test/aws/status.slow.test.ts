@@ -21,7 +21,7 @@ const VERSION: VersionRecord = {
   updatedBy: 'zael:0.1.0',
 }
 
-describeWithPython('zael status', {timeout: 60_000}, () => {
+describeWithPython('zael status', {timeout: 300_000}, () => {
   let moto: Moto
   let account: MotoAccount
   let proxy: RefusingProxy
@@ -38,7 +38,7 @@ describeWithPython('zael status', {timeout: 60_000}, () => {
     for (const TableName of ['well', 'ill', 'python']) {
       await account.transport.send('PutItem', {TableName, Item: encodeVersion(VERSION)})
     }
-  }, 60_000)
+  }, 300_000)
 
   afterAll(async () => {
     await proxy?.[Symbol.asyncDispose]()
@@ -123,10 +123,13 @@ describeWithPython('zael status', {timeout: 60_000}, () => {
     const figure = (MetricName: string, Value: number, Name: string, name: string) => {
       return {MetricName, Value, Dimensions: [{Name, Value: name}]}
     }
-    const lag = figure('IteratorAge', 45_000, 'FunctionName', 'ill-aggregator')
+    const lag = figure('IteratorAge', 75_000, 'FunctionName', 'ill-aggregator')
     await cloudWatch.send(new PutMetricDataCommand({Namespace: 'AWS/Lambda', MetricData: [lag]}))
     const throttle = figure('WriteThrottleEvents', 7, 'TableName', 'ill')
-    await cloudWatch.send(new PutMetricDataCommand({Namespace: 'AWS/DynamoDB', MetricData: [throttle]}))
+    // DynamoDB does not count those of an index among those of its table.
+    const Dimensions = [...throttle.Dimensions, {Name: 'GlobalSecondaryIndexName', Value: 'GSI3'}]
+    const MetricData = [throttle, {...throttle, Value: 5, Dimensions}]
+    await cloudWatch.send(new PutMetricDataCommand({Namespace: 'AWS/DynamoDB', MetricData}))
 
     const {code, stdout} = await user.run('status --stack ill --json')
     expect(code).toBe(6)
@@ -137,7 +140,7 @@ describeWithPython('zael status', {timeout: 60_000}, () => {
       table: {stream: 'NEW_AND_OLD_IMAGES'},
       mapping: {state: 'Disabled'},
       deadLetters: {messages: 1},
-      traffic: {throttledWrites: 7, iteratorAgeMs: 45_000},
+      traffic: {throttledWrites: 12, iteratorAgeMs: 75_000},
     })
     const problems = told.findings.flatMap((each: {severity: string; part: string}) =>
       each.severity === 'problem' ? each.part : [],
@@ -162,7 +165,7 @@ describeWithPython('zael status', {timeout: 60_000}, () => {
         /^(cloudwatch|sqs):|:DescribeContinuousBackups$/.test(action) ? denial(request) : undefined,
       () => user.tell('status --stack well'),
     )
-    expect(told).toMatchObject({healthy: true, table: {pointInTimeRecovery: null}, alarms: null, traffic: null})
+    expect(told).toMatchObject({healthy: null, table: {pointInTimeRecovery: null}, alarms: null, traffic: null})
     expect(told.unknown).toEqual(
       ['traffic', 'deadLetters', 'alarms'].map(part =>
         expect.objectContaining({
@@ -178,6 +181,22 @@ describeWithPython('zael status', {timeout: 60_000}, () => {
     )
     expect(blind.unknown.map(({part}: {part: string}) => part)).toEqual(['cloudFormation', 'alarms'])
     expect(blind).toMatchObject({cloudFormation: null, aggregator: {ownCode: true}, mapping: {state: 'Enabled'}})
+  })
+
+  it('does not call a stack well when AWS did not answer', async () => {
+    const {code, stdout} = await proxy.during(
+      action => (/^(lambda|cloudwatch|sqs):/.test(action) ? {instead: {status: 503, body: ''}} : undefined),
+      () => user.run('status --stack well --json'),
+    )
+    const told = JSON.parse(stdout)
+    expect(schemaProblems('status', told)).toEqual([])
+    expect({code, told}).toMatchObject({
+      code: 6,
+      told: {healthy: null, findings: [{severity: 'note'}, {severity: 'note'}]},
+    })
+    expect(told.unknown).toMatchObject(
+      ['aggregator', 'mapping', 'traffic', 'deadLetters', 'alarms'].map(part => ({part, code: 'aws.unavailable'})),
+    )
   })
 
   it('exit codes: 3 for no stack or a foreign one, 4 for those who may see nothing, 2 for a wrong flag', async () => {

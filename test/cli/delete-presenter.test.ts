@@ -10,6 +10,7 @@ const resource = (logicalId: string, physicalId: string, type: string) => {
 
 const PLAN: DeletionPlan = {
   name: 'prod',
+  region: 'eu-west-1',
   deleteTable: false,
   emptyArchive: false,
   stack: {
@@ -42,7 +43,7 @@ const EVERYTHING = {...PLAN, deleteTable: true, emptyArchive: true}
 describe('what a deletion takes', () => {
   it('by default keeps table and archive', () => {
     expect(deletionLines(PLAN).join('\n')).toMatchInlineSnapshot(`
-      "Stack "prod" (CREATE_COMPLETE)
+      "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
         goes:
           - AggregatorFunction prod-aggregator (Lambda Function)
           - AggregatorLogGroup /aws/lambda/prod-aggregator (Logs LogGroup)
@@ -50,12 +51,12 @@ describe('what a deletion takes', () => {
           the table prod with about 12,345 items
           the archive prod-archive of audit events"
     `)
-    expect(deletionQuestion(PLAN)).toBe('This deletes stack "prod" for good')
+    expect(deletionQuestion(PLAN)).toBe('This deletes stack "prod" in eu-west-1 for good')
   })
 
   it('names the data that is asked for', () => {
     expect(deletionLines(EVERYTHING).join('\n')).toMatchInlineSnapshot(`
-      "Stack "prod" (CREATE_COMPLETE)
+      "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
         goes:
           - AggregatorFunction prod-aggregator (Lambda Function)
           - AggregatorLogGroup /aws/lambda/prod-aggregator (Logs LogGroup)
@@ -63,18 +64,18 @@ describe('what a deletion takes', () => {
           - the archive prod-archive of audit events"
     `)
     expect(deletionQuestion(EVERYTHING)).toBe(
-      'This deletes stack "prod", the table with all its data, the archive for good',
+      'This deletes stack "prod", the table with all its data, the archive in eu-west-1 for good',
     )
   })
 
   it('may be a table without a stack', () => {
     const lone = {...PLAN, stack: undefined, goes: [], stays: [], archive: undefined, deleteTable: true}
     expect(deletionLines(lone)).toEqual([
-      'The table "prod", which belongs to no stack',
+      'The table "prod" in eu-west-1, which belongs to no stack',
       '  goes:',
       '    - the table prod with about 12,345 items',
     ])
-    expect(deletionQuestion(lone)).toBe('This deletes the table with all its data for good')
+    expect(deletionQuestion(lone)).toBe('This deletes the table with all its data in eu-west-1 for good')
   })
 })
 
@@ -98,6 +99,12 @@ describe('what became of it', () => {
         with its archive prod-archive of 2,000 objects
         AWS keeps a last backup of a table for 35 days where point-in-time recovery was on"
     `)
+  })
+
+  it('promises the backups of AWS only there', () => {
+    const local = {...EVERYTHING, region: null, stack: undefined, archive: undefined}
+    const result = {...gone, stackDeleted: false, archivedObjectsDeleted: null}
+    expect(deletedLines(local, result)).toEqual(['The table "prod" is deleted'])
   })
 
   it('does not speak of a table that is not there', () => {

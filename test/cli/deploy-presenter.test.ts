@@ -15,6 +15,7 @@ const PLAN: DeployPlan = {
   code: 'current',
   stackId: 'st',
   hasEmptyTable: false,
+  runningCode: null,
 }
 
 function change(action: ChangeAction, logicalId: string, more: Partial<PlannedChange> = {}): PlannedChange {
@@ -68,7 +69,7 @@ describe('the plan of a deployment', () => {
         - AuditArchiveBucket prod-archive (S3 Bucket): leaves the stack and stays on AWS
         - ReadOnlyPolicy prod-read (IAM ManagedPolicy): is deleted
         ! Table prod (DynamoDB Table): CloudFormation may replace it
-        ! AggregatorDLQ prod-aggregator-dlq (SQS Queue): is REPLACED: deleted and made anew
+        ! AggregatorDLQ prod-aggregator-dlq (SQS Queue): is REPLACED: a new one is made, then this one is deleted
             QueueName: old -> new
         ~ code of the aggregator: to be uploaded
 

@@ -1,6 +1,7 @@
 import {expect, it} from 'vitest'
 import {withSupervisor} from '../../src/lib/cli/local-health.js'
 import {healthJson, healthLines} from '../../src/lib/cli/status-presenter.js'
+import {passesCheck} from '../../src/lib/infra/health-verdict.js'
 import {schemaProblems} from '../e2e/schemas.js'
 import {healthWith, WELL} from '../infra/sample-health.js'
 
@@ -123,6 +124,29 @@ it('tells what is not known, and does not call it well', () => {
 
     prod is healthy as far as known; not known: alarms, metrics"
   `)
+})
+
+it('does not call well what did not answer, and what may not be read only as far as known', () => {
+  const silent = {part: 'traffic', code: 'aws.unavailable', reason: 'AWS gives no answer', fix: null} as const
+  const denied = {part: 'alarms', code: 'aws.denied', reason: 'no', fix: null} as const
+  const verdictOf = (...args: Parameters<typeof healthWith>) =>
+    show(...args)
+      .split('\n')
+      .at(-1)
+  expect(verdictOf({traffic: null}, [silent])).toBe('prod is not known to be healthy; could not be read: metrics')
+  expect(verdictOf({traffic: null, alarms: null}, [silent, denied])).toBe(
+    'prod is not known to be healthy; could not be read: metrics, alarms',
+  )
+  expect(verdictOf({table: {...WELL.table, expiry: false}, traffic: null}, [silent])).toBe(
+    'prod is degraded: 1 problem; not known: metrics',
+  )
+  expect([
+    passesCheck(healthWith()),
+    passesCheck(healthWith({alarms: null}, [denied])),
+    passesCheck(healthWith({traffic: null, alarms: null}, [silent, denied])),
+    passesCheck(healthWith({table: null}, [])),
+  ]).toEqual([true, true, false, false])
+  expect(healthJson(healthWith({alarms: null}, [denied]), null)).toMatchObject({healthy: null})
 })
 
 it('tells a local stack with its supervisor', () => {

@@ -1,3 +1,6 @@
+import {createServer} from 'node:http'
+import type {AddressInfo} from 'node:net'
+import {DescribeStacksCommand} from '@aws-sdk/client-cloudformation'
 import {describe, expect, it} from 'vitest'
 import {openAws} from '../../src/lib/infra/aws-clients.js'
 
@@ -37,6 +40,30 @@ describe('openAws', () => {
   it('an address of DynamoDB alone, such as that of a VPC, is not CloudFormation’s', async () => {
     const env = {AWS_ENDPOINT_URL_DYNAMODB: 'https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com'}
     expect(await addressOf({}, env)).toBeUndefined()
+  })
+
+  it('gives up what is in flight when it is disposed of, and does not try again', async () => {
+    let requests = 0
+    let arrive = () => {}
+    const arrived = new Promise<void>(resolve => {
+      arrive = resolve
+    })
+    // Nothing real keeps a request waiting when it is told to.
+    const server = createServer(() => {
+      requests++
+      arrive()
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const {port} = server.address() as AddressInfo
+    const aws = openAws({endpointUrl: `http://127.0.0.1:${port}`}, {})
+    const answer = (await aws.cloudFormation()).send(new DescribeStacksCommand({StackName: 'prod'}))
+    const refused = expect(answer).rejects.toMatchObject({name: 'AbortError'})
+    await arrived
+    aws[Symbol.dispose]()
+    await refused
+    expect(requests).toBe(1)
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
   })
 
   it('needs no identity on this machine', async () => {

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {createChangeSet, discardChangeSet} from '../../src/lib/infra/change-set.js'
+import {createChangeSet, discardChangeSet, executeChangeSet} from '../../src/lib/infra/change-set.js'
 import {fakeAws, inTurn, noWaiting} from './fake-aws.js'
 
 const REQUEST = {
@@ -58,8 +58,22 @@ describe('createChangeSet', () => {
   })
 })
 
+const CHANGE_SET = {id: 'cs', name: 'zael-1', stackId: 'st', hasOwnStack: false, changes: []}
+
+describe('executeChangeSet', () => {
+  it('counts once, and has what is made now and fails taken away again, the empty table too', async () => {
+    const {aws, calls} = fakeAws({executeChangeSet: () => ({})})
+    await executeChangeSet(aws, 'prod', CHANGE_SET)
+    expect(calls).toEqual([
+      {
+        name: 'executeChangeSet',
+        input: {ChangeSetName: 'cs', ClientRequestToken: 'zael-1', RetainExceptOnCreate: true},
+      },
+    ])
+  })
+})
+
 describe('discardChangeSet', () => {
-  const changeSet = {id: 'cs', name: 'zael-1', stackId: 'st', changes: []}
   const stackIs = (StackStatus: string) => ({...MADE, describeStacks: () => ({Stacks: [{StackStatus}]})})
 
   it.each([
@@ -69,7 +83,7 @@ describe('discardChangeSet', () => {
     ['REVIEW_IN_PROGRESS', false, false],
   ])('of a stack that is %s and made for it: %s, deletes the stack: %s', async (status, hasOwnStack, isDeleted) => {
     const {aws, calls} = fakeAws(stackIs(status))
-    await discardChangeSet(aws, {...changeSet, hasOwnStack})
+    await discardChangeSet(aws, {...CHANGE_SET, hasOwnStack})
     expect(namesOf(calls).includes('deleteStack')).toBe(isDeleted)
   })
 })

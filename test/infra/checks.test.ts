@@ -1,10 +1,7 @@
-import {readFile} from 'node:fs/promises'
 import {describe, expect, it} from 'vitest'
 import {credentialsCheck} from '../../src/lib/infra/account-checks.js'
 import type {EndpointProbe} from '../../src/lib/infra/endpoint-probe.js'
 import {clockCheck, latencyCheck, nodeCheck} from '../../src/lib/infra/machine-checks.js'
-import {neededActions} from '../../src/lib/infra/needed-actions.js'
-import {simulationChecks} from '../../src/lib/infra/permission-checks.js'
 import {isOptional, regionsWith} from '../../src/lib/infra/regions.js'
 import {stackChecks, templateFilters} from '../../src/lib/infra/stack-checks.js'
 import {loadStackTemplate} from '../../src/lib/infra/stack-template.js'
@@ -53,49 +50,6 @@ describe('credentials', () => {
   ])('that last %s ms more: %s', (leftMs, state) => {
     const end = leftMs === undefined ? undefined : new Date(now + leftMs)
     expect(credentialsCheck('arn:aws:iam::1:user/x', end, now)).toMatchObject({state})
-  })
-})
-
-describe('permissions', () => {
-  const needed = neededActions({partition: 'aws-cn', region: 'cn-north-1', account: '123456789012', stack: 'prod'})
-
-  it('name things by their partition, region and account', () => {
-    const resources = new Set(needed.flatMap(each => each.resources))
-    expect([...resources].filter(name => name !== '*' && !name.startsWith('arn:aws-cn:'))).toEqual([])
-    expect(resources).toContain('arn:aws-cn:dynamodb:cn-north-1:123456789012:table/prod')
-    expect(resources).toContain('arn:aws-cn:iam::123456789012:role/prod-aggr')
-  })
-
-  it('are those that docs/deploying.md tells of', async () => {
-    const text = await readFile(new URL('../../docs/deploying.md', import.meta.url), 'utf8')
-    const section = /## Permissions needed to deploy\n([\s\S]*?)\n## /.exec(text)?.[1] ?? ''
-    const told = new Set<string>()
-    for (const row of section.matchAll(/^\| ([^|]+) \|(.*)\|$/gm)) {
-      let service = row[1]?.trim().toLowerCase() ?? ''
-      for (const [, word = ''] of row[2]?.matchAll(/`([\w:]+)`/g) ?? []) {
-        const [name = '', prefix] = word.split(':').reverse()
-        service = prefix ?? service
-        told.add(`${service}:${name}`)
-      }
-    }
-    const own = (purpose: string) => needed.flatMap(each => (each.purpose === purpose ? each.actions : []))
-    // Those on a KMS key are needed only by whoever brings one, and `default` is the name of a namespace.
-    const known = new Set([
-      ...needed.flatMap(each => each.actions),
-      'kms:CreateGrant',
-      'kms:DescribeKey',
-      'dynamodb:default',
-    ])
-    expect([...told].filter(action => !known.has(action))).toEqual([])
-    expect(own('deploy').filter(action => !told.has(action))).toEqual([])
-  })
-
-  it('that are all there are ok; missing ones are named, and blindness is a failure', () => {
-    const states = (refused: string[]) => simulationChecks(needed, new Set(refused)).map(({state}) => state)
-    expect(states([])).toEqual(['ok', 'ok', 'ok'])
-    expect(states(['lambda:UpdateFunctionCode', 'dynamodb:PutItem'])).toEqual(['ok', 'warn', 'warn'])
-    expect(states(['dynamodb:Query'])).toEqual(['fail', 'ok', 'ok'])
-    expect(simulationChecks(needed, new Set(['dynamodb:PutItem']))[1]?.message).toContain('dynamodb:PutItem')
   })
 })
 

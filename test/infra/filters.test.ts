@@ -7,7 +7,7 @@ import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {parseItemKey} from '../../src/lib/schema/keys.js'
 import {readString} from '../../src/lib/schema/read.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 import {asExpiry, capturedStream} from './captured-stream.js'
 import {passes} from './event-filter.js'
 import {stackWith} from './stack-model.js'
@@ -37,7 +37,7 @@ describeOnEngine('what the stream hands to the aggregator', () => {
       await space.entities.create({id: 'user-1'})
       await space.entities.create({id: 'gone'})
       await space.setLimits({level: 'resource', resource: 'models/gpt-4'}, parseLimits(['rpm=100']))
-      const limiter = new RateLimiter({...open, namespace: name})
+      const limiter = new RateLimiter({...open, namespace: name, timeoutMs: PATIENT_MS})
       for (const entity of ['user-1', 'gone', 'user-1']) {
         await limiter.acquire({entity, resource: 'models/gpt-4', consume: {rpm: 1}})
       }

@@ -43,7 +43,7 @@ describe('a stack', () => {
     ],
     ['C-15 no mapping', {mapping: null}, 'problem mapping: Nothing carries the stream'],
     ['a mapping on its way', {mapping: {...WELL.mapping, state: 'Creating'}}, 'note mapping'],
-    ['lag', {traffic: {...WELL.traffic, iteratorAgeMs: 45_000}}, 'problem traffic: The function is 45 s behind'],
+    ['lag', {traffic: {...WELL.traffic, iteratorAgeMs: 66_000}}, 'problem traffic: The function is 66 s behind'],
     [
       'throttles',
       {traffic: {...WELL.traffic, throttledWrites: 7}},
@@ -64,7 +64,11 @@ describe('a stack', () => {
 
   it('is told to do what helps: what vanished behind the back of CloudFormation needs more than a deploy', () => {
     const fixOf = (other: Partial<HealthParts>) => healthWith(other).findings[0]?.fix
-    expect(fixOf({mapping: null})).toBe('zael deploy --stack prod --no-aggregator, then the same with --aggregator')
+    // Without the aggregator and with it again would take the dead letters along.
+    for (const gone of [{mapping: null}, {mapping: null, aggregator: null}]) {
+      expect(fixOf(gone)).toMatch(/^docs\/deploying\.md#parts-that-are-gone .*keep dead letters/)
+    }
+    expect(fixOf({table: null, mapping: null})).toContain('docs/deploying.md#restoring-a-lost-table')
     expect(fixOf({alarms: []})).toBe('zael deploy --stack prod --no-alarms, then the same with --alarms')
     expect(fixOf({table: {...WELL.table, expiry: false}})).toBe('zael migrate plan --stack prod')
     expect(fixOf({table: {...WELL.table, indexes: []}})).toBe('zael migrate plan --stack prod')
@@ -88,9 +92,21 @@ describe('a stack', () => {
     expect(severities).toEqual(['problem', 'note'])
   })
 
+  it.each([
+    ['5', 65_000, 0],
+    ['5', 65_001, 1],
+    ['120', 180_000, 0],
+    ['120', 180_001, 1],
+  ])('that waits %s s for a full batch may be %i ms behind: %i problems', (value, iteratorAgeMs, problems) => {
+    const chosen = value === '5' ? [] : [{name: 'StreamBatchWindow', value, default: '5'}]
+    const cloudFormation = {...WELL.cloudFormation, parameters: {...WELL.cloudFormation.parameters, chosen}}
+    const {findings} = healthWith({cloudFormation, traffic: {...WELL.traffic, iteratorAgeMs}})
+    expect(findings).toHaveLength(problems)
+  })
+
   it('is not blamed for what nobody could see', () => {
     const unknown = [{part: 'mapping', code: 'aws.denied', reason: 'no', fix: null}] as const
-    expect(healthWith({mapping: null}, unknown)).toMatchObject({isHealthy: true, findings: []})
+    expect(healthWith({mapping: null}, unknown)).toMatchObject({isHealthy: null, findings: []})
     const unseen = [{part: 'aggregator', code: 'aws.denied', reason: 'no', fix: null}] as const
     expect(healthWith({aggregator: null}, unseen).findings).toEqual([])
     const blind = [{part: 'table', code: 'dynamo.denied', reason: 'no', fix: null}] as const

@@ -6,7 +6,7 @@ import {ensureVersion, readVersion} from '../../src/lib/repository/version.js'
 import {type Item, n} from '../../src/lib/schema/attribute-value.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {tableOver} from '../aggregator/fixtures/stream.js'
-import type {TestTable} from '../helpers/table.js'
+import {PATIENT_MS, type TestTable} from '../helpers/table.js'
 import {type Authorisation, RecordingTransport} from './authorisations.js'
 
 /** Calls by what was done; the name is that of the method. */
@@ -148,7 +148,11 @@ export async function recordJourneys(table: TestTable): Promise<Journeys> {
   transport.take()
 
   const own = {...tableOver(transport, table.name, Date.now), namespace: namespace.id}
-  const limiter = await recorded(transport, LIMITER, new RateLimiter({...open, namespace: 'tenant'}))
+  const limiter = await recorded(
+    transport,
+    LIMITER,
+    new RateLimiter({...open, namespace: 'tenant', timeoutMs: PATIENT_MS}),
+  )
   // What a limiter does when a bucket is written too often, and when another client has announced more shards.
   limiter.set('split', await recordOne(transport, () => splitBucket(own, 'child', RESOURCE, 1)))
   await announceShards(table, namespace.id, 4)

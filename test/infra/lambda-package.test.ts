@@ -10,7 +10,7 @@ import {zipOf} from '../../src/lib/infra/zip.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {ROOT, run} from '../e2e/zael.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 import {capturedStream} from './captured-stream.js'
 import {passes} from './event-filter.js'
 import {stackWith} from './stack-model.js'
@@ -93,7 +93,7 @@ describeOnEngine('the package, started as Lambda starts it', () => {
     await repository.namespaces.register('default')
     const space = await repository.namespace()
     await space.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['tpm=10k']))
-    const limiter = new RateLimiter(open)
+    const limiter = new RateLimiter({...open, timeoutMs: PATIENT_MS})
     for (const tpm of [5, 37]) await limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {tpm}})
     await limiter.close()
     const patterns = AggregatorEventSourceMapping.Properties.FilterCriteria.Filters.map(

@@ -12,6 +12,14 @@ describe('a file of options', () => {
     })
   })
 
+  it('may have tags without a value, and an equals sign in a key', () => {
+    expect(parseOptionFile('tags: {empty: null, on: true, "a=b": c}', 'a.yaml').tags).toEqual({
+      empty: '',
+      on: 'true',
+      'a=b': 'c',
+    })
+  })
+
   it('may be JSON, and may be empty', () => {
     expect(parseOptionFile('{"lambdaTimeout": 30}', 'a.json').options).toEqual({lambdaTimeout: 30})
     expect(parseOptionFile('', 'a.yaml')).toEqual({options: {}, tags: {}})
@@ -23,7 +31,11 @@ describe('a file of options', () => {
     ['lambdaMemory: null', 'prod.yaml: lambdaMemory is "null"; it must be a whole number from 128 to 10240 (MB).'],
     ['- 1', 'prod.yaml: it has something else than names and values.'],
     ['tags: [a]', 'prod.yaml: it has something else than names and values.'],
-    ['tags: {"aws:x": y}', '--tag "aws:x=y" has a key that begins with "aws:", which only AWS may use.'],
+    ['tags: {"aws:x": y}', 'prod.yaml: the tag "aws:x" has a key that begins with "aws:", which only AWS may use.'],
+    ['tags: {a: {b: 1}}', 'prod.yaml: the tag "a" has something else than a text, a number or true or false.'],
+    ['tags: {a: [b]}', 'prod.yaml: the tag "a" has something else than a text, a number or true or false.'],
+    ['tags: {a: <b>}', 'prod.yaml: the tag "a" has characters that AWS does not take.'],
+    ['tags: {"": b}', 'prod.yaml: the tag "" has no key.'],
   ])('refuses %s', (text, message) => {
     expect(() => parseOptionFile(text, 'prod.yaml')).toThrow(expect.objectContaining({message, exitCode: 2}))
   })

@@ -25,7 +25,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
   beforeAll(async () => {
     journeys = await recordJourneys(table)
     own = journeys.namespace
-  }, 60_000)
+  })
 
   it('every method that can call is on the record', () => {
     const methods = (type: {prototype: object}, prefix = '') =>

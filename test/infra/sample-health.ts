@@ -1,5 +1,6 @@
-import {findingsOf, isProblem} from '../../src/lib/infra/health-findings.js'
+import {findingsOf} from '../../src/lib/infra/health-findings.js'
 import type {HealthParts, UnknownPart} from '../../src/lib/infra/health-parts.js'
+import {judge} from '../../src/lib/infra/health-verdict.js'
 import type {StackHealth} from '../../src/lib/infra/stack-health.js'
 
 /** Every part of a stack that is well. */
@@ -83,6 +84,5 @@ export const WELL = {
 export function healthWith(other: Partial<HealthParts> = {}, unknown: readonly UnknownPart[] = []): StackHealth {
   const parts = {...WELL, ...other}
   const findings = findingsOf('prod', parts, part => !unknown.some(each => each.part === part))
-  const isHealthy = !findings.some(isProblem)
-  return {stack: 'prod', region: 'eu-west-1', ...parts, unknown, findings, isHealthy}
+  return {stack: 'prod', region: 'eu-west-1', ...parts, unknown, findings, isHealthy: judge(findings, unknown)}
 }

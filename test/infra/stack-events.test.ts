@@ -10,6 +10,13 @@ function told(id: string, status: string, PhysicalResourceId = STACK) {
   return {EventId: id, StackId: STACK, PhysicalResourceId, LogicalResourceId, ResourceStatus: status}
 }
 
+/** A look that fails with an error of this name or code. */
+function failing(name: string): () => never {
+  return () => {
+    throw Object.assign(new Error(`${name} happened`), {name, code: name})
+  }
+}
+
 async function follow(pages: () => object, since?: string, more = {}) {
   const {aws, calls} = fakeAws({describeStackEvents: pages, ...more})
   const waiting = noWaiting()
@@ -52,6 +59,42 @@ describe('followEvents', () => {
       describeStacks: () => ({Stacks: [{StackName: 'prod', StackStatus: 'DELETE_COMPLETE'}]}),
     })
     expect(statuses).toEqual([' DELETE_COMPLETE'])
+  })
+
+  it('looks on while AWS is out of reach, and tells everything that happened meanwhile', async () => {
+    const pages = inTurn<() => object>(
+      () => ({StackEvents: [told('1', 'UPDATE_IN_PROGRESS')]}),
+      ...Array.from({length: 19}, (_, i) => failing(i % 2 === 0 ? 'ECONNRESET' : 'Throttling')),
+      () => ({StackEvents: [told('2', 'UPDATE_COMPLETE'), told('1', 'UPDATE_IN_PROGRESS')]}),
+    )
+    const {statuses, pauses} = await follow(() => pages()())
+    expect(statuses).toEqual(['1 UPDATE_IN_PROGRESS', '2 UPDATE_COMPLETE'])
+    expect(pauses).toHaveLength(19)
+    expect(pauses.at(-1)).toBe(3_000)
+  })
+
+  it('gives up after twenty looks in a row without an answer, and does not hide what goes on', async () => {
+    const looks = inTurn<() => object>(
+      ...Array.from({length: 19}, () => failing('ECONNRESET')),
+      () => ({StackEvents: [told('1', 'UPDATE_IN_PROGRESS')]}),
+      failing('ECONNRESET'),
+    )
+    const {aws, calls} = fakeAws({describeStackEvents: () => looks()()})
+    const following = followEvents(aws, STACK, undefined, noWaiting())
+    expect((await following.next()).value).toMatchObject({id: '1'})
+    await expect(following.next()).rejects.toMatchObject({
+      code: 'stack.out-of-sight',
+      kind: 'failed',
+      message: expect.stringContaining('AWS gives no answer'),
+    })
+    expect(calls).toHaveLength(40)
+  })
+
+  it('gives up at once when waiting cannot help, with the exit code of the reason', async () => {
+    const {aws, calls} = fakeAws({describeStackEvents: failing('ExpiredToken')})
+    const following = followEvents(aws, STACK, undefined, noWaiting())
+    await expect(following.next()).rejects.toMatchObject({code: 'stack.out-of-sight', kind: 'access'})
+    expect(calls).toHaveLength(1)
   })
 
   it('stops when the signal says so', async () => {

@@ -16,13 +16,17 @@ const PSEUDO: Readonly<Record<string, string>> = {
 
 const ABSENT = Symbol('AWS::NoValue')
 
-/** What CloudFormation would make of the template with the given parameters: resources and outputs, all resolved. */
-export function stackWith(given: Readonly<Record<string, string>> = {}, pseudo: Readonly<Record<string, string>> = {}) {
+/** What CloudFormation would make of a template with the given parameters: resources and outputs, all resolved. */
+export function stackWith(
+  given: Readonly<Record<string, string>> = {},
+  pseudo: Readonly<Record<string, string>> = {},
+  template: TemplateNode = TEMPLATE,
+) {
   const names: Record<string, string> = {...PSEUDO, ...pseudo}
-  for (const [name, {Default}] of Object.entries<TemplateNode>(TEMPLATE.Parameters)) names[name] = String(Default)
+  for (const [name, {Default}] of Object.entries<TemplateNode>(template.Parameters)) names[name] = String(Default)
   Object.assign(names, given)
 
-  const isMet = (name: string): boolean => resolve(TEMPLATE.Conditions[name]) === true
+  const isMet = (name: string): boolean => resolve(template.Conditions[name]) === true
   const exists = ({Condition}: TemplateNode) => Condition === undefined || isMet(Condition)
   const kept = (part: Record<string, TemplateNode>) =>
     Object.fromEntries(
@@ -31,9 +35,9 @@ export function stackWith(given: Readonly<Record<string, string>> = {}, pseudo: 
       ),
     )
   return {
-    Resources: kept(TEMPLATE.Resources) as Record<string, TemplateNode>,
-    Outputs: kept(TEMPLATE.Outputs) as Record<string, TemplateNode>,
-    brokenRules: Object.entries<TemplateNode>(TEMPLATE.Rules)
+    Resources: kept(template.Resources) as Record<string, TemplateNode>,
+    Outputs: kept(template.Outputs) as Record<string, TemplateNode>,
+    brokenRules: Object.entries<TemplateNode>(template.Rules)
       .filter(([, {RuleCondition, Assertions}]) => {
         return resolve(RuleCondition) && Assertions.some(({Assert}: TemplateNode) => resolve(Assert) === false)
       })
@@ -86,7 +90,7 @@ export function stackWith(given: Readonly<Record<string, string>> = {}, pseudo: 
   function referred(name: string): string {
     if (names[name] !== undefined) return names[name]
     needs(name)
-    return TEMPLATE.Resources[name].Type === 'AWS::DynamoDB::Table' ? `${names['AWS::StackName']}` : `ref:${name}`
+    return template.Resources[name].Type === 'AWS::DynamoDB::Table' ? `${names['AWS::StackName']}` : `ref:${name}`
   }
 
   function attributeOf(path: string): string {
@@ -100,7 +104,7 @@ export function stackWith(given: Readonly<Record<string, string>> = {}, pseudo: 
 
   /** Nothing that is made may lean on something that is not. */
   function needs(name: string): void {
-    const resource = TEMPLATE.Resources[name]
+    const resource = template.Resources[name]
     if (!resource || !exists(resource)) throw new Error(`${name} is referred to and does not exist`)
   }
 }

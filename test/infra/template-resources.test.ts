@@ -4,7 +4,6 @@ import type {TemplateNode} from '../../src/lib/schema/template-yaml.js'
 import {stackWith, TEMPLATE} from './stack-model.js'
 
 const off = 'false'
-const TOPIC = 'arn:aws:sns:eu-west-1:123456789012:ops'
 const KEY = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'
 const ROLE = 'arn:aws:iam::123456789012:role/given'
 
@@ -110,13 +109,30 @@ describe('the aggregator', () => {
     expect(Object.values(withoutIam.Resources).filter(({Type}) => Type.startsWith('AWS::IAM::'))).toEqual([])
   })
 
-  it('may write to the archive and to X-Ray only where it does', () => {
+  it('may write to the archive only where it does', () => {
     expect(idsOf('AWS::IAM::Policy')).toEqual(['AggregatorArchiving'])
-    expect(idsOf('AWS::IAM::Policy', stackWith({EnableAuditArchival: off, EnableTracing: 'true'}))).toEqual([
-      'AggregatorTracing',
-    ])
+    expect(idsOf('AWS::IAM::Policy', stackWith({EnableAuditArchival: off}))).toEqual([])
     const [statement] = stackWith().Resources.AggregatorArchiving.Properties.PolicyDocument.Statement
     expect(statement).toEqual({Effect: 'Allow', Action: 's3:PutObject', Resource: 'arn:AuditArchiveBucket/audit/*'})
+  })
+
+  it('has a role that may write traces before tracing is switched on: Lambda looks at that moment', () => {
+    for (const EnableTracing of ['true', off]) {
+      const {Policies} = stackWith({EnableTracing}).Resources.AggregatorRole.Properties
+      const statements: TemplateNode[] = Policies.flatMap(({PolicyDocument}: TemplateNode) => PolicyDocument.Statement)
+      expect(statements.filter(({Sid}) => Sid === 'Traces')).toEqual([
+        {Sid: 'Traces', Effect: 'Allow', Action: ['xray:PutTelemetryRecords', 'xray:PutTraceSegments'], Resource: '*'},
+      ])
+    }
+  })
+
+  it('finds its log group made, before Lambda makes one that keeps everything for ever', () => {
+    const {AggregatorFunction, AggregatorLogGroup} = stackWith().Resources
+    expect(AggregatorFunction.DependsOn).toBe('AggregatorLogGroup')
+    expect(AggregatorLogGroup.Properties).toEqual({
+      LogGroupName: `/aws/lambda/${AggregatorFunction.Properties.FunctionName}`,
+      RetentionInDays: '30',
+    })
   })
 })
 
@@ -166,46 +182,5 @@ describe('the archive', () => {
       Action: 's3:*',
       Condition: {Bool: {'aws:SecureTransport': 'false'}},
     })
-  })
-})
-
-describe('alarms', () => {
-  it('C-41 every one of them tells the topic when it goes off and when it is over; without a topic they only show', () => {
-    const alarms = (parameters = {}) => {
-      const {Resources} = stackWith(parameters)
-      return Object.values(Resources).filter(({Type}) => Type === 'AWS::CloudWatch::Alarm')
-    }
-    const told = alarms({AlarmSNSTopicArn: TOPIC}).map(({Properties: {AlarmName, AlarmActions, OKActions}}) => {
-      expect([AlarmActions, OKActions]).toEqual([[TOPIC], [TOPIC]])
-      return AlarmName
-    })
-    expect(told).toEqual([
-      ...['prod-aggregator-errors', 'prod-aggregator-failed-records', 'prod-aggregator-duration'],
-      ...['prod-stream-iterator-age', 'prod-aggregator-dlq', 'prod-read-throttle', 'prod-write-throttle'],
-    ])
-    expect(alarms().every(({Properties}) => !('AlarmActions' in Properties || 'OKActions' in Properties))).toBe(true)
-    expect(alarms({EnableAggregator: off}).length).toBe(2)
-    expect(alarms({EnableAlarms: off})).toEqual([])
-  })
-
-  it('measure slowness against the timeout, and lag beyond the wait for a full batch', () => {
-    const {Resources} = stackWith({LambdaTimeout: '30', StreamBatchWindow: '60', LambdaDurationAlarmPercent: '50'})
-    const {Metrics: duration, Threshold} = Resources.AggregatorDurationAlarm.Properties
-    // ms / (s × 10) = %
-    expect([duration[0].Expression, Threshold]).toEqual(['measured / (30 * 10)', '50'])
-    const {Metrics: age, Threshold: seconds} = Resources.StreamIteratorAgeAlarm.Properties
-    expect([age[0].Expression, seconds]).toEqual(['measured / 1000 - 60', 60])
-  })
-
-  it('C-41 a dashboard comes with the stack, with or without the aggregator', () => {
-    const widgets = (parameters = {}) => {
-      const {Resources} = stackWith(parameters)
-      return JSON.parse(Resources.Dashboard.Properties.DashboardBody).widgets.map(
-        ({properties}: TemplateNode) => properties.title,
-      )
-    }
-    expect(widgets().length).toBe(9)
-    expect(widgets({EnableAggregator: off})).toEqual(['Capacity used', 'Turned away', 'Latency of writes (ms)'])
-    expect(idsOf('AWS::CloudWatch::Dashboard', stackWith({EnableDashboard: off}))).toEqual([])
   })
 })

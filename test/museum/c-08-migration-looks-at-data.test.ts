@@ -25,7 +25,7 @@ describeOnEngine('C-8 a record that lies about the layout', () => {
       const survey = await surveyTable(table, {ourVersion: '0.1.0'})
       const plan = planMigration(survey, 100)
       const pending = plan.steps.filter(step => step.isPending).map(({id}) => id)
-      expect(pending).toContain('buckets')
+      expect(pending).toContain('data')
       expect(survey.schema.isAccepted).toBe(true)
       const pendingBuckets = survey.old.filter(({type}) => type === 'bucket').map(row => row.pending + row.expired)
       expect(pendingBuckets.reduce((sum, count) => sum + count, 0)).toBe(
@@ -46,7 +46,7 @@ describeOnEngine('C-8 a record that lies about the layout', () => {
     it('is recognised', async () => {
       const plan = planMigration(await surveyTable(table, {ourVersion: '0.1.0'}), 100)
       expect(plan.steps.filter(step => step.isPending).map(({id}) => id)).toEqual(
-        expect.arrayContaining(['buckets', 'version']),
+        expect.arrayContaining(['data', 'version']),
       )
     })
   })
@@ -60,7 +60,7 @@ describeOnEngine('C-8 a record that lies about the layout', () => {
       const plan = planMigration(await surveyTable(table, {ourVersion: '0.1.0'}), 100)
       const pending = plan.steps.filter(step => step.isPending).map(({id}) => id)
       expect(pending).toContain('version')
-      expect(pending).not.toContain('buckets')
+      expect(pending).not.toContain('data')
     })
   })
 })

@@ -11,7 +11,7 @@ const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: strin
   add: ['+', 'green', ''],
   change: ['~', 'yellow', ''],
   'maybe-replace': ['!', 'red', 'CloudFormation may replace it'],
-  replace: ['!', 'red', 'is REPLACED: deleted and made anew'],
+  replace: ['!', 'red', 'is REPLACED: a new one is made, then this one is deleted'],
   remove: ['-', 'red', 'is deleted'],
   keep: ['-', 'yellow', 'leaves the stack and stays on AWS'],
 }

@@ -7,6 +7,7 @@ import type {Table} from '../repository/table.js'
 import {confirm} from './confirm.js'
 import {eventLines, planLines} from './deploy-presenter.js'
 import {interruptible} from './interrupt.js'
+import {outOfSight} from './out-of-sight.js'
 
 /** How to go about it. */
 export interface DeployManner {
@@ -26,7 +27,8 @@ export async function deployWithConsent(
   request: DeployRequest,
   manner: DeployManner,
 ): Promise<{plan: DeployPlan; finished: FinishedStack | undefined}> {
-  const {log, yes, dryRun} = manner
+  const {log, yes, dryRun, flags} = manner
+  const {stack} = request
   const [{planDeploy}, {discardChangeSet}, {startChanges, followChanges, finishStack}] = await Promise.all([
     import('../infra/deploy-plan.js'),
     import('../infra/change-set.js'),
@@ -66,8 +68,15 @@ export async function deployWithConsent(
       await followChanges(aws, plan, since, watcher, waiting)
       return {plan, finished: await finishStack(aws, table, request, watcher, waiting)}
     },
-    () => interruptedLate(plan, manner.flags),
-  )
+    () => interruptedLate(plan, flags),
+  ).catch(error => {
+    throw outOfSight(error, {
+      code: 'deploy.out-of-sight',
+      goesOn: `with stack "${stack}"`,
+      hint: lateHint(flags),
+      stack,
+    })
+  })
 }
 
 /** What a failed first deployment left stands in the way of the next; it has no data in it. */
@@ -81,6 +90,7 @@ async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, manner: De
   await confirm(`This deletes what is left of the failed stack "${stack}"${left}, and creates it anew`, {
     yes: manner.yes,
   })
+  const hint = 'Run the same command again when it is gone.'
   await interruptible(
     async signal => {
       const waiting = {sleep: sleepMs, signal}
@@ -90,9 +100,11 @@ async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, manner: De
     },
     () =>
       new ZaelError('interrupted', 'deploy.interrupted', `Interrupted: CloudFormation goes on deleting "${stack}".`, {
-        hint: 'Run the same command again when it is gone.',
+        hint,
       }),
-  )
+  ).catch(error => {
+    throw outOfSight(error, {code: 'deploy.out-of-sight', goesOn: `deleting "${stack}"`, hint, stack})
+  })
 }
 
 /** Everything that happens meanwhile goes to stderr. */
@@ -121,7 +133,10 @@ function interruptedLate({stack, changeSet}: DeployPlan, flags: string): ZaelErr
     ? `Interrupted: CloudFormation goes on with stack "${stack}" by itself.`
     : `Interrupted: stack "${stack}" may lack its code or its default namespace.`
   return new ZaelError('interrupted', 'deploy.interrupted', said, {
-    hint: `Look how it is doing with: zael status${flags}; run the same command again when it is done, to finish.`,
+    hint: lateHint(flags),
     details: {stack},
   })
 }
+
+const lateHint = (flags: string): string =>
+  `Look how it is doing with: zael status${flags}; run the same command again when it is done, to finish.`

@@ -13,6 +13,9 @@ export interface Examination {
   readonly version: string
 }
 
+/** A stack that is not there, or could not be looked at. */
+const UNSEEN = {cloudFormation: null, unknown: []}
+
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** Looks at the machine, the account and the stack, as far as each lets itself be looked at; changes nothing. */
@@ -49,7 +52,7 @@ async function examineThere(
   const {checks, health} = await examineStack(context, aws, {isNamed, version})
   const permissions =
     aws && account?.caller && account.region && (health || isNamed)
-      ? await permissionChecks(aws, account.caller, {region: account.region, stack: flags.stack}, health?.unknown ?? [])
+      ? await permissionChecks(aws, account.caller, {region: account.region, stack: flags.stack}, health ?? UNSEEN)
       : []
   return [clockCheck(probe), ...accountChecks, latencyCheck(probe), ...permissions, ...checks]
 }

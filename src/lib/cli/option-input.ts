@@ -29,13 +29,18 @@ export async function readOptions(
   return {options: {...stated.options, ...typed.options}, tags: {...stated.tags, ...typedTags}, removedTags}
 }
 
-/** Writes the files of a stack to a folder; asks before it overwrites an earlier export. */
+/** Writes the files of a stack to a folder, if it could be deployed so; asks before it overwrites an earlier export. */
 export async function exportWithConsent(
   folder: string,
-  options: StackOptionValues,
+  {stack, options}: Pick<DeployRequest, 'stack' | 'options'>,
   {yes}: {readonly yes: boolean},
 ): Promise<ExportedFile[]> {
-  const {exportStack, EXPORTED_FILES} = await import('../infra/stack-export.js')
+  const [{exportStack, EXPORTED_FILES}, {checkCombination}, {parametersOf}] = await Promise.all([
+    import('../infra/stack-export.js'),
+    import('../infra/stack-option-rules.js'),
+    import('../infra/stack-options.js'),
+  ])
+  checkCombination(stack, parametersOf(options))
   const isThere = await Promise.all(EXPORTED_FILES.map(name => exists(join(folder, name))))
   if (isThere.includes(true)) await confirm(`This overwrites the export in ${folder}`, {yes})
   return exportStack(folder, options)

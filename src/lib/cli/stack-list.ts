@@ -17,7 +17,7 @@ export async function findStacks(
     import('../infra/aws-clients.js'),
   ])
   if (!allRegions) return {stacks: await listStacks(aws), refused: [], notEnabled: []}
-  return listStacksEverywhere(aws, region => openAws({...input, region}, env))
+  return await listStacksEverywhere(aws, region => openAws({...input, region}, env))
 }
 
 async function tablesOf(input: ConnectionInput, env: Environment) {

@@ -4,12 +4,19 @@ import type {Aws} from '../infra/aws-clients.js'
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** The services around a stack's table; `undefined` for a local engine, which has none. */
-export async function openSurroundings(input: ConnectionInput, env: Environment): Promise<Aws | undefined> {
+export async function openSurroundings(
+  input: ConnectionInput,
+  env: Environment,
+  signal?: AbortSignal,
+): Promise<Aws | undefined> {
   const [{openAws}, {answersCloudFormation}] = await Promise.all([
     import('../infra/aws-clients.js'),
     import('../infra/answers-cloudformation.js'),
   ])
+  // An event that has been is not told again, and loading takes its time.
+  signal?.throwIfAborted()
   const aws = openAws(input, env)
+  signal?.addEventListener('abort', () => aws[Symbol.dispose](), {once: true})
   if (!aws.isLocal || (await answersCloudFormation(aws))) return aws
   aws[Symbol.dispose]()
   return undefined

@@ -1,6 +1,7 @@
 import {colorize} from '@oclif/core/ux'
 import type {Finding} from '../infra/health-findings.js'
 import type {AggregatorPart, AlarmPart, MappingPart, StackPart, TablePart, VersionPart} from '../infra/health-parts.js'
+import {passesCheck} from '../infra/health-verdict.js'
 import type {StackHealth} from '../infra/stack-health.js'
 import {type Facts, factLines, formatCount, formatSpan} from './facts.js'
 import {PART_NAMES, constantWords as words} from './health-words.js'
@@ -152,11 +153,17 @@ function unknownFinding({part, reason, fix}: StackHealth['unknown'][number]) {
 }
 
 /** The one line that counts. */
-function verdict({stack, isHealthy, unknown}: StackHealth, problems: number): string {
+function verdict(health: StackHealth, problems: number): string {
+  const {stack, isHealthy, unknown} = health
   const missing = unknown.map(({part}) => PART_NAMES[part]).join(', ')
-  const doubt = unknown.length === 0 ? '' : ` as far as known; not known: ${missing}`
-  if (isHealthy) return `${colorize('green', `${stack} is healthy`)}${doubt}`
-  return colorize('red', `${stack} is degraded: ${problems === 1 ? '1 problem' : `${problems} problems`}`)
+  if (isHealthy === true) return colorize('green', `${stack} is healthy`)
+  if (isHealthy === false) {
+    const doubt = unknown.length === 0 ? '' : `; not known: ${missing}`
+    return colorize('red', `${stack} is degraded: ${problems === 1 ? '1 problem' : `${problems} problems`}`) + doubt
+  }
+  return passesCheck(health)
+    ? `${colorize('green', `${stack} is healthy`)} as far as known; not known: ${missing}`
+    : `${colorize('red', `${stack} is not known to be healthy`)}; could not be read: ${missing}`
 }
 
 function onOff(value: boolean | null): string {

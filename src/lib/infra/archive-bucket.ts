@@ -1,9 +1,30 @@
-import {DeleteBucketCommand, DeleteObjectsCommand, ListObjectVersionsCommand} from '@aws-sdk/client-s3'
+import {
+  DeleteBucketCommand,
+  DeleteObjectsCommand,
+  HeadBucketCommand,
+  ListObjectVersionsCommand,
+} from '@aws-sdk/client-s3'
 import {Aborted} from '../dynamo/errors.js'
 import {ZaelError} from '../errors.js'
 import type {Aws} from './aws-clients.js'
 import {attempt} from './aws-errors.js'
 import type {Waiting} from './poll.js'
+
+/** Whether a bucket is there; also where one may not look into it. */
+export async function hasBucket(aws: Aws, Bucket: string): Promise<boolean> {
+  return attempt(`look for the bucket "${Bucket}"`, async () => {
+    const client = await aws.s3()
+    return client.send(new HeadBucketCommand({Bucket})).then(
+      () => true,
+      error => {
+        const status: number = error?.$metadata?.httpStatusCode ?? 0
+        if (status === 404) return false
+        if (status >= 300 && status < 500) return true
+        throw error
+      },
+    )
+  })
+}
 
 /** Deletes every object of a bucket in all its versions, then the bucket; the number of them. */
 export async function deleteArchive(aws: Aws, Bucket: string, {signal}: Waiting): Promise<number> {

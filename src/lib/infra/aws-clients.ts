@@ -9,7 +9,7 @@ import {type ConnectionInput, resolveConnection} from '../dynamo/connection.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** The services beside DynamoDB; each client is loaded and made when it is first asked for. */
+/** The services beside DynamoDB; each client is loaded and made when it is first asked for. Disposing gives up requests. */
 export interface Aws extends Disposable {
   /** The endpoint is on this machine: an emulator of AWS or a bare local engine. */
   readonly isLocal: boolean
@@ -47,9 +47,10 @@ export function openAws(input: ConnectionInput, env: Environment): Aws {
       throwOnRequestTimeout: true,
     },
   }
+  const end = new AbortController()
   const made = new Map<string, Promise<{destroy(): void}>>()
   const once = <T extends {destroy(): void}>(name: string, make: () => Promise<T>): Promise<T> => {
-    const client = (made.get(name) as Promise<T> | undefined) ?? make()
+    const client = (made.get(name) as Promise<T> | undefined) ?? make().then(each => endingWith(end.signal, each))
     made.set(name, client)
     return client
   }
@@ -75,7 +76,16 @@ export function openAws(input: ConnectionInput, env: Environment): Aws {
         return new S3Client({...config, forcePathStyle: isLocal})
       }),
     [Symbol.dispose]() {
+      end.abort()
       for (const client of made.values()) client.then(each => each.destroy()).catch(() => {})
     },
   }
+}
+
+/** A process does not end before its requests: those that nobody waits for any more must. */
+function endingWith<T extends object>(abortSignal: AbortSignal, client: T): T {
+  const sender = client as {send(command: object, options?: object): Promise<unknown>}
+  const send = sender.send.bind(sender)
+  sender.send = (command, options) => send(command, {abortSignal, ...options})
+  return client
 }

@@ -11,6 +11,7 @@ import {
 import {ZaelError} from '../errors.js'
 import type {Aws} from './aws-clients.js'
 import {attempt} from './aws-errors.js'
+import {isNameTaken, orConflict, otherNamesHint} from './deploy-conflicts.js'
 import {type PlannedChange, toPlannedChange} from './planned-change.js'
 import {poll, type Waiting} from './poll.js'
 import {readStack} from './stack-reader.js'
@@ -45,7 +46,7 @@ export async function createChangeSet(
   waiting: Waiting,
 ): Promise<ChangeSet | undefined> {
   const {stack} = request
-  return attempt(`plan changes of stack "${stack}"`, async () => {
+  return attemptOn(aws, stack, `plan changes of stack "${stack}"`, async () => {
     const client = await aws.cloudFormation()
     const {Id: id = '', StackId: stackId = ''} = await client
       .send(
@@ -75,7 +76,7 @@ export async function createChangeSet(
         return answer.Status === 'CREATE_COMPLETE' || answer.Status === 'FAILED' ? answer : undefined
       })
       if (told.Status === 'CREATE_COMPLETE') return {...empty, changes: (told.Changes ?? []).map(toPlannedChange)}
-      if (!isNoChange(told.StatusReason)) throw refused(stack, told.StatusReason)
+      if (!isNoChange(told.StatusReason)) throw refused(stack, await aws.region(), told.StatusReason)
     } catch (error) {
       await discardChangeSet(aws, empty)
       throw error
@@ -90,7 +91,7 @@ export async function executeChangeSet(aws: Aws, stack: string, {id, name}: Chan
   // What is made just now and fails goes again, even what stays otherwise: an empty table would be in the way of the next
   // attempt.
   const command = new ExecuteChangeSetCommand({ChangeSetName: id, ClientRequestToken: name, RetainExceptOnCreate: true})
-  await attempt(`change stack "${stack}"`, async () => (await aws.cloudFormation()).send(command))
+  await attemptOn(aws, stack, `change stack "${stack}"`, async () => (await aws.cloudFormation()).send(command))
 }
 
 /** Forgets a change set, and the empty stack that was made for it. */
@@ -125,9 +126,21 @@ function isNoChange(reason: string | undefined): boolean {
   return /didn't contain changes|no updates are to be performed/i.test(reason ?? '')
 }
 
-function refused(stack: string, reason = 'no reason is given'): ZaelError {
+/** Like `attempt`, for what another deployment of the stack, or another stack, can be in the way of. */
+function attemptOn<T>(aws: Aws, stack: string, doing: string, work: () => Promise<T>): Promise<T> {
+  return attempt(doing, async () => {
+    try {
+      return await work()
+    } catch (error) {
+      throw orConflict(stack, await aws.region(), error)
+    }
+  })
+}
+
+function refused(stack: string, region: string, reason = 'no reason is given'): ZaelError {
+  const next = isNameTaken(reason) ? otherNamesHint(region) : 'Mend what it says, then run the same command again.'
   return new ZaelError('failed', 'deploy.refused', `CloudFormation refuses to change stack "${stack}": ${reason}`, {
-    hint: 'Nothing was changed. Mend what it says, then run the same command again.',
+    hint: `Nothing was changed. ${next}`,
     details: {stack, reason},
   })
 }

@@ -1,21 +1,17 @@
 import {GetTemplateCommand} from '@aws-sdk/client-cloudformation'
 import {parseDocument} from 'yaml'
-import {TableMissing, ValidationFailed} from '../dynamo/errors.js'
+import {TableMissing} from '../dynamo/errors.js'
 import {ZaelError} from '../errors.js'
 import type {Table} from '../repository/table.js'
-import {readVersion} from '../repository/version.js'
+import {hasBucket} from './archive-bucket.js'
 import type {Aws} from './aws-clients.js'
 import {attempt} from './aws-errors.js'
+import {checkLeftovers, type DeletionRequest} from './delete-leftovers.js'
 import {unusableStack} from './deploy-errors.js'
 import {refuseOthers} from './deploy-plan.js'
+import {findFormerArchive} from './former-archive.js'
 import {type DeployedStack, isEmptyShell, readStack, readStackResources, type StackResource} from './stack-reader.js'
 import {LOGICAL_ID} from './stack-template.js'
-
-/** What may be destroyed beside the stack; each has to be asked for. */
-export interface DeletionRequest {
-  readonly deleteTable: boolean
-  readonly emptyArchive: boolean
-}
 
 /** The table of a stack before it is deleted. */
 export interface DoomedTable {
@@ -28,14 +24,16 @@ export interface DoomedTable {
 /** What goes and what stays. */
 export interface DeletionPlan extends DeletionRequest {
   readonly name: string
-  /** `undefined` where only the table is left, or on a local engine. */
+  /** `null`: a local engine. */
+  readonly region: string | null
+  /** `undefined` where only the table or the archive is left, or on a local engine. */
   readonly stack: DeployedStack | undefined
   /** Resources that CloudFormation deletes. */
   readonly goes: readonly StackResource[]
   /** Resources that the template tells CloudFormation to keep. */
   readonly stays: readonly StackResource[]
   readonly table: DoomedTable | undefined
-  /** Name of the bucket with archived audit events. */
+  /** Name of the bucket with archived audit events, of the stack or of the one that is gone. */
   readonly archive: string | undefined
 }
 
@@ -55,20 +53,44 @@ export async function planDeletion(
   }
   if (stack?.isTerminationProtected) throw terminationProtected(name)
   const found = await readTable(table)
-  if (!stack || (!deployed && request.deleteTable && found)) await checkLoneTable(table, found, request)
-  if (request.deleteTable && found?.isProtected) throw deletionProtected(name, deployed !== undefined)
   const resources = aws && deployed ? await readStackResources(aws, name) : []
   const kept = aws && deployed ? await retainedIds(aws, deployed) : new Set()
   const stays = resources.filter(({logicalId}) => kept.has(logicalId))
+  const archive = aws && (await findArchive(aws, name, request, deployed && stays))
+  if (!stack || (!deployed && request.deleteTable && found)) {
+    await checkLeftovers(table, {hasTable: found !== undefined, archive}, request)
+  }
+  if (request.deleteTable && found?.isProtected) throw deletionProtected(name, deployed !== undefined)
   if (deployed && found && !kept.has(LOGICAL_ID.table) && !request.deleteTable) throw tableNotKept(name)
   return {
     ...request,
     name,
+    region: aws ? await aws.region() : null,
     stack,
     goes: resources.filter(({logicalId}) => !kept.has(logicalId)),
     stays,
     table: found,
-    archive: stays.find(({logicalId}) => logicalId === LOGICAL_ID.archive)?.physicalId ?? undefined,
+    archive,
+  }
+}
+
+/** Looked for among what stays of the stack, or of the one that is gone; a bucket that is not there any more is none. */
+async function findArchive(
+  aws: Aws,
+  name: string,
+  {emptyArchive}: DeletionRequest,
+  stays: readonly StackResource[] | undefined,
+): Promise<string | undefined> {
+  let bucket: string | undefined
+  try {
+    bucket = stays
+      ? (stays.find(({logicalId}) => logicalId === LOGICAL_ID.archive)?.physicalId ?? undefined)
+      : await findFormerArchive(aws, name)
+    return bucket !== undefined && (await hasBucket(aws, bucket)) ? bucket : undefined
+  } catch (error) {
+    // What is not to go need not be seen.
+    if (!emptyArchive && error instanceof ZaelError) return bucket
+    throw error
   }
 }
 
@@ -79,39 +101,6 @@ export async function readTable({transport, name: TableName}: Table): Promise<Do
     return {name: TableName, items: found?.ItemCount ?? 0, isProtected: found?.DeletionProtectionEnabled ?? false}
   } catch (error) {
     if (error instanceof TableMissing) return undefined
-    throw error
-  }
-}
-
-/** A table without a stack goes only when asked for, and only if it is one of a rate limiter. */
-async function checkLoneTable(table: Table, found: DoomedTable | undefined, {deleteTable}: DeletionRequest) {
-  const {name} = table
-  if (!found) {
-    throw new ZaelError('notFound', 'stack.missing', `There is no stack "${name}" here, and no table of that name.`, {
-      hint: 'Check --stack, --region and --profile; `zael list` shows the stacks of a region.',
-      details: {stack: name},
-    })
-  }
-  if (!(await isLimiterTable(table))) {
-    throw new ZaelError('conflict', 'table.foreign', `The table "${name}" is not one of a rate limiter.`, {
-      hint: 'Nothing was touched. Check --stack, --region and --profile.',
-      details: {stack: name},
-    })
-  }
-  if (deleteTable) return
-  throw new ZaelError('notFound', 'stack.missing', `There is no stack "${name}" here, only a table of that name.`, {
-    hint: `To delete the table with all its data: zael delete --stack ${name} --delete-table`,
-    details: {stack: name},
-  })
-}
-
-async function isLimiterTable(table: Table): Promise<boolean> {
-  try {
-    const {record, hasLegacyRecord} = await readVersion(table)
-    return record !== undefined || hasLegacyRecord
-  } catch (error) {
-    // Other keys than ours.
-    if (error instanceof ValidationFailed) return false
     throw error
   }
 }

@@ -9,10 +9,15 @@ import {type DeletionPlan, readTable} from './delete-plan.js'
 import {poll, type Waiting} from './poll.js'
 import {firstFailure, followEvents, latestEventId, type StackEvent} from './stack-events.js'
 
+/** What a deletion takes, in its order. */
+export type DeletedPart = 'stack' | 'table' | 'archive'
+
 /** Who is told what happens meanwhile. */
 export interface DeletionWatcher {
   readonly onEvent: (event: StackEvent) => void
   readonly onStep: (what: string) => void
+  /** Called when a part is gone for good. */
+  readonly onGone: (part: DeletedPart) => void
 }
 
 /** What was destroyed beside the stack. */
@@ -33,16 +38,21 @@ export async function deletePlanned(
   watcher: DeletionWatcher,
   waiting: Waiting,
 ): Promise<Deleted> {
-  if (aws && plan.stack) await deleteStack(aws, plan.stack, watcher, waiting)
+  if (aws && plan.stack) {
+    await deleteStack(aws, plan.stack, watcher, waiting)
+    watcher.onGone('stack')
+  }
   const tableDeleted = plan.deleteTable && plan.table !== undefined
   if (tableDeleted) {
     watcher.onStep(`Deleting the table "${plan.name}"`)
     await deleteTable(table, waiting)
+    watcher.onGone('table')
   }
   let archivedObjectsDeleted: number | null = null
   if (aws && plan.emptyArchive && plan.archive !== undefined) {
     watcher.onStep(`Emptying the archive ${plan.archive}`)
     archivedObjectsDeleted = await deleteArchive(aws, plan.archive, waiting)
+    watcher.onGone('archive')
   }
   const tableLeft = (await readTable(table)) !== undefined
   return {stackDeleted: plan.stack !== undefined, tableDeleted, tableLeft, archivedObjectsDeleted}

@@ -1,7 +1,9 @@
 import {InvalidInput, ZaelError} from '../errors.js'
+import {isNameTaken, otherNamesHint} from './deploy-conflicts.js'
 import type {PlannedChange} from './planned-change.js'
 import {firstFailure, type StackEvent} from './stack-events.js'
 import type {DeployedStack} from './stack-reader.js'
+import {ownTags} from './stack-tags.js'
 
 const LONGEST_NAME = 55
 
@@ -77,9 +79,11 @@ export function wouldLoseTable(stack: string, {physicalId, properties}: PlannedC
 
 /** An index cannot be changed, only dropped and made anew, and CloudFormation does one of both at a time. */
 export function needsIndexRebuild(stack: string, deployed: string, asked: string): ZaelError {
+  const tags = Object.entries(ownTags(stack)).map(([key, value]) => `${key}=${value}`)
+  const deploy = `aws cloudformation deploy --stack-name ${stack} --template-file DIR/stack.yaml`
   const steps = [
     `1. zael deploy --stack ${stack} --export DIR, then delete GSI2, GSI2PK and GSI2SK from the table in DIR/stack.yaml`,
-    `2. aws cloudformation deploy --stack-name ${stack} --template-file DIR/stack.yaml --capabilities CAPABILITY_NAMED_IAM`,
+    `2. ${deploy} --capabilities CAPABILITY_NAMED_IAM --tags ${tags.join(' ')}`,
     `3. zael deploy --stack ${stack} --resource-index ${asked}`,
   ]
   return new ZaelError(
@@ -88,27 +92,32 @@ export function needsIndexRebuild(stack: string, deployed: string, asked: string
     `The resource index of "${stack}" is ${deployed}; making it ${asked} takes two changes: drop it, then build it anew.`,
     {
       hint:
-        'Nothing was changed. Admission goes on meanwhile; lists and usage by resource are incomplete until it is built:\n' +
+        'Nothing was changed. Admission goes on meanwhile; lists and usage by resource are incomplete until it is built. ' +
+        'Step 2 takes away every tag that it does not name, so add your own tags to it:\n' +
         steps.map(step => `  ${step}`).join('\n'),
       details: {stack, deployed, asked, steps},
     },
   )
 }
 
-/** What went wrong first, and what became of the stack. */
-export function deployFailed(stack: string, events: readonly StackEvent[], end: StackEvent): ZaelError {
+/** What went wrong first, and what became of the stack; `doubt`: what of the code is not as it was. */
+export function deployFailed(stack: string, events: readonly StackEvent[], end: StackEvent, doubt?: string): ZaelError {
   const first = firstFailure(events)
   const what = first
     ? `${first.logicalId} (${first.type}): ${first.reason ?? first.status}`
     : (end.reason ?? end.status)
   const isGone = end.status === 'ROLLBACK_COMPLETE' || end.status === 'DELETE_COMPLETE'
+  const but = doubt === undefined ? '' : `, but ${doubt}. Upload its code again: zael deploy --stack ${stack}`
   const became = isGone
     ? 'Nothing of it is left but its record.'
     : end.status === 'UPDATE_ROLLBACK_COMPLETE'
-      ? 'Everything is as it was before.'
-      : `The stack is ${end.status}.`
+      ? `Everything is as it was before${but}.`
+      : `The stack is ${end.status}${but}.`
+  // The stack's own ARN tells where it is.
+  const [, , , region = 'REGION'] = end.physicalId?.split(':') ?? []
+  const isOfIam = first?.type.startsWith('AWS::IAM::') && isNameTaken(first.reason ?? '')
   return new ZaelError('failed', 'deploy.failed', `Stack "${stack}" could not be deployed. ${what}`, {
-    hint: `${became} Mend that, then run the same command again.`,
+    hint: isOfIam ? `${became} ${otherNamesHint(region)}` : `${became} Mend that, then run the same command again.`,
     details: {
       stack,
       status: end.status,

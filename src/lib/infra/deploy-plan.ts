@@ -14,9 +14,8 @@ import {
   unusableStack,
   wouldLoseTable,
 } from './deploy-errors.js'
-import {readCodeHash} from './lambda-code.js'
-import {lambdaPackage} from './lambda-package.js'
 import {destroysTable} from './planned-change.js'
+import {planCode, type RunningCode, readRunningCode} from './planned-code.js'
 import type {Waiting} from './poll.js'
 import {askedResourceIndex, readResourceIndex, resourceIndexWord} from './resource-index.js'
 import {parameterText} from './stack-option.js'
@@ -24,7 +23,8 @@ import {checkCombination} from './stack-option-rules.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from './stack-options.js'
 import {type DeployedStack, isEmptyShell, readStack, readStackResources} from './stack-reader.js'
 import {stackTags, without} from './stack-tags.js'
-import {LOGICAL_ID, loadStackTemplate} from './stack-template.js'
+import {loadStackTemplate} from './stack-template.js'
+import {checkStreamStart} from './stream-start.js'
 
 /** What is asked for. */
 export interface DeployRequest {
@@ -59,6 +59,8 @@ export interface DeployPlan {
   readonly stackId: string | null
   /** The failed deployment that is to be cleared away has left its table, and nobody has written to it. */
   readonly hasEmptyTable: boolean
+  /** `null`: there is no function yet. */
+  readonly runningCode: RunningCode | null
 }
 
 // A first deployment that failed leaves a stack that can only be deleted.
@@ -82,7 +84,8 @@ export async function planDeploy(
   checkStackName(stack)
   const stated = parametersOf(request.options)
   const existing = await readStack(aws, stack)
-  const common = {stack, region: await aws.region(), stackId: existing?.id ?? null, hasEmptyTable: false}
+  const unknown = {stackId: existing?.id ?? null, hasEmptyTable: false, runningCode: null}
+  const common = {stack, region: await aws.region(), ...unknown}
   const deployed = existing && !isEmptyShell(existing) ? existing : undefined
   const parameters = parameterChanges(stated, deployed?.parameters)
   if (deployed) {
@@ -95,6 +98,10 @@ export async function planDeploy(
   }
   checkCombination(stack, {...deployed?.parameters, ...stated})
   await checkTable(table, request, deployed)
+  const resources = deployed ? await readStackResources(aws, stack) : []
+  if (deployed) checkStreamStart(deployed, stated, resources)
+  // All that can fail comes before the change set, which would be left behind.
+  const runningCode = await readRunningCode(aws, resources)
 
   const changeSet = await createChangeSet(
     aws,
@@ -115,9 +122,10 @@ export async function planDeploy(
     await discardChangeSet(aws, changeSet)
     throw wouldLoseTable(stack, loss)
   }
-  const code = await planCode(aws, deployed, changeSet)
-  if (!changeSet) return {...common, action: 'none', parameters: [], changeSet, code}
-  return {...common, stackId: changeSet.stackId, action: deployed ? 'update' : 'create', parameters, changeSet, code}
+  const code = planCode(runningCode, changeSet)
+  const planned = {...common, runningCode, changeSet, code}
+  if (!changeSet) return {...planned, action: 'none', parameters: []}
+  return {...planned, stackId: changeSet.stackId, action: deployed ? 'update' : 'create', parameters}
 }
 
 /** Stops at a stack that is not zael's. */
@@ -151,23 +159,6 @@ async function checkTable(table: Table, request: DeployRequest, deployed: Deploy
   // Without the index, which is how a rebuild begins, it can be made in any way.
   if (asked === undefined || now === undefined || now === null || now === asked) return
   throw needsIndexRebuild(stack, resourceIndexWord(now), resourceIndexWord(asked))
-}
-
-/** Whether the function needs other code than it runs. */
-async function planCode(
-  aws: Aws,
-  deployed: DeployedStack | undefined,
-  changeSet: ChangeSet | undefined,
-): Promise<DeployPlan['code']> {
-  const isAdded = changeSet?.changes.some(
-    ({logicalId, action}) => logicalId === LOGICAL_ID.function && action === 'add',
-  )
-  if (isAdded || !deployed) return isAdded ? 'new' : 'none'
-  const resources = await readStackResources(aws, deployed.name)
-  const functionName = resources.find(({logicalId}) => logicalId === LOGICAL_ID.function)?.physicalId
-  if (!functionName) return 'none'
-  const [theirs, ours] = await Promise.all([readCodeHash(aws, functionName), lambdaPackage()])
-  return theirs === ours.sha256Base64 ? 'current' : 'new'
 }
 
 /** What is not stated keeps its value; what the deployed template did not know yet gets its default. */

@@ -8,6 +8,7 @@ import type {DeployPlan} from './deploy-plan.js'
 import {awaitEventSource} from './event-source.js'
 import {updateFunctionCode} from './lambda-code.js'
 import {lambdaPackage} from './lambda-package.js'
+import {doubtOfCode} from './planned-code.js'
 import type {Waiting} from './poll.js'
 import {followEvents, latestEventId, type StackEvent} from './stack-events.js'
 import {readStackResources} from './stack-reader.js'
@@ -45,7 +46,7 @@ const SUCCEEDED = new Set(['CREATE_COMPLETE', 'UPDATE_COMPLETE'])
 /** Tells the events of a plan that was started, until the stack is as planned; throws with the first cause if it fails. */
 export async function followChanges(
   aws: Aws,
-  {stack, changeSet}: DeployPlan,
+  {stack, changeSet, runningCode}: DeployPlan,
   since: string | undefined,
   {onEvent}: Pick<DeployWatcher, 'onEvent'>,
   waiting: Waiting,
@@ -57,7 +58,7 @@ export async function followChanges(
     onEvent(event)
   }
   const end = events.at(-1) as StackEvent
-  if (!SUCCEEDED.has(end.status)) throw deployFailed(stack, events, end)
+  if (!SUCCEEDED.has(end.status)) throw deployFailed(stack, events, end, await doubtOfCode(aws, runningCode))
 }
 
 /** What CloudFormation does not do: the function's code, the table's version record, the default namespace. */

@@ -2,7 +2,8 @@ import {
   deployCommand,
   LOST_TABLE_FIX,
   mendCommand,
-  rebuildCommand,
+  rebuildAggregator,
+  rebuildAlarms,
   recoveryCommand,
   restreamCommand,
 } from './health-fixes.js'
@@ -19,6 +20,7 @@ import {
   type TrafficPart,
   type VersionPart,
 } from './health-parts.js'
+import {batchWindowMs} from './stack-part.js'
 
 /** Something worth knowing about a stack. A problem makes it degraded, a note does not. */
 export interface Finding {
@@ -31,8 +33,8 @@ export interface Finding {
 
 type Found = Omit<Finding, 'part'>
 
-/** Older records than this mean that usage and refills are behind; the template's alarm goes off at the same age. */
-const OLD_RECORD_MS = 30_000
+/** Ms beyond the wait for a full batch after which usage and refills are behind, as in the template's alarm. */
+export const OLD_RECORD_MS = 60_000
 
 /** Shorter code than this is the placeholder that the template brings, which fails on purpose. */
 const PLACEHOLDER_BYTES = 4_096
@@ -46,7 +48,7 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
   const found: Finding[] = []
   const add = (part: PartName, list: readonly Found[]) => found.push(...list.map(each => ({part, ...each})))
   const deploy = deployCommand(stack, cloudFormation?.owner)
-  const rebuild = rebuildCommand(stack, cloudFormation?.owner, 'aggregator')
+  const rebuild = rebuildAggregator(stack, cloudFormation?.owner)
   if (cloudFormation) add('cloudFormation', ofStack(stack, cloudFormation, deploy))
   if (table) add('table', ofTable(stack, table, cloudFormation !== null || aggregator !== null))
   else if (isKnown('table')) add('table', [problem('The table is missing.', LOST_TABLE_FIX)])
@@ -57,16 +59,12 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
   } else if (cloudFormation?.outputs.AggregatorFunctionName && isKnown('aggregator')) {
     add('aggregator', [problem('The function is gone: usage is not counted.', rebuild)])
   }
-  if (traffic) add('traffic', ofTraffic(traffic))
+  if (traffic) add('traffic', ofTraffic(traffic, OLD_RECORD_MS + batchWindowMs(cloudFormation)))
   if (deadLetters) add('deadLetters', ofDeadLetters(deadLetters, aggregator))
   if (alarms)
     add(
       'alarms',
-      ofAlarms(
-        alarms,
-        alarmNames(cloudFormation?.outputs ?? {}),
-        rebuildCommand(stack, cloudFormation?.owner, 'alarms'),
-      ),
+      ofAlarms(alarms, alarmNames(cloudFormation?.outputs ?? {}), rebuildAlarms(stack, cloudFormation?.owner)),
     )
   if (versions) add('versions', ofVersions(deploy, versions))
   return [...found.filter(isProblem), ...found.filter(each => !isProblem(each))]
@@ -143,9 +141,10 @@ function ofMapping({id, state, stateReason, lastResult}: MappingPart): Found[] {
 const unmapped = (rebuild: string): Found =>
   problem('Nothing carries the stream to the function: usage is not counted.', rebuild)
 
-function ofTraffic({throttledReads, throttledWrites, aggregatorErrors, iteratorAgeMs}: TrafficPart): Found[] {
+function ofTraffic(traffic: TrafficPart, oldMs: number): Found[] {
+  const {throttledReads, throttledWrites, aggregatorErrors, iteratorAgeMs} = traffic
   const found: Found[] = []
-  if (iteratorAgeMs !== null && iteratorAgeMs > OLD_RECORD_MS) {
+  if (iteratorAgeMs !== null && iteratorAgeMs > oldMs) {
     const seconds = Math.round(iteratorAgeMs / 1000).toLocaleString('en')
     found.push(problem(`The function is ${seconds} s behind the stream.`, 'zael doctor'))
   }

@@ -1,17 +1,23 @@
 import type {StackOwner} from './stack-reader.js'
 
 /** A deploy does not bring back what CloudFormation believes to be there, and no deploy brings back data. */
-export const LOST_TABLE_FIX = 'docs/deploying.md tells how to restore a lost table'
+export const LOST_TABLE_FIX = 'docs/deploying.md#restoring-a-lost-table tells how to get it back'
 
 /** The Python tool looks after its own stacks; zael leaves them alone. */
 export function deployCommand(stack: string, owner: StackOwner | undefined): string {
   return owner === 'zae-limiter' ? 'docs/deploying.md tells how to adopt a stack' : `zael deploy --stack ${stack}`
 }
 
-/** CloudFormation does not notice what was deleted behind its back; without the option and with it again, it makes it anew. */
-export function rebuildCommand(stack: string, owner: StackOwner | undefined, option: string): string {
+/** CloudFormation does not notice what was deleted behind its back; without alarms and with them again, it makes them anew. */
+export function rebuildAlarms(stack: string, owner: StackOwner | undefined): string {
   const deploy = deployCommand(stack, owner)
-  return owner === 'zae-limiter' ? deploy : `${deploy} --no-${option}, then the same with --${option}`
+  return owner === 'zae-limiter' ? deploy : `${deploy} --no-alarms, then the same with --alarms`
+}
+
+/** The same with the aggregator would take the dead letters, the logs and the archive along; it takes steps to spare them. */
+export function rebuildAggregator(stack: string, owner: StackOwner | undefined): string {
+  if (owner === 'zae-limiter') return deployCommand(stack, owner)
+  return 'docs/deploying.md#parts-that-are-gone tells how to make it anew and keep dead letters, logs and archive'
 }
 
 /** What a table lacks of its layout is added by a migration. */

@@ -12,11 +12,16 @@ export interface CodeUpdate {
   readonly sha256Base64: string
 }
 
-/** Hash of the code that a function runs, in base64. */
+/** Hash of the code that a function runs, in base64; `null` when there is no such function. */
 export async function readCodeHash(aws: Aws, FunctionName: string): Promise<string | null> {
   return attempt(`read the code hash of function "${FunctionName}"`, async () => {
     const client = await aws.lambda()
-    return (await client.send(new GetFunctionConfigurationCommand({FunctionName}))).CodeSha256 ?? null
+    try {
+      return (await client.send(new GetFunctionConfigurationCommand({FunctionName}))).CodeSha256 ?? null
+    } catch (error) {
+      if (error instanceof Error && error.name === 'ResourceNotFoundException') return null
+      throw error
+    }
   })
 }
 

@@ -1,11 +1,10 @@
 import {paginateDescribeStacks} from '@aws-sdk/client-cloudformation'
 import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {ZaelError} from '../errors.js'
-import {isoSeconds} from '../schema/instant.js'
 import type {Aws} from './aws-clients.js'
 import {attempt} from './aws-errors.js'
-import {tagOf} from './health-parts.js'
 import {isOptional, regionsWith} from './regions.js'
+import {deploymentOf} from './stack-part.js'
 import {type DeployedStack, type StackOwner, toDeployedStack} from './stack-reader.js'
 
 /** One limiter that somebody has deployed. */
@@ -79,21 +78,10 @@ export async function listStacksEverywhere(home: Aws, open: (region: string) => 
 }
 
 function listed(stack: DeployedStack, region: string): ListedStack[] {
-  const {name, owner, status, tags, createdAt, updatedAt} = stack
+  const {name, owner} = stack
   const tool = owner === 'other' && name.startsWith(UNTAGGED_PREFIX) ? 'zae-limiter' : owner
   if (tool === 'other') return []
-  return [
-    {
-      name,
-      region,
-      tool,
-      status,
-      version: tagOf(tags, 'version'),
-      schemaVersion: tagOf(tags, 'schema-version'),
-      createdAt: createdAt && isoSeconds(createdAt.getTime()),
-      updatedAt: updatedAt && isoSeconds(updatedAt.getTime()),
-    },
-  ]
+  return [{name, region, tool, ...deploymentOf(stack)}]
 }
 
 function regionOf(aws: Aws): Promise<string> {

@@ -1,3 +1,5 @@
+import {formattedName, likelyBucket, type StackNames, USUAL_NAMES} from './stack-names.js'
+
 /** What somebody wants to do with a stack. */
 export type Purpose = 'look' | 'operate' | 'deploy'
 
@@ -21,7 +23,10 @@ export interface StackPlace {
  * Everything that the commands ask of AWS, and what CloudFormation does in the name of whoever deploys: to look at a
  * stack, to operate its table, to deploy and delete it. docs/deploying.md lists the same, and a test compares them.
  */
-export function neededActions({partition, region, account, stack}: StackPlace): NeededActions[] {
+export function neededActions(
+  {partition, region, account, stack}: StackPlace,
+  names: StackNames = USUAL_NAMES,
+): NeededActions[] {
   const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
   const table = [arn('dynamodb', `table/${stack}`)]
   const tableAndIndex = [...table, arn('dynamodb', `table/${stack}/index/GSI1`)]
@@ -29,9 +34,10 @@ export function neededActions({partition, region, account, stack}: StackPlace): 
   const functions = [arn('lambda', `function:${stack}-aggregator`)]
   const queues = [arn('sqs', `${stack}-aggregator-dlq`)]
   const logs = [arn('logs', `log-group:/aws/lambda/${stack}-aggregator`)]
-  const buckets = [`arn:${partition}:s3:::${stack}-archive`]
-  const roles = [`arn:${partition}:iam::${account}:role/${stack}-aggr`]
-  const policies = [`arn:${partition}:iam::${account}:policy/${stack}-acq`]
+  const buckets = [`arn:${partition}:s3:::${names.archiveBucket ?? likelyBucket(stack)}`]
+  const roles = [`arn:${partition}:iam::${account}:role/${formattedName(names.roleNameFormat, `${stack}-aggr`)}`]
+  const policies = [`arn:${partition}:iam::${account}:policy/${formattedName(names.policyNameFormat, `${stack}-acq`)}`]
+  const passed = names.aggregatorRole === null ? roles : [names.aggregatorRole]
   const anything = ['*']
   const need = (purpose: Purpose, service: string, names: string, resources: readonly string[]): NeededActions => {
     return {purpose, actions: names.split(/\s+/).map(name => `${service}:${name}`), resources}
@@ -47,6 +53,7 @@ export function neededActions({partition, region, account, stack}: StackPlace): 
     need('operate', 'dynamodb', 'PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem', table),
     need('deploy', 'cloudformation', 'CreateChangeSet DescribeChangeSet ExecuteChangeSet DeleteChangeSet', stacks),
     need('deploy', 'cloudformation', 'DescribeStackEvents ListStackResources GetTemplate DeleteStack', stacks),
+    need('deploy', 'cloudformation', 'ListStacks', anything),
     need('deploy', 'dynamodb', 'CreateTable UpdateTable UpdateTimeToLive UpdateContinuousBackups Scan', table),
     need('deploy', 'dynamodb', 'TagResource ListTagsOfResource', table),
     need('deploy', 'lambda', 'CreateFunction GetFunctionConfiguration UpdateFunctionConfiguration', functions),
@@ -62,7 +69,8 @@ export function neededActions({partition, region, account, stack}: StackPlace): 
       buckets,
     ),
     need('deploy', 'cloudwatch', 'PutMetricAlarm PutDashboard GetDashboard TagResource', anything),
-    need('deploy', 'iam', 'CreateRole GetRole PassRole PutRolePolicy AttachRolePolicy TagRole', roles),
+    need('deploy', 'iam', 'PassRole', passed),
+    need('deploy', 'iam', 'CreateRole GetRole PutRolePolicy AttachRolePolicy TagRole', roles),
     need('deploy', 'iam', 'PutRolePermissionsBoundary', roles),
     need('deploy', 'iam', 'CreatePolicy CreatePolicyVersion DeletePolicyVersion GetPolicy', policies),
     need('deploy', 'iam', 'ListPolicyVersions TagPolicy', policies),

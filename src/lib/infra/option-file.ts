@@ -2,7 +2,7 @@ import {parse} from 'yaml'
 import {InvalidInput} from '../errors.js'
 import {expectedOf, type OptionValue, parseOption, type StackOption} from './stack-option.js'
 import {STACK_OPTIONS, type StackOptionValues} from './stack-options.js'
-import {parseTags} from './stack-tags.js'
+import {checkTags} from './stack-tags.js'
 
 /** What a file of options states. */
 export interface OptionFile {
@@ -25,8 +25,20 @@ export function parseOptionFile(text: string, file: string): OptionFile {
     }
     return [name, readValue(option, value, file)]
   })
+  return {options: Object.fromEntries(options), tags: readTags(tags, file)}
+}
+
+function readTags(tags: unknown, file: string): OptionFile['tags'] {
+  const refusal = (key: string, why: string) =>
+    wrong(file, `the tag "${key}" ${why}`, 'Tags are names and values, such as "team: platform".')
   const pairs = Object.entries(mapping(tags, file, 'tags are names and values, such as "team: platform"'))
-  return {options: Object.fromEntries(options), tags: parseTags(pairs.map(([key, value]) => `${key}=${value ?? ''}`))}
+  const texts = pairs.map(([key, value]) => {
+    if (typeof value === 'object' && value !== null) {
+      throw refusal(key, 'has something else than a text, a number or true or false')
+    }
+    return [key, String(value ?? '')] as const
+  })
+  return checkTags(texts, (key, _, why) => refusal(key, why))
 }
 
 function read(text: string, file: string): unknown {

@@ -1,72 +1,56 @@
-import {GetRoleCommand, paginateSimulatePrincipalPolicy} from '@aws-sdk/client-iam'
-import {forEachConcurrently} from '../dynamo/concurrency.js'
+import {GetRoleCommand} from '@aws-sdk/client-iam'
 import {ZaelError} from '../errors.js'
 import type {Aws} from './aws-clients.js'
-import {attempt} from './aws-errors.js'
 import type {CallerIdentity} from './caller-identity.js'
 import {type Check, fail, ok, warn} from './check.js'
-import type {UnknownPart} from './health-parts.js'
+import type {HealthParts, UnknownPart} from './health-parts.js'
 import {type NeededActions, neededActions, type Purpose} from './needed-actions.js'
-
-const SIMULATIONS_AT_ONCE = 4
+import {type Simulation, simulate} from './permission-simulation.js'
+import {namesOf} from './stack-names.js'
 
 const NAMES: Readonly<Record<Purpose, string>> = {look: 'may look', operate: 'may operate', deploy: 'may deploy'}
+
+const CONDITIONAL_FIX =
+  'A policy for one namespace has such conditions: try a command with --namespace, or ask for STACK-read to see all.'
 
 /** What is allowed, by asking IAM; where IAM does not tell, by what could be read. */
 export async function permissionChecks(
   aws: Aws,
   caller: CallerIdentity,
   place: {readonly region: string; readonly stack: string},
-  unreadable: readonly UnknownPart[],
+  {cloudFormation, unknown}: Pick<HealthParts, 'cloudFormation'> & {readonly unknown: readonly UnknownPart[]},
 ): Promise<Check[]> {
   const [, partition = 'aws', , , account = ''] = caller.arn.split(':')
   if (caller.arn.endsWith(':root')) {
     return [warn('account', 'permissions', 'the root user of the account may do everything', 'Use a role instead.')]
   }
   try {
-    const needed = neededActions({partition, account, ...place})
+    const needed = neededActions({partition, account, ...place}, namesOf(cloudFormation))
     return simulationChecks(needed, await simulate(aws, await policySource(aws, caller.arn), needed))
   } catch (error) {
     if (!(error instanceof ZaelError)) throw error
-    return readingChecks(error, unreadable)
+    return readingChecks(error, unknown)
   }
 }
 
-/** Which of the needed actions IAM would refuse; one question for everything that concerns the same thing. */
-async function simulate(aws: Aws, source: string, needed: readonly NeededActions[]): Promise<Set<string>> {
-  const questions = new Map<string, {ActionNames: string[]; ResourceArns: string[]}>()
-  for (const {actions, resources} of needed) {
-    const key = resources.join(' ')
-    const asked = questions.get(key)?.ActionNames ?? []
-    questions.set(key, {ActionNames: [...asked, ...actions], ResourceArns: [...resources]})
-  }
-  async function* each() {
-    yield* questions.values()
-  }
-  const refused = new Set<string>()
-  await attempt('simulate your permissions', async () => {
-    const client = await aws.iam()
-    await forEachConcurrently(each(), SIMULATIONS_AT_ONCE, async question => {
-      const request = {PolicySourceArn: source, ...question}
-      for await (const {EvaluationResults = []} of paginateSimulatePrincipalPolicy({client}, request)) {
-        for (const {EvalActionName: action = '', EvalDecision: decision} of EvaluationResults) {
-          if (decision !== 'allowed') refused.add(action)
-        }
-      }
-    })
-  })
-  return refused
-}
-
-/** One line per purpose. Not everybody has to operate or deploy, so only blindness is a failure. */
-export function simulationChecks(needed: readonly NeededActions[], refused: ReadonlySet<string>): Check[] {
+/**
+ * One line per purpose. Not everybody has to operate or deploy, so only blindness is a failure; and what depends on the
+ * call is neither granted nor refused.
+ */
+export function simulationChecks(needed: readonly NeededActions[], {refused, conditional}: Simulation): Check[] {
   const purposes = [...new Set(needed.map(({purpose}) => purpose))]
   return purposes.map(purpose => {
     const actions = needed.flatMap(each => (each.purpose === purpose ? each.actions : []))
     const missing = actions.filter(action => refused.has(action))
+    const open = actions.filter(action => conditional.has(action) && !refused.has(action))
     const name = NAMES[purpose]
-    if (missing.length === 0) return ok('account', name, `all ${actions.length} actions, by simulation`)
-    const message = `refused by simulation: ${missing.join(', ')}`
+    if (missing.length + open.length === 0) return ok('account', name, `all ${actions.length} actions, by simulation`)
+    const conditions = [...new Set(open.flatMap(action => conditional.get(action) ?? []))]
+    const message = [
+      ...(missing.length === 0 ? [] : [`refused by simulation: ${missing.join(', ')}`]),
+      ...(open.length === 0 ? [] : [`not known, depends on ${conditions.join(', ')}: ${open.join(', ')}`]),
+    ].join('; ')
+    if (missing.length === 0) return warn('account', name, message, CONDITIONAL_FIX)
     const fix = 'Ask for these actions if you need them; docs/deploying.md lists them all.'
     return purpose === 'look' ? fail('account', name, message, fix) : warn('account', name, message, fix)
   })

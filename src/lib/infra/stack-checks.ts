@@ -1,7 +1,7 @@
 import {parseTemplate} from '../schema/template-yaml.js'
 import {type Check, fail, ok, warn} from './check.js'
 import {hasFailed} from './health-findings.js'
-import {deployCommand, LOST_TABLE_FIX, mendCommand, rebuildCommand, restreamCommand} from './health-fixes.js'
+import {deployCommand, LOST_TABLE_FIX, mendCommand, rebuildAggregator, restreamCommand} from './health-fixes.js'
 import type {AggregatorPart, MappingPart, StackPart, TablePart, VersionPart} from './health-parts.js'
 import type {StackHealth} from './stack-health.js'
 
@@ -9,7 +9,7 @@ import type {StackHealth} from './stack-health.js'
 export function stackChecks(health: StackHealth, filters: readonly string[], ourVersion: string): Check[] {
   const {stack, cloudFormation, table, aggregator, mapping, deadLetters, versions} = health
   const deploy = deployCommand(stack, cloudFormation?.owner)
-  const rebuild = rebuildCommand(stack, cloudFormation?.owner, 'aggregator')
+  const rebuild = rebuildAggregator(stack, cloudFormation?.owner)
   return [
     ...(cloudFormation ? [deployedCheck(cloudFormation, ourVersion, deploy)] : []),
     ...(table

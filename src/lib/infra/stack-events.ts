@@ -1,4 +1,5 @@
 import {DescribeStackEventsCommand, type StackEvent as SdkStackEvent} from '@aws-sdk/client-cloudformation'
+import {ZaelError} from '../errors.js'
 import type {Aws} from './aws-clients.js'
 import {attempt} from './aws-errors.js'
 import {poll, type Waiting} from './poll.js'
@@ -21,6 +22,20 @@ export interface StackEvent {
 // About 20 seconds. Events come late at times, and a stack that was told to change needs a moment to begin.
 const QUIET_LOOKS = 10
 
+// About three quarters of a minute, besides the attempts that the SDK makes for each look.
+const BLIND_LOOKS = 20
+
+/** Failures that pass by themselves. */
+const PASSING = new Set(['aws.unavailable', 'aws.throttled'])
+
+/** A stack that changes cannot be watched any more; CloudFormation goes on by itself. */
+export class OutOfSight extends ZaelError {
+  constructor(reason: ZaelError) {
+    const {kind, message, hint, code} = reason
+    super(kind, 'stack.out-of-sight', message, {...(hint && {hint}), details: {reason: code}, cause: reason})
+  }
+}
+
 /** The newest event so far, from which to follow; `undefined` for a stack without any. */
 export async function latestEventId(aws: Aws, stackId: string): Promise<string | undefined> {
   return attempt('read the events of the stack', async () => {
@@ -30,7 +45,10 @@ export async function latestEventId(aws: Aws, stackId: string): Promise<string |
   })
 }
 
-/** Events after the given one, oldest first and as they come, until the stack rests: complete, failed or rolled back. */
+/**
+ * Events after the given one, oldest first and as they come, until the stack rests: complete, failed or rolled back.
+ * Throws `OutOfSight` when they cannot be read any more.
+ */
 export async function* followEvents(
   aws: Aws,
   stackId: string,
@@ -39,12 +57,25 @@ export async function* followEvents(
 ): AsyncGenerator<StackEvent, StackEvent> {
   let last = since
   let quietLooks = 0
+  let blindLooks = 0
+  const look = async () => {
+    const events = await eventsAfter(aws, stackId, last)
+    if (events.length > 0) return events
+    quietLooks++
+    return quietLooks % QUIET_LOOKS === 0 ? await restOf(aws, stackId) : undefined
+  }
   for (;;) {
     const fresh = await poll(waiting, async () => {
-      const events = await eventsAfter(aws, stackId, last)
-      if (events.length > 0) return events
-      quietLooks++
-      return quietLooks % QUIET_LOOKS === 0 ? restOf(aws, stackId) : undefined
+      try {
+        const events = await look()
+        blindLooks = 0
+        return events
+      } catch (error) {
+        if (!(error instanceof ZaelError)) throw error
+        blindLooks++
+        if (!PASSING.has(error.code) || blindLooks === BLIND_LOOKS) throw new OutOfSight(error)
+        return undefined
+      }
     })
     for (const event of fresh) {
       last = event.id

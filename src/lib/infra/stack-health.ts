@@ -3,8 +3,9 @@ import {ZaelError} from '../errors.js'
 import type {Table} from '../repository/table.js'
 import {readAggregator, readMapping} from './aggregator-part.js'
 import type {Aws} from './aws-clients.js'
-import {type Finding, findingsOf, isProblem} from './health-findings.js'
+import {type Finding, findingsOf} from './health-findings.js'
 import {alarmNames, type HealthParts, PARTS, type PartName, type UnknownPart} from './health-parts.js'
+import {judge} from './health-verdict.js'
 import {readAlarms, readDeadLetters, readTraffic} from './monitoring-part.js'
 import {stackPart} from './stack-part.js'
 import {readStack} from './stack-reader.js'
@@ -17,8 +18,8 @@ export interface StackHealth extends HealthParts {
   readonly region: string | null
   readonly unknown: readonly UnknownPart[]
   readonly findings: readonly Finding[]
-  /** No problem was found; parts that are not known are not counted. */
-  readonly isHealthy: boolean
+  /** `null`: no problem was found, but some part is not known. */
+  readonly isHealthy: boolean | null
 }
 
 /** Where to look. */
@@ -76,14 +77,9 @@ export async function gatherHealth({table, aws, ourVersion}: HealthSources): Pro
   ])
   const parts: HealthParts = {...around, table: tablePart, versions}
   const findings = findingsOf(table.name, parts, part => !unknown.has(part))
-  return {
-    stack: table.name,
-    region: aws ? await aws.region() : null,
-    ...parts,
-    unknown: PARTS.flatMap(part => unknownPart(part, unknown.get(part))),
-    findings,
-    isHealthy: !findings.some(isProblem),
-  }
+  const unseen = PARTS.flatMap(part => unknownPart(part, unknown.get(part)))
+  const region = aws ? await aws.region() : null
+  return {stack: table.name, region, ...parts, unknown: unseen, findings, isHealthy: judge(findings, unseen)}
 
   async function lookAround(): Promise<Omit<HealthParts, 'table' | 'versions'>> {
     const from = aws as Aws

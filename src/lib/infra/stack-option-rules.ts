@@ -1,4 +1,5 @@
 import {InvalidInput} from '../errors.js'
+import {formattedName} from './stack-names.js'
 import {parameterText} from './stack-option.js'
 import {STACK_OPTIONS} from './stack-options.js'
 
@@ -27,13 +28,9 @@ export function checkCombination(stack: string, given: Readonly<Record<string, s
   if (!isOn('EnableIAM')) return
   const role = isOn('EnableIAMRoles') ? 'admin' : 'aggr'
   const shorten = (flag: string) => `Choose a shorter name for the stack, or a shorter --${flag}.`
-  checkLength(named(RoleNameFormat, `${stack}-${role}`), LONGEST_ROLE_NAME, 'role', shorten('role-name-format'))
-  const policy = named(PolicyNameFormat, `${stack}-ns-full`)
+  checkLength(formattedName(RoleNameFormat, `${stack}-${role}`), LONGEST_ROLE_NAME, 'role', shorten('role-name-format'))
+  const policy = formattedName(PolicyNameFormat, `${stack}-ns-full`)
   checkLength(policy, LONGEST_POLICY_NAME, 'policy', shorten('policy-name-format'))
-}
-
-function named(format: string, name: string): string {
-  return format.replace('{}', () => name)
 }
 
 function checkLength(name: string, longest: number, what: string, hint: string): void {

@@ -6,18 +6,26 @@ import type {DeployedStack} from './stack-reader.js'
 
 /** What `status` tells of a CloudFormation stack. */
 export function stackPart(stack: DeployedStack): StackPart {
-  const {status, statusReason, owner, createdAt, updatedAt, tags, outputs} = stack
+  const {statusReason, owner, outputs} = stack
+  return {...deploymentOf(stack), statusReason, owner, parameters: parameterDrift(stack.parameters), outputs}
+}
+
+/** The state of a stack, and who brought it there when, as far as its tags tell. */
+export function deploymentOf({status, tags, createdAt, updatedAt}: DeployedStack) {
   return {
     status,
-    statusReason,
-    owner,
     version: tagOf(tags, 'version'),
     schemaVersion: tagOf(tags, 'schema-version'),
     createdAt: createdAt && isoSeconds(createdAt.getTime()),
     updatedAt: updatedAt && isoSeconds(updatedAt.getTime()),
-    parameters: parameterDrift(stack.parameters),
-    outputs,
   }
+}
+
+/** How long the function of a stack waits for a batch to fill, in ms; by default where nobody can tell. */
+export function batchWindowMs(stack: StackPart | null): number {
+  const option = STACK_OPTIONS.find(({name}) => name === 'batchWindow')
+  const chosen = stack?.parameters.chosen.find(({name}) => name === option?.parameter)?.value
+  return Number(chosen ?? option?.default) * 1000
 }
 
 /** The parameters of a stack against the options of this package; a test keeps those equal to its template. */

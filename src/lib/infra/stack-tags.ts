@@ -6,16 +6,14 @@ type Tags = Readonly<Record<string, string>>
 // AWS allows 50 on a resource; five are ours.
 const MOST_OWN_TAGS = 45
 
-/** The tags by which stacks of zael are found; they win over those of the user. */
+/** The tags by which zael knows a stack as its own. */
+export function ownTags(stack: string): Tags {
+  return {ManagedBy: 'zael', 'zael:name': stack, 'zael:type': 'limiter'}
+}
+
+/** All tags of a stack: those by which it is found win over those of the user. */
 export function stackTags(stack: string, version: string, own: Tags): Tags {
-  return {
-    ...own,
-    ManagedBy: 'zael',
-    'zael:name': stack,
-    'zael:type': 'limiter',
-    'zael:version': version,
-    'zael:schema-version': SCHEMA_VERSION,
-  }
+  return {...own, ...ownTags(stack), 'zael:version': version, 'zael:schema-version': SCHEMA_VERSION}
 }
 
 /** Keys of tags to take away; none that is set in the same breath, or that stacks are found by. */
@@ -38,24 +36,39 @@ export function without(tags: Tags, removed: readonly string[]): Tags {
 
 /** Reads KEY=VALUE; the value may hold further equals signs, or be empty. */
 export function parseTags(texts: readonly string[]): Tags {
-  const tags: Record<string, string> = {}
-  for (const text of texts) {
+  const pairs = texts.map((text): readonly [string, string] => {
     const at = text.indexOf('=')
     if (at < 1) throw wrong(text, 'is not of the form KEY=VALUE')
-    const key = text.slice(0, at)
-    const value = text.slice(at + 1)
-    if (key.length > 128) throw wrong(text, 'has a key of more than 128 characters')
-    if (value.length > 256) throw wrong(text, 'has a value of more than 256 characters')
-    if (/^aws:/i.test(key)) throw wrong(text, 'has a key that begins with "aws:", which only AWS may use')
-    if (isOurs(key)) throw wrong(text, 'has a key that zael sets itself')
-    if (!/^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u.test(key + value)) throw wrong(text, 'has characters that AWS does not take')
-    if (key in tags) throw wrong(text, `gives "${key}" twice`)
-    tags[key] = value
+    return [text.slice(0, at), text.slice(at + 1)]
+  })
+  return checkTags(pairs, (key, value, why) => wrong(`${key}=${value}`, why))
+}
+
+/** Demands of tags what AWS and zael demand, wherever they were written; `refusal` words what is wrong with one. */
+export function checkTags(
+  pairs: ReadonlyArray<readonly [key: string, value: string]>,
+  refusal: (key: string, value: string, why: string) => InvalidInput,
+): Tags {
+  const tags = new Map<string, string>()
+  for (const [key, value] of pairs) {
+    const why = faultOf(key, value) ?? (tags.has(key) ? `gives "${key}" twice` : undefined)
+    if (why !== undefined) throw refusal(key, value, why)
+    tags.set(key, value)
   }
-  if (texts.length > MOST_OWN_TAGS) {
-    throw new InvalidInput('deploy.tags', `A stack can have ${MOST_OWN_TAGS} tags of yours, not ${texts.length}.`)
+  if (pairs.length > MOST_OWN_TAGS) {
+    throw new InvalidInput('deploy.tags', `A stack can have ${MOST_OWN_TAGS} tags of yours, not ${pairs.length}.`)
   }
-  return tags
+  return Object.fromEntries(tags)
+}
+
+function faultOf(key: string, value: string): string | undefined {
+  if (key === '') return 'has no key'
+  if (key.length > 128) return 'has a key of more than 128 characters'
+  if (value.length > 256) return 'has a value of more than 256 characters'
+  if (/^aws:/i.test(key)) return 'has a key that begins with "aws:", which only AWS may use'
+  if (isOurs(key)) return 'has a key that zael sets itself'
+  if (!/^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u.test(key + value)) return 'has characters that AWS does not take'
+  return undefined
 }
 
 const isOurs = (key: string): boolean => key === 'ManagedBy' || key.startsWith('zael:')

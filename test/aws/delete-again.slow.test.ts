@@ -1,0 +1,225 @@
+import {CreateStackCommand, DeleteStackCommand} from '@aws-sdk/client-cloudformation'
+import {CreateBucketCommand, HeadBucketCommand, PutObjectCommand} from '@aws-sdk/client-s3'
+import {afterAll, beforeAll, describe, expect, it} from 'vitest'
+import {readStack, readStackResources} from '../../src/lib/infra/stack-reader.js'
+import {type AwsRequest, type Meddling, xmlRefusal} from './aws-proxy.js'
+import {describeWithPython, type Moto, startMoto} from './moto.js'
+import {denial, type RefusingProxy, refusingProxy} from './refusing.js'
+import {type MotoAccount, openMoto} from './small-stack.js'
+import {type StackUser, stackUser} from './stack-user.js'
+
+/*
+ * What stays of a deletion that did not get to its end, and of one that was to leave something. moto cannot tell the
+ * resources of a deleted stack (it fails), so the proxy answers that one call in the way that AWS documents it.
+ */
+
+describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
+  let moto: Moto
+  let account: MotoAccount
+  let proxy: RefusingProxy
+  let user: StackUser
+  const archives = new Map<string, string>()
+
+  beforeAll(async () => {
+    moto = await startMoto()
+    account = openMoto(moto)
+    proxy = await refusingProxy(moto.endpoint)
+    user = remembering(stackUser(proxy.endpoint))
+  }, 300_000)
+
+  afterAll(async () => {
+    await proxy?.[Symbol.asyncDispose]()
+    await account?.[Symbol.asyncDispose]()
+    await moto?.[Symbol.asyncDispose]()
+  })
+
+  type Answer = (action: string, request: AwsRequest) => Meddling | undefined
+
+  /** Does the work while AWS answers so, and tells of deleted stacks what stayed of them. */
+  const during = <T>(answer: Answer, work: () => Promise<T>) =>
+    proxy.during((action, request) => answer(action, request) ?? formerResources(action, request, archives), work)
+
+  /** A user who is always told so. */
+  function remembering({env, run, tell, fail}: StackUser): StackUser {
+    const always =
+      <T>(work: (command: string) => Promise<T>) =>
+      (command: string) =>
+        during(
+          () => undefined,
+          () => work(command),
+        )
+    return {env, run: always(run), tell: always(tell), fail: always(fail)}
+  }
+
+  /** The error of a command that meets these answers. */
+  const failing = (command: string, answer: Answer) => during(answer, () => stackUser(proxy.endpoint).fail(command))
+
+  /** Deploys a stack and archives one event; the name of the bucket. */
+  async function deployWithArchive(name: string): Promise<string> {
+    await user.tell(`deploy --stack ${name} --yes`)
+    const resources = await readStackResources(account.aws, name)
+    const Bucket = resources.find(({logicalId}) => logicalId === 'AuditArchiveBucket')?.physicalId ?? ''
+    await (await account.aws.s3()).send(new PutObjectCommand({Bucket, Key: 'audit/a', Body: 'a'}))
+    archives.set(name, Bucket)
+    return Bucket
+  }
+
+  const isThere = async (Bucket: string) =>
+    (await account.aws.s3()).send(new HeadBucketCommand({Bucket})).then(
+      () => true,
+      () => false,
+    )
+
+  it('finds the archive of the stack that is gone, and goes on where it stopped', async () => {
+    const bucket = await deployWithArchive('again')
+    const everything = 'delete --stack again --delete-table --empty-archive --confirm again'
+    const stopped = await failing(everything, (action, request) =>
+      action === 'dynamodb:DeleteTable' ? denial(request) : undefined,
+    )
+    expect(stopped).toMatchObject({
+      code: 4,
+      error: {
+        code: 'delete.unfinished',
+        details: {stack: 'again', done: ['stack'], left: ['table', 'archive'], cause: 'dynamo.denied'},
+      },
+    })
+    expect(stopped.error.message).toMatch(
+      /^Stack "again" is deleted, but not the table again, the archive \S+: Not allowed to DeleteTable/,
+    )
+    expect(stopped.error.hint).toMatch(/\nThen go on with: zael delete --stack again --delete-table --empty-archive$/)
+    expect(await readStack(account.aws, 'again')).toBeUndefined()
+
+    const told = await user.tell(everything)
+    expect(told).toMatchObject({status: null, region: 'eu-west-1', archive: {bucket, delete: true}})
+    expect(told.result).toEqual({stackDeleted: false, tableDeleted: true, tableLeft: false, archivedObjectsDeleted: 1})
+    expect(await isThere(bucket)).toBe(false)
+
+    expect(await user.fail(everything)).toMatchObject({
+      code: 3,
+      error: {
+        code: 'stack.missing',
+        message: 'There is no stack "again" here, no table of that name, and no archive of its audit events.',
+      },
+    })
+  })
+
+  it('also after the table is gone', async () => {
+    const bucket = await deployWithArchive('half')
+    const everything = 'delete --stack half --delete-table --empty-archive --confirm half'
+    const stopped = await failing(everything, (_, {service, operation}) =>
+      service === 's3' && operation.startsWith('POST') ? xmlRefusal('AccessDenied', 'no', 403) : undefined,
+    )
+    expect(stopped).toMatchObject({
+      code: 4,
+      error: {code: 'delete.unfinished', details: {done: ['stack', 'table'], left: ['archive'], cause: 'aws.denied'}},
+    })
+    expect(stopped.error.message).toMatch(/^Stack "half" and the table half are deleted, but not the archive /)
+    expect((await user.tell(everything)).result).toMatchObject({tableDeleted: false, archivedObjectsDeleted: 1})
+    expect(await isThere(bucket)).toBe(false)
+  })
+
+  describe('when the archive was to stay', () => {
+    let bucket = ''
+    beforeAll(async () => {
+      bucket = await deployWithArchive('kept')
+      await user.tell('delete --stack kept --confirm kept')
+    }, 300_000)
+
+    it('it stays with the table, and is named', async () => {
+      const {stdout} = await user.run('delete --stack kept --delete-table --dry-run')
+      expect(stdout.replaceAll(bucket, 'BUCKET').replace(/about \d+/, 'about N')).toBe(
+        [
+          'The table "kept" in eu-west-1, which belongs to no stack',
+          '  goes:',
+          '    - the table kept with about N items',
+          '  stays:',
+          '    the archive BUCKET of audit events',
+          '',
+        ].join('\n'),
+      )
+    })
+
+    it('is not looked for by somebody who may not, unless it is to go', async () => {
+      const blind: Answer = (action, request) => (action === 'cloudformation:ListStacks' ? denial(request) : undefined)
+      const told = await during(blind, () =>
+        stackUser(proxy.endpoint).tell('delete --stack kept --delete-table --dry-run'),
+      )
+      expect(told).toMatchObject({archive: null, table: {delete: true}})
+      proxy.takeOperations()
+      const refused = await failing('delete --stack kept --delete-table --empty-archive --confirm kept', blind)
+      expect(refused).toMatchObject({
+        code: 4,
+        error: {code: 'aws.denied', details: {action: 'cloudformation:ListStacks'}},
+      })
+      expect(proxy.takeOperations().filter(each => /^Delete/.test(each))).toEqual([])
+    })
+
+    it('it can go later, before the table or after it', async () => {
+      await user.tell('delete --stack kept --delete-table --confirm kept')
+      expect(await isThere(bucket)).toBe(true)
+      const {code, error} = await user.fail('delete --stack kept --delete-table --confirm kept')
+      expect({code, error}).toMatchObject({code: 3, error: {code: 'stack.missing'}})
+      expect(error.message).toBe(`There is no stack "kept" here, only the archive ${bucket} of its audit events.`)
+      expect(error.hint).toBe('To delete the archive: zael delete --stack kept --empty-archive')
+      const {stdout} = await user.run('delete --stack kept --empty-archive --confirm kept')
+      expect(stdout.replaceAll(bucket, 'BUCKET')).toBe(
+        [
+          'What stack "kept" in eu-west-1 left',
+          '  goes:',
+          '    - the archive BUCKET of audit events',
+          '',
+          'The archive BUCKET of 1 objects is deleted',
+          '',
+        ].join('\n'),
+      )
+      expect(await isThere(bucket)).toBe(false)
+    })
+  })
+
+  it('does not touch what a deleted stack of somebody else left', async () => {
+    const client = await account.aws.cloudFormation()
+    const bucket = {Type: 'AWS::S3::Bucket', DeletionPolicy: 'Retain', Properties: {BucketName: 'theirs-archive'}}
+    const TemplateBody = JSON.stringify({Resources: {AuditArchiveBucket: bucket}})
+    const Tags = [{Key: 'team', Value: 'billing'}]
+    await client.send(new CreateStackCommand({StackName: 'theirs', TemplateBody, Tags}))
+    await client.send(new DeleteStackCommand({StackName: 'theirs'}))
+    // Whether moto keeps it or not: it is there.
+    if (!(await isThere('theirs-archive'))) {
+      await (await account.aws.s3()).send(new CreateBucketCommand({Bucket: 'theirs-archive'}))
+    }
+    archives.set('theirs', 'theirs-archive')
+    expect(await user.fail('delete --stack theirs --empty-archive --confirm theirs')).toMatchObject({code: 3})
+    expect(await isThere('theirs-archive')).toBe(true)
+  })
+
+  it('says that there is no archive where one is to go', async () => {
+    await user.tell('deploy --stack plain --no-audit-archive --no-aggregator --yes')
+    const {code, stdout} = await user.run('delete --stack plain --empty-archive --dry-run')
+    expect(code).toBe(0)
+    expect(stdout).toContain('\n  --empty-archive: there is no archive of audit events\n')
+  })
+})
+
+/** The resources of a deleted stack, which is asked for by its ARN: what went, and what its template kept. */
+function formerResources(action: string, {body}: AwsRequest, archives: ReadonlyMap<string, string>) {
+  const [arn, name = ''] = new URLSearchParams(body).get('StackName')?.split('/') ?? []
+  const bucket = archives.get(name)
+  if (action !== 'cloudformation:ListStackResources' || !arn?.startsWith('arn:') || bucket === undefined)
+    return undefined
+  const resources = [
+    ['Table', name, 'AWS::DynamoDB::Table', 'DELETE_SKIPPED'],
+    ['AuditArchiveBucket', bucket, 'AWS::S3::Bucket', 'DELETE_SKIPPED'],
+    ['AggregatorFunction', `${name}-aggregator`, 'AWS::Lambda::Function', 'DELETE_COMPLETE'],
+  ].map(
+    ([logicalId, physicalId, type, status]) =>
+      `<member><LogicalResourceId>${logicalId}</LogicalResourceId><PhysicalResourceId>${physicalId}</PhysicalResourceId>
+      <ResourceType>${type}</ResourceType><ResourceStatus>${status}</ResourceStatus></member>`,
+  )
+  const summaries = `<StackResourceSummaries>${resources.join('')}</StackResourceSummaries>`
+  return {
+    instead: {
+      status: 200,
+      body: `<ListStackResourcesResponse><ListStackResourcesResult>${summaries}</ListStackResourcesResult></ListStackResourcesResponse>`,
+    },
+  }
+}

@@ -175,6 +175,12 @@ it('an error of the local aggregator makes the stack degraded, and says where to
   expect(withSupervisor(healthWith(AROUND), null).isHealthy).toBe(true)
 })
 
+it('says where nobody counts usage, and only where that is known', () => {
+  const none = healthWith({...AROUND})
+  expect(healthLines(none, null)).toContain('  aggregator  none: usage is not counted')
+  expect(healthLines(none, {...SUPERVISOR, aggregator: null})).toContain('  aggregator  off: usage is not counted')
+})
+
 it('tells programs the same, by the schema', () => {
   expect(schemaProblems('status', healthJson(healthWith(), null))).toEqual([])
   expect(schemaProblems('status', healthJson({...healthWith(AROUND), region: null}, SUPERVISOR))).toEqual([])

@@ -169,7 +169,7 @@ describeWithEngine('zael local', () => {
   it('--no-aggregator leaves the stream alone', async () => {
     await user.tell('up --no-aggregator')
     expect(await user.tell('status')).toMatchObject({aggregator: null})
-    expect((await user.run('status')).stdout).toMatch(/ aggregator +off\n/)
+    expect((await user.run('status')).stdout).toMatch(/ aggregator +off: usage is not counted\n/)
   })
 
   it('--purge leaves nothing behind, and asks first', async () => {

@@ -27,7 +27,7 @@ export function upLines({state, started, mended}: UpResult): string[] {
     engine: `${state.engine} ${state.engineVersion}`,
     data: state.dataDir ?? 'in memory',
     table: state.stack,
-    aggregator: state.aggregator ? 'on' : 'off',
+    aggregator: state.aggregator ? 'on' : 'off: usage is not counted',
   })
 }
 
@@ -68,7 +68,7 @@ export function statusLines(status: StackStatus, table: TableFacts | null, logFi
     data: state.dataDir ?? 'in memory',
     table: table ? `${table.name}, ${table.status.toLowerCase()}, ${formatCount(table.items)} items` : undefined,
     stream: aggregator ? streamLine(aggregator) : undefined,
-    aggregator: aggregator ? aggregatorLine(aggregator) : 'off',
+    aggregator: aggregator ? aggregatorLine(aggregator) : 'off: usage is not counted',
     problem: aggregator?.lastError ?? undefined,
     supervisor: `process ${state.pid}, zael ${state.version}`,
     log: logFile,

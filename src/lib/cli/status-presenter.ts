@@ -40,7 +40,9 @@ export function healthJson(
   }
 }
 
-function stackFacts({cloudFormation, table, aggregator, mapping, traffic, deadLetters, alarms, versions}: StackHealth) {
+function stackFacts(health: StackHealth): Facts {
+  const {cloudFormation, table, aggregator, mapping, traffic, deadLetters, alarms, versions} = health
+  const isAggregatorKnown = !health.unknown.some(({part}) => part === 'aggregator')
   return {
     deployed: cloudFormation ? deployedText(cloudFormation) : undefined,
     chosen: cloudFormation ? chosenText(cloudFormation) : undefined,
@@ -51,7 +53,7 @@ function stackFacts({cloudFormation, table, aggregator, mapping, traffic, deadLe
     throttled: traffic
       ? `${formatCount(traffic.throttledReads)} reads, ${formatCount(traffic.throttledWrites)} writes in the last hour`
       : undefined,
-    aggregator: aggregator ? aggregatorText(aggregator) : undefined,
+    aggregator: aggregator ? aggregatorText(aggregator) : isAggregatorKnown ? 'none: usage is not counted' : undefined,
     mapping: mapping ? mappingText(mapping) : undefined,
     lag: aggregator && traffic ? lagText(traffic.iteratorAgeMs, traffic.aggregatorErrors) : undefined,
     'dead letters': deadLetters ? `${formatCount(deadLetters.messages)} in ${deadLetters.queue}` : undefined,
@@ -121,7 +123,7 @@ function localFacts(local: SupervisorFacts | null): Facts {
     engine: `${engine}, up ${formatSpan(uptimeMs)}${restarts}`,
     aggregator: aggregator
       ? `records ${formatCount(aggregator.records)}, errors ${formatCount(aggregator.errors)}, lag ${formatSpan(aggregator.lagMs)}`
-      : 'off',
+      : 'off: usage is not counted',
   }
 }
 

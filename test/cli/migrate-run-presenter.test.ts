@@ -1,6 +1,7 @@
 import {describe, expect, it} from 'vitest'
+import {cleanedLines} from '../../src/lib/cli/migrate-cleanup-presenter.js'
 import {progressLine} from '../../src/lib/cli/migrate-progress.js'
-import {cleanedLines, runLines, verificationLines} from '../../src/lib/cli/migrate-run-presenter.js'
+import {runLines, verificationLines} from '../../src/lib/cli/migrate-run-presenter.js'
 import type {MigrationResult} from '../../src/lib/migrations/run.js'
 import {STEPS} from '../../src/lib/migrations/steps.js'
 import type {Verification} from '../../src/lib/migrations/verify.js'
@@ -33,6 +34,7 @@ const verification: Verification = {
   checked: {entity: 3, bucket: 2},
   expired: 0,
   differences: nothing,
+  unmovable: 0,
   unknown: nothing,
   decisions: noDecisions,
 }
@@ -77,7 +79,7 @@ describe('what a run tells', () => {
       [
         "",
         "1 day of usage: the first hour was counted with the day, and is told apart",
-        "2 days of usage: the first hour was counted with the day, and cannot be told apart",
+        "2 days of usage: the first hour may hold the whole day, and is kept as it calls itself",
         "3 buckets in several old places: the one used last counts",
         "",
         "30 records changed in both places; choose with \`zael migrate resolve\`:",
@@ -128,6 +130,31 @@ describe('what a comparison tells', () => {
         "  zael migrate resolve 'ENTITY#a #META' --keep new -s prod  Settle a conflict",
       ]
     `)
+  })
+})
+
+const stuck = {type: 'limits', key: 'RESOURCE#a #CONFIG', state: 'unmovable', says: 'cannot be moved'} as const
+
+describe('what cannot be moved', () => {
+  it('is told from conflicts, and stands in the way of nothing else', () => {
+    const conflicts = (...shown: (typeof stuck | typeof conflict)[]) =>
+      runLines('prod', {...result, conflicts: {count: shown.length, shown}}, 80).join('\n')
+    expect(conflicts(stuck)).toContain('1 record not moved:\n  RESOURCE#a #CONFIG: cannot be moved')
+    expect(conflicts(stuck, conflict)).toContain('2 records not moved, or changed in both places:')
+    const differences = {count: 30, shown: [stuck]}
+    const next = verificationLines('prod', {...verification, clean: false, differences, unmovable: 30}).slice(-3)
+    expect(next).toEqual([
+      'Next:',
+      '  zael migrate verify --all -s prod  List them all',
+      '  zael migrate cleanup -s prod       Delete the other old items',
+    ])
+    const left = {count: 1, shown: [stuck]}
+    expect(cleanedLines('prod', {verification, deleted: {}, left, unknown: nothing})).toEqual([
+      'Deleted 0 old items of stack "prod"',
+      '',
+      '1 record stayed:',
+      '  RESOURCE#a #CONFIG: cannot be moved',
+    ])
   })
 })
 

@@ -68,6 +68,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
     ['limits set --resource gpt-4 rpm=7 --dry-run', 0],
     ['limits set --entity user-l rpm=7 --dry-run', 0],
   ],
+  'migrate cleanup': [['migrate cleanup --dry-run', 0]],
   'migrate plan': [['migrate plan', 0]],
   'migrate run': [['migrate run --dry-run', 0]],
   // The table has no stream, which a run would add.
@@ -113,7 +114,6 @@ const WRITERS: Readonly<Record<string, string>> = {
   'entity create': 'entity create new',
   'entity update': 'entity update user-1 --name New',
   'limits unset': 'limits unset --resource gpt-4 rpm --yes',
-  'migrate cleanup': '',
   'migrate resolve': '',
   'namespace create': '',
   'namespace delete': '',

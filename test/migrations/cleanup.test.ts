@@ -1,12 +1,14 @@
 import {expect, it} from 'vitest'
+import {cleanUp} from '../../src/lib/migrations/cleanup.js'
 import {readMigration} from '../../src/lib/migrations/lease.js'
 import {n, s} from '../../src/lib/schema/attribute-value.js'
 import {readNumber} from '../../src/lib/schema/read.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {makePopulation} from './fixtures/make-population.js'
 import {itemsOf} from './fixtures/old-table.js'
 import {AddingClient, oldBucketItem} from './old-clients.js'
-import {useOldTable} from './old-table-scene.js'
+import {useOldTable, VERSION} from './old-table-scene.js'
 
 describeOnEngine('a clean-up', () => {
   const population = makePopulation({entities: 3})
@@ -53,5 +55,41 @@ describeOnEngine('a clean-up', () => {
     await scene.migrate()
     // Seven tokens are gone from a full bucket.
     expect((await balance()).tokens).toBe(before.tokens - 7000)
+  })
+})
+
+describeOnEngine('a clean-up whose answers get lost', () => {
+  const population = makePopulation({entities: 3})
+  const scene = useOldTable(4, () => itemsOf(4, population), population)
+
+  it('counts what is deleted as deleted', async () => {
+    await scene.migrate()
+    const lost = new Set<string>()
+    scene.transport = {
+      send: (operation, input, options) => {
+        const name = JSON.stringify(input)
+        if (operation !== 'DeleteItem' || lost.has(name)) return scene.own.send(operation, input, options)
+        lost.add(name)
+        const faults = new FaultTransport(scene.own)
+        faults.start({kind: 'lost after apply', at: 1})
+        return faults.send(operation, input, options)
+      },
+    }
+    const {left, deleted} = await scene.cleanUp()
+    scene.transport = scene.own
+    expect(lost.size).toBeGreaterThan(5)
+    expect(left).toEqual({count: 0, shown: []})
+    expect(deleted).toMatchObject({entity: 3})
+    expect((await scene.census()).old).toEqual({})
+  })
+
+  it('asks nobody when there is nothing old', async () => {
+    const before = await scene.items()
+    const confirm = async () => {
+      throw new Error('asked')
+    }
+    const options = {owner: 'test', ourVersion: VERSION, confirm}
+    expect(await cleanUp(scene.table, options)).toMatchObject({deleted: {}, left: {count: 0}})
+    expect(await scene.items()).toEqual(before)
   })
 })

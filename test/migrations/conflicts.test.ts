@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {resolveConflict} from '../../src/lib/migrations/resolve.js'
+import {resolveConflict, type Side} from '../../src/lib/migrations/resolve.js'
 import {migrateTable} from '../../src/lib/migrations/run.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
@@ -12,6 +12,9 @@ const put = (scene: OldTableScene, Item: Item) => scene.own.send('PutItem', {Tab
 
 const get = async (scene: OldTableScene, PK: string, SK: string) =>
   (await scene.own.send('GetItem', {TableName: scene.name, Key: {PK: s(PK), SK: s(SK)}, ConsistentRead: true})).Item
+
+const resolve = (scene: OldTableScene, key: string, keep: Side) =>
+  resolveConflict(scene.table, key, keep, {ourVersion: VERSION})
 
 const repositoryOf = (scene: OldTableScene) =>
   new Repository({stack: scene.name, transport: scene.own, clock: () => scene.nowMs})
@@ -48,7 +51,7 @@ describeOnEngine('records that change after they were copied', () => {
     await expect(scene.cleanUp()).rejects.toMatchObject({code: 'migrate.not-clean', exitCode: 6})
     expect(await scene.items()).toEqual(before)
 
-    await resolveConflict(scene.table, 'ENTITY#org:0 #META', 'new')
+    await resolve(scene, 'ENTITY#org:0 #META', 'new')
     expect((await scene.verify()).clean).toBe(true)
     expect((await namespace.entities.get('org:0'))?.name).toBe('Renamed by a current client')
     await put(scene, {...(await oldEntity()), name: s('The last word')})
@@ -65,7 +68,7 @@ describeOnEngine('records that change after they were copied', () => {
     ])
     await put(scene, {PK: PK as Item[string], SK: SK as Item[string], ...config, l_rpm_cp: n(9), l_rpm_bx: n(11)})
     expect((await scene.migrate()).conflicts).toMatchObject({count: 1, shown: [{key: 'SYSTEM# #CONFIG'}]})
-    await resolveConflict(scene.table, 'SYSTEM# #CONFIG', 'old')
+    await resolve(scene, 'SYSTEM# #CONFIG', 'old')
     const limits = (await namespace.configs.get({level: 'system'}))?.limits
     expect(limits?.find(({name}) => name === 'rpm')).toMatchObject({capacity: 11})
     expect((await scene.verify()).clean).toBe(true)
@@ -73,9 +76,9 @@ describeOnEngine('records that change after they were copied', () => {
 
   it('cannot be settled where there is no conflict', async () => {
     const before = await scene.items()
-    await expect(resolveConflict(scene.table, 'ENTITY#org:0 #META', 'old')).rejects.toMatchObject({exitCode: 3})
-    await expect(resolveConflict(scene.table, 'ENTITY#nobody #META', 'old')).rejects.toMatchObject({exitCode: 3})
-    await expect(resolveConflict(scene.table, 'nonsense', 'old')).rejects.toMatchObject({exitCode: 2})
+    await expect(resolve(scene, 'ENTITY#org:0 #META', 'old')).rejects.toMatchObject({exitCode: 3})
+    await expect(resolve(scene, 'ENTITY#nobody #META', 'old')).rejects.toMatchObject({exitCode: 3})
+    await expect(resolve(scene, 'nonsense', 'old')).rejects.toMatchObject({exitCode: 2})
     expect(await scene.items()).toEqual(before)
   })
 })

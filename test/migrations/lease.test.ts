@@ -1,8 +1,29 @@
-import {expect, it} from 'vitest'
+import {expect, it, vi} from 'vitest'
+import {Aborted, Throttled} from '../../src/lib/dynamo/errors.js'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {MigrationLease, readMigration} from '../../src/lib/migrations/lease.js'
-import {describeOnEngine} from '../helpers/table.js'
+import {migrationRecordKey} from '../../src/lib/schema/migration-record.js'
+import {describeOnEngine, PATIENT_MS} from '../helpers/table.js'
 import {itemsOf} from './fixtures/old-table.js'
 import {useOldTable} from './old-table-scene.js'
+
+/** Requests for the record of the migration meet something else than the table. */
+function onRecord(inner: Transport, meet: Transport['send']): Transport {
+  return {
+    send: (operation, input, options) =>
+      JSON.stringify(input).includes(migrationRecordKey.SK)
+        ? meet(operation, input, options)
+        : inner.send(operation, input, options),
+  }
+}
+
+/** An engine that takes requests and never answers. */
+const silence: Transport['send'] = (operation, _, options) =>
+  new Promise((_resolve, reject) => {
+    const signal = options?.signal
+    if (signal?.aborted) reject(new Aborted(operation, true, signal.reason))
+    signal?.addEventListener('abort', () => reject(new Aborted(operation, true, signal.reason)))
+  })
 
 describeOnEngine('the lease of a migration', () => {
   const scene = useOldTable(3, population => itemsOf(3, population))
@@ -57,5 +78,46 @@ describeOnEngine('the lease of a migration', () => {
     scene.nowMs += 10
     await expect.poll(() => lease.record.leaseUntilMs).toBeGreaterThan(before)
     await lease.release()
+  })
+
+  it('is as patient as everything else: eight throttled requests in a row do not end a run', async () => {
+    let throttles = 0
+    let inARow = 0
+    scene.transport = onRecord(scene.own, async (operation, input, options) => {
+      if (inARow++ < 8) {
+        throttles++
+        throw new Throttled(operation)
+      }
+      inARow = 0
+      return scene.own.send(operation, input, options)
+    })
+    expect(await scene.migrate()).toMatchObject({finished: true})
+    scene.transport = scene.own
+    expect(throttles).toBeGreaterThan(80)
+  })
+
+  it('is given back within two seconds, or left to end by itself when the table does not answer', async () => {
+    const stop = new AbortController()
+    let isSilent = false
+    scene.transport = onRecord(scene.own, (...request) => (isSilent ? silence : scene.own.send)(...request))
+    const onProgress = () => {
+      isSilent = true
+    }
+    vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout']})
+    try {
+      // A save is under way when it is interrupted.
+      const run = scene.migrate({signal: stop.signal, onProgress}).catch((error: unknown) => error)
+      await vi.waitFor(() => expect(isSilent).toBe(true), {timeout: PATIENT_MS})
+      stop.abort()
+      await vi.waitFor(() => expect(vi.getTimerCount()).toBe(1), {timeout: PATIENT_MS})
+      vi.advanceTimersByTime(2_000)
+      expect(await run).toMatchObject({code: 'dynamo.aborted'})
+    } finally {
+      vi.useRealTimers()
+      scene.transport = scene.own
+    }
+    expect((await readMigration(scene.table))?.leaseUntilMs).toBeGreaterThan(scene.nowMs)
+    scene.nowMs += 60_001
+    expect(await scene.migrate()).toMatchObject({finished: true, resumed: true})
   })
 })

@@ -12,6 +12,7 @@ import {type MigrateOptions, type MigrationResult, migrateTable} from '../../src
 import {type Verification, verifyMigration} from '../../src/lib/migrations/verify.js'
 import type {Table} from '../../src/lib/repository/table.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
+import {PATIENT_MS} from '../helpers/table.js'
 import {makePopulation} from './fixtures/make-population.js'
 import {makeOldTable, writeItems} from './fixtures/old-table.js'
 import type {Population} from './fixtures/population.js'
@@ -25,6 +26,8 @@ export class OldTableScene {
   readonly own = createTransport({
     connection: resolveConnection({endpointUrl: inject('engineEndpoint')}, {}),
     clock: Date.now,
+    connectTimeoutMs: PATIENT_MS,
+    requestTimeoutMs: PATIENT_MS,
     meterCapacity: true,
     onResponse: info => this.capacity.observe(info),
   })
@@ -64,6 +67,7 @@ export class OldTableScene {
       transport,
       clock: () => this.nowMs,
       onUnavailable: 'block',
+      timeoutMs: PATIENT_MS,
     })
   }
 

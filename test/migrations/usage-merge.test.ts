@@ -10,7 +10,7 @@ function record(hour: number, rpm: number, events: number, window: Window = 'hou
 }
 
 const told = (records: UsageRecord[]) => {
-  const {targets, decision} = mergeUsageDay(records)
+  const {targets, decision} = mergeUsageDay(records, 'counted')
   return {
     decision,
     targets: targets.map(({window, start, counters}) => [

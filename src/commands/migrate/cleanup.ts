@@ -1,9 +1,10 @@
-import {integer, string} from '@oclif/core/flags'
+import {boolean, integer, string} from '@oclif/core/flags'
 import {confirmByName} from '../../lib/cli/confirm.js'
 import type {StackContext} from '../../lib/cli/context.js'
 import {formatCount} from '../../lib/cli/facts.js'
-import {cleanUpWithProgress} from '../../lib/cli/migrate-run.js'
-import {checkedItems, cleanedJson, cleanedLines} from '../../lib/cli/migrate-run-presenter.js'
+import {cleanedJson, cleanedLines, cleanUpPlanLines, exceptText} from '../../lib/cli/migrate-cleanup-presenter.js'
+import {cleanUpWithProgress, compareWithProgress} from '../../lib/cli/migrate-run.js'
+import {checkedItems} from '../../lib/cli/migrate-samples.js'
 import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
 import {EXIT} from '../../lib/errors.js'
 
@@ -12,29 +13,39 @@ export default class MigrateCleanup extends WholeStackCommand<typeof MigrateClea
 
   static override description =
     'Compares the whole table first and deletes nothing when something differs. An item that changes meanwhile stays, and ' +
-    'so does everything of an unknown shape. After this, clients of an older layout find nothing; there is no way back.'
+    'so does everything of an unknown shape or that cannot be moved. After this, clients of an older layout find nothing; ' +
+    'there is no way back.'
 
   static override flags = {
     confirm: string({description: 'Name of the stack once more, instead of typing it.', helpValue: 'NAME'}),
+    'dry-run': boolean({char: 'n', description: 'Compare and show what would be deleted; delete nothing.'}),
     'rate-limit': integer({description: 'Write units a second at most.', helpValue: 'WCU', min: 1}),
   }
 
   static override examples = [
+    {command: 'zael migrate cleanup -s prod --dry-run', description: 'Look first'},
     {command: 'zael migrate cleanup -s prod', description: 'Compares, then asks for the name of the stack'},
     {command: 'zael migrate cleanup -s prod --confirm prod', description: 'In a script'},
   ]
 
   protected async work({stack, table}: StackContext): Promise<object> {
+    if (this.flags['dry-run']) {
+      const verification = await compareWithProgress(table, this.config.version)
+      this.log(cleanUpPlanLines(stack, verification).join('\n'))
+      return cleanedJson(stack, verification, undefined)
+    }
     const result = await cleanUpWithProgress(table, stack, {
       ourVersion: this.config.version,
       rateLimit: this.flags['rate-limit'],
       confirm: verification => {
-        const what = `This deletes ${formatCount(checkedItems(verification))} old items of stack "${stack}" for good`
-        return confirmByName(what, stack, {confirm: this.flags.confirm})
+        const items = `${formatCount(checkedItems(verification))} old items of stack "${stack}"`
+        return confirmByName(`This deletes ${items} for good${exceptText(verification)}`, stack, {
+          confirm: this.flags.confirm,
+        })
       },
     })
     this.log(cleanedLines(stack, result).join('\n'))
     if (result.left.count > 0) process.exitCode = EXIT.checkSaidNo
-    return cleanedJson(stack, result)
+    return cleanedJson(stack, result.verification, result)
   }
 }

@@ -1,3 +1,4 @@
+import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/context.js'
 import {verifyWithProgress} from '../../lib/cli/migrate-run.js'
 import {verificationJson, verificationLines} from '../../lib/cli/migrate-run-presenter.js'
@@ -11,13 +12,18 @@ export default class MigrateVerify extends WholeStackCommand<typeof MigrateVerif
     'Reads the whole table and writes nothing. The exit code is 0 when every old item is in its new place, and 6 when ' +
     'something differs. While clients of an older layout are at work, what they have just done may show as a difference.'
 
+  static override flags = {
+    all: boolean({description: 'List every difference, not only the first ones.'}),
+  }
+
   static override examples = [
     {command: 'zael migrate verify -s prod', description: 'Is everything where it should be?'},
+    {command: 'zael migrate verify -s prod --all', description: 'Every record that differs'},
     {command: 'zael migrate verify -s prod --json', description: 'In a pipeline'},
   ]
 
   protected async work({stack, table}: StackContext): Promise<object> {
-    const verification = await verifyWithProgress(table, this.config.version)
+    const verification = await verifyWithProgress(table, {ourVersion: this.config.version, all: this.flags.all})
     this.log(verificationLines(stack, verification).join('\n'))
     if (!verification.clean) process.exitCode = EXIT.checkSaidNo
     return verificationJson(stack, verification)

@@ -1,9 +1,9 @@
-import type {CleanUpResult} from '../migrations/cleanup.js'
 import type {MigrationResult} from '../migrations/run.js'
 import type {Decisions, Difference, Sample} from '../migrations/tally.js'
 import type {Verification} from '../migrations/verify.js'
-import {formatCount, nextLines} from './facts.js'
-import {printable, textTable} from './text-table.js'
+import {nextLines} from './facts.js'
+import {byKind, checkedItems, isUnmovable, plural, sampleJson, sampleLines, unknownLines} from './migrate-samples.js'
+import {textTable} from './text-table.js'
 
 /** What a run did, what is left, and how to go on. */
 export function runLines(stack: string, result: MigrationResult, width: number | undefined): string[] {
@@ -24,16 +24,21 @@ export function runLines(stack: string, result: MigrationResult, width: number |
     ...textTable(columns, rows, {header: true, width}),
     ...(added.length === 0 ? [] : ['', `Added to the table: ${added.join(', ')}`]),
     ...decisionLines(decisions),
-    ...sampleLines(
-      `${plural(conflicts.count, 'record')} changed in both places; choose with \`zael migrate resolve\``,
-      conflicts,
-    ),
+    ...sampleLines(leftTitle(conflicts), conflicts),
     ...unknownLines(unknown),
     ...(settled
       ? []
       : ['', 'Old clients are still at work: the last pass found changes too. Run it again when they have stopped.']),
     ...nextLines(runNext(stack, result)),
   ]
+}
+
+/** What a run leaves to people: to choose, or to look at what no run can move. */
+function leftTitle(conflicts: Sample<Difference>): string {
+  const records = plural(conflicts.count, 'record')
+  if (!conflicts.shown.some(isUnmovable))
+    return `${records} changed in both places; choose with \`zael migrate resolve\``
+  return conflicts.shown.every(isUnmovable) ? `${records} not moved` : `${records} not moved, or changed in both places`
 }
 
 function titleOf(stack: string, {finished, resumed}: MigrationResult): string {
@@ -98,55 +103,28 @@ export function verificationLines(stack: string, verification: Verification): st
   ]
 }
 
-function verificationNext(stack: string, {clean, differences}: Verification): [string, string][] {
+function verificationNext(stack: string, {clean, differences, unmovable}: Verification): [string, string][] {
+  const {count, shown} = differences
+  const more: [string, string][] =
+    count > shown.length ? [[`zael migrate verify --all -s ${stack}`, 'List them all']] : []
   if (clean) return [[`zael migrate cleanup -s ${stack}`, 'Delete the old items']]
-  const conflict = differences.shown.find(({state}) => state === 'conflict')
+  if (count === unmovable) return [...more, [`zael migrate cleanup -s ${stack}`, 'Delete the other old items']]
+  const conflict = shown.find(({state}) => state === 'conflict')
+  const settle = (key: string): [string, string] => [
+    `zael migrate resolve '${key}' --keep new -s ${stack}`,
+    'Settle a conflict',
+  ]
   const run: [string, string] = [`zael migrate run -s ${stack}`, 'Bring the new place up to date']
-  return conflict
-    ? [run, [`zael migrate resolve '${conflict.key}' --keep new -s ${stack}`, 'Settle a conflict']]
-    : [run]
+  return [...more, run, ...(conflict ? [settle(conflict.key)] : [])]
 }
 
 /** A comparison for programs. */
 export function verificationJson(
   stack: string,
-  {clean, checked, expired, differences, unknown, decisions}: Verification,
+  {clean, checked, expired, differences, unmovable, unknown, decisions}: Verification,
 ) {
-  return {stack, clean, checked: byKind(checked), expired, differences: sampleJson(differences), unknown, decisions}
-}
-
-/** What was deleted, and what stayed. */
-export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpResult): string[] {
-  const total = Object.values(deleted).reduce((sum, count) => sum + count, 0)
-  return [
-    total === 0
-      ? `Stack "${stack}": there were no old items`
-      : `Deleted ${plural(total, 'old item')} of stack "${stack}"`,
-    ...sampleLines(`${plural(left.count, 'record')} changed meanwhile and stayed`, left),
-    ...unknownLines(unknown),
-    ...(left.count === 0 ? [] : nextLines([[`zael migrate run -s ${stack}`, 'Catch up, then clean up again']])),
-  ]
-}
-
-/** A clean-up for programs. */
-export function cleanedJson(stack: string, {deleted, left, unknown}: CleanUpResult) {
-  return {stack, deleted: byKind(deleted), left: sampleJson(left), unknown}
-}
-
-/** Old items compared, of all kinds. */
-export function checkedItems({checked}: Verification): number {
-  return Object.values(checked).reduce((sum, count) => sum + count, 0)
-}
-
-const KINDS = ['entity', 'limits', 'settings', 'registry', 'bucket', 'usage', 'audit', 'version'] as const
-
-/** Every kind, also those of which there is none. */
-function byKind(counts: Partial<Record<(typeof KINDS)[number], number>>): Record<string, number> {
-  return Object.fromEntries(KINDS.map(kind => [kind, counts[kind] ?? 0]))
-}
-
-function sampleJson({count, shown}: Sample<Difference>) {
-  return {count, shown: shown.map(({type, key, state, says}) => ({type, key, state, reason: says}))}
+  const differing = {differences: sampleJson(differences), unmovable}
+  return {stack, clean, checked: byKind(checked), expired, ...differing, unknown, decisions}
 }
 
 function decisionLines({untangled, keptAsLabelled, superseded}: Decisions): string[] {
@@ -155,30 +133,11 @@ function decisionLines({untangled, keptAsLabelled, superseded}: Decisions): stri
       ? [`${plural(untangled, 'day')} of usage: the first hour was counted with the day, and is told apart`]
       : []),
     ...(keptAsLabelled > 0
-      ? [`${plural(keptAsLabelled, 'day')} of usage: the first hour was counted with the day, and cannot be told apart`]
+      ? [
+          `${plural(keptAsLabelled, 'day')} of usage: the first hour may hold the whole day, and is kept as it calls itself`,
+        ]
       : []),
     ...(superseded > 0 ? [`${plural(superseded, 'bucket')} in several old places: the one used last counts`] : []),
   ]
   return said.length === 0 ? [] : ['', ...said]
 }
-
-function sampleLines(title: string, {count, shown}: Sample<Difference>): string[] {
-  if (count === 0) return []
-  return [
-    '',
-    `${title}:`,
-    ...shown.map(({key, says}) => `  ${printable(key)}: ${says}`),
-    ...moreLines(count, shown.length),
-  ]
-}
-
-function unknownLines({count, shown}: Sample<string>): string[] {
-  if (count === 0) return []
-  const title = `${plural(count, 'item')} of no known shape; left alone:`
-  return ['', title, ...shown.map(key => `  ${printable(key)}`), ...moreLines(count, shown.length)]
-}
-
-const moreLines = (count: number, shown: number): string[] =>
-  count > shown ? [`  and ${formatCount(count - shown)} more`] : []
-
-const plural = (count: number, what: string): string => `${formatCount(count)} ${what}${count === 1 ? '' : 's'}`

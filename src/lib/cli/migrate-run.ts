@@ -4,7 +4,7 @@ import type {CleanUpResult} from '../migrations/cleanup.js'
 import type {MigrationResult} from '../migrations/run.js'
 import type {StepProgress} from '../migrations/step-work.js'
 import type {StepId} from '../migrations/steps.js'
-import type {Verification} from '../migrations/verify.js'
+import type {Verification, VerifyOptions} from '../migrations/verify.js'
 import type {Table} from '../repository/table.js'
 import {formatCount} from './facts.js'
 import {interruptible} from './interrupt.js'
@@ -45,12 +45,28 @@ export async function migrateWithProgress(table: Table, stack: string, request: 
 }
 
 /** Compares old and new, counts on the terminal, and can be stopped with Ctrl-C. */
-export async function verifyWithProgress(table: Table, ourVersion: string): Promise<Verification> {
+export async function verifyWithProgress(
+  table: Table,
+  options: {readonly ourVersion: string; readonly all?: boolean | undefined},
+): Promise<Verification> {
   const {verifyMigration} = await import('../migrations/verify.js')
+  return counting(options, request => verifyMigration(table, request))
+}
+
+/** Tells what a clean-up would delete; throws when something stands in its way. */
+export async function compareWithProgress(table: Table, ourVersion: string): Promise<Verification> {
+  const {compareForCleanUp} = await import('../migrations/cleanup.js')
+  return counting({ourVersion}, request => compareForCleanUp(table, request))
+}
+
+async function counting(
+  options: VerifyOptions,
+  compare: (request: VerifyOptions) => Promise<Verification>,
+): Promise<Verification> {
   const count = progressCount('Items compared')
   try {
     return await interruptible(
-      signal => verifyMigration(table, {ourVersion, signal, onProgress: count.update}),
+      signal => compare({...options, signal, onProgress: count.update}),
       () => new ZaelError('interrupted', 'migrate.interrupted', 'Interrupted; nothing was written.'),
     )
   } finally {
@@ -70,10 +86,11 @@ export async function cleanUpWithProgress(
 ): Promise<CleanUpResult> {
   const {cleanUp} = await import('../migrations/cleanup.js')
   let bar = progressCount('Items compared')
-  let deleted = 0
+  let deleted: number | undefined
   const confirm = async (verification: Verification) => {
     bar.end()
     await request.confirm(verification)
+    deleted = 0
     bar = progressCount('Old items deleted')
   }
   const onDeleted = (sofar: number) => {
@@ -84,15 +101,21 @@ export async function cleanUpWithProgress(
     return await interruptible(
       signal =>
         cleanUp(table, {...request, owner: owner(), signal, confirm, onProgress: done => bar.update(done), onDeleted}),
-      () => {
-        const said = `Interrupted: at least ${formatCount(deleted)} old items are deleted, the rest is still there.`
-        return new ZaelError('interrupted', 'migrate.interrupted', said, {
-          hint: `Run it again to go on: zael migrate cleanup -s ${stack} --confirm ${stack}`,
-          details: {deleted},
-        })
-      },
+      () => cleanUpInterrupted(stack, deleted),
     )
   } finally {
     bar.end()
   }
+}
+
+/** `deleted` is `undefined` while nobody has agreed to anything; later on, a request may have been under way. */
+export function cleanUpInterrupted(stack: string, deleted: number | undefined): ZaelError {
+  const said =
+    deleted === undefined
+      ? 'Interrupted. Nothing was deleted.'
+      : `Interrupted: at least ${formatCount(deleted)} old items are deleted, the rest is still there.`
+  return new ZaelError('interrupted', 'migrate.interrupted', said, {
+    hint: `Run it again to go on: zael migrate cleanup -s ${stack}`,
+    details: {deleted: deleted ?? 0},
+  })
 }

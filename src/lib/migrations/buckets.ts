@@ -108,7 +108,9 @@ function lookAtBucket(stage: Stage, group: Group, seen: Seen): Finding {
       // What adjustments left says nothing about a bucket; it is charged as soon as there is one.
       return {type: 'bucket', sources, state: old.residue.size === 0 ? 'same' : 'unknown'}
     }
-    const write = () => create(stage, group, old, seen.besides, current)
+    // Made already now: what today's layout cannot hold shows here.
+    const item = newItem(stage, group, old, seen.besides, current)
+    const write = () => (current ? replaceSeen(stage, current, item) : putAbsent(stage, item))
     return {type: 'bucket', sources, state: 'behind', says: 'is not there yet', decision, write}
   }
   const further = furtherShards(stored.record).flatMap(key => {
@@ -134,14 +136,14 @@ function hasNewPlaces(marks: BucketMarks, before: BucketMarks): boolean {
   return [...marks].some(([limit, places]) => [...places.keys()].some(place => !before.get(limit)?.has(place)))
 }
 
-/** The first write of a new bucket; what refunds left of one that is gone goes into it. */
-async function create(
+/** A new bucket; what refunds left of one that is gone goes into it. */
+function newItem(
   stage: Stage,
   {home, entity, resource}: Group,
   old: OldBucket,
   besides: ReadonlyMap<string, Item>,
   ghost: Item | undefined,
-): Promise<boolean> {
+): Item {
   const stored = placesOfEntity(stage, home, entity)
     .map(key => besides.get(keyId(key)))
     .find(item => item !== undefined)
@@ -153,8 +155,7 @@ async function create(
     cascade: meta?.cascade ?? old.cascade,
     parent: meta ? meta.parent : old.parent,
   })
-  const item = {...encodeBucket(withResidue(record, ghost)), [MIGRATION_MARK]: s(encodeBucketMarks(marks))}
-  return ghost ? replaceSeen(stage, ghost, item) : putAbsent(stage, item)
+  return {...encodeBucket(withResidue(record, ghost)), [MIGRATION_MARK]: s(encodeBucketMarks(marks))}
 }
 
 function withResidue(record: BucketRecord, ghost: Item | undefined): BucketRecord {

@@ -1,15 +1,14 @@
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import {Aborted} from '../dynamo/errors.js'
-import type {OperationInput} from '../dynamo/transport.js'
 import {ZaelError} from '../errors.js'
 import type {Table} from '../repository/table.js'
 import {isoSeconds} from '../schema/instant.js'
 import type {OldRecordType} from './classify.js'
-import {deleteSeen, sendConditional, transactConditional} from './conditional.js'
-import type {Finding, Stage} from './finding.js'
+import {deleteRecord} from './delete-old.js'
+import type {Stage} from './finding.js'
 import {MigrationLease} from './lease.js'
 import {rateLimited} from './rate-limit.js'
-import {lookAgain, lookAt, sortPage} from './reconcile.js'
+import {lookAt, sortPage} from './reconcile.js'
 import {tablePages} from './scan.js'
 import {openStage} from './stage.js'
 import {type Difference, type Sample, Tally} from './tally.js'
@@ -35,18 +34,28 @@ export interface CleanUpResult {
   readonly verification: Verification
   /** Old items deleted, by kind. */
   readonly deleted: Partial<Record<OldRecordType, number>>
-  /** Old records that changed after the comparison; they are still there. */
+  /** Old records that changed after the comparison, or that cannot be moved; they are still there. */
   readonly left: Sample<Difference>
   readonly unknown: Sample<string>
 }
 
+/** What there is to delete, and that nothing stands in the way; writes nothing. What cannot be moved is only left out. */
+export async function compareForCleanUp(table: Table, options: VerifyOptions): Promise<Verification> {
+  const verification = await verifyMigration(table, options)
+  if (verification.differences.count > verification.unmovable) throw notClean(verification)
+  return verification
+}
+
 /**
  * Deletes the old items. Nothing is deleted unless a comparison of the whole table, made here, finds no difference, and
- * then only what is compared once more and has not changed since. What nobody knows stays.
+ * then only what is compared once more and has not changed since. What nobody knows stays, and so does what cannot be
+ * moved. Where there is nothing old nobody is asked.
  */
 export async function cleanUp(table: Table, options: CleanUpOptions): Promise<CleanUpResult> {
-  const verification = await verifyMigration(table, options)
-  if (!verification.clean) throw notClean(verification)
+  const verification = await compareForCleanUp(table, options)
+  if (Object.keys(verification.checked).length === 0) {
+    return {verification, deleted: {}, left: {count: 0, shown: []}, unknown: verification.unknown}
+  }
   await options.confirm(verification)
   const lease = await MigrationLease.take(table, CLEANUP, options)
   const verifiedAt = isoSeconds(table.clock())
@@ -62,7 +71,7 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
     return {verification, ...result}
   } catch (error) {
     const cause = lease.lost.aborted ? (lease.lost.reason as unknown) : error
-    await lease.release(cause instanceof Aborted ? {} : {failure: String(cause)}).catch(() => {})
+    await lease.abandon(cause instanceof Aborted ? {} : {failure: String(cause)})
     throw cause
   }
 }
@@ -83,9 +92,10 @@ async function deleteOld(
       await forEachConcurrently(chunksOf(findings, 1), CONCURRENT_DELETIONS, async ([finding]) => {
         if (!finding) return
         if (finding.state === 'unknown') return tally.found(finding)
-        // Two old records may share a new one; the mark that the other changed is no reason to stay.
-        const isGone = (await deleteRecord(stage, finding)) || (await deleteAgain(stage, finding))
-        if (!isGone) return tally.found({...finding, state: 'behind', says: 'was changed just now'})
+        if (finding.state === 'unmovable') return tally.found(finding)
+        const outcome = await deleteRecord(stage, finding)
+        if (outcome === 'changed') return tally.found({...finding, state: 'behind', says: 'was changed just now'})
+        if (outcome !== 'deleted') return tally.found({...finding, state: 'unmovable', says: outcome.cannot})
         total += finding.sources.length
         // Records of several kinds may have become one.
         for (const [kind, {length}] of sortPage(stage, finding.sources).old)
@@ -98,23 +108,8 @@ async function deleteOld(
   return {deleted, left: tally.differences, unknown: tally.unknownRecords}
 }
 
-/** All items of a record go at once: the rest of a day, or of a bucket, would mean something else. */
-async function deleteRecord(stage: Stage, {state, sources, onDelete = []}: Finding): Promise<boolean> {
-  if (state !== 'same' && state !== 'expired') return false
-  const deletions = sources.map(source => deleteSeen(stage, source))
-  const [only, another] = [...deletions, ...onDelete]
-  if (!only) return true
-  if (another) return transactConditional(stage, [...deletions, ...onDelete])
-  return sendConditional(stage, 'DeleteItem', only.Delete as OperationInput<'DeleteItem'>)
-}
-
-async function deleteAgain(stage: Stage, finding: Finding): Promise<boolean> {
-  const again = await lookAgain(stage, finding)
-  return again === undefined || deleteRecord(stage, again)
-}
-
-function notClean({differences}: Verification): ZaelError {
-  const said = `${differences.count} old records are not in the new place as they should be; nothing was deleted.`
+function notClean({differences, unmovable}: Verification): ZaelError {
+  const said = `${differences.count - unmovable} old records are not in the new place as they should be; nothing was deleted.`
   return new ZaelError('checkSaidNo', 'migrate.not-clean', said, {
     hint: 'Run `zael migrate run`, and `zael migrate verify` to see what is left.',
     details: {differences: differences.count, shown: differences.shown},

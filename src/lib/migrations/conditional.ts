@@ -9,12 +9,13 @@ import {type TransactItem, transact} from '../repository/transact.js'
 import {isRefused, putNew} from '../repository/transact-items.js'
 import {type AttributeValue, type Item, s} from '../schema/attribute-value.js'
 import {MIGRATION_MARK} from '../schema/migration-marks.js'
-import type {Stage} from './finding.js'
+import {NOWHERE, type Stage} from './finding.js'
 
-/** Demands that an item still has every attribute as it was seen. */
-export function demandUnchanged(e: ExpressionBuilder, seen: Item): void {
+/** Demands that an item is there and has these attributes as they were seen; without names, all of them. */
+export function demandUnchanged(e: ExpressionBuilder, seen: Item, names?: readonly string[]): void {
   for (const [name, value] of Object.entries(seen)) {
-    if (name !== 'PK' && name !== 'SK') e.condition(`${e.name(name)} = ${e.value(value)}`)
+    const isKey = name === 'PK' || name === 'SK'
+    if (!isKey && (names?.includes(name) ?? true)) e.condition(`${e.name(name)} = ${e.value(value)}`)
   }
   e.condition(`attribute_exists(${e.name('PK')})`)
   if (!(MIGRATION_MARK in seen)) e.condition(`attribute_not_exists(${e.name(MIGRATION_MARK)})`)
@@ -30,6 +31,7 @@ export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'Dele
   input: Omit<OperationInput<O>, 'TableName'>,
 ): Promise<boolean> {
   const request = {...input, TableName: table.name} as OperationInput<O>
+  refuseNowhere(request)
   try {
     const options = {...table.backoff, signal, retryable: isRetryableWhenIdempotent}
     await retrying(() => table.transport.send(operation, request, {signal}), options)
@@ -42,6 +44,7 @@ export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'Dele
 
 /** All or nothing; `false` when a condition does not hold. */
 export async function transactConditional({table, signal}: Stage, items: TransactItem[]): Promise<boolean> {
+  for (const {Put, Update, Delete} of items) refuseNowhere(Put ?? Update ?? Delete ?? {})
   try {
     await transact(table, items, signal)
     return true
@@ -49,6 +52,12 @@ export async function transactConditional({table, signal}: Stage, items: Transac
     if (isRefused(error)) return false
     throw error
   }
+}
+
+/** Whoever does not know where a record belongs must not have come this far. */
+function refuseNowhere(request: {readonly Item?: Item | undefined; readonly Key?: Item | undefined}): void {
+  const {PK} = request.Item ?? request.Key ?? {}
+  if (PK && 'S' in PK && PK.S?.startsWith(`${NOWHERE}/`)) throw new Error(`there is no namespace yet for ${PK.S}`)
 }
 
 /** Writes a new item where there is none. */
@@ -79,13 +88,6 @@ export function removeMark(stage: Stage, seen: Item, left?: string): TransactIte
   const change = left === undefined ? e.remove(MIGRATION_MARK) : e.set(MIGRATION_MARK, s(left))
   const {UpdateExpression = '', ...rest} = change.update()
   return {Update: {TableName: stage.table.name, Key: wireKey(keyOf(seen)), UpdateExpression, ...rest}}
-}
-
-/** Deletes an old item that is as it was seen. */
-export function deleteSeen(stage: Stage, seen: Item): TransactItem & {Delete: object} {
-  const e = new ExpressionBuilder()
-  demandUnchanged(e, seen)
-  return {Delete: {TableName: stage.table.name, Key: wireKey(keyOf(seen)), ...e.write()}}
 }
 
 /** A short name for the content of items; the order of attributes and set elements does not matter. */

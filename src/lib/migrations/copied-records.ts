@@ -8,11 +8,15 @@ import {readString} from '../schema/read.js'
 import {decodeVersion} from '../schema/version-record.js'
 import {isAccepted} from './accepted-version.js'
 import {classify, LITERAL_DEFAULT, targetKey} from './classify.js'
+import {digest} from './conditional.js'
 import {compareCopy} from './copy.js'
 import {type Finding, type Found, homeOf, LITERAL_PREFIX, oldPrefixes, type Stage} from './finding.js'
 import {isExpired} from './old-bucket.js'
 
 const PREFIXED = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
+
+/** Of an entity: its parent's children, and all of its namespace. */
+const INDEX_KEYS = ['GSI1PK', 'GSI1SK', 'GSI4PK', 'GSI4SK'] as const
 
 /** Reads items of the table, all of one moment or later, by `keyId`. */
 export function readItems({table, signal}: Stage, wanted: Iterable<Key>): Promise<Map<string, Item>> {
@@ -40,7 +44,15 @@ export async function lookAtEntities(stage: Stage, found: readonly Found<'entity
   // Where there are two of one entity they are dealt with together, at the older one.
   const isFirst = ({item, record}: Found) => record.namespace === undefined || !twins.has(keyId(keyOf(item)))
   const twinOf = (item: Item) => twins.get(keyId(keyOf(item)))
-  return lookAtCopies(stage, found.filter(isFirst), {spell, twinOf})
+  return lookAtCopies(stage, found.filter(isFirst), {spell, twinOf, saysTheSame: sameEntity})
+}
+
+/** Whether two items mean the same entity: what one of them leaves out may be what the other spells out. */
+function sameEntity(current: Item, copy: Item): boolean {
+  const [there, wanted] = [decodeEntity(current), decodeEntity(copy)].map(record => record && encodeEntity(record))
+  if (!there || !wanted || digest([there]) !== digest([wanted])) return false
+  // Without its index keys it would be found by its id only.
+  return INDEX_KEYS.every(name => readString(current, name) === readString(wanted, name))
 }
 
 /** What the provisioner of the Python system remembers. */
@@ -74,13 +86,13 @@ interface HowToCopy {
   readonly spell: (home: string, item: Item) => Item
   /** A newer old item of the same record, which counts instead. */
   readonly twinOf?: (item: Item) => Item | undefined
-  readonly saysTheSame?: () => boolean
+  readonly saysTheSame?: (current: Item, copy: Item) => boolean
 }
 
 async function lookAtCopies(
   stage: Stage,
   found: readonly Found[],
-  {spell, twinOf, ...how}: HowToCopy,
+  {spell, twinOf, saysTheSame}: HowToCopy,
 ): Promise<Finding[]> {
   const targets = found.map(({record}) => targetKey(record, homeOf(stage, record)))
   const current = await readItems(stage, targets)
@@ -89,7 +101,8 @@ async function lookAtCopies(
     const origin = twin ?? item
     const copy = spell(homeOf(stage, record), origin)
     const there = current.get(keyId(targets[at] as Key))
-    const finding = compareCopy(stage, {type: record.type, sources: [origin], copy, current: there, ...how})
+    const same = saysTheSame && {saysTheSame: (item: Item) => saysTheSame(item, copy)}
+    const finding = compareCopy(stage, {type: record.type, sources: [origin], copy, current: there, ...same})
     return {...finding, sources: twin ? [item, twin] : [item]}
   })
 }

@@ -1,4 +1,5 @@
 import {type Item, s} from '../schema/attribute-value.js'
+import {itemBytes} from '../schema/item-size.js'
 import {
   type CopyMark,
   decodeCopyMark,
@@ -9,6 +10,9 @@ import {
 import type {OldRecordType} from './classify.js'
 import {contentOf, digest, putAbsent, replaceSeen, setMark} from './conditional.js'
 import type {Finding, Stage} from './finding.js'
+
+/** What DynamoDB takes; a copy has longer keys than the old item, and a mark. */
+const MAX_ITEM_BYTES = 400 * 1024
 
 /** A record that is copied as a whole. */
 export interface Copy {
@@ -32,10 +36,13 @@ export interface Copy {
 export function compareCopy(stage: Stage, {type, sources, copy, current, saysTheSame, create}: Copy): Finding {
   const markOf = (content: Item) => s(encodeCopyMark({source: digest(sources), copy: digest([content])}))
   const marked = {...copy, [MIGRATION_MARK]: markOf(copy)}
-  if (!current) {
-    const write = () => (create ? create(marked) : putAbsent(stage, marked))
-    return {type, sources, state: 'behind', says: 'is not there yet', write}
+  const behind = (says: string, write: () => Promise<boolean>): Finding => {
+    const bytes = itemBytes(marked)
+    if (bytes <= MAX_ITEM_BYTES) return {type, sources, state: 'behind', says, write}
+    const tooLarge = `cannot be moved: it would have ${bytes} bytes, and DynamoDB takes ${MAX_ITEM_BYTES}`
+    return {type, sources, state: 'unmovable', says: tooLarge}
   }
+  if (!current) return behind('is not there yet', () => (create ? create(marked) : putAbsent(stage, marked)))
   const content = contentOf(current)
   const mark: CopyMark | undefined = decodeCopyMark(readMigrationMark(current))
   const isKnown = mark
@@ -43,9 +50,7 @@ export function compareCopy(stage: Stage, {type, sources, copy, current, saysThe
     : (saysTheSame?.(current) ?? digest([content]) === digest([copy]))
   if (isKnown) return {type, sources, state: 'same'}
   const follow = () => replaceSeen(stage, current, marked)
-  if (mark?.copy === digest([content])) {
-    return {type, sources, state: 'behind', says: 'was changed in the old place', write: follow}
-  }
+  if (mark?.copy === digest([content])) return behind('was changed in the old place', follow)
   const says = mark
     ? 'was changed in the old place and in the new one'
     : 'is in the new place already, with other content'

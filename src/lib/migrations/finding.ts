@@ -41,9 +41,9 @@ export interface Finding {
   readonly sources: readonly Item[]
   /**
    * `behind`: the new item has to be written; `expired`: nothing has to be moved any more; `unknown`: what it holds cannot
-   * be read, so it is left alone like an item of no known shape.
+   * be read, so it is left alone like an item of no known shape; `unmovable`: today's layout cannot hold it.
    */
-  readonly state: 'same' | 'behind' | 'conflict' | 'expired' | 'unknown'
+  readonly state: 'same' | 'behind' | 'conflict' | 'expired' | 'unknown' | 'unmovable'
   /** What differs, for people. */
   readonly says?: string | undefined
   readonly decision?: Decision | undefined
@@ -55,8 +55,8 @@ export interface Finding {
   readonly settle?: {readonly [side in 'old' | 'new']: () => Promise<boolean>}
 }
 
-/** Stands for a namespace that is not registered yet: nothing lies there. */
-const NOWHERE = '?'
+/** Stands for a namespace that is not registered yet: nothing lies there, and nothing may be put there. */
+export const NOWHERE = '?'
 
 /** The namespace in which an old record belongs today. */
 export function homeOf(stage: Stage, {namespace}: Pick<OldRecord, 'namespace'>): string {

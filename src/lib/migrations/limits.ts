@@ -6,7 +6,14 @@ import {keyOf, readAll} from '../repository/query.js'
 import {wireKey} from '../repository/table.js'
 import {putNew} from '../repository/transact-items.js'
 import {type Item, type Key, n, s} from '../schema/attribute-value.js'
-import {type ConfigRecord, type ConfigScope, configKey, decodeConfig, encodeConfig} from '../schema/config-record.js'
+import {
+  type ConfigRecord,
+  type ConfigScope,
+  configKey,
+  decodeConfig,
+  decodeConfigLimits,
+  encodeConfig,
+} from '../schema/config-record.js'
 import {decodeLimitConfig} from '../schema/legacy/legacy-config.js'
 import {classify} from './classify.js'
 import {sendConditional, transactConditional} from './conditional.js'
@@ -63,7 +70,7 @@ function oldPlacesOf(stage: Stage, home: string, scope: ConfigScope): Key[] {
   return elsewhere.map(prefix => ({PK: `${prefix}${PK.slice(1)}`, SK}))
 }
 
-/** All old items of a scope: those of single limits first, then the newer ones, so that what comes later counts. */
+/** All old items of a scope: those of single limits first, then the others, the newest last. */
 async function gather(stage: Stage, found: OldConfig, seen: ReadonlyMap<string, Item>): Promise<OldConfig> {
   const {home, scope} = found
   if (isOneItem(stage, 'limits', home)) return found
@@ -102,20 +109,35 @@ function compare(stage: Stage, {home, scope, items}: OldConfig, current: Item | 
   })
 }
 
+/**
+ * Clients of a layout with one item for all limits read that item only, so where there is one the newest of them has the
+ * last word: a limit that it lacks was taken away. Settings that nobody took away stay.
+ */
 function merge(namespace: string, scope: ConfigScope, items: readonly Item[]): ConfigRecord {
-  const limits = new Map<string, Limit>()
-  let onUnavailable: ConfigRecord['onUnavailable']
-  let auditRetentionDays: number | undefined
-  for (const item of items) {
-    const single = decodeLimitConfig(item)
-    const whole = single ? undefined : decodeConfig(spelledIn(namespace, item))
-    for (const limit of single ? [single.limit] : (whole?.limits ?? [])) limits.set(limit.name, limit)
-    onUnavailable = whole?.onUnavailable ?? onUnavailable
-    auditRetentionDays = whole?.auditRetentionDays ?? auditRetentionDays
+  const wholes = items.flatMap(item =>
+    decodeLimitConfig(item) ? [] : (decodeConfig(spelledIn(namespace, item)) ?? []),
+  )
+  const newest = items.findLast(item => !decodeLimitConfig(item) && holdsLimits(spelledIn(namespace, item), scope))
+  const limits = newest
+    ? decodeConfigLimits(spelledIn(namespace, newest))
+    : [...new Map(items.flatMap(item => singleLimit(item) ?? []).map(limit => [limit.name, limit])).values()]
+  return {
+    namespace,
+    scope,
+    limits: limits.sort((a, b) => (a.name < b.name ? -1 : 1)),
+    onUnavailable: wholes.findLast(({onUnavailable}) => onUnavailable !== undefined)?.onUnavailable,
+    auditRetentionDays: wholes.findLast(whole => whole.auditRetentionDays !== undefined)?.auditRetentionDays,
   }
-  const sorted = [...limits.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
-  return {namespace, scope, limits: sorted, onUnavailable, auditRetentionDays}
 }
+
+const singleLimit = (item: Item): Limit | undefined => decodeLimitConfig(item)?.limit
+
+/**
+ * Whether an item is where its clients look for limits, also when all were taken away. The system level had an item for its
+ * settings before limits went there, and deploying left one too (D-30): without limits it says nothing about them.
+ */
+const holdsLimits = (item: Item, {level}: ConfigScope): boolean =>
+  decodeConfigLimits(item).length > 0 || (level !== 'system' && 'config_version' in item)
 
 function withoutLimits(item: Item): Item {
   return Object.fromEntries(Object.entries(item).filter(([name]) => !/^l_.+_(cp|ra|rp)$/.test(name)))

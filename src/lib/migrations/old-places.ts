@@ -35,6 +35,11 @@ export class OldPlaces {
     this.#isWhole = true
   }
 
+  /** What was taken for today's may be old from now on: nothing is known to be absent. */
+  startOver(): void {
+    this.#isWhole = false
+  }
+
   /** How often something new came up after the whole table had been gone through. */
   get surprises(): number {
     return this.#surprises

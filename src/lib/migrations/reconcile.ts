@@ -4,8 +4,15 @@ import {keyOf} from '../repository/query.js'
 import type {Item, Key} from '../schema/attribute-value.js'
 import {lookAtBuckets} from './buckets.js'
 import {classify, type OldRecordType} from './classify.js'
-import {lookAtAudit, lookAtEntities, lookAtRegistries, lookAtSettings, lookAtVersions} from './copied-records.js'
-import {type Finding, type Found, type Stage, spellKey} from './finding.js'
+import {
+  lookAtAudit,
+  lookAtEntities,
+  lookAtRegistries,
+  lookAtSettings,
+  lookAtVersions,
+  readItems,
+} from './copied-records.js'
+import {eachOf, type Finding, type Found, type Stage, spellKey} from './finding.js'
 import {lookAtLimits} from './limits.js'
 import {lookAtUsage} from './usage.js'
 
@@ -58,9 +65,37 @@ export function sortPage(stage: Stage, items: readonly Item[]): SortedPage {
   return {old, unknown}
 }
 
-/** Compares old records of one kind with the new place; reads only. */
-export function lookAt(stage: Stage, type: OldRecordType, found: readonly Found[]): Promise<Finding[]> {
-  return LOOKS[type](stage, found)
+/** Compares old records of one kind with the new place; reads only. One that nobody can make sense of stops no other. */
+export async function lookAt(stage: Stage, type: OldRecordType, found: readonly Found[]): Promise<Finding[]> {
+  try {
+    const findings = await LOOKS[type](stage, found)
+    return stage.defaultNamespace === undefined ? findings.map(finding => waiting(stage, finding)) : findings
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    const [only, another] = found
+    if (only && !another) return [unmovable({type, sources: [only.item]}, error)]
+    return (await eachOf(found, one => lookAt(stage, type, [one]))).flat()
+  }
+}
+
+/**
+ * Data without a namespace has to wait for one: there is nothing to compare it with, nor a place to put it. Of versions and
+ * registries nothing is moved.
+ */
+function waiting(stage: Stage, finding: Finding): Finding {
+  const {type, sources, state} = finding
+  const isCompared = state === 'same' || state === 'behind' || state === 'conflict'
+  if (!isCompared || type === 'version' || type === 'registry') return finding
+  const isHomeless = sources.some(source => {
+    const record = classify(source, stage)
+    return record.kind === 'old' && record.namespace === undefined
+  })
+  return isHomeless ? {type, sources, state: 'behind', says: 'has no namespace yet'} : finding
+}
+
+/** A record with a number that today's layout cannot hold. */
+function unmovable({type, sources}: Pick<Finding, 'type' | 'sources'>, {message}: RangeError): Finding {
+  return {type, sources, state: 'unmovable', says: `cannot be moved: ${message}`}
 }
 
 /** Brings the new place up to date for records of one kind; tells what was found, and whether it was written. */
@@ -82,7 +117,12 @@ async function settle(stage: Stage, first: Finding): Promise<Finding & {written:
   let finding = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (!finding.write) return {...finding, written: attempt > 0 && finding.state === 'same'}
-    if (await finding.write()) return {...finding, written: true}
+    try {
+      if (await finding.write()) return {...finding, written: true}
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      return {...unmovable(finding, error), written: false}
+    }
     const again = await lookAgain(stage, finding)
     if (!again) return {...finding, state: 'same', written: false}
     finding = again
@@ -97,12 +137,10 @@ async function settle(stage: Stage, first: Finding): Promise<Finding & {written:
 export async function lookAgain(stage: Stage, {sources}: Finding): Promise<Finding | undefined> {
   // Everywhere: with fewer questions asked, items that are gone would be taken for what they were.
   const anywhere = {...stage, places: undefined}
-  for (const source of sources) {
-    const {old} = sortPage(anywhere, [source])
-    for (const [type, found] of old) {
-      const [finding] = await lookAt(anywhere, type, found)
-      if (finding && finding.sources.length > 0) return finding
-    }
+  const there = await readItems(anywhere, sources.map(keyOf))
+  for (const [type, found] of sortPage(anywhere, [...there.values()]).old) {
+    const [finding] = await lookAt(anywhere, type, found)
+    if (finding && finding.sources.length > 0) return finding
   }
   return undefined
 }

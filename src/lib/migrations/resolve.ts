@@ -1,57 +1,95 @@
+import {keyId} from '../dynamo/batch.js'
 import {InvalidInput, ZaelError} from '../errors.js'
 import {keyOf} from '../repository/query.js'
-import {getItem, type Table} from '../repository/table.js'
+import type {Table} from '../repository/table.js'
 import type {Item, Key} from '../schema/attribute-value.js'
+import {companionsOf} from './companions.js'
+import {readItems} from './copied-records.js'
 import {type Finding, type Stage, spellKey} from './finding.js'
-import {lookAt, sortPage} from './reconcile.js'
-import {openStage} from './stage.js'
+import {openLimiterTable} from './limiter-table.js'
+import {lookAgain, lookAt, sortPage} from './reconcile.js'
 
 /** Which of two records that differ is to be kept. */
 export type Side = 'old' | 'new'
 
+export interface ResolveOptions {
+  readonly ourVersion: string
+  readonly signal?: AbortSignal | undefined
+}
+
+/** A record that was changed in both places. */
+export type Conflict = Finding & {readonly settle: NonNullable<Finding['settle']>}
+
 const ATTEMPTS = 5
 
 /** Settles a conflict: `old` takes the place of the new record, with `new` the change of the old one is passed over. */
-export async function resolveConflict(table: Table, spelled: string, keep: Side): Promise<{key: string; says: string}> {
-  const stage = await openStage(table)
-  const key = parseKey(spelled)
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const {settle, says = '', sources} = await conflictAt(stage, key)
-    if (await settle[keep]()) return {key: spellKey(keyOf(sources[0] as Item)), says}
-  }
+export async function resolveConflict(
+  table: Table,
+  spelled: string,
+  keep: Side,
+  {ourVersion, signal}: ResolveOptions,
+): Promise<{key: string; says: string}> {
+  const stage = await openLimiterTable(table, {ourVersion, signal})
+  const conflict = await conflictAt(stage, spelled)
+  if (await settleConflict(stage, conflict, keep)) return {key: keyOfConflict(conflict), says: conflict.says ?? ''}
   throw new ZaelError('conflict', 'migrate.contended', `Others keep changing ${spelled}; nothing was settled.`, {
     hint: 'Try again in a moment.',
   })
 }
 
-async function conflictAt(stage: Stage, key: Key): Promise<Finding & {settle: NonNullable<Finding['settle']>}> {
-  const item = await getItem(stage.table, key)
-  if (!item) throw missing(key, 'There is no such item.')
-  const {old} = sortPage(stage, [item])
-  for (const [type, found] of old) {
-    for (const finding of await lookAt(stage, type, found)) {
-      if (finding.state === 'conflict' && finding.settle) return {...finding, settle: finding.settle}
+/** As lists of conflicts show it. */
+export const keyOfConflict = ({sources}: Finding): string => spellKey(keyOf(sources[0] as Item))
+
+/** Whether it is settled now, by whomever; `false` when others keep changing it. */
+export async function settleConflict(stage: Stage, first: Conflict, keep: Side): Promise<boolean> {
+  let conflict: Finding | undefined = first
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    if (!isConflict(conflict)) return true
+    if (await conflict.settle[keep]()) return true
+    conflict = await lookAgain(stage, conflict)
+  }
+  return false
+}
+
+export const isConflict = (finding: Finding | undefined): finding is Conflict =>
+  finding?.state === 'conflict' && finding.settle !== undefined
+
+async function conflictAt(stage: Stage, spelled: string): Promise<Conflict> {
+  const items = [...(await readItems(stage, parseKey(spelled))).values()]
+  if (items.length === 0) throw missing(spelled, 'There is no such item.')
+  const named = [...sortPage(stage, items).old.values()].flat()
+  if (named.length === 0) throw missing(spelled, 'It is not a record of an older layout.')
+  for (const one of named) {
+    // Any item of a record that has several stands for it.
+    const isPart = ({sources}: Finding) => sources.some(source => keyId(keyOf(source)) === keyId(keyOf(one.item)))
+    for (const [type, found] of sortPage(stage, await companionsOf(stage, one)).old) {
+      const conflict = (await lookAt(stage, type, found)).filter(isConflict).find(isPart)
+      if (conflict) return conflict
     }
   }
-  throw missing(
-    key,
-    old.size === 0 ? 'It is not a record of an older layout.' : 'Old and new do not contradict each other.',
-  )
+  throw missing(spelled, 'Old and new do not contradict each other.')
 }
 
-function parseKey(spelled: string): Key {
-  const space = spelled.indexOf(' ')
-  if (space < 1) {
-    throw new InvalidInput('migrate.key', `"${spelled}" is not a key: it has two parts with a space between them.`, {
-      hint: "Copy it from `zael migrate verify`, in quotes: zael migrate resolve 'ENTITY#user-1 #META' --keep new",
-    })
+/** A sort key begins with `#`; names may hold a space, so there may be several places where it could begin. */
+function parseKey(spelled: string): Key[] {
+  const candidates = [...spelled.matchAll(/ (?=#)/g)]
+    .filter(({index}) => index > 0)
+    .map(({index}) => ({PK: spelled.slice(0, index), SK: spelled.slice(index + 1)}))
+  if (candidates.length === 0) {
+    throw new InvalidInput(
+      'migrate.key',
+      `"${spelled}" is not a key: it has two parts, and the second begins with #.`,
+      {
+        hint: "Copy it from `zael migrate verify`, in quotes: zael migrate resolve 'ENTITY#user-1 #META' --keep new",
+      },
+    )
   }
-  return {PK: spelled.slice(0, space), SK: spelled.slice(space + 1)}
+  return candidates
 }
 
-function missing(key: Key, why: string): ZaelError {
-  return new ZaelError('notFound', 'migrate.no-conflict', `No conflict at ${spellKey(key)}: ${why}`, {
-    hint: '`zael migrate verify` lists the conflicts.',
-    details: {key: spellKey(key)},
+function missing(spelled: string, why: string): ZaelError {
+  return new ZaelError('notFound', 'migrate.no-conflict', `No conflict at ${spelled}: ${why}`, {
+    hint: '`zael migrate verify --all` lists the conflicts.',
+    details: {key: spelled},
   })
 }

@@ -4,13 +4,14 @@ import type {Table} from '../repository/table.js'
 import {isoSeconds} from '../schema/instant.js'
 import type {StepCounts} from '../schema/migration-record.js'
 import {MigrationLease} from './lease.js'
+import {openLimiterTable} from './limiter-table.js'
 import {OldPlaces} from './old-places.js'
+import type {Pass, StepProgress} from './pass.js'
 import {rateLimited} from './rate-limit.js'
 import {openStage} from './stage.js'
-import {type Pass, runStep, type StepDone, type StepProgress} from './step-work.js'
+import {runStep, type StepDone} from './step-work.js'
 import {STEP_IDS, STEPS, type StepId} from './steps.js'
 import {type Decisions, type Difference, NO_COUNTS, type Sample, Tally} from './tally.js'
-import {refuseNewerSchema} from './version-step.js'
 
 /** How a table is migrated. */
 export interface MigrateOptions {
@@ -59,26 +60,27 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   const {rateLimit, until, ourVersion} = options
   const pace = {clock: table.clock, sleep: table.backoff.sleep}
   const paced = rateLimit === undefined ? table : {...table, transport: rateLimited(table.transport, rateLimit, pace)}
-  await refuseNewerSchema(await openStage(paced, options.signal), ourVersion)
+  await openLimiterTable(paced, {ourVersion, signal: options.signal})
   const lease = await MigrationLease.take(table, STEP_IDS[0] as string, options)
   const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
   const added: string[] = []
   const places = new OldPlaces()
+  const open = async () => ({...(await openStage(paced, signal)), places})
   const copying: Pass[] = []
   let tally = new Tally()
   let settled = true
   try {
     const from = Math.max(0, STEP_IDS.indexOf(lease.record.step as StepId))
+    if (until !== undefined && STEP_IDS.indexOf(until) < from) return await conclude(false)
     for (const [at, step] of STEPS.entries()) {
       if (at < from) continue
       const isWhole = lease.record.position === undefined
       const isCatchUp = step.id === 'catch-up'
-      const stage = {...(await openStage(paced, signal)), places}
       const done: StepDone =
         isCatchUp && areQuiet(copying)
           ? {added: [], lastPass: together(copying)}
-          : await runStep(stage, step, lease, options)
+          : await runStep(step, {open, lease, onProgress: options.onProgress}, options)
       added.push(...done.added)
       if (done.lastPass) {
         tally = done.lastPass.tally
@@ -94,7 +96,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   } catch (error) {
     const cause = lease.lost.aborted ? (lease.lost.reason as unknown) : error
     const isInterrupted = cause instanceof Aborted
-    await lease.release(isInterrupted ? {} : {failure: messageOf(cause)}).catch(() => {})
+    await lease.abandon(isInterrupted ? {} : {failure: messageOf(cause)})
     throw cause
   }
 

@@ -92,6 +92,8 @@ export class SurveyTally {
       for (const {key} of parts) this.#addUnknown(key)
       return
     }
+    // Neither moves without somebody.
+    const isStuck = state === 'conflict' || state === 'unmovable'
     for (const [at, {record, key, bytes}] of parts.entries()) {
       const isFirst = at === 0
       const row = this.#row(record.type, record.generation)
@@ -101,8 +103,8 @@ export class SurveyTally {
       if (isFirst || record.type === 'usage') row.records++
       if (state === 'behind') row.pending++
       if (state === 'expired') row.expired++
-      if (state === 'conflict') row.conflicts++
-      if (state === 'conflict' && isFirst && this.#conflicts.size < EXAMPLES) this.#conflicts.set(spellKey(key), says)
+      if (isStuck) row.conflicts++
+      if (isStuck && isFirst && this.#conflicts.size < EXAMPLES) this.#conflicts.set(spellKey(key), says)
     }
   }
 

@@ -12,11 +12,10 @@ import {findMissingParts, type MissingParts} from './add-indexes.js'
 import {classify} from './classify.js'
 import {type Found, groupBy, type Stage} from './finding.js'
 import {readMigration} from './lease.js'
+import {openLimiterTable} from './limiter-table.js'
 import {lookAt} from './reconcile.js'
 import {tablePages} from './scan.js'
-import {openStage} from './stage.js'
 import {type SurveyCounts, type SurveyPart, SurveyTally} from './survey-tally.js'
-import {refuseNewerSchema} from './version-step.js'
 
 /** What the version records say about the layout; what lies in the table may say otherwise (C-8). */
 export interface RecordedSchema {
@@ -50,11 +49,11 @@ export interface SurveyOptions {
 
 /**
  * Looks at every item of a table once, and compares those of older layouts with the new place; writes nothing. Memory is
- * that of one page, however large the table. Throws when the layout is newer than this zael.
+ * that of one page, however large the table. Throws when the layout is newer than this zael, or
+ * the table is not a rate limiter's.
  */
 export async function surveyTable(table: Table, {ourVersion, signal, onProgress}: SurveyOptions): Promise<Survey> {
-  const stage = await openStage(table, signal)
-  await refuseNewerSchema(stage, ourVersion)
+  const stage = await openLimiterTable(table, {ourVersion, signal})
   const tally = new SurveyTally()
   for await (const {items} of tablePages(stage, {ahead: true})) {
     await countPage(stage, tally, items)

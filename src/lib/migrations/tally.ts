@@ -4,7 +4,7 @@ import type {StepCounts} from '../schema/migration-record.js'
 import type {OldRecordType} from './classify.js'
 import {type Finding, spellKey} from './finding.js'
 
-/** Keys shown of each kind; all of them are counted. */
+/** Keys shown of each kind unless all are wanted; all of them are counted. */
 const SHOWN = 20
 
 /** A record that somebody has to look at. */
@@ -12,7 +12,7 @@ export interface Difference {
   readonly type: OldRecordType | 'table'
   /** The old item, as `zael migrate resolve` takes it; of several that become one, the first. */
   readonly key: string
-  readonly state: 'behind' | 'conflict'
+  readonly state: 'behind' | 'conflict' | 'unmovable'
   readonly says: string
 }
 
@@ -38,10 +38,15 @@ export const NO_COUNTS: StepCounts = {checked: 0, written: 0, expired: 0, confli
 export class Tally {
   readonly #differences: Difference[] = []
   readonly #unknown: string[] = []
-  readonly #counts = {differences: 0, unknown: 0}
+  readonly #counts = {differences: 0, unmovable: 0, unknown: 0}
+  readonly #most: number
   readonly #byType = new Map<OldRecordType, number>()
   readonly #decisions = {untangled: 0, keptAsLabelled: 0, superseded: 0}
   #expired = 0
+
+  constructor({all = false}: {all?: boolean | undefined} = {}) {
+    this.#most = all ? Infinity : SHOWN
+  }
 
   /** Old items of one kind that were met. */
   met(type: OldRecordType, items: number): void {
@@ -55,29 +60,35 @@ export class Tally {
     if (decision === 'untangled') this.#decisions.untangled++
     if (decision === 'kept as labelled') this.#decisions.keptAsLabelled++
     if (decision === 'superseded') this.#decisions.superseded++
-    if (state === 'behind' || state === 'conflict') {
+    if (state === 'behind' || state === 'conflict' || state === 'unmovable') {
       this.differs({type, key: spellKey(keyOf(sources[0] as Item)), state, says})
     }
   }
 
   differs(difference: Difference): void {
     this.#counts.differences++
-    if (this.#differences.length < SHOWN) this.#differences.push(difference)
+    if (difference.state === 'unmovable') this.#counts.unmovable++
+    if (this.#differences.length < this.#most) this.#differences.push(difference)
   }
 
   /** Adds the differences of another walk, through records of other kinds. */
   alsoDiffer({count, shown}: Sample<Difference>): void {
     this.#counts.differences += count
-    this.#differences.push(...shown.slice(0, SHOWN - this.#differences.length))
+    this.#differences.push(...shown.slice(0, this.#most - this.#differences.length))
   }
 
   unknown(keys: readonly Key[]): void {
     this.#counts.unknown += keys.length
-    this.#unknown.push(...keys.slice(0, SHOWN - this.#unknown.length).map(spellKey))
+    this.#unknown.push(...keys.slice(0, this.#most - this.#unknown.length).map(spellKey))
   }
 
   get differences(): Sample<Difference> {
     return {count: this.#counts.differences, shown: this.#differences}
+  }
+
+  /** How many of the differences are records that no run can move. */
+  get unmovable(): number {
+    return this.#counts.unmovable
   }
 
   get unknownRecords(): Sample<string> {

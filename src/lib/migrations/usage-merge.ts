@@ -1,5 +1,6 @@
 import type {Window} from '../core/window.js'
 import type {UsageRecord} from '../schema/usage-record.js'
+import type {DailyWindows} from './daily-evidence.js'
 
 /** Counters of one window: whole tokens per limit, and `total_events`. */
 export type Counters = Readonly<Record<string, number>>
@@ -21,15 +22,22 @@ export interface UsageDay {
   readonly decision: 'untangled' | 'kept as labelled' | undefined
 }
 
-/**
- * Old aggregators kept the day, and the month, in the record of its first hour (D-11): after a day with traffic in that
- * hour, the record holds twice the first hour and once each other hour. Where the other hours are there and the numbers
- * agree, hour and day are told apart; otherwise the record stays what it calls itself.
- */
-export function mergeUsageDay(records: readonly UsageRecord[]): UsageDay {
+/** The records of a day's first instant, and those of its other hours. */
+export function tellMidnight(records: readonly UsageRecord[]): {midnight: UsageRecord[]; others: UsageRecord[]} {
   const isMidnight = ({start}: UsageRecord) => start.endsWith('T00:00:00Z')
-  const [midnight, another] = records.filter(isMidnight)
-  const others = records.filter(record => !isMidnight(record))
+  return {midnight: records.filter(isMidnight), others: records.filter(record => !isMidnight(record))}
+}
+
+/**
+ * Old aggregators that counted days kept the day, and the month, in the record of its first hour (D-11): after a day with
+ * traffic in that hour, the record holds twice the first hour and once each other hour. Where days were counted, the other
+ * hours are there and the numbers agree, hour and day are told apart; otherwise the record stays what it calls itself.
+ */
+export function mergeUsageDay(records: readonly UsageRecord[], daily: DailyWindows): UsageDay {
+  const {
+    midnight: [midnight, another],
+    others,
+  } = tellMidnight(records)
   const targets = others.map(record => targetOf(record, record.window, countersOf(record), others.length))
   if (!midnight) return {targets, decision: undefined}
   if (another) {
@@ -40,8 +48,8 @@ export function mergeUsageDay(records: readonly UsageRecord[]): UsageDay {
   const asLabelled = targetOf(midnight, midnight.window, countersOf(midnight), others.length)
   // A day without traffic in its first hour was counted by itself.
   if (midnight.window === 'daily') return {targets: [...targets, asLabelled], decision: undefined}
-  const canTell = midnight.window === 'hourly' && !isFirstOfMonth(midnight)
-  const firstHour = canTell ? firstHourOf(countersOf(midnight), others.map(countersOf)) : undefined
+  const canTell = daily === 'counted' && midnight.window === 'hourly' && !isFirstOfMonth(midnight)
+  const firstHour = canTell ? firstHourOf(midnight, others) : undefined
   if (!firstHour) {
     // While the day goes on, an earlier look may have told them apart: what it gave the day is taken back.
     const noDay = targetOf(midnight, 'daily', {}, others.length)
@@ -58,7 +66,8 @@ export function mergeUsageDay(records: readonly UsageRecord[]): UsageDay {
   }
 }
 
-const isFirstOfMonth = ({start}: UsageRecord): boolean => start.slice(8, 10) === '01'
+/** That day's first record may hold the month too. */
+export const isFirstOfMonth = ({start}: UsageRecord): boolean => start.slice(8, 10) === '01'
 
 function countersOf({tokens, totalEvents}: UsageRecord): Counters {
   return {...Object.fromEntries(tokens), total_events: totalEvents}
@@ -68,8 +77,10 @@ function targetOf(record: UsageRecord, window: Window, counters: Counters, hours
   return {window, start: record.start, counters, hours, ttlSeconds: record.ttlSeconds}
 }
 
-/** Half of what is left without the other hours, if that is a whole number for every counter. */
-function firstHourOf(mixed: Counters, others: readonly Counters[]): Counters | undefined {
+/** Half of what midnight holds without the other hours, if that is a whole number for every counter. */
+export function firstHourOf(midnight: UsageRecord, hours: readonly UsageRecord[]): Counters | undefined {
+  const mixed = countersOf(midnight)
+  const others = hours.map(countersOf)
   const first: Record<string, number> = {}
   for (const name of new Set([mixed, ...others].flatMap(counters => Object.keys(counters)))) {
     const rest = others.reduce((sum, counters) => sum + (counters[name] ?? 0), 0)

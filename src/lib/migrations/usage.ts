@@ -1,10 +1,11 @@
+import type {Window} from '../core/window.js'
 import {keyId} from '../dynamo/batch.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
-import {readAll} from '../repository/query.js'
+import {keyOf} from '../repository/query.js'
 import {wireKey} from '../repository/table.js'
 import type {TransactItem} from '../repository/transact.js'
-import {type Item, type Key, n, s} from '../schema/attribute-value.js'
-import {indexKeys, keys, sortPrefix} from '../schema/keys.js'
+import {type AttributeValue, type Item, type Key, n, s} from '../schema/attribute-value.js'
+import {indexKeys, keys} from '../schema/keys.js'
 import {
   decodeUsageMarks,
   encodeUsageMarks,
@@ -12,24 +13,21 @@ import {
   readMigrationMark,
   type UsageShare,
 } from '../schema/migration-marks.js'
-import {decodeUsage} from '../schema/usage-record.js'
-import {classify} from './classify.js'
+import {decodeUsage, type UsageRecord} from '../schema/usage-record.js'
 import {removeMark, sendConditional} from './conditional.js'
 import {readItems, spelledIn} from './copied-records.js'
+import type {DailyWindows} from './daily-evidence.js'
 import {beginningIn, eachOf, type Finding, type Found, groupBy, homeOf, type Stage} from './finding.js'
 import {isExpired} from './old-bucket.js'
 import {type Counters, mergeUsageDay, minus, type UsageDay, type UsageTarget} from './usage-merge.js'
+import {type Series, type SeriesDays, seriesReader} from './usage-series.js'
 
 type FoundUsage = Found<'usage'>
 
 /** The old records of one entity, resource and day: midnight's counts other hours as well (D-11). */
-interface Day {
-  readonly home: string
-  /** The namespace id in the old keys, empty where they have none. */
-  readonly origin: string
-  readonly entity: string
-  readonly resource: string
+interface Day extends Series {
   readonly sources: readonly Item[]
+  readonly records: readonly UsageRecord[]
   readonly merged: UsageDay
 }
 
@@ -39,33 +37,58 @@ export async function lookAtUsage(stage: Stage, found: readonly FoundUsage[]): P
   const expired = found.filter(({item}) => isExpired(item, nowMs))
   const groups = groupBy(
     found.filter(({item}) => !isExpired(item, nowMs)),
-    ({record}) => [record.namespace ?? '', record.entity, record.resource, record.start.slice(0, 10)].join('#'),
+    ({record}) => JSON.stringify([record.namespace ?? '', record.entity, record.resource]),
   )
+  const met = new Set(found.map(({item}) => keyId(keyOf(item))))
+  const read = seriesReader(stage, key => met.has(key))
+  const days = await eachOf([...groups.values()], async members => {
+    const {record} = members[0] as FoundUsage
+    const {namespace: origin = '', entity, resource} = record
+    const series = {home: homeOf(stage, record), origin, entity, resource}
+    return daysOf(series, await read(series, new Set(members.map(({record: {start}}) => start.slice(0, 10)))))
+  })
   const begins = beginningIn(found)
-  const days = await eachOf([...groups.values()], ([first]) => readDay(stage, (first as FoundUsage).record))
-  const begun = days.filter(({sources}) => begins(sources))
+  const begun = days.flat().filter(({sources}) => begins(sources))
   const current = await readItems(
     stage,
     begun.flatMap(day => day.merged.targets.map(target => keyOfTarget(day, target))),
   )
   return [
     ...expired.map(({item}): Finding => ({type: 'usage', sources: [item], state: 'expired'})),
-    ...begun.map(day => compareDay(stage, day, current)),
+    ...begun.map(day => compareDay(stage, asDecided(day, current), current)),
   ]
 }
 
-async function readDay(stage: Stage, record: FoundUsage['record']): Promise<Day> {
-  const {namespace: origin = '', entity, resource, start} = record
-  const home = homeOf(stage, record)
-  const partition = `${origin === '' ? '' : `${origin}/`}ENTITY#${entity}`
-  const prefix = `${sortPrefix.usage(resource)}${start.slice(0, 10)}`
-  const sources: Item[] = []
-  for await (const item of readAll(stage.table, {partition, prefix}, undefined, stage.signal)) {
-    if (classify(item, stage).kind === 'old' && !isExpired(item, stage.table.clock())) sources.push(item)
-  }
-  const merged = mergeUsageDay(sources.flatMap(item => decodeUsage(spelledIn(home, item)) ?? []))
-  return {home, origin, entity, resource, sources, merged}
+function daysOf(series: Series, {days, daily}: SeriesDays): (Day & {daily: DailyWindows})[] {
+  return [...days.values()].map(sources => {
+    const records = sources.flatMap(item => decodeUsage(spelledIn(series.home, item)) ?? [])
+    return {...series, sources, records, daily, merged: mergeUsageDay(records, daily)}
+  })
 }
+
+/**
+ * Records that showed how days were counted expire, or are deleted. What was told apart when they were known stays apart,
+ * and a midnight record that was kept stays kept until it, or its day, has changed.
+ */
+function asDecided(day: Day & {daily: DailyWindows}, seen: ReadonlyMap<string, Item>): Day {
+  const at = (window: Window) => {
+    const target = day.merged.targets.find(each => each.window === window && each.start.endsWith('T00:00:00Z'))
+    return target && {target, share: shareOf(day, seen.get(keyId(keyOfTarget(day, target))))}
+  }
+  const [first, whole] = [at('hourly'), at('daily')]
+  const wasApart = !isEmpty(whole?.share?.counters ?? {})
+  if (day.daily === 'unknown' && wasApart) return {...day, merged: mergeUsageDay(day.records, 'counted')}
+  if (day.daily !== 'counted' || wasApart || !first?.share) return day
+  const kept = mergeUsageDay(day.records, 'unknown')
+  const before = kept.targets.find(({window, start}) => window === 'hourly' && start === first.target.start)
+  const isUnchanged = before?.hours === first.share.hours && isEmpty(minus(before.counters, first.share.counters))
+  return isUnchanged ? {...day, merged: kept} : day
+}
+
+const isEmpty = (counters: Counters): boolean => Object.keys(counters).length === 0
+
+const shareOf = ({origin}: Series, current: Item | undefined): UsageShare | undefined =>
+  decodeUsageMarks(readMigrationMark(current))[origin]
 
 function compareDay(stage: Stage, day: Day, seen: ReadonlyMap<string, Item>): Finding {
   const {sources, merged} = day
@@ -85,7 +108,8 @@ function compareDay(stage: Stage, day: Day, seen: ReadonlyMap<string, Item>): Fi
 
 interface Change {
   readonly target: UsageTarget
-  readonly difference: Counters
+  /** What is added to each counter. */
+  readonly additions: readonly (readonly [string, AttributeValue])[]
   readonly before: string | undefined
 }
 
@@ -94,13 +118,14 @@ const keyOfTarget = ({home, entity, resource}: Day, {window, start}: UsageTarget
 
 function changeOf(day: Day, target: UsageTarget, current: Item | undefined): Change | undefined {
   const before = readMigrationMark(current)
-  const share: UsageShare | undefined = decodeUsageMarks(before)[day.origin]
+  const share = shareOf(day, current)
   // Hours expire one by one. What was told apart with more of them known stays.
   if (share && target.hours < share.hours) return undefined
   // Nothing to count, and nothing was counted before.
-  if (!share && Object.keys(target.counters).length === 0) return undefined
+  if (!share && isEmpty(target.counters)) return undefined
   const difference = minus(target.counters, share?.counters ?? {})
-  return share && Object.keys(difference).length === 0 ? undefined : {target, difference, before}
+  if (share && isEmpty(difference)) return undefined
+  return {target, additions: Object.entries(difference).map(([name, change]) => [name, n(change)] as const), before}
 }
 
 /** What old items of another origin have given stays known. */
@@ -111,14 +136,14 @@ function forgetShare(stage: Stage, {origin}: Day, current: Item): TransactItem[]
 }
 
 /** One conditional ADD: a repetition finds another mark and adds nothing. */
-function writeChange(stage: Stage, day: Day, {target, difference, before}: Change): Promise<boolean> {
+function writeChange(stage: Stage, day: Day, {target, additions, before}: Change): Promise<boolean> {
   const {home, origin, entity, resource} = day
   const {window, start, counters, hours, ttlSeconds} = target
   const e = new ExpressionBuilder()
   const mark = e.name(MIGRATION_MARK)
   e.condition(before === undefined ? `attribute_not_exists(${mark})` : `${mark} = ${e.value(s(before))}`)
   e.set(MIGRATION_MARK, s(encodeUsageMarks({...decodeUsageMarks(before), [origin]: {counters, hours}})))
-  for (const [name, change] of Object.entries(difference)) e.add(name, n(change))
+  for (const [name, change] of additions) e.add(name, change)
   const key = keyOfTarget(day, target)
   const fixed = {
     entity_id: entity,

@@ -4,15 +4,16 @@ import {isAccepted} from './accepted-version.js'
 import {findMissingParts} from './add-indexes.js'
 import type {OldRecordType} from './classify.js'
 import type {Stage} from './finding.js'
+import {openLimiterTable} from './limiter-table.js'
 import {lookAt, sortPage} from './reconcile.js'
 import {tablePages} from './scan.js'
-import {openStage} from './stage.js'
 import {type Decisions, type Difference, type Sample, Tally} from './tally.js'
-import {refuseNewerSchema} from './version-step.js'
 
 export interface VerifyOptions {
   readonly ourVersion: string
   readonly signal?: AbortSignal | undefined
+  /** Show every difference, not only the first ones. */
+  readonly all?: boolean | undefined
   /** Called after each page with the number of items gone through. */
   readonly onProgress?: ((scanned: number) => void) | undefined
 }
@@ -26,15 +27,16 @@ export interface Verification {
   /** Old items that the table may drop by itself. */
   readonly expired: number
   readonly differences: Sample<Difference>
+  /** How many of the differences no run can settle: today's layout has no room for what the records say. */
+  readonly unmovable: number
   readonly unknown: Sample<string>
   readonly decisions: Decisions
 }
 
 /** Compares every old record with the new place; writes nothing. */
 export async function verifyMigration(table: Table, options: VerifyOptions): Promise<Verification> {
-  const stage = await openStage(table, options.signal)
-  await refuseNewerSchema(stage, options.ourVersion)
-  const tally = new Tally()
+  const stage = await openLimiterTable(table, options)
+  const tally = new Tally({all: options.all})
   let scanned = 0
   for await (const {items} of tablePages(stage, {ahead: true})) {
     const {old, unknown} = sortPage(stage, items)
@@ -56,6 +58,7 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
     checked: tally.checked,
     expired: tally.expired,
     differences: tally.differences,
+    unmovable: tally.unmovable,
     unknown: tally.unknownRecords,
     decisions: tally.decisions,
   }

@@ -2,7 +2,8 @@ import {keyId} from '../dynamo/batch.js'
 import {isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {retrying} from '../dynamo/retry.js'
 import {ZaelError} from '../errors.js'
-import {readVersion} from '../repository/version.js'
+import type {Table} from '../repository/table.js'
+import {readVersion, type StoredVersion} from '../repository/version.js'
 import {checkCompatibility, SCHEMA_VERSION, UPDATED_BY_ZAEL} from '../repository/version-compatibility.js'
 import {isoSeconds} from '../schema/instant.js'
 import {keys} from '../schema/keys.js'
@@ -18,14 +19,15 @@ import type {Stage} from './finding.js'
 /** The layout of tables with local indexes. */
 const SCHEMA_WITH_LOCAL_INDEXES = '0.10.0'
 
-/** Throws when a table has a layout that this zael does not know yet; an older one is what migration is for. */
-export async function refuseNewerSchema(stage: Stage, ourVersion: string): Promise<void> {
-  const {record} = await readVersion(stage.table)
+/** What a table says about its layout. Throws when that is one which this zael does not know yet; an older one is what migration is for. */
+export async function refuseNewerSchema(table: Table, ourVersion: string | undefined): Promise<StoredVersion> {
+  const stored = await readVersion(table)
   try {
-    checkCompatibility(record, ourVersion, false)
+    checkCompatibility(stored.record, ourVersion, false)
   } catch (error) {
     if (!(error instanceof ZaelError) || error.code !== 'schema.needs-migration') throw error
   }
+  return stored
 }
 
 /**

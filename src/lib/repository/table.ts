@@ -20,6 +20,18 @@ export interface Space extends Table {
   readonly namespace: string
 }
 
+/** The same table for work that ends with a signal, whether it hands one on or not: requests and pauses are given up. */
+export function untilAborted<T extends Table>(table: T, signal: AbortSignal): T {
+  const {transport, backoff} = table
+  const either = (other: AbortSignal | undefined) => (other ? AbortSignal.any([signal, other]) : signal)
+  const bound: Transport = {
+    send: (operation, input, options) =>
+      transport.send(operation, input, {...options, signal: either(options?.signal)}),
+  }
+  const sleep: Backoff['sleep'] = (ms, other) => backoff.sleep(ms, either(other))
+  return {...table, transport: bound, backoff: {...backoff, sleep}}
+}
+
 /** A primary key in the spelling of a request. */
 export function wireKey({PK, SK}: Key): {PK: {S: string}; SK: {S: string}} {
   return {PK: s(PK), SK: s(SK)}

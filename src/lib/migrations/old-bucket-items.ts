@@ -36,10 +36,12 @@ export async function readOldItems(
 }
 
 /** Sort keys from the first to the last of some resources, with those of single limits: an entity may have many more. */
-function stretchOf(resources: ReadonlySet<string>): [string, string] {
-  const sorted = [...resources].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-  // `$` comes right after the `#` that separates a resource from a limit.
-  return [`#BUCKET#${sorted[0]}`, `#BUCKET#${sorted.at(-1)}$`]
+export function stretchOf(resources: ReadonlySet<string>): [string, string] {
+  // As DynamoDB sorts. `$` comes right after the `#` that separates a resource from a limit; of two names of which one
+  // begins with the other, the end may be that of either.
+  const sorted = (keys: readonly string[]) => keys.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+  const names = [...resources].map(resource => `#BUCKET#${resource}`)
+  return [sorted(names)[0] as string, sorted(names.map(name => `${name}$`)).at(-1) as string]
 }
 
 /** Shards under the literal id; the first says how many there are. */

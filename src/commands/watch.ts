@@ -10,7 +10,8 @@ export default class Watch extends StackCommand<typeof Watch> {
   static override description =
     'On a terminal a screen that keeps itself up to date; ? shows its keys. Elsewhere one line per poll, with --json one ' +
     'document per line. A poll costs at most about 50 read units: where there are more buckets than that pays for, they ' +
-    'are read in turn, and it is said. Nothing is written. Ends with q, with Ctrl-C, or after --for.'
+    'are read in turn, and it is said. --once reads them all, whatever that costs. Nothing is written. Ends with q, with ' +
+    'Ctrl-C, or after --for.'
 
   static override flags = watchFlags
 

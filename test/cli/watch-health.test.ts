@@ -1,7 +1,9 @@
 import {describe, expect, inject, it} from 'vitest'
 import {openStack} from '../../src/lib/cli/context.js'
 import {healthSource, stackHealthLines} from '../../src/lib/cli/watch-health.js'
+import {OLD_RECORD_MS} from '../../src/lib/infra/health-findings.js'
 import type {StackHealth} from '../../src/lib/infra/stack-health.js'
+import {engineProxy} from '../e2e/engine-proxy.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 
 const TABLE = {
@@ -61,6 +63,11 @@ describe('health in lines', () => {
       'ok | aggregator | records 1,200, snapshots 9, refills 3, splits 1, errors 0',
       'ok | table | active, 1,234 items, with a stream',
     ])
+    const lag = (lagMs: number) => told({}, {...local, aggregator: {...aggregator, lagMs}})[1]
+    expect([lag(OLD_RECORD_MS), lag(OLD_RECORD_MS + 1000)]).toEqual([
+      'ok | stream lag | 1 min',
+      'bad | stream lag | 1 min 1 s',
+    ])
     expect(told({}, {...local, engineRestarts: 1, aggregator: null}).slice(0, 2)).toEqual([
       'warn | engine | dynoxide 1.2.1, up 1 min 1 s, 1 restart',
       'warn | aggregator | off: usage is not counted',
@@ -98,6 +105,43 @@ describe('health in lines', () => {
 
 describeOnEngine('health of a table on a local engine', () => {
   const table = useTable()
+
+  it('leaves no request behind when nobody waits for it any more', async () => {
+    const requests: string[] = []
+    let arrive = () => {}
+    const arrived = new Promise<void>(resolve => {
+      arrive = resolve
+    })
+    await using proxy = await engineProxy(inject('engineEndpoint'), operation => {
+      requests.push(operation)
+      arrive()
+      return 'unanswered'
+    })
+    const flags = {stack: table.name, namespace: 'default', 'endpoint-url': proxy.endpoint}
+    await using stack = await openStack(flags, {})
+    const leave = new AbortController()
+    const health = healthSource(stack, '0.1.0')(leave.signal)
+    const given = expect(health).rejects.toThrow()
+    await arrived
+    leave.abort()
+    await given
+    expect(requests).toHaveLength(1)
+  })
+
+  it('asks nobody when it was given up before everything was loaded', async () => {
+    const requests: string[] = []
+    await using proxy = await engineProxy(inject('engineEndpoint'), operation => {
+      requests.push(operation)
+      return 'unanswered'
+    })
+    const flags = {stack: table.name, namespace: 'default', 'endpoint-url': proxy.endpoint}
+    await using stack = await openStack(flags, {})
+    const leave = new AbortController()
+    const health = healthSource(stack, '0.1.0')(leave.signal)
+    leave.abort()
+    await expect(health).rejects.toThrow()
+    expect(requests).toEqual([])
+  })
 
   it('is what the table says', async () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}

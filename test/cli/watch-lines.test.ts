@@ -13,7 +13,7 @@ const EVERYTHING: Selection = {sort: 'left', reversed: false, filter: ''}
 function told(readings: readonly Reading[], rest: Partial<Told> = {}): Told {
   return {
     readings: new Map(readings.map(reading => [reading.id, reading])),
-    known: {count: readings.length, isComplete: true},
+    known: {count: readings.length, isComplete: true, unreadable: 0},
     problem: undefined,
     lastPoll: {number: 3, atMs: READ_AT_MS, durationMs: 12, readUnits: 2.5, calls: 2, bucketsRead: readings.length},
     ...rest,
@@ -50,8 +50,12 @@ describe('a document', () => {
           const ids = rank(readings, nowMs, selection)
           const byId = new Map(readings.map(reading => [reading.id, reading]))
           const document = watchDocument(told(readings), nowMs, selection, undefined)
-          const views = ids.map(id => viewBucket((byId.get(id) as Reading).bucket, nowMs))
-          expect(document.buckets.map(({limits}) => limits)).toEqual(views.map(({limits}) => limits))
+          const rated = ids.map(id => {
+            const {bucket, ratePerSecond} = byId.get(id) as Reading
+            const {limits} = viewBucket(bucket, nowMs)
+            return limits.map(limit => ({...limit, ratePerSecond: ratePerSecond.get(limit.name) ?? null}))
+          })
+          expect(document.buckets.map(({limits}) => limits)).toEqual(rated)
           const {ratePerSecond, ...totals} = totalsAt(
             ids.map(id => byId.get(id) as Reading),
             nowMs,
@@ -65,12 +69,21 @@ describe('a document', () => {
     )
   })
 
+  it('names the limit by whose rate buckets are sorted', () => {
+    const limitOf = (selection: Partial<Selection>) =>
+      watchDocument(told(ALL), READ_AT_MS, {...EVERYTHING, ...selection}, 0).rateLimit
+    expect(limitOf({})).toBeNull()
+    expect(limitOf({sort: 'rate'})).toBe('tpm')
+    expect(limitOf({sort: 'rate', filter: 'search'})).toBe('rpm')
+    expect(limitOf({sort: 'rate', filter: 'nobody'})).toBeNull()
+  })
+
   it('says whether everything was read', () => {
     const {lastPoll} = told(ALL)
     const sampled = (rest: Partial<Told>) => watchDocument(told(ALL, rest), READ_AT_MS, EVERYTHING, 0).sampled
     expect(sampled({})).toBe(false)
-    expect(sampled({known: {count: 4, isComplete: true}})).toBe(true)
-    expect(sampled({known: {count: 3, isComplete: false}})).toBe(true)
+    expect(sampled({known: {count: 4, isComplete: true, unreadable: 0}})).toBe(true)
+    expect(sampled({known: {count: 3, isComplete: false, unreadable: 0}})).toBe(true)
     expect(sampled({lastPoll: {...lastPoll, bucketsRead: 2}})).toBe(true)
   })
 })
@@ -88,11 +101,41 @@ describe('a poll in one line', () => {
     )
   })
 
+  it('says of how many buckets those are that the filter has chosen', () => {
+    expect(line(told(ALL), {...EVERYTHING, filter: 'search'})).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  1 of 3 buckets, 0 over, 0 near  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
+    )
+  })
+
+  it('says how many buckets cannot be read', () => {
+    const known = {count: 1, isComplete: true, unreadable: 2}
+    expect(line(told([ZOE], {known}))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  1 bucket, 0 over, 0 near, 2 unreadable  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
+    )
+    expect(line(told([], {known: {...known, count: 0}}))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  no buckets yet, 2 unreadable  2.5 read units"`,
+    )
+  })
+
+  it('moves no cursor and breaks no line, whatever names and messages hold', () => {
+    const odd = readingOf(bucketOf('a\u001b[2J\n#b\r', {limits: {'r\npm': {capacity: 10}}}), rates({'r\npm': 1}))
+    const problem = {message: 'no\r\n\u009b2Jthing', isThrottled: false, sinceMs: 0, nextTryAtMs: 0}
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
+    const control = /[\u0000-\u001f\u007f-\u009f]/
+    expect(line(told([odd]))).not.toMatch(control)
+    expect(line(told([odd], {problem}))).not.toMatch(control)
+  })
+
+  it('a rate that is little is not told as nothing', () => {
+    const slow = {...ZOE, ...rates({usd: 0.0005})}
+    expect(line(told([slow]))).toContain('  usd <0.01/s  ')
+  })
+
   it('says that it sampled, and how old the oldest reading is', () => {
-    expect(line(told(ALL, {known: {count: 1200, isComplete: true}}))).toMatchInlineSnapshot(
+    expect(line(told(ALL, {known: {count: 1200, isComplete: true, unreadable: 0}}))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units, read 3 of 1,200, oldest 40s ago"`,
     )
-    expect(line(told(ALL, {known: {count: 300, isComplete: false}}))).toMatchInlineSnapshot(
+    expect(line(told(ALL, {known: {count: 300, isComplete: false, unreadable: 0}}))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units, read 3 of 300 or more, oldest 40s ago"`,
     )
   })
@@ -117,7 +160,7 @@ describe('a snapshot', () => {
   it('is a table and a line about all', () => {
     expect(lines(told(ALL), 80)).toMatchInlineSnapshot(`
       "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  SHARDS
-      over    ben     gpt-4     rpm      -20       100    0%    20         0       1
+      over    ben     gpt-4     rpm      -20       100    0%    20     <0.01       1
       near    ada     gpt-4     rpm    12.99       100   12%     0         1       1
       ok      zoe     search    rpm       60        60  100%     0         6       2
 
@@ -127,7 +170,7 @@ describe('a snapshot', () => {
     expect(lines(told(ALL), 120, {sort: 'entity', reversed: true, filter: ''}, 2)).toMatchInlineSnapshot(`
       "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  SHARDS
       ok      zoe     search    rpm       60        60  100%     0         6       2
-      over    ben     gpt-4     rpm      -20       100    0%    20         0       1
+      over    ben     gpt-4     rpm      -20       100    0%    20     <0.01       1
 
       2 of 3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units
       "
@@ -142,6 +185,17 @@ describe('a snapshot', () => {
     expect(lines(told(ALL), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
       "None of 3 buckets matches the filter.
       "
+    `)
+  })
+
+  it('says of how many buckets the shown and the chosen ones are', () => {
+    const gpt = {...EVERYTHING, filter: 'gpt'}
+    const closing = (top?: number) => lines(told(ALL), 80, gpt, top).trimEnd().split('\n').at(-1)
+    expect([closing(), closing(1)]).toMatchInlineSnapshot(`
+      [
+        "2 of 3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units",
+        "1 shown; 2 of 3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units",
+      ]
     `)
   })
 

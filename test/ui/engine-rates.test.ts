@@ -40,6 +40,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
   let before: ShardedBucket[]
   let after: ShardedBucket[]
   let screenAt: (atMs: number) => string
+  let press: LiveSession['press']
 
   beforeAll(async () => {
     const space = newSpace(table)
@@ -51,9 +52,12 @@ describeOnEngine('what is derived from two readings is what the repository tells
     await names.entities.create({id: 'ada', parent: 'team', cascade: true})
     const limits = parseLimits(['rpm=60'])
     await putBucket(space, {entity: 'hot', resource: 'search', limits, shardCount: 4, consumed: 14})
+    const shared = parseLimits(['rpm=600/min', 'tpm=60k/min'])
+    await putBucket(space, {entity: 'one-sided', resource: 'gpt-4', limits: shared, shardCount: 2})
     await putBucket(space, {entity: 'dry', resource: 'search', limits, consumed: 60})
-    const options = {stack: table.name, namespaceId: space.namespace, transport, clock}
-    const limiter = new RateLimiter(options)
+    // Where there are several shards the first is taken, so that they differ.
+    const random = () => 0
+    const limiter = new RateLimiter({stack: table.name, namespaceId: space.namespace, transport, clock, random})
     const use = (entity: string, tpm: number) => limiter.acquire({entity, resource: 'gpt-4', consume: {rpm: 1, tpm}})
     await use('ada', 100)
     const lease = await use('ben', 20_000)
@@ -63,6 +67,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
 
     nowMs += ELAPSED_MS
     for (const _ of Array(WRITES)) await use('ada', 700)
+    for (const _ of Array(WRITES / 2)) await use('one-sided', 10)
     await lease.adjust({tpm: -3000})
     await new Promise<void>(resolve => {
       watch.subscribe(() => resolve())
@@ -74,6 +79,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
     const painted = easel({columns: 120, rows: 24})
     const selection = {sort: 'entity', reversed: false, filter: ''} as const
     const session = new LiveSession(watch, SETTINGS, selection, {columns: 120, rows: 24}, scene => scenes.push(scene))
+    press = (input, key) => session.press(input, key)
     screenAt = atMs => {
       nowMs = atMs
       session.refresh()
@@ -91,16 +97,15 @@ describeOnEngine('what is derived from two readings is what the repository tells
     const [was = 0, is = 0] = [previously(bucket), bucket].map(each => totalOf(each, limit, 'consumedMilli'))
     return ((is - was) / ELAPSED_MS) * 1000
   }
-  /** Of the shard that was written most: write units per second of 1,000. */
-  const pressureOf = (bucket: ShardedBucket) => {
+  /** Of every shard: write units per second of 1,000. */
+  const pressuresOf = (bucket: ShardedBucket) => {
     const writes = (each: ShardedBucket | undefined) => (each ? viewBucket(each, nowMs).shards : [])
     const was = new Map(writes(previously(bucket)).map(({shard, writes: count}) => [shard, count]))
-    const parts = bucket.shards.map((stored, at) => {
+    return bucket.shards.map((stored, at) => {
       const view = writes(bucket)[at]
       if (stored.kind === 'ghost' || !view) return 0
-      return ((view.writes - (was.get(view.shard) ?? 0)) * writeUnitsOf(stored.record)) / (ELAPSED_MS / 1000)
+      return ((view.writes - (was.get(view.shard) ?? 0)) * writeUnitsOf(stored.record)) / ELAPSED_MS
     })
-    return Math.max(...parts) / 1000
   }
 
   it('rates and write pressure of every row', () => {
@@ -110,7 +115,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
       expect({entity: bucket.entity, ...row}).toMatchObject({
         entity: bucket.entity,
         used: compact(rateOf(bucket, row.limit)),
-        writes: percent(pressureOf(bucket)),
+        writes: percent(Math.max(...pressuresOf(bucket))),
       })
     }
     // The figures are not all nothing: 700 × 60 in two seconds, a refund, and 60 writes.
@@ -120,8 +125,25 @@ describeOnEngine('what is derived from two readings is what the repository tells
       ben: ['tpm', '-1.5k', '<1%'],
       dry: ['rpm', '0', '0%'],
       hot: ['rpm', '0', '0%'],
+      'one-sided': ['rpm', '15', '1%'],
       team: ['tpm', '21k', '3%'],
     })
+  })
+
+  it('write pressure of every shard in the drill-in', () => {
+    const told = after.map(bucket => {
+      const {entity} = bucket
+      press(`/entity:${entity}\r`, {})
+      press('', {return: true})
+      const screen = screenAt(nowMs)
+      press('', {escape: true})
+      press('', {escape: true})
+      expect(screen).toContain(`${entity} · ${bucket.resource}  `)
+      const writes = [...screen.matchAll(/^ +\d+ .* {2}writes (\S+)$/gm)].map(([, part]) => part)
+      expect({entity, writes}).toEqual({entity, writes: pressuresOf(bucket).map(percent)})
+      return [entity, writes] as const
+    })
+    expect(Object.fromEntries(told)).toMatchObject({ada: ['3%'], 'one-sided': ['1%', '0%']})
   })
 
   it('what all consume together: a request that a parent is charged for as well counts once', () => {
@@ -129,7 +151,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
     const together = ['rpm', 'tpm'].map(limit => {
       return `${limit} ${compact(own.reduce((sum, bucket) => sum + rateOf(bucket, limit), 0))}/s`
     })
-    expect(together).toEqual(['rpm 30/s', 'tpm 19.5k/s'])
+    expect(together).toEqual(['rpm 45/s', 'tpm 19.7k/s'])
     expect(screenAt(nowMs)).toContain(` used ${together.join(', ')} `)
   })
 
@@ -150,6 +172,6 @@ describeOnEngine('what is derived from two readings is what the repository tells
     const screen = screenAt(atMs)
     expect(after.map(bucket => rowOf(screen, viewBucket(bucket, atMs)).mark)).toEqual(statuses)
     const count = (mark: string) => statuses.filter(each => each === mark).length
-    expect(screen).toContain(`5 buckets · ✖ ${count('✖')} over · ▲ ${count('▲')} near · `)
+    expect(screen).toContain(`6 buckets · ✖ ${count('✖')} over · ▲ ${count('▲')} near · `)
   })
 })

@@ -3,17 +3,19 @@ import {READ_AT_MS} from '../watch/support.js'
 
 /** What a watch knows after one poll of some buckets. */
 export function knowledgeOf(readings: readonly Reading[], rest: Partial<Knowledge> = {}): Knowledge {
+  // The catalogue forgets a bucket that is gone; only its last reading stays.
+  const count = readings.filter(({isGone}) => !isGone).length
   return {
     scope: {kind: 'namespace'},
     readings: new Map(readings.map(reading => [reading.id, reading])),
-    known: {count: readings.length, isComplete: true, unreadable: 0},
+    known: {count, isComplete: true, unreadable: 0},
     lastPoll: {
       number: 1,
       atMs: READ_AT_MS,
       durationMs: 20,
       readUnits: 12.5,
       calls: 2,
-      bucketsRead: readings.length,
+      bucketsRead: count,
     },
     problem: undefined,
     health: undefined,
@@ -31,6 +33,8 @@ export function knowledgeOf(readings: readonly Reading[], rest: Partial<Knowledg
 export class FakeWatch implements Watch {
   /** Everything that the view asked for, in order. */
   readonly asked: string[] = []
+  /** What is to be read with every poll. */
+  focused: readonly string[] = []
   readonly #listeners = new Set<() => void>()
   #knowledge: Knowledge
   readonly #clock: () => number
@@ -64,7 +68,11 @@ export class FakeWatch implements Watch {
   pollNow = (): void => void this.asked.push('poll')
   look = (id: string | undefined): void => void this.asked.push(`look ${id}`)
   watchHealth = (isWatched: boolean): void => void this.asked.push(`health ${isWatched}`)
-  focus = (ids: readonly string[]): void => void this.asked.push(`focus ${ids.length}`)
+
+  focus(ids: readonly string[]): void {
+    this.asked.push(`focus ${ids.length}`)
+    this.focused = ids
+  }
 
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener)

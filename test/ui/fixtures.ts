@@ -10,7 +10,7 @@ export const SAMPLE: readonly Reading[] = [
       limits: {tpm: {capacity: 100_000, left: 12_345, refillPerSecond: 1000}, rpm: {capacity: 60, left: 30}},
       parent: 'org-1',
     }),
-    {ratePerSecond: new Map([['tpm', 2500]]), used},
+    {ratePerSecond: new Map([['tpm', 2500]]), writePressures: new Map([[0, 0]]), used},
   ),
   readingOf(bucketOf('user-debt#gpt-4', {limits: {tpm: {capacity: 100_000, left: -25_000, refillPerSecond: 100}}}), {
     ratePerSecond: new Map([['tpm', 0]]),
@@ -26,7 +26,15 @@ export const SAMPLE: readonly Reading[] = [
       {limits: {rps: {capacity: 2000, left: 900, refillPerSecond: 20}}},
       {limits: {rps: {capacity: 2000, left: 300, refillPerSecond: 20}}},
     ),
-    {ratePerSecond: new Map([['rps', 10]]), writePressure: 0.86, used: [0.1, 0.2, 0.4]},
+    {
+      ratePerSecond: new Map([['rps', 10]]),
+      writePressure: 0.86,
+      writePressures: new Map([
+        [0, 0.86],
+        [1, 0.14],
+      ]),
+      used: [0.1, 0.2, 0.4],
+    },
   ),
   readingOf(bucketOf('user-fresh#a-resource-with-a-long-name', {limits: {rpm: {capacity: 60}}})),
   readingOf(bucketOf('user-gone#gpt-4', {limits: {tpm: {capacity: 1000}}}), {isGone: true}),

@@ -1,6 +1,16 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {COMPACT_WIDTH, compact, counted, exact, percent, SPAN_WIDTH, span, timeOfDay} from '../../src/lib/ui/format.js'
+import {
+  COMPACT_WIDTH,
+  compact,
+  counted,
+  exact,
+  percent,
+  perSecond,
+  SPAN_WIDTH,
+  span,
+  timeOfDay,
+} from '../../src/lib/ui/format.js'
 
 const anyTokens = fc.maxSafeInteger().map(milli => milli / 1000)
 
@@ -105,4 +115,14 @@ it('tells parts without hiding what is there', () => {
 it('counts and tells the time', () => {
   expect([counted(1, 'poll'), counted(1200, 'poll')]).toEqual(['1 poll', '1,200 polls'])
   expect(timeOfDay(1_700_000_000_000)).toBe('22:13:20Z')
+})
+
+it.each([
+  [1000, '1,000/s'],
+  [0.014, '0.01/s'],
+  [50 / 86_400, '<0.01/s'],
+  [-0.001, '>-0.01/s'],
+  [0, '0/s'],
+])('tells a rate of %d as %s, and only nothing as nothing', (rate, text) => {
+  expect(perSecond(rate)).toBe(text)
 })

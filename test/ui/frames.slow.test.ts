@@ -45,7 +45,7 @@ describe('ten thousand buckets', () => {
   })
 
   it('are ranked with a poll, a second or another selection, not with every frame', async () => {
-    const rank = vi.spyOn(ranking, 'rank')
+    const rank = vi.spyOn(ranking, 'ranking')
     view = await OpenView.open(moving(10_000), {rows: 24})
     const times = async (work: () => Promise<void>) => {
       const before = rank.mock.calls.length

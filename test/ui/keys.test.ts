@@ -88,8 +88,9 @@ it('always quits with Ctrl-C, and with q wherever letters are no text', () => {
   }
 })
 
-it('in the help only leaves it', () => {
-  for (const input of ['s', '/', 'j', 'p', 'r']) expect(intentOf(input, {}, 'help', 'overview')).toBeUndefined()
+it('in the help scrolls it or leaves it', () => {
+  for (const input of ['s', '/', 'p', 'r']) expect(intentOf(input, {}, 'help', 'overview')).toBeUndefined()
+  expect(intentOf('j', {}, 'help', 'overview')).toEqual({type: 'move', move: {by: 1}})
   expect(intentOf('', {escape: true}, 'help', 'overview')).toEqual({type: 'back'})
   expect(intentOf('?', {}, 'help', 'overview')).toEqual({type: 'help'})
 })

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {heightsOf, isTooSmall, MARGIN, overviewColumns} from '../../src/lib/ui/layout.js'
+import {heightsOf, isTooSmall} from '../../src/lib/ui/layout.js'
+import {MARGIN, overviewColumns} from '../../src/lib/ui/overview-columns.js'
 
 const widthOf = (columns: readonly {width: number}[]) =>
   MARGIN + columns.reduce((sum, {width}) => sum + width, 0) + columns.length - 1

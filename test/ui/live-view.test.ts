@@ -230,11 +230,12 @@ describe('filter', () => {
 describe('sort', () => {
   it('cycles, reverses, goes by column', async () => {
     const view = await show(SAMPLE, {columns: 120})
+    expect(view.terminal.screen).toContain(' USED/S ')
     await view.press('s')
-    expect(view.terminal.screen).toContain('USED/S↓')
+    expect(view.terminal.screen).toContain(' tpm/S↓ ')
     expect(view.entities[0]).toBe('team-research')
     await view.press('S')
-    expect(view.terminal.screen).toContain('USED/S↑')
+    expect(view.terminal.screen).toContain(' tpm/S↑ ')
     await view.press('1')
     expect(view.terminal.screen).toContain('ENTITY↑')
     expect(view.entities[0]).toBe('hot-key')
@@ -331,11 +332,13 @@ describe('panels', () => {
     expect(view.chosen).toBe('team-research')
   })
 
-  it('shows a parent as it was polled last', async () => {
+  it('reads a parent with every poll, and shows it as it was read last', async () => {
     const view = await show(SAMPLE, {rows: 30})
     await view.press('jj', KEY.enter)
+    expect(view.watch.focused).toEqual(['team-research#gpt-4'])
     view.watch.tell({detail: DETAIL})
     await view.pass(100)
+    expect(view.watch.focused).toEqual(['team-research#gpt-4', 'org-1#gpt-4'])
     expect(view.terminal.screen).toMatch(/400,001\S* of 1,000,000/)
     const limits = {tpm: {capacity: 1_000_000, left: 7, refillPerSecond: 1}}
     view.watch.poll([...SAMPLE, readingOf(bucketOf('org-1#gpt-4', {limits}), {readAtMs: READ_AT_MS + 1000})])
@@ -358,10 +361,40 @@ describe('panels', () => {
     expect(view.terminal.screen).toContain('[overview]')
   })
 
-  it('opens a resource as a filter', async () => {
-    const view = await show(SAMPLE)
-    await view.press(KEY.tab, 'jj', KEY.enter)
-    expect(view.terminal.screen).toContain('/search  3 buckets')
+  it('opens a resource as a filter for it alone; esc leads back to what was there before', async () => {
+    const ids = ['ada#gpt-4', 'ben#gpt-4o', 'gpt-4-user#search']
+    const view = await show(ids.map(id => readingOf(bucketOf(id, {limits: {rpm: {capacity: 9}}}))))
+    await view.press('/gpt', KEY.enter, KEY.tab, KEY.enter)
+    expect(view.terminal.screen).toContain('/resource:gpt-4  1 bucket · esc goes back')
+    expect(view.entities).toEqual(['ada'])
+    await view.press(KEY.escape)
+    expect(view.terminal.screen).toContain('[resources]')
+    await view.press(KEY.escape)
+    expect(view.terminal.screen).toContain('/gpt  3 buckets · esc clears it')
+    expect(view.entities).toEqual(['ada', 'ben', 'gpt-4-user'])
+    await view.press(KEY.escape)
+    expect(view.terminal.screen).not.toContain('/gpt ')
+  })
+
+  it('scrolls its help where that is longer than the screen, and says so', async () => {
+    const view = await show(SAMPLE, {rows: 10})
+    await view.press('?')
+    expect(view.terminal.lines[2]).toMatch(/^Keys here {2}lines 1-5 of \d+; j k scroll$/)
+    expect(view.terminal.lines[3]).toContain('Ctrl-C quit')
+    await view.press('j')
+    expect(view.terminal.lines[2]).toMatch(/^Keys here {2}lines 2-6 of /)
+    expect(view.terminal.lines[3]).toContain('q quit')
+    await view.press('G')
+    const [, first, last, all] = /lines (\d+)-(\d+) of (\d+)/.exec(view.terminal.lines[2] ?? '') ?? []
+    expect([Number(last) - Number(first), last]).toEqual([4, all])
+    expect(view.terminal.lines[7]).toContain('not read for three polls')
+    await view.press('j', 'k', 'g')
+    expect(view.terminal.lines[3]).toContain('Ctrl-C quit')
+    await view.press('G', KEY.escape, '?')
+    expect(view.terminal.lines[3]).toContain('Ctrl-C quit')
+    expect(view.chosen).toBeUndefined()
+    await view.press(KEY.escape)
+    expect(view.chosen).toBe('user-debt')
   })
 
   it('helps, and leads back', async () => {

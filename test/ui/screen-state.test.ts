@@ -3,7 +3,7 @@ import {firstState, reduce, type ScreenAction, type ScreenState, type Stage} fro
 import {SORT_KEYS} from '../../src/lib/watch/model.js'
 
 const IDS = Array.from({length: 30}, (_, index) => `e${index}#r`)
-const STAGE: Stage = {ids: IDS, height: 10, detailLength: 40}
+const STAGE: Stage = {ids: IDS, height: 10, text: {length: 40, height: 10}}
 const FIRST = firstState({sort: 'left', reversed: false, filter: ''})
 
 function stateAfter(...actions: ScreenAction[]): ScreenState {
@@ -56,7 +56,7 @@ describe('moving', () => {
   })
 
   it('survives an empty list and a screen without lines', () => {
-    const nowhere = {ids: [], height: 0, detailLength: 0}
+    const nowhere = {ids: [], height: 0, text: {length: 0, height: 0}}
     const moves: ScreenAction[] = [
       down,
       {type: 'move', move: {to: 'end'}},
@@ -153,12 +153,24 @@ describe('drilling in', () => {
     expect(again.detailTop).toBe(0)
   })
 
-  it('makes a resource the filter of the overview', () => {
-    expect(stateAfter({type: 'tab'}, down, {type: 'open'})).toMatchObject({
-      tab: 'overview',
-      mode: 'list',
-      selection: {filter: 'e1#r'},
-    })
+  const openOther: ScreenAction[] = [{type: 'tab'}, down, {type: 'open'}]
+
+  it('makes a resource the filter of the overview, and leads back with the one that was there', () => {
+    const typed = stateAfter({type: 'filter'}, type('x'), {type: 'filter-keep'}, ...openOther)
+    expect(typed).toMatchObject({tab: 'overview', mode: 'list', selection: {filter: 'resource:e1#r'}})
+    expect(reduce(typed, {type: 'back'}, () => STAGE)).toMatchObject({tab: 'resources', selection: {filter: 'x'}})
+  })
+
+  it('leads back to what somebody typed, however many resources were opened since', () => {
+    const again = [...openOther, {type: 'tab'}, {type: 'open'}, {type: 'back'}] as const
+    const state = stateAfter({type: 'filter'}, type('x'), {type: 'filter-keep'}, ...again)
+    expect(state).toMatchObject({tab: 'resources', selection: {filter: 'x'}, filterBefore: undefined})
+  })
+
+  it('takes the filter for one that was typed as soon as somebody types in it', () => {
+    const edited = stateAfter(...openOther, {type: 'filter'}, {type: 'filter-erase'}, {type: 'filter-keep'})
+    expect(edited.selection.filter).toBe('resource:e1#')
+    expect(reduce(edited, {type: 'back'}, () => STAGE)).toMatchObject({tab: 'overview', selection: {filter: ''}})
   })
 })
 
@@ -170,6 +182,24 @@ it('holds time at the instant of a pause, until the next', () => {
 it('forgets a note with the next action', () => {
   expect(stateAfter({type: 'note', text: 'hello'}).note).toBe('hello')
   expect(stateAfter({type: 'note', text: 'hello'}, {type: 'wide'})).toMatchObject({note: undefined, isWide: true})
+})
+
+it('scrolls the help, which starts at its top each time, and nothing below it', () => {
+  const scrolled = stateAfter(
+    down,
+    {type: 'help'},
+    down,
+    {type: 'move', move: {to: 'end'}},
+    {type: 'move', move: {by: -1}},
+  )
+  expect(scrolled).toMatchObject({mode: 'help', helpTop: 29, cursors: {overview: {index: 1}}})
+  expect(
+    reduce(
+      reduce(scrolled, {type: 'help'}, () => STAGE),
+      {type: 'help'},
+      () => STAGE,
+    ).helpTop,
+  ).toBe(0)
 })
 
 it('opens and closes the help with the same key', () => {

@@ -37,7 +37,7 @@ describe('the catalogue', () => {
       ['b#r', true],
       ['a#r', false],
     ])
-    expect(catalogue.size).toBe(1)
+    expect(catalogue.size()).toEqual({count: 1, unreadable: 1})
     catalogue.take(['a#r'], [shard('a', 0)], READ_AT_MS + 4000)
     expect(gone()).toEqual([['a#r', false]])
   })

@@ -52,7 +52,7 @@ describeOnEngine('what there is about a bucket', () => {
     const bucket = await names.buckets.find(entity, 'gpt-4')
     if (!bucket) throw new Error('no bucket')
     const reading = nextReading(undefined, bucket, space.nowMs)
-    return loadDetail({space: names, table: space, known: () => undefined}, reading, never)
+    return loadDetail({space, known: () => undefined}, reading, never)
   }
 
   it('L6 is the parent, the limits with their source, the last hours and the last events', async () => {
@@ -101,7 +101,7 @@ describeOnEngine('what there is about a bucket', () => {
     space.transport.before = (operation, input) => {
       if (operation === 'Query' && JSON.stringify(input).includes('AUDIT#')) throw new Error('not allowed')
     }
-    const detail = await loadDetail({space: names, table: space, known: () => undefined}, reading, never)
+    const detail = await loadDetail({space, known: () => undefined}, reading, never)
     expect(detail).toMatchObject({audit: [], problems: ['audit: not allowed'], parent: {id: 'team#gpt-4'}})
     expect(detail.usage).toHaveLength(6)
   })

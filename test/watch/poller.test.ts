@@ -43,7 +43,7 @@ describeOnEngine('the poller', () => {
       const stored = await repository.find(bucket.entity, bucket.resource)
       expect(viewBucket(bucket, space.nowMs + 1234)).toEqual(stored && viewBucket(stored, space.nowMs + 1234))
     }
-    expect(known).toEqual({count: 3, isComplete: true})
+    expect(known).toEqual({count: 3, isComplete: true, unreadable: 0})
     expect(lastPoll).toMatchObject({number: 1, atMs: space.nowMs, durationMs: 0, calls: 2, bucketsRead: 3})
   })
 
@@ -75,8 +75,73 @@ describeOnEngine('the poller', () => {
       expect(result.lastPoll.bucketsRead).toBeLessThan(result.known.count)
     }
     expect(seen.size).toBe(1000)
-    expect(result.known).toEqual({count: 1000, isComplete: true})
+    expect(result.known).toEqual({count: 1000, isComplete: true, unreadable: 0})
     expect(Math.max(...units)).toBeLessThanOrEqual(50)
+  })
+
+  it('what large items cost is learned: after the first poll it stays under 50 read units with them, too', async () => {
+    const space = newSpace(table)
+    const many = Array.from({length: 40}, (_, at) => `a-limit-with-a-long-name-${at}=1000000`)
+    const numbers = Array.from({length: 120}, (_, at) => at)
+    await forEachConcurrently(chunksOf(numbers, 1), 16, async ([at = 0]) => {
+      await putBucket(space, {entity: `user-${at}`, resource: 'r', limits: parseLimits(many)})
+    })
+    const poller = new Poller(space, NAMESPACE)
+    const perBucket: number[] = []
+    for (let polls = 1; polls <= 4; polls++) {
+      const {lastPoll} = await poll(poller)
+      perBucket.push(lastPoll.readUnits / lastPoll.bucketsRead)
+      if (polls > 1) expect(lastPoll.readUnits).toBeLessThanOrEqual(50)
+      space.nowMs += 2000
+    }
+    // Otherwise this test says nothing.
+    expect(Math.min(...perBucket)).toBeGreaterThan(0.75)
+  })
+
+  it('of more buckets than a poll reads, those that were in use have a rate with the poll after the first reading', async () => {
+    const space = newSpace(table)
+    await putMany(space, 400)
+    const busy = ['user-3#r1', 'user-200#r0', 'user-399#r1']
+    const poller = new Poller(space, NAMESPACE)
+    const firstRead = new Map<string, number>()
+    const rated = new Map<string, number>()
+    for (let polls = 1; polls <= 12; polls++) {
+      for (const id of busy) {
+        const [entity = '', resource = ''] = id.split('#')
+        await putBucket(space, {entity, resource, limits, consumed: polls})
+      }
+      const {readings} = await poll(poller)
+      for (const id of busy) {
+        const reading = readings.get(id)
+        if (reading && !firstRead.has(id)) firstRead.set(id, polls)
+        if (reading && reading.ratePerSecond.size > 0 && !rated.has(id)) rated.set(id, polls)
+      }
+      space.nowMs += 2000
+    }
+    expect(firstRead.size).toBe(3)
+    for (const id of busy) expect(rated.get(id)).toBe((firstRead.get(id) ?? 0) + 1)
+  })
+
+  it('items without a state are counted, and are buckets again once they have one', async () => {
+    const space = newSpace(table)
+    await putBucket(space, {entity: 'ada', resource: 'r', limits})
+    await putBucket(space, {entity: 'ben', resource: 'r', limits})
+    const {PK, SK} = keys.bucket(space.namespace, 'ben', 'r', 0)
+    const Key = {PK: {S: PK}, SK: {S: SK}}
+    await space.transport.send('UpdateItem', {TableName: space.name, Key, UpdateExpression: 'REMOVE rf'})
+    const poller = new Poller(space, NAMESPACE)
+    for (let polls = 1; polls <= 2; polls++) {
+      const {readings, known, lastPoll} = await poll(poller)
+      expect([...readings.keys()]).toEqual(['ada#r'])
+      expect(known).toEqual({count: 1, isComplete: true, unreadable: 1})
+      expect(lastPoll.bucketsRead).toBe(1)
+    }
+    await putBucket(space, {entity: 'ben', resource: 'r', limits})
+    expect((await poll(poller)).known).toEqual({count: 2, isComplete: true, unreadable: 0})
+    await space.transport.send('UpdateItem', {TableName: space.name, Key, UpdateExpression: 'REMOVE rf'})
+    expect((await poll(poller)).known).toEqual({count: 1, isComplete: true, unreadable: 1})
+    await space.transport.send('DeleteItem', {TableName: space.name, Key})
+    expect((await poll(poller)).known).toEqual({count: 1, isComplete: true, unreadable: 0})
   })
 
   it('sees buckets that come and go, and shards that were added', async () => {
@@ -138,7 +203,7 @@ describeOnEngine('the poller', () => {
   it('an empty namespace has nothing to read', async () => {
     expect(await poll(new Poller(newSpace(table), NAMESPACE))).toMatchObject({
       readings: new Map(),
-      known: {count: 0, isComplete: true},
+      known: {count: 0, isComplete: true, unreadable: 0},
       lastPoll: {bucketsRead: 0, calls: 1},
     })
   })

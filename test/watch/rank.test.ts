@@ -1,38 +1,58 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {type Row, SORT_KEYS, type SortKey} from '../../src/lib/watch/model.js'
-import {rank} from '../../src/lib/watch/rank.js'
+import {rank, ranking} from '../../src/lib/watch/rank.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from './support.js'
 
-/** What a row shows in the column it is sorted by. */
-const SHOWN: Readonly<Record<SortKey, (row: Row) => number | string | null>> = {
-  left: ({tightest}) => (tightest ? Math.round((tightest.level / tightest.capacity) * 1e9) : null),
-  rate: ({ratePerSecond}) => (ratePerSecond === null ? null : -ratePerSecond),
-  empty: ({emptyInMs}) => emptyInMs,
+/** What a row shows in the column it is sorted by; the rate is that of the limit which all are sorted by. */
+const SHOWN: Readonly<Record<SortKey, (row: Row, rateLimit: string | undefined) => number | string | undefined>> = {
+  left: ({tightest}) => tightest && tightest.level / tightest.capacity,
+  rate: ({rates}, rateLimit = '') => {
+    const rate = rates.get(rateLimit)
+    return rate === undefined ? undefined : -rate
+  },
+  empty: ({emptyInMs}) => emptyInMs ?? undefined,
   pressure: ({writePressure}) => -writePressure,
   shards: ({shardCount}) => -shardCount,
   entity: ({entity}) => entity,
   resource: ({resource}) => resource,
 }
 
+/** A row and the ranking reckon in different ways, and may disagree about the order of what is so near each other. */
+const ROUNDED: ReadonlySet<SortKey> = new Set(['left', 'empty'])
+const isNear = (a: number | string, b: number | string) =>
+  typeof a === 'number' && typeof b === 'number' && Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(a), Math.abs(b))
+
 describe('ranking', () => {
   it.each(SORT_KEYS)('by %s has every bucket once, in the order of what its row shows, then by id', sort => {
     fc.assert(
       fc.property(anyReadings, anyInstant, fc.boolean(), (readings, nowMs, reversed) => {
-        const ids = rank(readings, nowMs, {sort, reversed, filter: ''})
+        const {ids, rateLimit} = ranking(readings, nowMs, {sort, reversed, filter: ''})
         expect(ids.toSorted()).toEqual(readings.map(({id}) => id).toSorted())
         const byId = new Map(readings.map(reading => [reading.id, reading]))
-        const shown = ids.map(id => ({id, place: SHOWN[sort](rowAt(byId.get(id) as never, nowMs))}))
+        const shown = ids.map(id => ({id, place: SHOWN[sort](rowAt(byId.get(id) as never, nowMs), rateLimit)}))
         for (const [at, {id, place}] of shown.entries()) {
           const next = shown[at + 1]
           if (!next) continue
-          if (place === null) expect(next.place).toBeNull()
+          if (place === undefined) expect(next.place).toBeUndefined()
+          else if (next.place === undefined) continue
+          else if (ROUNDED.has(sort) && isNear(place, next.place)) continue
           else if (next.place === place) expect(id < next.id).toBe(true)
-          else if (next.place !== null) expect(place < next.place).toBe(!reversed)
+          else expect(place < next.place).toBe(!reversed)
         }
       }),
     )
+  })
+
+  it.each(SORT_KEYS)('of equals by %s the first by id comes first, in either direction', sort => {
+    const same = ['b', 'c', 'a'].map(name => {
+      const reading = readingOf(bucketOf('x#y', {limits: {rpm: {capacity: 100, left: 30}}}))
+      return {...reading, id: name, ratePerSecond: new Map([['rpm', 70]])}
+    })
+    for (const reversed of [false, true]) {
+      expect(rank(same, READ_AT_MS, {sort, reversed, filter: ''})).toEqual(['a', 'b', 'c'])
+    }
   })
 
   it('does not depend on the order in which buckets were read', () => {
@@ -42,6 +62,28 @@ describe('ranking', () => {
         expect(rank(readings.toReversed(), READ_AT_MS, selection)).toEqual(rank(readings, READ_AT_MS, selection))
       }),
     )
+  })
+
+  it('by rate compares one limit: the one of which most is consumed by those who are chosen', () => {
+    const limits = {limits: {rpm: {capacity: 100}, tpm: {capacity: 100_000}}}
+    const consumer = (id: string, rates: Record<string, number>) =>
+      readingOf(bucketOf(id, limits), {ratePerSecond: new Map(Object.entries(rates))})
+    const readings = [
+      consumer('many-small#gpt-4', {rpm: 90, tpm: 100}),
+      consumer('few-large#gpt-4', {rpm: 1, tpm: 2500}),
+      consumer('lookups#search', {rpm: 500}),
+      consumer('idle#gpt-4', {rpm: 0, tpm: 0}),
+      readingOf(bucketOf('new#gpt-4', limits)),
+    ]
+    const by = (filter: string, reversed = false) => ranking(readings, READ_AT_MS, {sort: 'rate', reversed, filter})
+    expect(by('')).toEqual({
+      ids: ['few-large#gpt-4', 'many-small#gpt-4', 'idle#gpt-4', 'lookups#search', 'new#gpt-4'],
+      rateLimit: 'tpm',
+    })
+    expect(by('search')).toEqual({ids: ['lookups#search'], rateLimit: 'rpm'})
+    expect(by('new')).toEqual({ids: ['new#gpt-4'], rateLimit: undefined})
+    expect(by('', true).ids.slice(0, 3)).toEqual(['idle#gpt-4', 'many-small#gpt-4', 'few-large#gpt-4'])
+    expect(ranking(readings, READ_AT_MS, {sort: 'left', reversed: false, filter: ''}).rateLimit).toBeUndefined()
   })
 
   const limits = (left: number) => ({limits: {rpm: {capacity: 100, refillPerSecond: 0.001, left}}})

@@ -63,6 +63,26 @@ describe('a reading', () => {
     expect(third).toMatchObject({id: 'a#b', readAtMs: second.readAtMs + 100, isGone: false})
   })
 
+  it('many readings in a moment have the rate of all of them together, as soon as there is one', () => {
+    let reading = nextReading(undefined, bucketOf('a#b', rpm(500)), READ_AT_MS)
+    for (const at of [1, 2, 3, 4]) {
+      reading = nextReading(reading, bucketOf('a#b', rpm(500 + at * 2)), READ_AT_MS + at * 100)
+      expect([...reading.ratePerSecond]).toEqual([])
+    }
+    reading = nextReading(reading, bucketOf('a#b', rpm(510)), READ_AT_MS + 500)
+    expect([...reading.ratePerSecond]).toEqual([['rpm', 20]])
+    // From here on it counts from the last one again.
+    reading = nextReading(reading, bucketOf('a#b', rpm(511)), READ_AT_MS + 1000)
+    expect([...reading.ratePerSecond]).toEqual([['rpm', 2]])
+  })
+
+  it('an answer from the past is one in comparison with the last reading, not with the one that rates count from', () => {
+    const first = nextReading(undefined, bucketOf('a#b', rpm(500, {writes: 50})), READ_AT_MS)
+    const second = nextReading(first, bucketOf('a#b', rpm(520, {writes: 52})), READ_AT_MS + 100)
+    const third = nextReading(second, bucketOf('a#b', rpm(510, {writes: 51})), READ_AT_MS + 1000)
+    expect([...third.ratePerSecond]).toEqual([['rpm', 20]])
+  })
+
   it('tells which bucket is charged for the same requests, if they cascade', () => {
     const [child] = bucketOf('a#b', rpm(0, {parent: 'team'})).shards
     if (child?.kind !== 'bucket') throw new Error('no bucket')
@@ -77,7 +97,8 @@ describe('a reading', () => {
 
   it('write pressure is the hardest written shard, in units', () => {
     const calm = rpm(0, {writes: 10})
-    expect(rateOf([calm, calm], [rpm(0, {writes: 110}), rpm(0, {writes: 1010})]).writePressure).toBe(0.5)
+    const {writePressure, writePressures} = rateOf([calm, calm], [rpm(0, {writes: 110}), rpm(0, {writes: 1010})])
+    expect([writePressure, ...writePressures]).toEqual([0.5, [0, 0.05], [1, 0.5]])
     const names = Array.from({length: 30}, (_, at) => `limit-${at}`)
     const large = (writes: number) => ({
       writes,

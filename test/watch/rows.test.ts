@@ -45,6 +45,13 @@ describe('a row', () => {
     })
   })
 
+  it('is near its end a minute before it is empty, and not earlier', () => {
+    const limits = {rpm: {capacity: 1000, refillPerSecond: 1, left: 600}}
+    const status = (rate: number) => rowAt(readingOf(bucketOf('a#b', {limits}), rates({rpm: rate})), READ_AT_MS)
+    expect(status(11)).toMatchObject({emptyInMs: 60_000, status: 'near'})
+    expect(status(10.99)).toMatchObject({emptyInMs: expect.closeTo(60_060, 0), status: 'ok'})
+  })
+
   it('names the limit that is worst off: one that refuses before one with less left', () => {
     const limits = {few: {capacity: 2, left: 0.9}, many: {capacity: 1000, left: 300}}
     expect(rowAt(readingOf(bucketOf('a#b', {limits})), READ_AT_MS)).toMatchObject({

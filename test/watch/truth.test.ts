@@ -9,7 +9,7 @@ import {Poller} from '../../src/lib/watch/poller.js'
 import {resourcesAt} from '../../src/lib/watch/resources.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
 import {totalsAt} from '../../src/lib/watch/totals.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 import {newSpace, putBucket} from '../repository/space.js'
 
 describeOnEngine('L6 what a watch tells after real traffic', () => {
@@ -31,7 +31,8 @@ describeOnEngine('L6 what a watch tells after real traffic', () => {
       shardCount: 4,
       consumed: 14,
     })
-    const limiter = new RateLimiter({stack: table.name, namespaceId: space.namespace, transport, clock: space.clock})
+    const settings = {clock: space.clock, timeoutMs: PATIENT_MS}
+    const limiter = new RateLimiter({stack: table.name, namespaceId: space.namespace, transport, ...settings})
     const poller = new Poller({...space, transport}, {kind: 'namespace'})
     const poll = () => poller.poll(new Set(), new AbortController().signal)
 
@@ -77,7 +78,10 @@ describeOnEngine('L6 what a watch tells after real traffic', () => {
       const selection = {sort: 'left', reversed: false, filter: ''} as const
       const document = watchDocument({readings, known, lastPoll, problem: undefined}, nowMs, selection, undefined)
       for (const {entity, resource, limits} of document.buckets) {
-        expect(limits).toEqual(views.find(view => view.entity === entity && view.resource === resource)?.limits)
+        const view = views.find(each => each.entity === entity && each.resource === resource)
+        const rates = readings.get(`${entity}#${resource}`)?.ratePerSecond
+        const rated = view?.limits.map(limit => ({...limit, ratePerSecond: rates?.get(limit.name) ?? null}))
+        expect(limits).toEqual(rated)
       }
       expect(pollLine(document)).toContain(`5 buckets, ${totals.over} over, ${totals.near} near`)
     }

@@ -1,82 +1,27 @@
 import {beforeEach, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
-import {Repository} from '../../src/lib/repository/repository.js'
 import type {HealthLine, Watch} from '../../src/lib/watch/model.js'
-import {readOnce} from '../../src/lib/watch/snapshot.js'
-import {openWatch, type Timers, type WatchOptions} from '../../src/lib/watch/watch.js'
-import {FaultTransport} from '../helpers/fault-transport.js'
+import type {WatchOptions} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, putBucket, type TestSpace} from '../repository/space.js'
+import {putBucket} from '../repository/space.js'
+import {pollNumber, until, WatchStage} from './running-watch.js'
 
 const limits = parseLimits(['rpm=100'])
 
-/** Timers that go off when the test says so; the clock goes along. */
-class TestTimers implements Timers {
-  readonly #space: TestSpace
-  #waiting: {callback: () => void; atMs: number}[] = []
-
-  constructor(space: TestSpace) {
-    this.#space = space
-  }
-
-  setTimeout(callback: () => void, ms: number): unknown {
-    const timer = {callback, atMs: this.#space.nowMs + ms}
-    this.#waiting.push(timer)
-    return timer
-  }
-
-  clearTimeout(timer: unknown): void {
-    this.#waiting = this.#waiting.filter(each => each !== timer)
-  }
-
-  /** Ms until each timer goes off. */
-  get delays(): number[] {
-    return this.#waiting.map(({atMs}) => atMs - this.#space.nowMs)
-  }
-
-  advance(ms: number): void {
-    this.#space.nowMs += ms
-    const due = this.#waiting.filter(({atMs}) => atMs <= this.#space.nowMs)
-    this.#waiting = this.#waiting.filter(each => !due.includes(each))
-    for (const {callback} of due) callback()
-  }
-}
-
 describeOnEngine('a watch', () => {
   const table = useTable()
-  let space: TestSpace
-  let faults: FaultTransport
-  let timers: TestTimers
+  let stage: WatchStage
   let calls: () => number
+  let {space, faults, timers} = {} as WatchStage
 
   beforeEach(async () => {
-    space = newSpace(table)
-    faults = new FaultTransport(table.transport)
-    faults.start()
-    timers = new TestTimers(space)
+    stage = new WatchStage(table)
+    ;({space, faults, timers} = stage)
     calls = () => faults.calls.length
     await putBucket(space, {entity: 'ada', resource: 'r', limits})
   })
 
-  const open = (rest: Partial<WatchOptions> = {}): Watch => {
-    const transport = faults
-    const repository = new Repository({stack: space.name, transport, clock: space.clock})
-    const names = repository.namespaceById(space.namespace)
-    const scope = {kind: 'namespace'} as const
-    return openWatch({space: names, table: {...space, transport}, scope, intervalMs: 2000, timers, ...rest})
-  }
-  /** Waits for the next change that fits. */
-  const until = (watch: Watch, isThere: () => boolean): Promise<void> =>
-    new Promise(resolve => {
-      const look = () => {
-        if (!isThere()) return
-        unsubscribe()
-        setImmediate(resolve) // when the poll has ended, too
-      }
-      const unsubscribe = watch.subscribe(look)
-      look()
-    })
-  const pollNumber = (watch: Watch, number: number) => until(watch, () => watch.knowledge().lastPoll?.number === number)
+  const open = (rest: Partial<WatchOptions> = {}): Watch => stage.open(rest)
 
   it('reads nothing before it starts, then once per interval, and nothing after it was stopped', async () => {
     const watch = open()
@@ -246,22 +191,5 @@ describeOnEngine('a watch', () => {
     timers.advance(100_000)
     expect(asked).toBe(2)
     await watch.stop()
-  })
-
-  it('one snapshot reads every bucket, however many polls that takes', async () => {
-    await Promise.all(
-      Array.from({length: 250}, (_, at) => putBucket(space, {entity: `user-${at}`, resource: 'r', limits})),
-    )
-    const repository = new Repository({stack: space.name, transport: faults, clock: space.clock})
-    const before = table.capacity.snapshot()
-    const result = await readOnce(
-      repository.namespaceById(space.namespace),
-      {...space, transport: faults},
-      {kind: 'namespace'},
-    )
-    const {read, calls: sent} = table.capacity.since(before)
-    expect(result.readings.size).toBe(251)
-    expect(result.known).toEqual({count: 251, isComplete: true})
-    expect(result.lastPoll).toMatchObject({bucketsRead: 251, readUnits: read, calls: sent})
   })
 })

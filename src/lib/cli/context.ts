@@ -40,8 +40,11 @@ export interface StackContext extends AsyncDisposable {
   namespace(): Promise<NamespaceRepository>
   /** Where requests go instead of to AWS; `undefined`: to AWS, or wherever the environment sends them. */
   readonly endpoint: string | undefined
-  /** The services around the table; `undefined` for a local engine, which has none. For the caller to dispose of. */
-  surroundings(): Promise<Aws | undefined>
+  /**
+   * The services around the table; `undefined` for a local engine, which has none. For the caller to dispose of; a signal
+   * does so too, also while it is not yet known what there is.
+   */
+  surroundings(signal?: AbortSignal): Promise<Aws | undefined>
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -70,7 +73,7 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
     repository,
     namespace: () => repository.namespace(flags.namespace),
     endpoint: local?.endpoint ?? endpointUrl,
-    surroundings: async () => (isLocalStack ? undefined : openSurroundings(input, env)),
+    surroundings: async signal => (isLocalStack ? undefined : openSurroundings(input, env, signal)),
     [Symbol.asyncDispose]: () => transport.close(),
   }
 }

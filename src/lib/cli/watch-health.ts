@@ -1,21 +1,29 @@
+import {OLD_RECORD_MS} from '../infra/health-findings.js'
 import type {HealthParts, PartName} from '../infra/health-parts.js'
 import type {StackHealth} from '../infra/stack-health.js'
+import {untilAborted} from '../repository/table.js'
 import type {HealthLine, HealthSource} from '../watch/model.js'
 import type {StackContext} from './context.js'
 import {formatCount, formatSpan} from './facts.js'
 import {PART_NAMES, constantWords as words} from './health-words.js'
 import type {SupervisorFacts} from './local-health.js'
 
-/** The health of a stack from wherever it can be had: the local supervisor, or AWS. Loaded when it is first asked for. */
+/**
+ * The health of a stack from wherever it can be had: the local supervisor, or AWS. Loaded when it is first asked for; a
+ * question that was given up leaves no request behind.
+ */
 export function healthSource({stack, table, surroundings, endpoint}: StackContext, ourVersion: string): HealthSource {
-  return async () => {
+  return async signal => {
     const [{gatherHealth}, {supervisorOf, withSupervisor}] = await Promise.all([
       import('../infra/stack-health.js'),
       import('./local-health.js'),
     ])
-    using aws = await surroundings()
+    using aws = await surroundings(signal)
     const local = aws ? null : await supervisorOf({stack, endpoint})
-    return stackHealthLines(withSupervisor(await gatherHealth({table, aws, ourVersion}), local), local)
+    return stackHealthLines(
+      withSupervisor(await gatherHealth({table: untilAborted(table, signal), aws, ourVersion}), local),
+      local,
+    )
   }
 }
 
@@ -81,7 +89,8 @@ function supervisorLines(local: SupervisorFacts, aggregatorState: HealthLine['st
   const figures = Object.entries({records, snapshots, refills, splits, errors})
   return [
     ...lines,
-    {name: 'stream lag', state: 'ok', text: formatSpan(lagMs)},
+    // Nothing waits for full batches here, as the mapping of a Lambda does.
+    {name: 'stream lag', state: lagMs > OLD_RECORD_MS ? 'bad' : 'ok', text: formatSpan(lagMs)},
     {
       name: 'aggregator',
       state: aggregatorState,

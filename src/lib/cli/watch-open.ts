@@ -5,19 +5,23 @@ import {readOnce} from '../watch/snapshot.js'
 import {openWatch} from '../watch/watch.js'
 import type {StackContext} from './context.js'
 import type {Settings} from './settings.js'
+import {withinTime} from './time-limit.js'
 import {type WatchDocument, watchDocument} from './watch-document.js'
 import type {WatchRequest} from './watch-flags.js'
 import {healthSource} from './watch-health.js'
 
-/** A watch whose first poll went well. A resource or entity of which nothing is known is an error. */
+/** A watch whose first poll went well before the signal. A resource or entity of which nothing is known is an error. */
 export async function startWatch(
   stack: StackContext,
   {scope, intervalMs}: WatchRequest,
   ourVersion: string,
+  signal: AbortSignal,
 ): Promise<Watch> {
   const space = await stack.namespace()
+  signal.throwIfAborted()
   const {table} = stack
   const watch = openWatch({space, table, scope, intervalMs, health: healthSource(stack, ourVersion)})
+  signal.addEventListener('abort', () => watch.stop(), {once: true})
   await watch.start()
   try {
     await needScope(space, scope, watch.knowledge())
@@ -29,15 +33,17 @@ export async function startWatch(
 }
 
 /** Every bucket of a scope, read once. A resource or entity of which nothing is known is an error. */
-export async function takeSnapshot(
+export function takeSnapshot(
   stack: StackContext,
-  {scope, selection}: WatchRequest,
+  {scope, selection, forMs}: WatchRequest,
   top: number | undefined,
 ): Promise<WatchDocument> {
-  const space = await stack.namespace()
-  const result = await readOnce(space, stack.table, scope)
-  await needScope(space, scope, result)
-  return watchDocument({...result, problem: undefined}, stack.table.clock(), selection, top)
+  return withinTime(forMs, async signal => {
+    const space = await stack.namespace()
+    const result = await readOnce(space, stack.table, scope, signal)
+    await needScope(space, scope, result)
+    return watchDocument({...result, problem: undefined}, stack.table.clock(), selection, top)
+  })
 }
 
 /** Where a stack is, in a word: its region, or the address of a local engine. */

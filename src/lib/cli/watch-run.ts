@@ -2,6 +2,8 @@ import type {Watch} from '../watch/model.js'
 import type {StackContext} from './context.js'
 import type {Settings} from './settings.js'
 import {keepHeapSmall} from './small-heap.js'
+import {withinTime} from './time-limit.js'
+import {typedFlags} from './typed-flags.js'
 import type {WatchRequest} from './watch-flags.js'
 import {pollLine} from './watch-lines.js'
 import {startWatch, whereOf} from './watch-open.js'
@@ -23,9 +25,11 @@ export interface WatchSurface {
 /** Watches until a key, a signal or the time ends it: on the whole screen where there is one, line by line elsewhere. */
 export async function runWatch(stack: StackContext, request: WatchRequest, surface: WatchSurface): Promise<TwinResult> {
   keepHeapSmall()
-  const watch = await startWatch(stack, request, surface.ourVersion)
+  const startedAt = performance.now()
+  const watch = await withinTime(request.forMs, signal => startWatch(stack, request, surface.ourVersion, signal))
+  const rest = {...request, forMs: request.forMs && Math.max(0, request.forMs - (performance.now() - startedAt))}
   try {
-    return await (canDraw(surface) ? draw(stack, watch, request, surface) : print(watch, request, surface))
+    return await (canDraw(surface) ? draw(stack, watch, rest, surface) : print(watch, rest, surface))
   } finally {
     await watch.stop()
   }
@@ -44,8 +48,8 @@ async function draw(
 ): Promise<TwinResult> {
   const {showLiveView} = await import('../ui/live-view.js')
   const {stdin, stdout} = process
-  const where = whereOf(settings)
-  return showLiveView(watch, {stack, namespace, where, ascii, top, selection, forMs, stdin, stdout})
+  const place = {stack, namespace, where: whereOf(settings), typedFlags: typedFlags(settings)}
+  return showLiveView(watch, {...place, ascii, top, selection, forMs, stdin, stdout})
 }
 
 function print(watch: Watch, {selection, forMs}: WatchRequest, {top, isJson}: WatchSurface): Promise<TwinResult> {

@@ -2,7 +2,8 @@ import {EXIT} from '../errors.js'
 import {type Seen, sawPoll} from '../ui/seen.js'
 import {summaryLine} from '../ui/summary.js'
 import type {Knowledge, Selection, Watch} from '../watch/model.js'
-import {totalsAt} from '../watch/totals.js'
+import {rank} from '../watch/rank.js'
+import {liveCount, totalsAt} from '../watch/totals.js'
 import {type WatchDocument, watchDocument} from './watch-document.js'
 
 export interface TwinOptions {
@@ -37,13 +38,23 @@ export async function followWatch(watch: Watch, {selection, top, forMs, print}: 
   try {
     tell()
     const exitCode = await end.reached
-    const nowMs = watch.now()
-    const totals = totalsAt(watch.knowledge().readings.values(), nowMs)
-    return {exitCode, summary: summaryLine({ranking: {ids: [], totals, resources: []}, nowMs}, seen)}
+    return {exitCode, summary: closingLine(watch, selection, seen)}
   } finally {
     end.stop()
     unsubscribe()
   }
+}
+
+/** About the buckets that the lines before were about. */
+function closingLine(watch: Watch, selection: Selection, seen: Seen): string {
+  const {readings} = watch.knowledge()
+  const nowMs = watch.now()
+  const ids = rank(readings.values(), nowMs, selection)
+  const totals = totalsAt(
+    ids.flatMap(id => readings.get(id) ?? []),
+    nowMs,
+  )
+  return summaryLine({totals, all: liveCount(readings)}, seen, nowMs)
 }
 
 /** The first of the time and the signals; a second signal does not wait. */

@@ -1,18 +1,18 @@
-import type {LimitLevel, ShardView} from '../repository/bucket-view.js'
+import type {LimitLevel} from '../repository/bucket-view.js'
 import type {Detail, Knowledge, Reading, Row} from '../watch/model.js'
 import {rowAt} from '../watch/rows.js'
-import {compact, count, counted, exact, percent, span} from './format.js'
+import {compact, counted, exact, perSecond, span} from './format.js'
 import {type GlyphSet, gauge, sparkline} from './glyphs.js'
 import {cell, type Line, seg} from './line.js'
 import {TONE_OF_STATUS, untilText} from './overview-lines.js'
 import type {Scene} from './scene.js'
+import {shardLines} from './shard-lines.js'
 
 const NAME_WIDTH = 12
-const SHARD_GAUGE = 10
 
 /** Everything about one bucket; longer than the screen, it is scrolled. */
 export function detailLines(scene: Scene): Line[] {
-  const {state, knowledge, levelsAtMs, settings, size} = scene
+  const {state, knowledge, levelsAtMs, nowMs, settings, size} = scene
   const reading = state.detailId === undefined ? undefined : knowledge.readings.get(state.detailId)
   if (!reading) return [[seg('This bucket is not there any more; esc goes back.', 'near')]]
   const row = rowAt(reading, levelsAtMs)
@@ -20,18 +20,18 @@ export function detailLines(scene: Scene): Line[] {
   const detail = knowledge.detail?.id === row.id ? knowledge.detail : undefined
   const width = gaugeWidth(size.columns)
   return [
-    titleLine(row, glyphs),
+    titleLine(row, agoText(reading.readAtMs, nowMs), glyphs),
     ...section('Limits', limitLines(row.view.limits, reading, width, glyphs)),
     [
       seg('  in use, last polls  ', 'dim'),
       seg(sparkline(row.used, Math.min(60, size.columns - 24), glyphs), 'history'),
     ],
-    ...section(
-      'Shards',
-      row.view.shards.map(shard => shardLine(shard, glyphs)),
-    ),
+    ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, glyphs)),
     ...(detail
-      ? loadedLines(withFreshParent(detail, knowledge), levelsAtMs, width, glyphs)
+      ? [
+          ...parentLines(withFreshParent(detail, knowledge), levelsAtMs, width, glyphs),
+          ...loadedLines(detail, nowMs, glyphs),
+        ]
       : [[], [seg('Reading the rest.', 'dim')]]),
   ]
 }
@@ -44,18 +44,22 @@ function withFreshParent(detail: Detail, {readings}: Knowledge): Detail {
 
 const gaugeWidth = (columns: number): number => Math.max(8, Math.min(40, columns - 72))
 
-function section(title: string, lines: readonly Line[]): Line[] {
-  return lines.length === 0 ? [] : [[], [seg(title, 'title')], ...lines]
+const agoText = (atMs: number, nowMs: number): string => `read ${span(nowMs - atMs)} ago`
+
+/** `age`: how old its lines are, where that is not told elsewhere. */
+function section(title: string, lines: readonly Line[], age?: string): Line[] {
+  if (lines.length === 0) return []
+  return [[], [seg(title, 'title'), ...(age === undefined ? [] : [seg(`  ${age}`, 'dim')])], ...lines]
 }
 
-function titleLine(row: Row, glyphs: GlyphSet): Line {
+function titleLine(row: Row, age: string, glyphs: GlyphSet): Line {
   const {view, status, shardCount} = row
   const charged = view.cascade && view.parent !== null ? `, charged to ${view.parent} too` : ''
   const [until, tone] = untilText(row, glyphs)
   return [
     seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
     seg(`${row.entity} ${glyphs.dot} ${row.resource}`, 'title'),
-    seg(`  ${counted(shardCount, 'shard')}${charged}, read ${span(row.ageMs)} ago  `),
+    seg(`  ${counted(shardCount, 'shard')}${charged}, ${age}  `),
     seg(until, tone),
   ]
 }
@@ -64,7 +68,7 @@ function limitLines(limits: readonly LimitLevel[], reading: Reading, width: numb
   return limits.map(limit => {
     const rate = reading.ratePerSecond.get(limit.name)
     const used = rate === undefined ? '' : `, used ${compact(rate)}/s`
-    return [...levelPieces(limit, width, glyphs), seg(`  refills ${exact(limit.refillPerSecond)}/s${used}`, 'dim')]
+    return [...levelPieces(limit, width, glyphs), seg(`  refills ${perSecond(limit.refillPerSecond)}${used}`, 'dim')]
   })
 }
 
@@ -78,39 +82,28 @@ function levelPieces({name, level, capacity, debt}: LimitLevel, width: number, g
   ]
 }
 
-function shardLine({shard, isGhost, limits, incomplete, writePressure}: ShardView, glyphs: GlyphSet): Line {
-  if (isGhost) return [seg(`  ${count(shard).padStart(3)} what a refund left of a shard that is gone`, 'dim')]
-  const levels = limits.flatMap(({name, level, capacity}) => [
-    seg(` ${name} `, 'dim'),
-    seg(gauge(level, capacity, SHARD_GAUGE, glyphs), level < 1 ? 'over' : 'ok'),
-    seg(` ${compact(level, 'down')}/${compact(capacity)} `),
-  ])
-  const broken = incomplete.length === 0 ? [] : [seg(` without parameters: ${incomplete.join(', ')}`, 'near')]
-  return [
-    seg(`  ${count(shard).padStart(3)}`),
-    ...levels,
-    ...broken,
-    seg(` writes ${percent(writePressure ?? 0)}`, 'dim'),
-  ]
+function parentLines({parent}: Detail, atMs: number, width: number, glyphs: GlyphSet): Line[] {
+  if (!parent) return []
+  const {entity, view} = rowAt(parent, atMs)
+  return section(
+    `Parent ${entity}`,
+    view.limits.map(limit => levelPieces(limit, width, glyphs)),
+  )
 }
 
-function loadedLines(detail: Detail, atMs: number, width: number, glyphs: GlyphSet): Line[] {
-  const {parent, limits, usage, audit, problems} = detail
-  const above = parent && rowAt(parent, atMs)
+/** What polls do not read. */
+function loadedLines({limits, usage, audit, problems, loadedAtMs}: Detail, nowMs: number, glyphs: GlyphSet): Line[] {
+  const age = agoText(loadedAtMs, nowMs)
   return [
-    ...(above
-      ? section(
-          `Parent ${above.entity}`,
-          above.view.limits.map(limit => levelPieces(limit, width, glyphs)),
-        )
-      : []),
     ...section(
       'Limits in force, and where they come from',
       limits.map(({name, text, source}) => [seg(`  ${name} ${text}`), seg(`  ${source}`, 'dim')]),
+      age,
     ),
     ...section(
       'Usage',
       usage.map(({start, counters, requests}) => [seg(`  ${start}  `, 'dim'), seg(usageText(counters, requests))]),
+      age,
     ),
     ...section(
       'Changes',
@@ -118,6 +111,7 @@ function loadedLines(detail: Detail, atMs: number, width: number, glyphs: GlyphS
         seg(`  ${timestamp}  `, 'dim'),
         seg(`${action}${principal === undefined ? '' : ` by ${principal}`}`),
       ]),
+      age,
     ),
     ...problems.map((problem): Line => [seg(`${glyphs.status.near} ${problem}`, 'near')]),
   ]

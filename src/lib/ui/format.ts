@@ -35,6 +35,9 @@ export function exact(value: number, rounding: 'nearest' | 'down' = 'nearest'): 
   return (shown === 0 ? 0 : shown).toLocaleString('en', {maximumFractionDigits: 2})
 }
 
+/** A rate with separators; fifty a day are little per second, and not nothing. */
+export const perSecond = (rate: number): string => `${Math.abs(rate) < 0.01 ? compact(rate) : exact(rate)}/s`
+
 /** Widest text of {@link span}. */
 export const SPAN_WIDTH = 6
 

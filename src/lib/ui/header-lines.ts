@@ -1,6 +1,7 @@
 import type {Knowledge, Reading} from '../watch/model.js'
 import {compact, count, span} from './format.js'
-import {joined, type Line, lengthOf, seg} from './line.js'
+import {intervalText} from './interval.js'
+import {clip, joined, type Line, lengthOf, seg} from './line.js'
 import type {Scene} from './scene.js'
 import {TABS} from './screen-state.js'
 
@@ -16,9 +17,11 @@ function placeLine({settings, state, size}: Scene): Line {
   const {stack, namespace, where, glyphs} = settings
   const dot = ` ${glyphs.dot} `
   const place = joined([[seg('zael watch', 'title')], [seg(`${stack}/${namespace}`, 'strong')], [seg(where)]], dot)
-  const tabs = TABS.map(tab => (tab === state.tab ? seg(`[${tab}]`, 'strong') : seg(` ${tab} `, 'dim')))
-  const room = size.columns - lengthOf(place) - lengthOf(tabs)
-  return room < 1 ? place : [...place, seg(' '.repeat(room)), ...tabs]
+  const all = TABS.map(tab => (tab === state.tab ? seg(`[${tab}]`, 'strong') : seg(` ${tab} `, 'dim')))
+  // Where there is not room for all tabs, the one that is open is named.
+  const tabs = lengthOf(place) + lengthOf(all) < size.columns ? all : [seg(`[${state.tab}]`, 'strong')]
+  const left = clip(place, Math.max(0, size.columns - lengthOf(tabs) - 1), glyphs.ellipsis)
+  return [...left, seg(' '.repeat(Math.max(0, size.columns - lengthOf(left) - lengthOf(tabs)))), ...tabs]
 }
 
 function dataLine(scene: Scene): Line {
@@ -30,7 +33,7 @@ function dataLine(scene: Scene): Line {
       [ageOf(scene)],
       [seg(`${compact(lastPoll.readUnits)} read units/poll`)],
       bucketsOf(scene),
-      [seg(`every ${span(intervalMs)}`, 'dim')],
+      [seg(`every ${intervalText(intervalMs)}`, 'dim')],
     ],
     dot,
   )
@@ -56,7 +59,7 @@ function ageOf(scene: Scene) {
 function bucketsOf({knowledge, ranking}: Scene): Line {
   const {known, lastPoll} = knowledge
   const all = `${count(known.count)}${known.isComplete ? '' : '+'}`
-  const shown = count(ranking.ids.length)
+  const shown = count(ranking.shown)
   if (!lastPoll || lastPoll.bucketsRead >= known.count) return [seg(`${shown} of ${all} buckets`)]
   return [seg(`${shown} buckets, `), seg(`sampled ${count(lastPoll.bucketsRead)} of ${all}`, 'near')]
 }

@@ -1,3 +1,5 @@
+import {span} from './format.js'
+
 /** Times between polls that `+` and `-` step through. */
 const STEPS_MS: readonly number[] = [1000, 2000, 5000, 10_000, 30_000, 60_000]
 
@@ -6,3 +8,7 @@ export function changedInterval(intervalMs: number, step: 1 | -1): number {
   if (step === 1) return STEPS_MS.find(each => each > intervalMs) ?? intervalMs
   return STEPS_MS.findLast(each => each < intervalMs) ?? intervalMs
 }
+
+/** Exactly how often: `2s`, `1.5s`, `1m30s`. */
+export const intervalText = (intervalMs: number): string =>
+  intervalMs % 1000 === 0 ? span(intervalMs) : `${intervalMs / 1000}s`

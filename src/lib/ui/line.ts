@@ -52,6 +52,20 @@ export function merged(line: Line): Segment[] {
   return segments
 }
 
+/** Pieces in rows of at most `width` characters, a separator between those of a row; one that is longer has its own. */
+export function wrapped(pieces: readonly Line[], width: number, separator: string): Line[] {
+  const rows: Line[][] = []
+  let room = 0
+  for (const piece of pieces.filter(each => each.length > 0)) {
+    const length = separator.length + lengthOf(piece)
+    const row = rows.at(-1)
+    if (row && length <= room) row.push(piece)
+    else rows.push([piece])
+    room = row && length <= room ? room - length : width - lengthOf(piece)
+  }
+  return rows.map(row => joined(row, separator))
+}
+
 /** Pieces in a row, a separator between them; empty ones are left out. */
 export function joined(pieces: readonly Line[], separator: string): Line {
   return pieces

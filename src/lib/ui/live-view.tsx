@@ -66,7 +66,7 @@ export async function showLiveView(watch: Watch, options: LiveViewOptions): Prom
     session.open(forMs)
     // A fault of its own is told by Ink; it never ends otherwise.
     const exitCode = await Promise.race([session.ended, app.waitUntilExit().then((): ExitCode => 0)])
-    return {exitCode, summary: summaryLine(session.scene, session.seen)}
+    return {exitCode, summary: summaryLine(session.scene.ranking, session.seen, session.scene.nowMs)}
   } finally {
     session.close()
     for (const stop of listening) stop()

@@ -3,8 +3,8 @@ import type {Row, RowStatus, SortKey} from '../watch/model.js'
 import {COMPACT_WIDTH, compact, percent, span} from './format.js'
 import {type GlyphSet, gauge, sparkline} from './glyphs.js'
 import {isLeftBehind} from './header-lines.js'
-import {type Column, overviewColumns} from './layout.js'
 import {cell, type Line, type Segment, seg, type Tone} from './line.js'
+import {type OverviewColumn, overviewColumns} from './overview-columns.js'
 import type {Scene} from './scene.js'
 
 /** From here on a bucket is about to be split: its mark says so. */
@@ -17,35 +17,44 @@ const GREATEST_FIRST: ReadonlySet<SortKey> = new Set(['rate', 'pressure', 'shard
 export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {ok: 'ok', near: 'near', over: 'over', gone: 'dim'}
 
 /** The titles of the columns; the sorted one has an arrow. */
-export function overviewTitles({size, state, settings}: Scene): Line {
+export function overviewTitles({size, state, settings, ranking}: Scene): Line {
   const {glyphs} = settings
   const {sort, reversed} = state.selection
   const isAscending = GREATEST_FIRST.has(sort) === reversed
   const titles = overviewColumns(size.columns, state.isWide).map(column => {
     if (column.sort !== sort) return fitTitle(column, column.title, glyphs)
     const arrow = isAscending ? glyphs.ascending : glyphs.descending
-    return fitTitle(column, cell(column.title, Math.min(column.title.length, column.width - 1), '') + arrow, glyphs)
+    const room = column.width - arrow.length
+    const title = sort === 'rate' ? rateTitle(column, ranking.rateLimit, room, glyphs) : column.title
+    return fitTitle(column, cell(title, Math.min(title.length, room), '') + arrow, glyphs)
   })
   return [seg(`   ${titles.join(' ')}`, 'dim')]
 }
 
+/** Rows are compared by the rate of one limit, which need not be their tightest: the title names it. */
+function rateTitle({title}: OverviewColumn, limit: string | undefined, room: number, {ellipsis}: GlyphSet): string {
+  return limit === undefined ? title : `${cell(limit, Math.min(limit.length, room - 2), ellipsis)}/S`
+}
+
 /** Titles stand over their numbers. */
-function fitTitle({key, width}: Column, title: string, {ellipsis}: GlyphSet): string {
+function fitTitle({key, width}: OverviewColumn, title: string, {ellipsis}: GlyphSet): string {
   const isRight = key === 'rate' || key === 'shards' || key === 'pressure' || key === 'eta'
   return cell(title, width, ellipsis, isRight ? 'right' : 'left')
 }
 
 /** One line per visible row. */
 export function overviewLines(scene: Scene): Line[] {
-  const {rows, cursor, size, state, settings, knowledge} = scene
+  const {rows, cursor, size, state, settings, knowledge, ranking} = scene
   if (rows.length === 0) return [[seg(`   ${emptyText(scene)}`, 'dim')]]
   const columns = overviewColumns(size.columns, state.isWide)
-  const chosen = scene.ranking.ids[cursor.index]
+  const chosen = ranking.ids[cursor.index]
+  const rateOf = ({rates, ratePerSecond}: Row): number | null =>
+    state.selection.sort === 'rate' ? (rates.get(ranking.rateLimit ?? '') ?? null) : ratePerSecond
   return rows.map(row => {
     const isChosen = row.id === chosen
     const reading = knowledge.readings.get(row.id)
     const isOld = reading !== undefined && isLeftBehind(reading, knowledge)
-    const line = rowLine(row, columns, settings.glyphs, {isChosen, isOld})
+    const line = rowLine({...row, ratePerSecond: rateOf(row)}, columns, settings.glyphs, {isChosen, isOld})
     return reading?.isGone ? line.map(({text}) => seg(text, 'dim')) : line
   })
 }
@@ -62,14 +71,14 @@ interface Standing {
   readonly isOld: boolean
 }
 
-function rowLine(row: Row, columns: readonly Column[], glyphs: GlyphSet, {isChosen, isOld}: Standing): Line {
+function rowLine(row: Row, columns: readonly OverviewColumn[], glyphs: GlyphSet, {isChosen, isOld}: Standing): Line {
   const status = seg(glyphs.status[row.status], TONE_OF_STATUS[row.status])
   const margin = [seg(isChosen ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
   const [first, ...cells] = columns.map(column => cellOf(row, column, glyphs, isChosen))
   return [...margin, ...(first ? [first] : []), ...cells.flatMap(each => [seg(' '), each])]
 }
 
-function cellOf(row: Row, {key, width}: Column, glyphs: GlyphSet, isChosen: boolean): Segment {
+function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isChosen: boolean): Segment {
   const right = (text: string, tone: Tone = 'plain') => seg(cell(text, width, glyphs.ellipsis, 'right'), tone)
   const name = (text: string) => seg(cell(text, width, glyphs.ellipsis), isChosen ? 'chosen' : 'plain')
   const {tightest, ratePerSecond, status} = row
@@ -92,6 +101,7 @@ function cellOf(row: Row, {key, width}: Column, glyphs: GlyphSet, isChosen: bool
     case 'shards':
       return right(row.shardCount === 1 ? '1' : `${row.shardCount}${glyphs.plusMinus}${percent(row.imbalance)}`)
     case 'pressure': {
+      if (row.rates.size === 0) return right(glyphs.dash)
       const isPressing = row.writePressure >= PRESSING
       return right(
         `${isPressing ? `${glyphs.pressure} ` : ''}${percent(row.writePressure)}`,

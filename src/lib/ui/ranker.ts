@@ -1,17 +1,20 @@
-import type {Knowledge, Selection} from '../watch/model.js'
-import {rank} from '../watch/rank.js'
+import type {Knowledge, Reading, Selection} from '../watch/model.js'
+import {type Ranked, ranking} from '../watch/rank.js'
 import {resourcesAt} from '../watch/resources.js'
-import {totalsAt} from '../watch/totals.js'
+import {liveCount, totalsAt} from '../watch/totals.js'
 import type {Ranking} from './scene.js'
 import type {Tab} from './screen-state.js'
 
 const SECOND_MS = 1000
 
+/** What is chosen, and what of it is shown. */
+type Order = Ranked & {readonly first: Pick<Ranking, 'ids' | 'shown'>}
+
 /** Ranks all buckets, and remembers: with ten thousand of them that is too dear for every frame. */
 export class Ranker {
   readonly #top: number | undefined
-  readonly #ids = remembered<Ranking['ids']>()
-  readonly #totals = remembered<Ranking['totals']>()
+  readonly #order = remembered<Order>()
+  readonly #totals = remembered<Pick<Ranking, 'totals' | 'all'>>()
   readonly #resources = remembered<Ranking['resources']>()
 
   constructor(top: number | undefined) {
@@ -21,14 +24,27 @@ export class Ranker {
   /** The ranking of a second; computed anew with a poll, another second, and the order also with another selection. */
   rankingAt(readings: Knowledge['readings'], atMs: number, selection: Selection, tab: Tab): Ranking {
     const second = Math.floor(atMs / SECOND_MS)
-    const all = () => readings.values()
-    return {
-      ids: this.#ids([readings, second, selection], () => rank(all(), atMs, selection).slice(0, this.#top)),
-      totals: this.#totals([readings, second], () => totalsAt(all(), atMs)),
-      resources: tab === 'resources' ? this.#resources([readings, second], () => resourcesAt(all(), atMs)) : [],
-    }
+    const order = this.#order([readings, second, selection], () => this.#orderOf(readings, atMs, selection))
+    // The filter is that of the overview; other tabs show everything.
+    const chosen = tab === 'overview' && selection.filter !== '' ? order : undefined
+    const totals = this.#totals([readings, second, chosen], () => ({
+      totals: totalsAt(chosen ? readingsOf(chosen.ids, readings) : readings.values(), atMs),
+      all: liveCount(readings),
+    }))
+    const resources =
+      tab === 'resources' ? this.#resources([readings, second], () => resourcesAt(readings.values(), atMs)) : []
+    return {...order.first, rateLimit: order.rateLimit, ...totals, resources}
+  }
+
+  #orderOf(readings: Knowledge['readings'], atMs: number, selection: Selection): Order {
+    const ranked = ranking(readings.values(), atMs, selection)
+    const ids = ranked.ids.slice(0, this.#top)
+    return {...ranked, first: {ids, shown: readingsOf(ids, readings).filter(({isGone}) => !isGone).length}}
   }
 }
+
+const readingsOf = (ids: readonly string[], readings: Knowledge['readings']): Reading[] =>
+  ids.flatMap(id => readings.get(id) ?? [])
 
 /** Keeps the last value as long as nothing of what it depends on is another object or number. */
 function remembered<T>(): (dependencies: readonly unknown[], compute: () => T) => T {

@@ -26,7 +26,14 @@ export interface Size {
 /** All buckets at one instant, in the order of the selection. Too dear for every frame. */
 export interface Ranking {
   readonly ids: readonly string[]
+  /** How many of those are still there. */
+  readonly shown: number
+  /** The limit whose rate decides when they are sorted by it; `undefined`: by something else, or no rate is known. */
+  readonly rateLimit: string | undefined
+  /** Of what the filter chooses, where it holds; the first rows alone or not. */
   readonly totals: Totals
+  /** Buckets of which a reading is there, chosen or not. */
+  readonly all: number
   /** Only computed for its tab. */
   readonly resources: readonly ResourceRow[]
 }

@@ -1,3 +1,4 @@
+import {resourceFilter} from '../watch/filter.js'
 import {type Selection, SORT_KEYS, type SortKey} from '../watch/model.js'
 import {AT_START, type Cursor, type Move, move, scroll} from './cursor.js'
 
@@ -13,8 +14,12 @@ export interface ScreenState {
   readonly mode: Mode
   /** What is below the help. */
   readonly helpOver: 'list' | 'detail'
+  /** The first line of the help on the screen. */
+  readonly helpTop: number
   readonly tab: Tab
   readonly selection: Selection
+  /** What the filter was before a resource was opened; `undefined`: somebody typed the one that holds. */
+  readonly filterBefore: string | undefined
   readonly cursors: Readonly<Record<Tab, Cursor>>
   /** The bucket that is drilled into. */
   readonly detailId: string | undefined
@@ -51,8 +56,8 @@ export interface Stage {
   readonly ids: readonly string[]
   /** How many of them the screen shows. */
   readonly height: number
-  /** How long the text of the detail is. */
-  readonly detailLength: number
+  /** Lines of the help or the detail, if one is open, and how many of them the screen shows. */
+  readonly text: {readonly length: number; readonly height: number}
 }
 
 /** The screen at the beginning. */
@@ -60,8 +65,10 @@ export function firstState(selection: Selection): ScreenState {
   return {
     mode: 'list',
     helpOver: 'list',
+    helpTop: 0,
     tab: 'overview',
     selection,
+    filterBefore: undefined,
     cursors: {overview: AT_START, resources: AT_START, health: AT_START},
     detailId: undefined,
     detailTop: 0,
@@ -82,7 +89,7 @@ export function reduce(before: ScreenState, action: ScreenAction, stage: () => S
     case 'back':
       return back(state)
     case 'help':
-      return state.mode === 'help' ? back(state) : {...state, mode: 'help', helpOver: layerOf(state)}
+      return state.mode === 'help' ? back(state) : {...state, mode: 'help', helpOver: layerOf(state), helpTop: 0}
     case 'filter':
       return {...state, mode: 'filter', tab: 'overview'}
     case 'filter-type':
@@ -112,8 +119,9 @@ export function reduce(before: ScreenState, action: ScreenAction, stage: () => S
 
 const layerOf = ({mode}: ScreenState): 'list' | 'detail' => (mode === 'detail' ? 'detail' : 'list')
 
-function moved(state: ScreenState, how: Move, {ids, height, detailLength}: Stage): ScreenState {
-  if (state.mode === 'detail') return {...state, detailTop: scroll(state.detailTop, how, detailLength, height)}
+function moved(state: ScreenState, how: Move, {ids, height, text}: Stage): ScreenState {
+  if (state.mode === 'help') return {...state, helpTop: scroll(state.helpTop, how, text.length, text.height)}
+  if (state.mode === 'detail') return {...state, detailTop: scroll(state.detailTop, how, text.length, text.height)}
   return withCursor(state, move(state.cursors[state.tab], how, ids, height))
 }
 
@@ -121,22 +129,26 @@ function moved(state: ScreenState, how: Move, {ids, height, detailLength}: Stage
 function opened(state: ScreenState, {ids, height}: Stage): ScreenState {
   const chosen = move(state.cursors[state.tab], {by: 0}, ids, height)
   if (chosen.id === undefined) return state
-  if (state.tab === 'resources') return filtered({...state, tab: 'overview'}, chosen.id)
+  if (state.tab === 'resources') {
+    const filterBefore = state.filterBefore ?? state.selection.filter
+    return {...filtered({...state, tab: 'overview'}, resourceFilter(chosen.id)), filterBefore}
+  }
   if (state.tab === 'health') return state
   return {...withCursor(state, chosen), mode: 'detail', detailId: chosen.id, detailTop: 0}
 }
 
-/** One step back: out of what lies on top, then the filter, then the chosen line. */
+/** One step back: out of what lies on top, then to the resources or out of the filter, then out of the chosen line. */
 function back(state: ScreenState): ScreenState {
   if (state.mode === 'help') return {...state, mode: state.helpOver}
   if (state.mode === 'detail') return {...state, mode: 'list', detailId: undefined}
   if (state.mode === 'filter') return filtered({...state, mode: 'list'}, '')
   if (state.tab !== 'overview') return {...state, tab: 'overview'}
+  if (state.filterBefore !== undefined) return filtered({...state, tab: 'resources'}, state.filterBefore)
   return state.selection.filter === '' ? withCursor(state, AT_START) : filtered(state, '')
 }
 
 function filtered(state: ScreenState, filter: string): ScreenState {
-  return {...state, selection: {...state.selection, filter}}
+  return {...state, selection: {...state.selection, filter}, filterBefore: undefined}
 }
 
 function sorted(state: ScreenState, sort: SortKey): ScreenState {

@@ -2,7 +2,7 @@ import {detailLines} from './detail-lines.js'
 import {filterLine, statusLine, totalsLine} from './footer-lines.js'
 import {headerLines} from './header-lines.js'
 import {healthLines} from './health-lines.js'
-import {helpLines} from './help-lines.js'
+import {helpPanel} from './help-lines.js'
 import {isTooSmall, SMALLEST} from './layout.js'
 import {clip, type Line, merged, printable, seg} from './line.js'
 import {overviewLines, overviewTitles} from './overview-lines.js'
@@ -27,7 +27,7 @@ function panelLines(scene: Scene): Line[] {
   const {state, heights} = scene
   const titles = heights.hasColumnTitles && state.mode !== 'help' ? [titleLine(scene)] : []
   const filter = heights.hasFilterLine ? [filterLine(scene)] : []
-  const bodyHeight = heights.body + (heights.hasColumnTitles ? 1 : 0) - titles.length
+  const bodyHeight = titles.length > 0 ? heights.body : heights.text
   const body = bodyLines(scene, bodyHeight)
   const fill = Array.from({length: Math.max(0, bodyHeight - body.length)}, (): Line => [])
   return [...headerLines(scene), ...titles, ...body, ...fill, totalsLine(scene), ...filter, statusLine(scene)]
@@ -39,7 +39,7 @@ function titleLine(scene: Scene): Line {
 
 function bodyLines(scene: Scene, height: number): Line[] {
   const {state} = scene
-  if (state.mode === 'help') return helpLines(scene).slice(0, height)
+  if (state.mode === 'help') return helpPanel(scene)
   if (state.detailId !== undefined) {
     const lines = detailLines(scene)
     const top = Math.max(0, Math.min(state.detailTop, lines.length - height))

@@ -1,12 +1,11 @@
 import type {Selection, Watch} from '../watch/model.js'
-import {detailLines} from './detail-lines.js'
-import {span} from './format.js'
-import {changedInterval} from './interval.js'
+import {changedInterval, intervalText} from './interval.js'
 import {type Intent, intentOf, type KeyPress, strokesOf} from './keys.js'
 import {Ranker} from './ranker.js'
-import {isMoving, levelsInstant, listIds, type Scene, type SceneSettings, type Size, setScene} from './scene.js'
+import {isMoving, levelsInstant, type Scene, type SceneSettings, type Size, setScene} from './scene.js'
 import {firstState, reduce, type ScreenAction, type ScreenState, type Stage} from './screen-state.js'
 import {type Seen, sawPoll} from './seen.js'
+import {stageOf} from './stage.js'
 
 export type ExitCode = 0 | 130 | 143
 
@@ -140,16 +139,13 @@ export class LiveSession {
 
   /** Keys that came together meet the list as the one before has left it. */
   #stage(): Stage {
-    const scene = this.#nextScene()
-    const {state, knowledge, ranking, heights} = scene
-    const detailLength = state.detailId === undefined ? 0 : detailLines(scene).length
-    return {ids: listIds(state, knowledge, ranking), height: heights.body, detailLength}
+    return stageOf(this.#nextScene())
   }
 
   #changeInterval(step: 1 | -1): void {
     const intervalMs = changedInterval(this.#watch.knowledge().intervalMs, step)
     this.#watch.setIntervalMs(intervalMs)
-    this.#apply({type: 'note', text: `polling every ${span(intervalMs)}`})
+    this.#apply({type: 'note', text: `polling every ${intervalText(intervalMs)}`})
   }
 
   /** Copying would go to the clipboard of the machine that zael runs on, which may be far away. */

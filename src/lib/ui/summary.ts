@@ -1,10 +1,10 @@
 import {compact, count, counted} from './format.js'
-import type {Scene} from './scene.js'
+import type {Ranking} from './scene.js'
 import type {Seen} from './seen.js'
 
-/** What stays in the scrollback when the view is closed; `all` buckets, when those of the ranking were chosen from more. */
-export function summaryLine({ranking, nowMs}: Pick<Scene, 'ranking' | 'nowMs'>, seen: Seen, all = 0): string {
-  const {buckets, over, near} = ranking.totals
+/** What stays in the scrollback when the view is closed. */
+export function summaryLine({totals, all}: Pick<Ranking, 'totals' | 'all'>, seen: Seen, nowMs: number): string {
+  const {buckets, over, near} = totals
   const watched = buckets < all ? `${count(buckets)} of ${counted(all, 'bucket')}` : counted(buckets, 'bucket')
   const spent = `${counted(seen.polls, 'poll')}, ${compact(seen.readUnits)} read units`
   const end = `${count(over)} over, ${count(near)} near at the end`

@@ -18,6 +18,8 @@ class Entry implements Candidate {
   /** Those that were looked for in vain; only the index brings them back. */
   absent: ReadonlySet<number> = NONE
   reading: Reading | undefined = undefined
+  /** Epoch ms when only items without a state were found, the last time it was looked for. */
+  unreadableAtMs: number | undefined = undefined
 
   constructor(id: string, {entity, resource}: ShardAddress) {
     this.id = id
@@ -30,11 +32,11 @@ class Entry implements Candidate {
   }
 
   get readAtMs(): number | undefined {
-    return this.reading?.readAtMs
+    return this.unreadableAtMs ?? this.reading?.readAtMs
   }
 
   get isActive(): boolean {
-    return this.reading !== undefined && isConsumed(this.reading)
+    return this.reading !== undefined && isInUse(this.reading)
   }
 }
 
@@ -43,8 +45,11 @@ export class Catalogue {
   readonly #entries = new Map<string, Entry>()
   readonly #gone = new Map<string, Reading>()
 
-  get size(): number {
-    return this.#entries.size
+  /** Buckets that are known, and those besides of which nothing can be read. */
+  size(): {count: number; unreadable: number} {
+    let unreadable = 0
+    for (const entry of this.#entries.values()) if (entry.unreadableAtMs !== undefined) unreadable++
+    return {count: this.#entries.size - unreadable, unreadable}
   }
 
   /** Takes down what an index told. */
@@ -85,19 +90,27 @@ export class Catalogue {
     })
   }
 
-  /** Takes down what was found where these buckets are; of which nothing is left is gone, and stays for one more poll. */
-  take(ids: readonly string[], stored: readonly StoredBucket[], readAtMs: number): void {
+  /**
+   * Takes down what was found where these buckets are, and says how many there were. One of which nothing is left is gone,
+   * and stays for one more poll.
+   */
+  take(ids: readonly string[], stored: readonly StoredBucket[], readAtMs: number): number {
     const found = byBucket(stored)
+    let taken = 0
     this.#gone.clear()
     for (const id of ids) {
       const entry = this.#entries.get(id)
       if (!entry) continue
       const shards = found.get(id) ?? []
       if (!shards.some(({kind}) => kind === 'bucket')) {
-        this.#entries.delete(id)
         if (entry.reading) this.#gone.set(id, {...entry.reading, isGone: true})
+        entry.reading = undefined
+        if (shards.length > 0) entry.unreadableAtMs = readAtMs
+        else this.#entries.delete(id)
         continue
       }
+      taken++
+      entry.unreadableAtMs = undefined
       shards.sort((a, b) => addressOf(a).shard - addressOf(b).shard)
       const {entity, resource} = entry
       const bucket = {entity, resource, shardCount: shardCountOf(shards), shards}
@@ -108,6 +121,7 @@ export class Catalogue {
         bucket.shardCount,
       )
     }
+    return taken
   }
 
   /** By id; those that are gone once more. */
@@ -118,7 +132,9 @@ export class Catalogue {
   }
 }
 
-function isConsumed({ratePerSecond}: Reading): boolean {
+/** Something was consumed between its last readings; or before the first, as far as it has not been refilled since. */
+function isInUse({ratePerSecond, used}: Reading): boolean {
+  if (ratePerSecond.size === 0) return (used.at(-1) ?? 0) > 0
   for (const rate of ratePerSecond.values()) if (rate !== 0) return true
   return false
 }

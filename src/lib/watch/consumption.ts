@@ -40,3 +40,13 @@ export function consumptionOf(readings: Iterable<Reading>): Map<string, number> 
   }
   return sums
 }
+
+/** The limit of which most is consumed, of equals the first by name; `undefined` when no rate is known. */
+export function mostConsumed(ratePerSecond: ReadonlyMap<string, number>): string | undefined {
+  let most: {readonly name: string; readonly rate: number} | undefined
+  for (const [name, rate] of ratePerSecond) {
+    const isMore = !most || rate > most.rate || (rate === most.rate && name < most.name)
+    if (isMore) most = {name, rate}
+  }
+  return most?.name
+}

@@ -1,9 +1,11 @@
 import {formatLimit} from '../core/limit.js'
 import type {Level} from '../core/resolve.js'
+import {Audit} from '../repository/audit.js'
+import {Buckets} from '../repository/buckets.js'
 import {ConfigCache} from '../repository/config-cache.js'
 import {ConfigResolver} from '../repository/config-resolver.js'
-import type {NamespaceRepository} from '../repository/repository.js'
-import type {Space, Table} from '../repository/table.js'
+import {type Space, untilAborted} from '../repository/table.js'
+import {Usage} from '../repository/usage.js'
 import type {Detail, Reading} from './model.js'
 import {bucketId, nextReading} from './reading.js'
 
@@ -19,8 +21,7 @@ const LEVEL_WORDS: Readonly<Record<Level, string>> = {
 
 /** Where to read. */
 export interface DetailSource {
-  readonly space: NamespaceRepository
-  readonly table: Table
+  readonly space: Space
   /** What was read of a bucket before, by id. */
   readonly known: (id: string) => Reading | undefined
 }
@@ -28,7 +29,7 @@ export interface DetailSource {
 /** Reads what there is about a bucket besides its levels. What cannot be read is named, and does not hide the rest. */
 export async function loadDetail(source: DetailSource, reading: Reading, signal: AbortSignal): Promise<Detail> {
   const {entity, resource} = reading.bucket
-  const {space, table} = source
+  const space = untilAborted(source.space, signal)
   const problems: string[] = []
   const part = async <T>(what: string, work: () => Promise<T>, otherwise: T): Promise<T> => {
     try {
@@ -40,34 +41,25 @@ export async function loadDetail(source: DetailSource, reading: Reading, signal:
     }
   }
   const [parent, limits, usage, audit] = await Promise.all([
-    part('parent', () => loadParent(source, reading, signal), undefined),
-    part('limits', () => loadLimits({...table, namespace: space.id}, entity, resource, signal), []),
+    part('parent', () => loadParent({...source, space}, reading), undefined),
+    part('limits', () => loadLimits(space, entity, resource), []),
     part('usage', () => loadUsage(space, entity, resource), []),
-    part('audit', async () => (await space.audit.list({entity, limit: EVENTS})).records, []),
+    part('audit', async () => (await new Audit(space).list({entity, limit: EVENTS})).records, []),
   ])
-  return {id: reading.id, loadedAtMs: table.clock(), parent, limits, usage, audit, problems}
+  return {id: reading.id, loadedAtMs: space.clock(), parent, limits, usage, audit, problems}
 }
 
-async function loadParent(
-  {space, table, known}: DetailSource,
-  {bucket}: Reading,
-  signal: AbortSignal,
-): Promise<Reading | undefined> {
+async function loadParent({space, known}: DetailSource, {bucket}: Reading): Promise<Reading | undefined> {
   const [parent] = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? (shard.record.parent ?? []) : []))
   if (parent === undefined) return undefined
-  const found = await space.buckets.find(parent, bucket.resource, {signal})
-  return found && nextReading(known(bucketId(found)), found, table.clock())
+  const found = await new Buckets(space).find(parent, bucket.resource)
+  return found && nextReading(known(bucketId(found)), found, space.clock())
 }
 
 /** As they are stored now, with a cache of its own: whoever looks here may just have changed them. */
-async function loadLimits(
-  space: Space,
-  entity: string,
-  resource: string,
-  signal: AbortSignal,
-): Promise<Detail['limits']> {
+async function loadLimits(space: Space, entity: string, resource: string): Promise<Detail['limits']> {
   const resolver = new ConfigResolver(space, new ConfigCache({clock: space.clock}))
-  const {source, limits} = await resolver.resolve(entity, resource, {signal})
+  const {source, limits} = await resolver.resolve(entity, resource)
   return limits.map(limit => ({
     name: limit.name,
     text: formatLimit(limit).slice(limit.name.length + 1),
@@ -75,8 +67,8 @@ async function loadLimits(
   }))
 }
 
-async function loadUsage(space: NamespaceRepository, entity: string, resource: string): Promise<Detail['usage']> {
-  const {records} = await space.usage.ofEntity(entity, {resource, window: 'hourly', limit: HOURS})
+async function loadUsage(space: Space, entity: string, resource: string): Promise<Detail['usage']> {
+  const {records} = await new Usage(space).ofEntity(entity, {resource, window: 'hourly', limit: HOURS})
   return records.map(({start, tokens, totalEvents}) => ({
     start,
     counters: Object.fromEntries(tokens),

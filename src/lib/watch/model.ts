@@ -18,10 +18,14 @@ export interface Reading {
   readonly readAtMs: number
   /** Tokens per second between the two last readings, net, by limit; empty after the first. */
   readonly ratePerSecond: ReadonlyMap<string, number>
+  /** What the next rates are counted from when this reading came too soon after it; `undefined`: this reading. */
+  readonly countedFrom: Pick<Reading, 'bucket' | 'readAtMs'> | undefined
   /** Id of the parent's bucket that is charged for the same requests; `undefined`: none is. */
   readonly chargedTo: string | undefined
   /** The shard that is written hardest: part of the 1,000 write units per second that an item takes. */
   readonly writePressure: number
+  /** The same of every shard; those are missing that were not read twice. */
+  readonly writePressures: ReadonlyMap<number, number>
   /** The part of the tightest limit's capacity that was in use, oldest first; `null`: no sample. At most `SAMPLES`. */
   readonly used: readonly (number | null)[]
   /** It was not there any more when it was last looked for; it stays for one poll. */
@@ -44,6 +48,8 @@ export interface Row {
   readonly tightest: LimitLevel | undefined
   /** Of the tightest limit: tokens per second consumed; `null` until there are two readings. */
   readonly ratePerSecond: number | null
+  /** The same of every limit by name; empty until there are two readings. */
+  readonly rates: ReadonlyMap<string, number>
   readonly used: readonly (number | null)[]
   readonly shardCount: number
   /** Difference of the fullest and the emptiest shard, as part of a shard's share of the capacity; 0 for one shard. */
@@ -67,7 +73,7 @@ export const SORT_KEYS: readonly SortKey[] = ['left', 'rate', 'empty', 'pressure
 export interface Selection {
   readonly sort: SortKey
   readonly reversed: boolean
-  /** Part of an entity or resource name; `!` in front inverts; `status:over` by status. Empty: all. */
+  /** Part of a name, `status:over`, `resource:gpt-4` or `entity:ada` for that one alone; `!` in front inverts. Empty: all. */
   readonly filter: string
 }
 
@@ -88,7 +94,8 @@ export interface PollProblem {
   readonly message: string
   readonly isThrottled: boolean
   readonly sinceMs: number
-  readonly nextTryAtMs: number
+  /** `undefined`: while polls are paused none comes by itself. */
+  readonly nextTryAtMs: number | undefined
 }
 
 /** All rows together, at one instant. */
@@ -126,7 +133,7 @@ export interface HealthLine {
 /** Where health comes from: the local supervisor, or AWS. Asked seldom; never in the way of polls. */
 export type HealthSource = (signal: AbortSignal) => Promise<readonly HealthLine[]>
 
-/** What the drill-in shows besides the row itself. Loaded once it is opened, and with `r`. */
+/** What the drill-in shows besides the row itself. Loaded when it is opened, with `r`, and every 20 s while it is open. */
 export interface Detail {
   readonly id: string
   readonly loadedAtMs: number
@@ -145,12 +152,20 @@ export interface Detail {
   readonly problems: readonly string[]
 }
 
+/** What the index told of so far. */
+export interface Known {
+  readonly count: number
+  /** It has been walked to its end. */
+  readonly isComplete: boolean
+  /** Buckets besides, of which only items without a state are there: no level can be told. */
+  readonly unreadable: number
+}
+
 /** Everything that polls have told. A new object with every change. */
 export interface Knowledge {
   readonly scope: WatchScope
   readonly readings: ReadonlyMap<string, Reading>
-  /** Buckets that the index told of so far, and whether it has been walked to its end. */
-  readonly known: {readonly count: number; readonly isComplete: boolean}
+  readonly known: Known
   readonly lastPoll: PollFacts | undefined
   readonly problem: PollProblem | undefined
   readonly health: readonly HealthLine[] | undefined
@@ -168,14 +183,14 @@ export interface Watch {
   now(): number
   /** The first poll; throws when it fails, afterwards failures are in `knowledge().problem`. */
   start(): Promise<void>
-  /** Waits for what is in flight. */
+  /** Gives up what is in flight; waits for a poll to let go of its request, and for nothing else. */
   stop(): Promise<void>
   pollNow(): void
   setIntervalMs(intervalMs: number): void
   setPaused(isPaused: boolean): void
   /** Ids on the screen: read with every poll, as far as the budget goes. */
   focus(ids: readonly string[]): void
-  /** Loads the detail of a bucket; `undefined` closes it. */
+  /** Loads the detail of a bucket and keeps it fresh; `undefined` closes it. */
   look(id: string | undefined): void
   /** Loads health now and keeps it fresh until `false`. */
   watchHealth(isWatched: boolean): void

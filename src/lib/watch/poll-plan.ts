@@ -24,7 +24,7 @@ export interface Candidate {
   readonly shards: number
   /** Epoch ms; `undefined`: never. */
   readonly readAtMs: number | undefined
-  /** Something was consumed between its two last readings. */
+  /** Something was consumed between its two last readings; or it was read once, and was not full. */
   readonly isActive: boolean
 }
 

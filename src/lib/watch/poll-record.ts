@@ -19,8 +19,8 @@ export class PollRecord {
     this.#failingSinceMs = undefined
   }
 
-  /** Notes a poll that failed, and says when to try again: throttling doubles the pause each time. */
-  failed(error: unknown, nowMs: number, intervalMs: number): PollProblem {
+  /** Notes a poll that failed, and says how long to wait: throttling doubles the pause each time. */
+  failed(error: unknown, nowMs: number, intervalMs: number): Omit<PollProblem, 'nextTryAtMs'> & {pauseMs: number} {
     this.#polls++
     this.#failed++
     this.#failingSinceMs ??= nowMs
@@ -32,19 +32,21 @@ export class PollRecord {
       message: error instanceof Error ? error.message : String(error),
       isThrottled,
       sinceMs: this.#failingSinceMs,
-      nextTryAtMs: nowMs + pauseMs,
+      pauseMs,
     }
   }
 
-  /** The same for the health panel. */
-  line(readUnits: number): HealthLine {
+  /** The same for the health panel, and what the polls have met. */
+  lines(readUnits: number, unreadable: number): HealthLine[] {
     const count = (value: number) => value.toLocaleString('en', {maximumFractionDigits: 1})
     const parts = [`${count(this.#polls)} done`, `${count(this.#failed)} failed`, `${count(this.#throttled)} throttled`]
     const isFailing = this.#failingSinceMs !== undefined
-    return {
+    const polls: HealthLine = {
       name: 'polls',
       state: isFailing ? 'bad' : this.#failed > 0 ? 'warn' : 'ok',
       text: `${parts.join(', ')}, ${count(readUnits)} read units`,
     }
+    if (unreadable === 0) return [polls]
+    return [polls, {name: 'buckets', state: 'warn', text: `${count(unreadable)} unreadable: their items hold no state`}]
   }
 }

@@ -18,9 +18,6 @@ interface Walk {
   endedAtMs: number | undefined
 }
 
-/** Tries of one request: a poll that fails comes again soon anyway. */
-const ATTEMPTS = 2
-
 /** Reads the buckets of a scope, poll by poll: requests one after the other, at a bounded price, and no writes. */
 export class Poller {
   readonly #space: Space
@@ -35,7 +32,7 @@ export class Poller {
 
   constructor(space: Space, scope: WatchScope) {
     const transport = meteredTransport(space.transport, this.#meter, space.clock)
-    this.#space = {...space, transport, backoff: {...space.backoff, attempts: ATTEMPTS}}
+    this.#space = {...space, transport}
     this.#scope = scope
   }
 
@@ -52,20 +49,21 @@ export class Poller {
     await this.#learn(signal)
     const affordable = affordableShards(this.#meter.since(before).read, this.#unitsPerShard)
     const ids = planReads(this.#catalogue.candidates(), focus, affordable)
-    await this.#read(ids, signal)
+    const bucketsRead = await this.#read(ids, signal)
     const {read: readUnits, calls} = this.#meter.since(before)
+    const {count, unreadable} = this.#catalogue.size()
     const atMs = clock()
     this.#polls++
     return {
       readings: this.#catalogue.readings(),
-      known: {count: this.#catalogue.size, isComplete: this.#isComplete},
+      known: {count, isComplete: this.#isComplete, unreadable},
       lastPoll: {
         number: this.#polls,
         atMs,
         durationMs: Math.max(0, atMs - startedAtMs),
         readUnits,
         calls,
-        bucketsRead: ids.length,
+        bucketsRead,
       },
     }
   }
@@ -89,14 +87,16 @@ export class Poller {
     this.#isComplete = true
   }
 
-  async #read(ids: readonly string[], signal: AbortSignal): Promise<void> {
+  /** How many of these buckets were there. */
+  async #read(ids: readonly string[], signal: AbortSignal): Promise<number> {
     const before = this.#meter.snapshot()
     const addresses = this.#catalogue.addressesOf(ids)
     const stored = await readShardsAt(this.#space, addresses, signal)
     const unknown = this.#catalogue.unknownShards(stored)
     if (unknown.length > 0) stored.push(...(await readShardsAt(this.#space, unknown, signal)))
-    this.#catalogue.take(ids, stored, this.#space.clock())
+    const found = this.#catalogue.take(ids, stored, this.#space.clock())
     const shards = addresses.length + unknown.length
     if (shards > 0) this.#unitsPerShard = Math.max(USUAL_UNITS_PER_SHARD, this.#meter.since(before).read / shards)
+    return found
   }
 }

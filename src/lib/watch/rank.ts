@@ -1,57 +1,71 @@
-import type {Reading, RowStatus, Selection, SortKey} from './model.js'
+import {consumptionOf, mostConsumed} from './consumption.js'
+import {chooser} from './filter.js'
+import type {Reading, Selection, SortKey} from './model.js'
 import {type Fare, statusOf, worstAt} from './status.js'
 
 /** What a row is sorted by: numbers by size, names by letter; `undefined` comes last, in either direction. */
 type Place = number | string | undefined
 
-interface Ranked {
-  readonly id: string
-  readonly place: Place
+/** A bucket that was chosen. */
+interface Candidate {
+  readonly reading: Reading
+  readonly worst: Fare | undefined
 }
 
 /** What is worth looking at comes first: little left, much consumed, soon empty, many shards. */
-const PLACES: Readonly<Record<SortKey, (reading: Reading, worst: Fare | undefined) => Place>> = {
-  left: (_, worst) => worst?.left,
-  rate: (_, worst) => negative(worst?.ratePerSecond),
-  empty: (_, worst) => worst?.emptyInMs ?? undefined,
-  pressure: ({writePressure}) => -writePressure,
-  shards: ({bucket}) => -bucket.shardCount,
-  entity: ({bucket}) => bucket.entity,
-  resource: ({bucket}) => bucket.resource,
+const PLACES: Readonly<Record<Exclude<SortKey, 'rate'>, (candidate: Candidate) => Place>> = {
+  left: ({worst}) => worst?.left,
+  empty: ({worst}) => worst?.emptyInMs ?? undefined,
+  pressure: ({reading}) => -reading.writePressure,
+  shards: ({reading}) => -reading.bucket.shardCount,
+  entity: ({reading}) => reading.bucket.entity,
+  resource: ({reading}) => reading.bucket.resource,
 }
 
-/** The ids of the buckets that a selection chooses, in its order; where that leaves a choice, by id. */
-export function rank(readings: Iterable<Reading>, nowMs: number, selection: Selection): string[] {
+/** The buckets that a selection chooses, by id. */
+export interface Ranked {
+  /** In its order; where that leaves a choice, by id. */
+  readonly ids: string[]
+  /** The limit whose rate decides when they are sorted by it; `undefined`: by something else, or no rate is known. */
+  readonly rateLimit: string | undefined
+}
+
+/** Chooses and orders buckets as a selection says. */
+export function ranking(readings: Iterable<Reading>, nowMs: number, selection: Selection): Ranked {
   const {sort, reversed, filter} = selection
   const isChosen = chooser(filter)
-  const placeOf = PLACES[sort]
-  const ranked: Ranked[] = []
+  const chosen: Candidate[] = []
   for (const reading of readings) {
     const worst = worstAt(reading, nowMs)
-    if (isChosen(reading, statusOf(reading, worst))) ranked.push({id: reading.id, place: placeOf(reading, worst)})
+    if (isChosen(reading, statusOf(reading, worst))) chosen.push({reading, worst})
   }
+  const rateLimit = sort === 'rate' ? rateLimitOf(chosen) : undefined
+  const placeOf = sort === 'rate' ? byRateOf(rateLimit) : PLACES[sort]
+  const ranked = chosen.map(candidate => ({id: candidate.reading.id, place: placeOf(candidate)}))
   const direction = reversed ? -1 : 1
   ranked.sort((a, b) => comparePlaces(a.place, b.place, direction) || (a.id < b.id ? -1 : 1))
-  return ranked.map(({id}) => id)
+  return {ids: ranked.map(({id}) => id), rateLimit}
 }
 
-function chooser(filter: string): (reading: Reading, status: RowStatus) => boolean {
-  const typed = filter.trim().toLowerCase()
-  const isInverted = typed.startsWith('!')
-  const text = isInverted ? typed.slice(1) : typed
-  if (text === '') return () => true
-  // The beginning is enough: the word is being typed.
-  const wanted = text.startsWith('status:') ? text.slice('status:'.length) : undefined
-  if (wanted !== undefined) return (_, status) => status.startsWith(wanted) !== isInverted
-  const has = (name: string) => name.toLowerCase().includes(text)
-  return ({bucket}) => (has(bucket.entity) || has(bucket.resource)) !== isInverted
+/** The ids alone. */
+export function rank(readings: Iterable<Reading>, nowMs: number, selection: Selection): string[] {
+  return ranking(readings, nowMs, selection).ids
+}
+
+/** Requests and tokens per second cannot be compared: all are ranked by one limit, that of which most is consumed. */
+function rateLimitOf(chosen: readonly Candidate[]): string | undefined {
+  const live = chosen.flatMap(({reading}) => (reading.isGone ? [] : [reading]))
+  return mostConsumed(consumptionOf(live))
+}
+
+function byRateOf(limit: string | undefined): (candidate: Candidate) => Place {
+  return ({reading}) => {
+    const rate = limit === undefined ? undefined : reading.ratePerSecond.get(limit)
+    return rate === undefined ? undefined : -rate
+  }
 }
 
 function comparePlaces(a: Place, b: Place, direction: 1 | -1): number {
   if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined)
   return a === b ? 0 : a < b ? -direction : direction
-}
-
-function negative(value: number | null | undefined): number | undefined {
-  return value === null || value === undefined ? undefined : -value
 }

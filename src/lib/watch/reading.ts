@@ -10,9 +10,11 @@ import {worstAt} from './status.js'
 /** Two readings closer together than this say little about a rate. */
 const SHORTEST_OBSERVATION_MS = 500
 
-/** Most of ten thousand buckets are not in use: a map of zeros for each would count. By the names of their limits. */
+/** Most of ten thousand buckets are not in use: a map of zeros for each would count. By the names of what is idle. */
 const idleRates = new Map<string, Reading['ratePerSecond']>()
+const idlePressures = new Map<string, Reading['writePressures']>()
 const NO_RATES: Reading['ratePerSecond'] = new Map()
+const NO_PRESSURES: Reading['writePressures'] = new Map()
 
 /** Name of a bucket among the others of its namespace. */
 export const bucketId = ({entity, resource}: {readonly entity: string; readonly resource: string}): string =>
@@ -23,7 +25,7 @@ export function nextReading(previous: Reading | undefined, seen: ShardedBucket, 
   const before = previous && recordsByShard(previous.bucket)
   const bucket = compact(before ? {...seen, shards: seen.shards.map(shard => newer(before, shard))} : seen)
   const id = previous?.id ?? bucketId(bucket)
-  const rates = ratesSince(previous, before, bucket, readAtMs)
+  const rates = ratesSince(previous, bucket, readAtMs)
   const worst = worstAt({bucket, ...rates}, readAtMs)
   // Joined like this, sixty numbers take no more room than sixty numbers.
   const used = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
@@ -54,30 +56,40 @@ function newer(before: Records, seen: StoredBucket): StoredBucket {
 
 function ratesSince(
   previous: Reading | undefined,
-  before: Records | undefined,
   bucket: ShardedBucket,
   readAtMs: number,
-): Pick<Reading, 'ratePerSecond' | 'writePressure'> {
-  if (!previous || !before) return {ratePerSecond: NO_RATES, writePressure: 0}
-  const elapsedMs = readAtMs - previous.readAtMs
+): Pick<Reading, 'ratePerSecond' | 'writePressure' | 'writePressures' | 'countedFrom'> {
+  if (!previous)
+    return {ratePerSecond: NO_RATES, writePressure: 0, writePressures: NO_PRESSURES, countedFrom: undefined}
+  const from = previous.countedFrom ?? {bucket: previous.bucket, readAtMs: previous.readAtMs}
+  const elapsedMs = readAtMs - from.readAtMs
   if (elapsedMs < SHORTEST_OBSERVATION_MS) {
-    return {ratePerSecond: previous.ratePerSecond, writePressure: previous.writePressure}
+    const {ratePerSecond, writePressure, writePressures} = previous
+    return {ratePerSecond, writePressure, writePressures, countedFrom: from}
   }
+  const before = recordsByShard(from.bucket)
   const consumed = new Map<string, bigint>()
-  let writePressure = 0
+  const pressures = new Map<number, number>()
   for (const record of recordsByShard(bucket).values()) {
     const known = before.get(record.shard)
     // It should have been there the last time: nobody knows what it had counted then.
-    if (!known && record.shard < previous.bucket.shardCount) continue
+    if (!known && record.shard < from.bucket.shardCount) continue
     // Counters of an item that is new, or was made anew, have started at nothing.
     const isSame = known !== undefined && writesOf(record) >= writesOf(known)
     for (const [name, {consumedMilli}] of record.state.limits) {
       const since = consumedMilli - (isSame ? (known.state.limits.get(name)?.consumedMilli ?? 0n) : 0n)
       if (name !== WRITE_PRESSURE_LIMIT) consumed.set(name, (consumed.get(name) ?? 0n) + since)
-      else writePressure = Math.max(writePressure, pressureOf(record, since, elapsedMs))
     }
+    const writes = writesOf(record) - (isSame ? writesOf(known) : 0n)
+    pressures.set(record.shard, pressureOf(record, writes, elapsedMs))
   }
-  return {ratePerSecond: ratesOf(consumed, elapsedMs), writePressure}
+  const rates = new Map(Array.from(consumed, ([name, milli]) => [name, Number(milli) / elapsedMs]))
+  return {
+    ratePerSecond: sharedIfIdle(rates, idleRates),
+    writePressure: Math.max(0, ...pressures.values()),
+    writePressures: sharedIfIdle(pressures, idlePressures),
+    countedFrom: undefined,
+  }
 }
 
 const writesOf = ({state}: BucketRecord): bigint => state.limits.get(WRITE_PRESSURE_LIMIT)?.consumedMilli ?? 0n
@@ -89,12 +101,15 @@ function pressureOf(record: BucketRecord, writesMilli: bigint, elapsedMs: number
   return (writesPerSecond * writeUnitsOf(record) * 1000) / Number(WRITE_PRESSURE_RATE.capacityMilli)
 }
 
-function ratesOf(consumedMilli: ReadonlyMap<string, bigint>, elapsedMs: number): Reading['ratePerSecond'] {
-  const rates = new Map(Array.from(consumedMilli, ([name, milli]) => [name, Number(milli) / elapsedMs]))
-  if ([...rates.values()].some(rate => rate !== 0)) return rates
-  const names = [...rates.keys()].join('#')
-  const known = idleRates.get(names)
+/** All maps of nothing but zeros under the same names are one. */
+function sharedIfIdle<K>(
+  figures: ReadonlyMap<K, number>,
+  idle: Map<string, ReadonlyMap<K, number>>,
+): ReadonlyMap<K, number> {
+  if ([...figures.values()].some(figure => figure !== 0)) return figures
+  const names = [...figures.keys()].join('#')
+  const known = idle.get(names)
   if (known) return known
-  idleRates.set(names, rates)
-  return rates
+  idle.set(names, figures)
+  return figures
 }

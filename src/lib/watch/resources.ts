@@ -1,5 +1,5 @@
 import type {LimitLevel} from '../repository/bucket-view.js'
-import {consumptionOf} from './consumption.js'
+import {consumptionOf, mostConsumed} from './consumption.js'
 import {levelsAt} from './levels.js'
 import type {Reading, ResourceRow} from './model.js'
 import {statusOf, worstAt} from './status.js'
@@ -78,7 +78,7 @@ function cleaned({name, level, capacity, debt, refillPerSecond}: LimitLevel): Li
 
 /** Who takes most of the limit of which most is taken; nobody who takes nothing. */
 function topConsumers(readings: readonly Reading[], rates: ResourceRow['ratePerSecond']): ResourceRow['top'] {
-  const [limit] = [...rates].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
+  const limit = mostConsumed(rates) ?? ''
   return readings
     .map(({bucket, ratePerSecond}) => ({entity: bucket.entity, ratePerSecond: ratePerSecond.get(limit) ?? 0, limit}))
     .filter(each => each.ratePerSecond > 0)

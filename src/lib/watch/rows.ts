@@ -15,6 +15,7 @@ export function rowAt(reading: Reading, nowMs: number): Row {
     view,
     tightest,
     ratePerSecond: worst?.ratePerSecond ?? null,
+    rates: reading.ratePerSecond,
     used,
     shardCount: bucket.shardCount,
     imbalance: tightest ? imbalanceOf(view, tightest) : 0,

@@ -3,12 +3,19 @@ import type {Table} from '../repository/table.js'
 import type {WatchScope} from './model.js'
 import {Poller, type PollResult} from './poller.js'
 
-/** Reads every bucket of a scope once, poll after poll without a pause; the facts are those of all polls together. */
-export async function readOnce(space: NamespaceRepository, table: Table, scope: WatchScope): Promise<PollResult> {
+/**
+ * Reads every bucket of a scope once, poll after poll without a pause; the facts are those of all polls together. None
+ * comes again, so each request is tried as often as anywhere else.
+ */
+export async function readOnce(
+  space: NamespaceRepository,
+  table: Table,
+  scope: WatchScope,
+  signal: AbortSignal,
+): Promise<PollResult> {
   const poller = new Poller({...table, namespace: space.id}, scope)
   const startedAtMs = table.clock()
   const nobody = new Set<string>()
-  const {signal} = new AbortController()
   let calls = 0
   for (;;) {
     const {readings, known, lastPoll} = await poller.poll(nobody, signal)

@@ -18,6 +18,13 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number): Totals {
   return {...count, ratePerSecond: consumptionOf(live)}
 }
 
+/** Buckets of which a reading is there, chosen or not; those that are gone do not count. */
+export function liveCount(readings: ReadonlyMap<string, Reading>): number {
+  let count = 0
+  for (const {isGone} of readings.values()) if (!isGone) count++
+  return count
+}
+
 function isInDebt({bucket}: Reading, nowMs: number): boolean {
   let isIn = false
   visitLevels(bucket, nowMs, (_name, _level, _capacity, debt) => {

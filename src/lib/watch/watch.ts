@@ -1,15 +1,11 @@
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {Table} from '../repository/table.js'
 import {loadDetail} from './detail.js'
-import type {HealthSource, Knowledge, Watch, WatchScope} from './model.js'
+import type {Detail, HealthLine, HealthSource, Knowledge, Reading, Watch, WatchScope} from './model.js'
 import {PollRecord} from './poll-record.js'
 import {Poller} from './poller.js'
-
-/** Ways to wait; those of Node unless a test has its own. */
-export interface Timers {
-  setTimeout(callback: () => void, ms: number): unknown
-  clearTimeout(timer: unknown): void
-}
+import {NODE_TIMERS, type Timers} from './timers.js'
+import {Visit} from './visit.js'
 
 export interface WatchOptions {
   readonly space: NamespaceRepository
@@ -25,10 +21,11 @@ export interface WatchOptions {
 /** Health is asked of half a dozen services, some of which are billed by the question. */
 const HEALTH_INTERVAL_MS = 15_000
 
-const NODE_TIMERS: Timers = {
-  setTimeout: (callback, ms) => setTimeout(callback, ms),
-  clearTimeout: timer => clearTimeout(timer as NodeJS.Timeout),
-}
+/** Tries of one request: a poll that fails comes again soon anyway. */
+const POLL_ATTEMPTS = 2
+
+/** A detail costs a few read units, and little of it changes from one poll to the next. */
+const DETAIL_INTERVAL_MS = 20_000
 
 /** A watch over the buckets of a scope; nothing is read before `start`, and nothing is ever written. */
 export function openWatch(options: WatchOptions): Watch {
@@ -42,25 +39,25 @@ class RunningWatch implements Watch {
   readonly #record = new PollRecord()
   readonly #listeners = new Set<() => void>()
   readonly #end = new AbortController()
-  readonly #underway = new Set<Promise<void>>()
   #knowledge: Knowledge
   #focus: ReadonlySet<string> = new Set()
   #isPolling = false
+  /** The poll in flight that nobody else waits for. */
+  #underway: Promise<void> | undefined
   #pollTimer: unknown
-  #healthTimer: unknown
-  #isHealthWatched = false
-  /** Stops the detail that is being loaded. */
-  #looking: AbortController | undefined
+  #healthVisit: Visit<readonly HealthLine[]> | undefined
+  #detailVisit: Visit<Detail> | undefined
 
   constructor(options: WatchOptions) {
     const {table, space, scope, intervalMs, timers = NODE_TIMERS} = options
     this.#options = options
     this.#timers = timers
-    this.#poller = new Poller({...table, namespace: space.id}, scope)
+    const backoff = {...table.backoff, attempts: POLL_ATTEMPTS}
+    this.#poller = new Poller({...table, namespace: space.id, backoff}, scope)
     this.#knowledge = {
       scope,
       readings: new Map(),
-      known: {count: 0, isComplete: false},
+      known: {count: 0, isComplete: false, unreadable: 0},
       lastPoll: undefined,
       problem: undefined,
       health: undefined,
@@ -91,15 +88,15 @@ class RunningWatch implements Watch {
   async stop(): Promise<void> {
     this.#end.abort()
     this.#timers.clearTimeout(this.#pollTimer)
-    this.#timers.clearTimeout(this.#healthTimer)
-    this.#looking?.abort()
-    await Promise.all(this.#underway)
+    this.#healthVisit?.leave()
+    this.#detailVisit?.leave()
+    await this.#underway
   }
 
   pollNow(): void {
     if (this.#isPolling || this.#hasEnded) return
     this.#timers.clearTimeout(this.#pollTimer)
-    this.#run(() => this.#pollAgain())
+    this.#underway = this.#pollAgain()
   }
 
   setIntervalMs(intervalMs: number): void {
@@ -111,7 +108,7 @@ class RunningWatch implements Watch {
   setPaused(isPaused: boolean): void {
     if (isPaused === this.#knowledge.isPaused) return
     this.#change({isPaused})
-    if (isPaused) this.#timers.clearTimeout(this.#pollTimer)
+    if (isPaused) this.#schedule(undefined)
     else this.pollNow()
   }
 
@@ -120,25 +117,42 @@ class RunningWatch implements Watch {
   }
 
   look(id: string | undefined): void {
-    this.#looking?.abort()
-    this.#looking = undefined
+    this.#detailVisit?.leave()
+    this.#detailVisit = undefined
     if (id !== this.#knowledge.detail?.id) this.#change({detail: undefined})
-    const reading = id === undefined ? undefined : this.#knowledge.readings.get(id)
+    const reading = id === undefined ? undefined : this.#known(id)
     if (!reading || this.#hasEnded) return
-    const looking = new AbortController()
-    this.#looking = looking
-    const known = (other: string) => this.#knowledge.readings.get(other)
-    this.#run(async () => {
-      const detail = await loadDetail({...this.#options, known}, reading, looking.signal)
-      if (!looking.signal.aborted) this.#change({detail})
-    })
+    const {space, table} = this.#options
+    const source = {space: {...table, namespace: space.id}, known: (other: string) => this.#known(other)}
+    this.#detailVisit = this.#visit(
+      DETAIL_INTERVAL_MS,
+      signal => loadDetail(source, this.#known(reading.id) ?? reading, signal),
+      detail => this.#change({detail}),
+    )
   }
 
   watchHealth(isWatched: boolean): void {
-    if (isWatched === this.#isHealthWatched) return
-    this.#isHealthWatched = isWatched
-    this.#timers.clearTimeout(this.#healthTimer)
-    if (isWatched) this.#run(() => this.#askHealth())
+    if (isWatched === (this.#healthVisit !== undefined) || this.#hasEnded) return
+    this.#healthVisit?.leave()
+    this.#healthVisit = undefined
+    if (!isWatched) return
+    this.#healthVisit = this.#visit(
+      HEALTH_INTERVAL_MS,
+      async signal => (await this.#options.health?.(signal).catch(unknownHealth)) ?? [],
+      lines => {
+        const own = this.#record.lines(this.#poller.units, this.#knowledge.known.unreadable)
+        this.#change({health: [...lines, ...own]})
+      },
+    )
+  }
+
+  #visit<T>(everyMs: number, load: (signal: AbortSignal) => Promise<T>, show: (found: T) => void): Visit<T> {
+    const isPaused = () => this.#knowledge.isPaused
+    return new Visit({timers: this.#timers, everyMs, load, show, isPaused})
+  }
+
+  #known(id: string): Reading | undefined {
+    return this.#knowledge.readings.get(id)
   }
 
   get #hasEnded(): boolean {
@@ -163,33 +177,21 @@ class RunningWatch implements Watch {
     } catch (error) {
       if (this.#hasEnded) return
       const nowMs = this.now()
-      const problem = this.#record.failed(error, nowMs, this.#knowledge.intervalMs)
-      this.#change({problem})
-      this.#schedule(problem.nextTryAtMs - nowMs)
+      const {pauseMs, ...problem} = this.#record.failed(error, nowMs, this.#knowledge.intervalMs)
+      const nextTryAtMs = this.#knowledge.isPaused ? undefined : nowMs + pauseMs
+      this.#change({problem: {...problem, nextTryAtMs}})
+      this.#schedule(pauseMs)
     }
   }
 
-  #schedule(delayMs: number): void {
+  /** When the next poll comes, and nowhere else: what is told about it follows. `undefined`: none comes by itself. */
+  #schedule(delayMs: number | undefined): void {
     this.#timers.clearTimeout(this.#pollTimer)
-    if (this.#hasEnded || this.#knowledge.isPaused) return
-    this.#pollTimer = this.#timers.setTimeout(() => this.pollNow(), delayMs)
-  }
-
-  async #askHealth(): Promise<void> {
-    const lines = (await this.#options.health?.(this.#end.signal).catch(unknownHealth)) ?? []
-    if (!this.#isHealthWatched || this.#hasEnded) return
-    this.#change({health: [...lines, this.#record.line(this.#poller.units)]})
-    this.#healthTimer = this.#timers.setTimeout(() => this.#run(() => this.#askHealth()), HEALTH_INTERVAL_MS)
-  }
-
-  /** Work that nobody waits for but `stop`. What it cannot do is told in what is known, or was given up by `stop`. */
-  #run(work: () => Promise<void>): void {
-    const running: Promise<void> = work()
-      .catch(error => {
-        if (!(this.#hasEnded || isAbort(error))) throw error
-      })
-      .finally(() => this.#underway.delete(running))
-    this.#underway.add(running)
+    const isComing = delayMs !== undefined && !this.#hasEnded && !this.#knowledge.isPaused
+    if (isComing) this.#pollTimer = this.#timers.setTimeout(() => this.pollNow(), delayMs)
+    const {problem} = this.#knowledge
+    const nextTryAtMs = isComing ? this.now() + delayMs : undefined
+    if (problem && problem.nextTryAtMs !== nextTryAtMs) this.#change({problem: {...problem, nextTryAtMs}})
   }
 
   #change(change: Partial<Knowledge>): void {
@@ -202,5 +204,3 @@ class RunningWatch implements Watch {
 const unknownHealth = (error: unknown) => [
   {name: 'health', state: 'unknown' as const, text: error instanceof Error ? error.message : String(error)},
 ]
-
-const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === 'AbortError'

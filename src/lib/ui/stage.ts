@@ -1,0 +1,16 @@
+import {detailLines} from './detail-lines.js'
+import {helpHeight, helpLines} from './help-lines.js'
+import {listIds, type Scene} from './scene.js'
+import type {Stage} from './screen-state.js'
+
+/** What a scene means for the next move in it. */
+export function stageOf(scene: Scene): Stage {
+  const {state, knowledge, ranking, heights} = scene
+  return {ids: listIds(state, knowledge, ranking), height: heights.body, text: textOf(scene)}
+}
+
+function textOf(scene: Scene): Stage['text'] {
+  const {state, heights} = scene
+  if (state.mode === 'help') return {length: helpLines(scene).length, height: helpHeight(scene)}
+  return {length: state.detailId === undefined ? 0 : detailLines(scene).length, height: heights.text}
+}

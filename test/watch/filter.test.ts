@@ -1,0 +1,23 @@
+import {expect, it} from 'vitest'
+import {rank} from '../../src/lib/watch/rank.js'
+import {bucketOf, READ_AT_MS, readingOf} from './support.js'
+
+const IDS = ['ada#gpt-4', 'ada-2#gpt-4o', 'gpt-4-user#search', 'Ada#GPT-4', 'resource:x#search']
+
+it.each([
+  ['gpt-4', ['Ada#GPT-4', 'ada#gpt-4', 'ada-2#gpt-4o', 'gpt-4-user#search']],
+  ['resource:gpt-4', ['ada#gpt-4']],
+  [' resource:gpt-4 ', ['ada#gpt-4']],
+  ['resource:GPT-4', ['Ada#GPT-4']],
+  ['Resource:gpt-4', ['ada#gpt-4']],
+  ['resource:gpt', []],
+  ['resource:', IDS.toSorted()],
+  ['!resource:gpt-4', ['Ada#GPT-4', 'ada-2#gpt-4o', 'gpt-4-user#search', 'resource:x#search']],
+  ['entity:ada', ['ada#gpt-4']],
+  ['entity:gpt-4', []],
+  ['entity:resource:x', ['resource:x#search']],
+  ['!entity:ada', ['Ada#GPT-4', 'ada-2#gpt-4o', 'gpt-4-user#search', 'resource:x#search']],
+])('the filter "%s" leaves %j', (filter, ids) => {
+  const readings = IDS.map(id => readingOf(bucketOf(id, {limits: {rpm: {capacity: 9}}})))
+  expect(rank(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter}).toSorted()).toEqual(ids)
+})

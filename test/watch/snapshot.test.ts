@@ -1,0 +1,83 @@
+import {beforeEach, expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {chunksOf, forEachConcurrently} from '../../src/lib/dynamo/concurrency.js'
+import {Repository} from '../../src/lib/repository/repository.js'
+import {keys} from '../../src/lib/schema/keys.js'
+import {readOnce} from '../../src/lib/watch/snapshot.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newSpace, putBucket, type TestSpace} from '../repository/space.js'
+
+const limits = parseLimits(['rpm=100'])
+
+describeOnEngine('one snapshot', () => {
+  const table = useTable()
+  let space: TestSpace
+  let faults: FaultTransport
+
+  beforeEach(() => {
+    space = newSpace(table)
+    faults = new FaultTransport(space.transport)
+    faults.start()
+  })
+
+  // Some at a time: a slow engine does not answer hundreds at once in time.
+  const putMany = (count: number) =>
+    forEachConcurrently(
+      chunksOf(
+        Array.from({length: count}, (_, at) => at),
+        1,
+      ),
+      16,
+      ([at]) => putBucket(space, {entity: `user-${at}`, resource: 'r', limits}),
+    )
+  const read = (signal = new AbortController().signal) => {
+    const repository = new Repository({stack: space.name, transport: faults, clock: space.clock})
+    const names = repository.namespaceById(space.namespace)
+    return readOnce(names, {...space, transport: faults}, {kind: 'namespace'}, signal)
+  }
+
+  it('reads every bucket, however many polls that takes', async () => {
+    await putMany(250)
+    const before = table.capacity.snapshot()
+    const result = await read()
+    const {read: readUnits, calls} = table.capacity.since(before)
+    expect(result.readings.size).toBe(250)
+    expect(result.known).toEqual({count: 250, isComplete: true, unreadable: 0})
+    expect(result.lastPoll).toMatchObject({bucketsRead: 250, readUnits, calls})
+  })
+
+  it('has no bucket that went away while it was taken', async () => {
+    await putMany(150)
+    const {PK, SK} = keys.bucket(space.namespace, 'user-0', 'r', 0)
+    let isRead = false
+    space.transport.after = async (operation, output) => {
+      if (operation !== 'BatchGetItem' || isRead || !JSON.stringify(output).includes(PK)) return
+      isRead = true
+      await table.transport.send('DeleteItem', {TableName: space.name, Key: {PK: {S: PK}, SK: {S: SK}}})
+      space.nowMs += 1000
+    }
+    const {readings, known} = await read()
+    expect(isRead).toBe(true)
+    expect(known.count).toBe(readings.size)
+    expect([...readings.values()].filter(({isGone}) => isGone)).toEqual([])
+  })
+
+  it('is as patient as every other command: no poll comes after it', async () => {
+    await putBucket(space, {entity: 'ada', resource: 'r', limits})
+    faults.start({kind: 'throttled', at: 1, times: 4})
+    const {readings} = await read()
+    expect(faults.hits).toBe(4)
+    expect([...readings.keys()]).toEqual(['ada#r'])
+  })
+
+  it('ends with its signal', async () => {
+    await putBucket(space, {entity: 'ada', resource: 'r', limits})
+    faults.start({kind: 'late answer', at: 1})
+    const stop = new AbortController()
+    const reading = read(stop.signal)
+    stop.abort()
+    await expect(reading).rejects.toMatchObject({code: 'dynamo.aborted'})
+    faults.release()
+  })
+})

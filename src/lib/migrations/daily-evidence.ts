@@ -1,13 +1,7 @@
 import type {UsageRecord} from '../schema/usage-record.js'
-import {firstHourOf, isFirstOfMonth, tellMidnight} from './usage-merge.js'
+import {type DailyWindows, firstHourOf, isFirstOfMonth, tellMidnight} from './usage-merge.js'
 
 const DAY_SECONDS = 86_400
-
-/**
- * Whether the aggregator of an old table counted days beside hours, for one entity and resource: `against` when its
- * records contradict that, `unknown` when they do not tell. Records do not say which windows were on.
- */
-export type DailyWindows = 'counted' | 'against' | 'unknown'
 
 /**
  * Gathers what the days of a series say. With daily windows on, each hour was counted in the record of midnight as well,

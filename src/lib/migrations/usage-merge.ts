@@ -1,6 +1,5 @@
 import type {Window} from '../core/window.js'
 import type {UsageRecord} from '../schema/usage-record.js'
-import type {DailyWindows} from './daily-evidence.js'
 
 /** Counters of one window: whole tokens per limit, and `total_events`. */
 export type Counters = Readonly<Record<string, number>>
@@ -14,6 +13,12 @@ export interface UsageTarget {
   readonly hours: number
   readonly ttlSeconds: number | undefined
 }
+
+/**
+ * Whether the aggregator of an old table counted days beside hours, for one entity and resource: `against` when its
+ * records contradict that, `unknown` when they do not tell. Records do not say which windows were on.
+ */
+export type DailyWindows = 'counted' | 'against' | 'unknown'
 
 /** What became of the records of one entity, resource and day. */
 export interface UsageDay {

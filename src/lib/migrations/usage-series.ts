@@ -5,9 +5,10 @@ import {sortPrefix} from '../schema/keys.js'
 import {decodeUsage, type UsageRecord} from '../schema/usage-record.js'
 import {classify} from './classify.js'
 import {spelledIn} from './copied-records.js'
-import {DailyEvidence, type DailyWindows} from './daily-evidence.js'
+import {DailyEvidence} from './daily-evidence.js'
 import type {Stage} from './finding.js'
 import {isExpired} from './old-bucket.js'
+import type {DailyWindows} from './usage-merge.js'
 
 /** The old usage records of one entity and resource. */
 export interface Series {

@@ -16,10 +16,9 @@ import {
 import {decodeUsage, type UsageRecord} from '../schema/usage-record.js'
 import {removeMark, sendConditional} from './conditional.js'
 import {readItems, spelledIn} from './copied-records.js'
-import type {DailyWindows} from './daily-evidence.js'
 import {beginningIn, eachOf, type Finding, type Found, groupBy, homeOf, type Stage} from './finding.js'
 import {isExpired} from './old-bucket.js'
-import {type Counters, mergeUsageDay, minus, type UsageDay, type UsageTarget} from './usage-merge.js'
+import {type Counters, type DailyWindows, mergeUsageDay, minus, type UsageDay, type UsageTarget} from './usage-merge.js'
 import {type Series, type SeriesDays, seriesReader} from './usage-series.js'
 
 type FoundUsage = Found<'usage'>

@@ -60,6 +60,8 @@ describe('completion', () => {
     ['namespace create a ', ['names: namespace']],
     ['autocomplete z', ['zsh']],
     ['local up ', []],
+    ['help limits s', ['set']],
+    ['help nonsense ', []],
   ])('after "zael %s"', (line, expected) => {
     expect(words(line)).toEqual(expected)
   })

@@ -72,7 +72,7 @@ export function entityUpdatedLines(before: EntityRecord, after: EntityRecord): s
 
 /** The question before a deletion. */
 export function entityDeletionPhrase(id: string, {total}: KindCounts): string {
-  return `This deletes ${formatCount(total)} items of entity "${id}" for good; its audit events stay`
+  return `This deletes ${formatCount(total)} ${total === 1 ? 'item' : 'items'} of entity "${id}" for good; its audit events stay`
 }
 
 /** What a deletion did, or would do. */

@@ -48,6 +48,9 @@ const FLAG_NAMES: Readonly<Record<string, NameKind>> = {
 export function complete(commands: CommandSet, words: readonly string[]): Completion {
   const before = words.slice(0, -1)
   const current = words.at(-1) ?? ''
+  if (before[0] === 'help' && !current.startsWith('-')) {
+    return wordsOnly(children(commands, before.slice(1), current))
+  }
   const {path, rest} = splitPath(commands, before)
   const command = commands[path.join(':')]
   const typed = typedFlags(command, rest)

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {cleanedLines} from '../../src/lib/cli/migrate-cleanup-presenter.js'
 import {progressLine} from '../../src/lib/cli/migrate-progress.js'
-import {runLines, verificationLines} from '../../src/lib/cli/migrate-run-presenter.js'
+import {runJson, runLines, verificationLines} from '../../src/lib/cli/migrate-run-presenter.js'
 import type {MigrationResult} from '../../src/lib/migrations/run.js'
 import {STEPS} from '../../src/lib/migrations/steps.js'
 import type {Verification} from '../../src/lib/migrations/verify.js'
@@ -27,6 +27,7 @@ const result: MigrationResult = {
   conflicts: nothing,
   unknown: nothing,
   decisions: noDecisions,
+  copiedAgain: {},
 }
 
 const verification: Verification = {
@@ -42,6 +43,15 @@ const verification: Verification = {
 const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', says: 'was changed in both'} as const
 
 describe('what a run tells', () => {
+  it('of records that somebody may have deleted', () => {
+    const lines = runLines('prod', {...result, copiedAgain: {entity: 2, bucket: 1200}}, 80)
+    expect(lines).toContain(
+      'Not in the new place although an earlier run had finished, and copied: entity 2, bucket 1,200',
+    )
+    expect(runJson({...result, copiedAgain: {entity: 2}}).copiedAgain).toMatchObject({entity: 2, bucket: 0, usage: 0})
+    expect(runLines('prod', result, 80).join()).not.toContain('earlier run')
+  })
+
   it('at the end of all steps', () => {
     expect(runLines('prod', result, 80)).toMatchInlineSnapshot(`
       [

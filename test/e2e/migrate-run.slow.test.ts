@@ -69,6 +69,10 @@ describeOnEngine('zael migrate', () => {
     expect(await cli.fail('migrate run')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect((await cli.run('migrate run --yes --until nonsense')).code).toBe(2)
     expect((await cli.run('migrate run --yes --rate-limit 0')).code).toBe(2)
+    expect((await cli.run('migrate run --dry-run --follow 1m')).code).toBe(2)
+    expect(await cli.fail('migrate run --yes --follow soon')).toMatchObject({code: 2, error: {code: 'duration.syntax'}})
+    const early = await cli.fail('migrate run --yes --follow 1m --until data')
+    expect(early).toMatchObject({code: 2, error: {code: 'migrate.follow'}})
     expect(await scene.items()).toEqual(before)
   })
 
@@ -96,6 +100,8 @@ describeOnEngine('zael migrate', () => {
         zael migrate verify -s STACK  Compare old and new, item by item
       "
     `)
+    // Follows for one pass, and finds nothing new.
+    expect(await told('migrate run --yes --follow 1ms', 0)).toMatchObject({result: {finished: true, settled: true}})
     expect(named(await cli.show('migrate run --yes', 120))).toMatchInlineSnapshot(`
       "Stack "STACK": there was nothing to do
 

@@ -91,6 +91,7 @@ describeOnEngine('zael migrate status and plan', () => {
   describe('on tables in other states', () => {
     const future = useOldTable(6, population.nowMs)
     const ours = useOldTable(5, population.nowMs)
+    const foreign = useOldTable(2, population.nowMs)
     beforeAll(async () => {
       await writeItems(future, [{PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s('0.11.0')}])
       await writeGeneration(ours, 5, population)
@@ -99,6 +100,14 @@ describeOnEngine('zael migrate status and plan', () => {
     it('refuse a layout that is not known yet', async () => {
       for (const command of ['migrate status', 'migrate plan']) {
         expect(await tableCli(future).fail(command)).toMatchObject({code: 5, error: {code: 'schema.too-new'}})
+      }
+    })
+
+    it('refuse a table that is not a rate limiter’s', async () => {
+      await writeItems(foreign, [{PK: s('CUSTOMER#1'), SK: s('ORDER#1'), ttl: s('1')}])
+      for (const command of ['migrate status', 'migrate plan', 'migrate verify', 'migrate run --yes']) {
+        const {code, error} = await tableCli(foreign).fail(command)
+        expect({code, error}).toMatchObject({code: 5, error: {code: 'migrate.not-a-limiter-table'}})
       }
     })
 

@@ -34,6 +34,8 @@ export class OldTableScene {
   nowMs: number
   /** What everything goes through; replace it to inject failures. */
   transport: Transport = this.own
+  /** How a pause passes; by default at once, while the clock stands still. */
+  sleep: (ms: number, signal?: AbortSignal) => Promise<void> = async () => {}
 
   constructor(readonly population: Population) {
     this.nowMs = population.nowMs
@@ -45,7 +47,7 @@ export class OldTableScene {
       transport: {send: (...args) => this.transport.send(...args)},
       clock: () => this.nowMs,
       randomBytes: count => crypto.getRandomValues(new Uint8Array(count)),
-      backoff: {random: Math.random, sleep: async () => {}},
+      backoff: {random: Math.random, sleep: (...pause) => this.sleep(...pause)},
     }
   }
 

@@ -65,6 +65,7 @@ export function wholeTable(): Survey {
       counts: {},
       startedAt: '2026-11-01T10:00:00Z',
       finishedAt: undefined,
+      earlierFinishedAt: undefined,
       failure: undefined,
       verifiedAt: undefined,
     },

@@ -62,6 +62,30 @@ describeOnEngine('old records that today’s layout cannot hold', () => {
   })
 })
 
+describeOnEngine('an old record with a key that leaves no room for a namespace', () => {
+  // DynamoDB takes 2048 bytes.
+  const long = 'x'.repeat(2048 - 'ENTITY#'.length)
+  const scene = useOldTable(4, ({nowMs}) => [
+    entity(long),
+    entity('small'),
+    oldBucketItem(`ENTITY#${long}`, 60, nowMs, 'composite'),
+    oldBucketItem('ENTITY#small', 60, nowMs, 'composite'),
+  ])
+
+  it('is named, and does not stop the others', async () => {
+    const {finished, conflicts} = await scene.migrate()
+    expect(finished).toBe(true)
+    expect(conflicts.shown.map(({key, state}) => [key, state]).sort()).toEqual([
+      [`ENTITY#${long} #BUCKET#gpt-4`, 'unmovable'],
+      [`ENTITY#${long} #META`, 'unmovable'],
+    ])
+    expect((await scene.census()).current).toMatchObject({entity: 1, bucket: 1})
+    expect(await scene.verify()).toMatchObject({clean: false, unmovable: 2, differences: {count: 2}})
+    expect((await scene.cleanUp()).deleted).toEqual({entity: 1, bucket: 1})
+    expect((await scene.census()).old).toEqual({entity: 1, bucket: 1})
+  })
+})
+
 const usage = (start: string, tokens: string): Item => ({
   PK: s('ENTITY#small'),
   SK: s(`#USAGE#gpt-4#${start}`),

@@ -1,4 +1,4 @@
-import type {StepProgress} from '../migrations/step-work.js'
+import type {StepProgress} from '../migrations/pass.js'
 import {formatCount, formatSpan} from './facts.js'
 import {barLine, type ProgressStream} from './progress.js'
 

@@ -1,7 +1,7 @@
 import type {MigrationResult} from '../migrations/run.js'
 import type {Decisions, Difference, Sample} from '../migrations/tally.js'
 import type {Verification} from '../migrations/verify.js'
-import {nextLines} from './facts.js'
+import {formatCount, nextLines} from './facts.js'
 import {byKind, checkedItems, isUnmovable, plural, sampleJson, sampleLines, unknownLines} from './migrate-samples.js'
 import {textTable} from './text-table.js'
 
@@ -24,6 +24,7 @@ export function runLines(stack: string, result: MigrationResult, width: number |
     ...textTable(columns, rows, {header: true, width}),
     ...(added.length === 0 ? [] : ['', `Added to the table: ${added.join(', ')}`]),
     ...decisionLines(decisions),
+    ...copiedAgainLines(result),
     ...sampleLines(leftTitle(conflicts), conflicts),
     ...unknownLines(unknown),
     ...(settled
@@ -39,6 +40,17 @@ function leftTitle(conflicts: Sample<Difference>): string {
   if (!conflicts.shown.some(isUnmovable))
     return `${records} changed in both places; choose with \`zael migrate resolve\``
   return conflicts.shown.every(isUnmovable) ? `${records} not moved` : `${records} not moved, or changed in both places`
+}
+
+/** An old item without a new one looks the same whether it is new itself or somebody deleted the other. */
+function copiedAgainLines({copiedAgain}: MigrationResult): string[] {
+  const kinds = Object.entries(copiedAgain).map(([kind, count]) => `${kind} ${formatCount(count)}`)
+  if (kinds.length === 0) return []
+  return [
+    '',
+    `Not in the new place although an earlier run had finished, and copied: ${kinds.join(', ')}`,
+    'Old clients made them since, or clients of today deleted them: those have to be deleted in the old place too.',
+  ]
 }
 
 function titleOf(stack: string, {finished, resumed}: MigrationResult): string {
@@ -63,6 +75,7 @@ export function runJson({
   conflicts,
   unknown,
   decisions,
+  copiedAgain,
 }: MigrationResult) {
   return {
     runId,
@@ -82,6 +95,7 @@ export function runJson({
     conflicts: sampleJson(conflicts),
     unknown,
     decisions,
+    copiedAgain: byKind(copiedAgain),
   }
 }
 

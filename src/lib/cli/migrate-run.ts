@@ -1,8 +1,8 @@
 import {hostname} from 'node:os'
 import {ZaelError} from '../errors.js'
 import type {CleanUpResult} from '../migrations/cleanup.js'
+import type {StepProgress} from '../migrations/pass.js'
 import type {MigrationResult} from '../migrations/run.js'
-import type {StepProgress} from '../migrations/step-work.js'
 import type {StepId} from '../migrations/steps.js'
 import type {Verification, VerifyOptions} from '../migrations/verify.js'
 import type {Table} from '../repository/table.js'
@@ -16,6 +16,7 @@ export interface RunRequest {
   readonly ourVersion: string
   readonly rateLimit: number | undefined
   readonly until: StepId | undefined
+  readonly followMs: number | undefined
 }
 
 /** Whom others find at work. */

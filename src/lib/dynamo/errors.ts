@@ -147,6 +147,12 @@ export class ValidationFailed extends ZaelError {
   }
 }
 
+/** Whether DynamoDB does not accept a request, or part of a transaction, as written. */
+export function isInvalid(error: unknown): error is ValidationFailed | TransactionCancelled {
+  if (error instanceof TransactionCancelled) return error.reasons.some(({code}) => code === 'ValidationError')
+  return error instanceof ValidationFailed
+}
+
 /** The request clashes with the state of the table: in use, too many changes at once, collection full. */
 export class Conflict extends ZaelError {
   constructor(operation: string, cause?: unknown) {

@@ -1,3 +1,4 @@
+import {groupBy} from '../core/group-by.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {keyOf} from '../repository/query.js'
 import {wireKey} from '../repository/table.js'
@@ -7,7 +8,7 @@ import {limitAttribute} from '../schema/bucket-record.js'
 import {encodeBucketMarks, MIGRATION_MARK} from '../schema/migration-marks.js'
 import type {Charges} from './bucket-charge.js'
 import {sendConditional, transactConditional} from './conditional.js'
-import {groupBy, type Stage} from './finding.js'
+import type {Stage} from './finding.js'
 import type {OldBucket} from './old-bucket.js'
 import type {OldLimit} from './old-bucket-parts.js'
 

@@ -1,3 +1,4 @@
+import {groupBy} from '../core/group-by.js'
 import {keyId} from '../dynamo/batch.js'
 import {type Item, type Key, s} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, encodeBucket, type StoredBucket} from '../schema/bucket-record.js'
@@ -15,17 +16,7 @@ import {mergeBucket} from './bucket-merge.js'
 import {applyCharges} from './bucket-writes.js'
 import {putAbsent, removeMark, replaceSeen} from './conditional.js'
 import {readItems, spelledIn} from './copied-records.js'
-import {
-  beginningIn,
-  eachOf,
-  type Finding,
-  type Found,
-  groupBy,
-  homeOf,
-  isOneItem,
-  oldPrefixes,
-  type Stage,
-} from './finding.js'
+import {beginningIn, eachOf, type Finding, type Found, homeOf, isOneItem, oldPrefixes, type Stage} from './finding.js'
 import {type OldBucket, readOldBucket} from './old-bucket.js'
 import {readOldItems} from './old-bucket-items.js'
 import type {OldBucketItem} from './old-bucket-parts.js'
@@ -111,7 +102,8 @@ function lookAtBucket(stage: Stage, group: Group, seen: Seen): Finding {
     // Made already now: what today's layout cannot hold shows here.
     const item = newItem(stage, group, old, seen.besides, current)
     const write = () => (current ? replaceSeen(stage, current, item) : putAbsent(stage, item))
-    return {type: 'bucket', sources, state: 'behind', says: 'is not there yet', decision, write}
+    const isAbsent = current === undefined
+    return {type: 'bucket', sources, state: 'behind', says: 'is not there yet', decision, isAbsent, write}
   }
   const further = furtherShards(stored.record).flatMap(key => {
     const item = seen.besides.get(keyId(key))

@@ -42,7 +42,10 @@ export function compareCopy(stage: Stage, {type, sources, copy, current, saysThe
     const tooLarge = `cannot be moved: it would have ${bytes} bytes, and DynamoDB takes ${MAX_ITEM_BYTES}`
     return {type, sources, state: 'unmovable', says: tooLarge}
   }
-  if (!current) return behind('is not there yet', () => (create ? create(marked) : putAbsent(stage, marked)))
+  if (!current) {
+    const write = () => (create ? create(marked) : putAbsent(stage, marked))
+    return {...behind('is not there yet', write), isAbsent: true}
+  }
   const content = contentOf(current)
   const mark: CopyMark | undefined = decodeCopyMark(readMigrationMark(current))
   const isKnown = mark

@@ -47,6 +47,8 @@ export interface Finding {
   /** What differs, for people. */
   readonly says?: string | undefined
   readonly decision?: Decision | undefined
+  /** Whether nothing of it is in the new place. */
+  readonly isAbsent?: boolean
   /** Brings the new place up to date. `false`: somebody came in between, so it has to be looked at again. */
   readonly write?: () => Promise<boolean>
   /** What becomes of the new items when the old ones are deleted. */
@@ -83,18 +85,6 @@ export function isOneItem(stage: Stage, kind: ScatteredKind, home: string): bool
 export function beginningIn(found: readonly Found[]): (sources: readonly Item[]) => boolean {
   const known = new Set(found.map(({item}) => keyId(keyOf(item))))
   return ([first]) => first !== undefined && known.has(keyId(keyOf(first)))
-}
-
-/** Elements by a name that they share, in the order met. */
-export function groupBy<T>(elements: Iterable<T>, nameOf: (element: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
-  for (const element of elements) {
-    const name = nameOf(element)
-    const group = groups.get(name)
-    if (group) group.push(element)
-    else groups.set(name, [element])
-  }
-  return groups
 }
 
 /** What becomes of each element, several at a time, in the order given. */

@@ -62,7 +62,7 @@ export class MigrationLease {
     const runId = Buffer.from(table.randomBytes(9)).toString('base64url')
     const goesOn = before !== undefined && before.finishedAt === undefined
     const record: MigrationRecord = {
-      ...(goesOn ? before : freshRun(firstStep, isoSeconds(nowMs))),
+      ...(goesOn ? before : freshRun(firstStep, isoSeconds(nowMs), before?.finishedAt)),
       runId,
       owner,
       leaseUntilMs: nowMs + leaseMs,
@@ -163,7 +163,11 @@ export class MigrationLease {
   }
 }
 
-function freshRun(firstStep: string, startedAt: string): Omit<MigrationRecord, 'runId' | 'owner' | 'leaseUntilMs'> {
+function freshRun(
+  firstStep: string,
+  startedAt: string,
+  earlierFinishedAt: string | undefined,
+): Omit<MigrationRecord, 'runId' | 'owner' | 'leaseUntilMs'> {
   return {
     step: firstStep,
     position: undefined,
@@ -172,6 +176,7 @@ function freshRun(firstStep: string, startedAt: string): Omit<MigrationRecord, '
     counts: {},
     startedAt,
     finishedAt: undefined,
+    earlierFinishedAt,
     failure: undefined,
     verifiedAt: undefined,
   }

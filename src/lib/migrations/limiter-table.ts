@@ -41,7 +41,9 @@ async function refuseOtherKeys(table: Table, signal: AbortSignal | undefined): P
   const {Table: found} = await retrying(send, {...table.backoff, signal, retryable: isRetryableWhenIdempotent})
   const names = (found?.KeySchema ?? []).map(({AttributeName = ''}) => AttributeName)
   const isText = (name: string) =>
-    found?.AttributeDefinitions?.some(({AttributeName, AttributeType}) => AttributeName === name && AttributeType === 'S')
+    found?.AttributeDefinitions?.some(
+      ({AttributeName, AttributeType}) => AttributeName === name && AttributeType === 'S',
+    )
   if (names.join() === KEYS.join() && names.every(isText)) return
   throw notALimiterTable(table, `its key is ${names.join(' and ')}, not the texts ${KEYS.join(' and ')}`)
 }

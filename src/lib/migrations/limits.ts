@@ -1,3 +1,4 @@
+import {groupBy} from '../core/group-by.js'
 import type {Limit} from '../core/limit.js'
 import {keyId} from '../dynamo/batch.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
@@ -19,17 +20,7 @@ import {classify} from './classify.js'
 import {sendConditional, transactConditional} from './conditional.js'
 import {readItems, spelledIn} from './copied-records.js'
 import {compareCopy} from './copy.js'
-import {
-  beginningIn,
-  eachOf,
-  type Finding,
-  type Found,
-  groupBy,
-  homeOf,
-  isOneItem,
-  oldPrefixes,
-  type Stage,
-} from './finding.js'
+import {beginningIn, eachOf, type Finding, type Found, homeOf, isOneItem, oldPrefixes, type Stage} from './finding.js'
 
 /** Configured limits, with the settings of the system level. */
 type FoundLimits = Found<'limits'> | Found<'settings'>

@@ -1,3 +1,4 @@
+import {groupBy} from '../core/group-by.js'
 import {keyId} from '../dynamo/batch.js'
 import {readAll} from '../repository/query.js'
 import type {Item} from '../schema/attribute-value.js'
@@ -5,7 +6,7 @@ import {keys} from '../schema/keys.js'
 import {readNumber} from '../schema/read.js'
 import {classify, LITERAL_DEFAULT} from './classify.js'
 import {readItems} from './copied-records.js'
-import {groupBy, LITERAL_PREFIX, oldPrefixes, type Stage} from './finding.js'
+import {LITERAL_PREFIX, oldPrefixes, type Stage} from './finding.js'
 import type {OldBucketItem} from './old-bucket-parts.js'
 
 /** All old bucket items of an entity, by resource; of those resources only that were asked for. */

@@ -37,11 +37,14 @@ export interface PassContext {
   /** Looks anew at what every look at the table needs to know. */
   readonly open: () => Promise<Stage>
   readonly lease: MigrationLease
+  /** Records that were not in the new place although an earlier run had finished; added to. */
+  readonly copiedAgain: Map<OldRecordType, number>
   readonly onProgress?: ((progress: StepProgress) => void) | undefined
 }
 
 /** Every page is written before its end is recorded: after a crash it is done again, which changes nothing. */
-export async function onePass(step: Step, {open, lease, onProgress}: PassContext): Promise<Pass> {
+export async function onePass(step: Step, context: PassContext): Promise<Pass> {
+  const {open, lease, onProgress} = context
   let stage = await open()
   const tally = new Tally()
   const total = await itemCount(stage)
@@ -67,6 +70,7 @@ export async function onePass(step: Step, {open, lease, onProgress}: PassContext
       // What is written is in line now; what is told is what is left.
       tally.found(finding.state === 'behind' && finding.written ? {...finding, state: 'same'} : finding)
       if (finding.state === 'behind') caughtUp++
+      if (finding.isAbsent && finding.written) noteCopy(context, finding.type)
       counts = plus(counts, {
         written: finding.written ? 1 : 0,
         expired: finding.state === 'expired' ? finding.sources.length : 0,
@@ -82,6 +86,10 @@ export async function onePass(step: Step, {open, lease, onProgress}: PassContext
   if (isWhole) stage.places?.wentThrough()
   const isSurprised = (stage.places?.surprises ?? 0) > surprisesBefore
   return {tally, isQuiet: lease.record.passWrites === 0 && !isSurprised}
+}
+
+function noteCopy({lease, copiedAgain}: PassContext, type: OldRecordType): void {
+  if (lease.record.earlierFinishedAt !== undefined) copiedAgain.set(type, (copiedAgain.get(type) ?? 0) + 1)
 }
 
 /** Gives data without a namespace somewhere to go. */

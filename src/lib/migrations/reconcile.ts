@@ -1,4 +1,5 @@
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
+import {isInvalid} from '../dynamo/errors.js'
 import {ZaelError} from '../errors.js'
 import {keyOf} from '../repository/query.js'
 import type {Item, Key} from '../schema/attribute-value.js'
@@ -71,7 +72,7 @@ export async function lookAt(stage: Stage, type: OldRecordType, found: readonly 
     const findings = await LOOKS[type](stage, found)
     return stage.defaultNamespace === undefined ? findings.map(finding => waiting(stage, finding)) : findings
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error
+    if (!isAboutContent(error)) throw error
     const [only, another] = found
     if (only && !another) return [unmovable({type, sources: [only.item]}, error)]
     return (await eachOf(found, one => lookAt(stage, type, [one]))).flat()
@@ -93,8 +94,11 @@ function waiting(stage: Stage, finding: Finding): Finding {
   return isHomeless ? {type, sources, state: 'behind', says: 'has no namespace yet'} : finding
 }
 
-/** A record with a number that today's layout cannot hold. */
-function unmovable({type, sources}: Pick<Finding, 'type' | 'sources'>, {message}: RangeError): Finding {
+/** Whether a failure is about what a record says, so that it fails for ever and for that record alone. */
+const isAboutContent = (error: unknown): error is Error => error instanceof RangeError || isInvalid(error)
+
+/** A record that today's layout cannot hold: a number, its size or its key. */
+function unmovable({type, sources}: Pick<Finding, 'type' | 'sources'>, {message}: Error): Finding {
   return {type, sources, state: 'unmovable', says: `cannot be moved: ${message}`}
 }
 
@@ -120,7 +124,7 @@ async function settle(stage: Stage, first: Finding): Promise<Finding & {written:
     try {
       if (await finding.write()) return {...finding, written: true}
     } catch (error) {
-      if (!(error instanceof RangeError)) throw error
+      if (!isAboutContent(error)) throw error
       return {...unmovable(finding, error), written: false}
     }
     const again = await lookAgain(stage, finding)

@@ -3,6 +3,7 @@ import {ZaelError} from '../errors.js'
 import type {Table} from '../repository/table.js'
 import {isoSeconds} from '../schema/instant.js'
 import type {StepCounts} from '../schema/migration-record.js'
+import type {OldRecordType} from './classify.js'
 import {MigrationLease} from './lease.js'
 import {openLimiterTable} from './limiter-table.js'
 import {OldPlaces} from './old-places.js'
@@ -25,6 +26,8 @@ export interface MigrateOptions {
   readonly rateLimit?: number | undefined
   /** The last step to be done. */
   readonly until?: StepId | undefined
+  /** How long both places are kept together once everything is copied, in ms; by default until a pass finds nothing. */
+  readonly followMs?: number | undefined
   /** How long others wait for a runner that died, in ms. */
   readonly leaseMs?: number | undefined
   /** Whether a table without a stream gets one. Default true. */
@@ -51,13 +54,18 @@ export interface MigrationResult {
   readonly conflicts: Sample<Difference>
   readonly unknown: Sample<string>
   readonly decisions: Decisions
+  /**
+   * Records by kind that were not in the new place although an earlier run had finished: made by old clients since, or
+   * deleted by current ones and now there again. Counted by this runner.
+   */
+  readonly copiedAgain: Partial<Record<OldRecordType, number>>
   /** Whether the last pass over the table found nothing to catch up with. */
   readonly settled: boolean
 }
 
 /** Takes a table of any older layout to today's. Interrupted at any instant, it goes on when it is run again. */
 export async function migrateTable(table: Table, options: MigrateOptions): Promise<MigrationResult> {
-  const {rateLimit, until, ourVersion} = options
+  const {rateLimit, until, ourVersion, followMs} = options
   const pace = {clock: table.clock, sleep: table.backoff.sleep}
   const paced = rateLimit === undefined ? table : {...table, transport: rateLimited(table.transport, rateLimit, pace)}
   await openLimiterTable(paced, {ourVersion, signal: options.signal})
@@ -68,19 +76,21 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   const places = new OldPlaces()
   const open = async () => ({...(await openStage(paced, signal)), places})
   const copying: Pass[] = []
+  const copiedAgain = new Map<OldRecordType, number>()
   let tally = new Tally()
   let settled = true
   try {
-    const from = Math.max(0, STEP_IDS.indexOf(lease.record.step as StepId))
+    const recorded = Math.max(0, STEP_IDS.indexOf(lease.record.step as StepId))
+    const from = followMs === undefined ? recorded : Math.min(recorded, STEP_IDS.indexOf('catch-up'))
     if (until !== undefined && STEP_IDS.indexOf(until) < from) return await conclude(false)
     for (const [at, step] of STEPS.entries()) {
       if (at < from) continue
       const isWhole = lease.record.position === undefined
       const isCatchUp = step.id === 'catch-up'
       const done: StepDone =
-        isCatchUp && areQuiet(copying)
+        isCatchUp && followMs === undefined && areQuiet(copying)
           ? {added: [], lastPass: together(copying)}
-          : await runStep(step, {open, lease, onProgress: options.onProgress}, options)
+          : await runStep(step, {open, lease, copiedAgain, onProgress: options.onProgress}, options)
       added.push(...done.added)
       if (done.lastPass) {
         tally = done.lastPass.tally
@@ -118,6 +128,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
       conflicts: tally.differences,
       unknown: tally.unknownRecords,
       decisions: tally.decisions,
+      copiedAgain: Object.fromEntries(copiedAgain),
       settled,
     }
   }

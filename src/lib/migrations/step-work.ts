@@ -7,11 +7,11 @@ import {count} from './step-counts.js'
 import type {Step} from './steps.js'
 import {recordVersion} from './version-step.js'
 
-export type {StepProgress} from './pass.js'
-
 export interface StepOptions {
   readonly ourVersion: string
   readonly stream?: boolean | undefined
+  /** How long both places are kept together once everything is copied, in ms. */
+  readonly followMs?: number | undefined
 }
 
 /** What a step did besides its counts. */
@@ -42,7 +42,7 @@ export async function runStep(step: Step, context: PassContext, options: StepOpt
       if (await recordVersion(await open(), options.ourVersion)) await count(lease, step.id, {written: 1})
       return DONE
     case 'catch-up':
-      return {added: [], lastPass: await catchUp(step, context)}
+      return {added: [], lastPass: await catchUp(step, context, options.followMs)}
     default:
       return {added: [], lastPass: await onePass(step, context)}
   }

@@ -1,3 +1,4 @@
+import {groupBy} from '../core/group-by.js'
 import type {Window} from '../core/window.js'
 import {keyId} from '../dynamo/batch.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
@@ -16,7 +17,7 @@ import {
 import {decodeUsage, type UsageRecord} from '../schema/usage-record.js'
 import {removeMark, sendConditional} from './conditional.js'
 import {readItems, spelledIn} from './copied-records.js'
-import {beginningIn, eachOf, type Finding, type Found, groupBy, homeOf, type Stage} from './finding.js'
+import {beginningIn, eachOf, type Finding, type Found, homeOf, type Stage} from './finding.js'
 import {isExpired} from './old-bucket.js'
 import {type Counters, type DailyWindows, mergeUsageDay, minus, type UsageDay, type UsageTarget} from './usage-merge.js'
 import {type Series, type SeriesDays, seriesReader} from './usage-series.js'
@@ -102,7 +103,8 @@ function compareDay(stage: Stage, day: Day, seen: ReadonlyMap<string, Item>): Fi
     for (const change of changes) if (!(await writeChange(stage, day, change))) return false
     return true
   }
-  return {...common, state: 'behind', says: 'counts differ', write}
+  const isAbsent = targets.every(({current}) => current === undefined)
+  return {...common, state: 'behind', says: 'counts differ', isAbsent, write}
 }
 
 interface Change {

@@ -32,6 +32,8 @@ export interface MigrationRecord {
   readonly counts: Readonly<Record<string, StepCounts>>
   readonly startedAt: string
   readonly finishedAt: string | undefined
+  /** When a run before this one had copied everything. */
+  readonly earlierFinishedAt: string | undefined
   /** Why the last runner stopped, when it failed. */
   readonly failure: string | undefined
   /** When a comparison of old and new found no difference, just before old items were deleted. */
@@ -60,6 +62,7 @@ export function encodeMigration(record: MigrationRecord): Item {
   }
   if (record.position) item.position = s(JSON.stringify([record.position.PK, record.position.SK]))
   if (record.finishedAt !== undefined) item.finished_at = s(record.finishedAt)
+  if (record.earlierFinishedAt !== undefined) item.earlier_finished_at = s(record.earlierFinishedAt)
   if (record.failure !== undefined) item.failure = s(record.failure)
   if (record.verifiedAt !== undefined) item.verified_at = s(record.verifiedAt)
   return item
@@ -79,6 +82,7 @@ export function decodeMigration(item: Item): MigrationRecord {
     counts: JSON.parse(readString(item, 'counts') ?? '{}') as Record<string, StepCounts>,
     startedAt: readString(item, 'started_at') ?? '',
     finishedAt: readString(item, 'finished_at'),
+    earlierFinishedAt: readString(item, 'earlier_finished_at'),
     failure: readString(item, 'failure'),
     verifiedAt: readString(item, 'verified_at'),
   }

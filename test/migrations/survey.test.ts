@@ -126,7 +126,7 @@ describeOnEngine('a survey', () => {
         planMigration(found, 100)
           .steps.filter(({isPending}) => isPending)
           .map(({id}) => id),
-      ).toEqual(['indexes', 'version'])
+      ).toEqual(['indexes'])
     })
   })
 })

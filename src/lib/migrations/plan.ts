@@ -79,14 +79,15 @@ const isMove = (id: StepId): boolean => STEPS.some(step => step.id === id && ste
 
 /** Parts to add, or old items to move. What there is to catch up with, nobody knows before. */
 function itemsOf(step: StepShape, survey: Survey): number {
-  const {missing, registersDefault, schema} = survey
+  const {missing, registersDefault, schema, old} = survey
   switch (step.id) {
     case 'indexes':
       return missing.indexes.length + Number(missing.stream) + Number(missing.expiry)
     case 'namespaces':
       return Number(registersDefault)
     case 'version':
-      return Number(!schema.isAccepted || schema.current === undefined)
+      // Clients of today do without a record; a run writes one all the same.
+      return Number(!schema.isAccepted || (schema.current === undefined && old.length > 0))
     case 'catch-up':
       return 0
     default:

@@ -26,11 +26,12 @@ describeOnEngine('status, list and doctor on a local engine', () => {
     expect(code).toBe(0)
     expect(stdout.replaceAll(table.name, 'STACK')).toMatchInlineSnapshot(`
       "Stack STACK, on this machine
-        table     active, 0 items, 0 bytes
-        indexes   GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
-        safety    deletion protection off, point-in-time recovery not known
-        stream    both images, expiry on
-        versions  no version record, no migration due
+        table       active, 0 items, 0 bytes
+        indexes     GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
+        safety      deletion protection off, point-in-time recovery not known
+        stream      both images, expiry on
+        aggregator  none: usage is not counted
+        versions    no version record, no migration due
 
       Notes
         The table has no version record yet.

@@ -8,6 +8,9 @@ import {ENTITIES, excessOf, itemsFor, mostAdmitted, Traffic} from './traffic.js'
 
 const FOLLOW_MS = 120_000
 
+/** Between two passes. */
+const PAUSE_MS = 2_000
+
 describeOnEngine('a run that follows clients of both layouts', () => {
   const scene = useOldTable(4, population => itemsFor('composite')(population))
 
@@ -19,6 +22,11 @@ describeOnEngine('a run that follows clients of both layouts', () => {
     let longestMs = 0
     scene.transport = traffic.transport
     scene.sleep = async ms => {
+      // A request that an engine could not answer at once is tried again.
+      if (ms !== PAUSE_MS) {
+        scene.nowMs += ms
+        return
+      }
       pauses.push(ms)
       // From the end of the pass before last, so that both passes are part of it.
       longestMs = Math.max(longestMs, scene.nowMs + ms - (beganMs || scene.nowMs))
@@ -38,7 +46,6 @@ describeOnEngine('a run that follows clients of both layouts', () => {
     expect(await scene.migrate({followMs: FOLLOW_MS, onProgress})).toMatchObject({finished: true})
     expect(scene.nowMs - startMs).toBeGreaterThan(FOLLOW_MS)
     expect(pauses.length).toBeGreaterThan(20)
-    expect(new Set(pauses)).toEqual(new Set([2_000]))
     expect(passes.size).toBeGreaterThan(pauses.length)
     traffic.isOn = false
     expect(await scene.migrate()).toMatchObject({settled: true})
@@ -60,7 +67,7 @@ describeOnEngine('following', () => {
     let pauses = 0
     scene.sleep = async ms => {
       scene.nowMs += ms
-      if (++pauses === 3) stop.abort()
+      if (ms === PAUSE_MS && ++pauses === 3) stop.abort()
     }
     const run = scene.migrate({followMs: FOLLOW_MS, signal: stop.signal})
     await expect(run).rejects.toMatchObject({code: 'dynamo.aborted'})

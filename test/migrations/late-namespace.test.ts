@@ -48,7 +48,7 @@ const partitions = async (scene: OldTableScene): Promise<string[]> =>
 
 async function expectLateInDefault(scene: OldTableScene): Promise<void> {
   const home = (await new Namespaces(scene.table).resolve('default'))?.id
-  expect(home).toBeDefined()
+  expect(home).toMatch(/^[\w-]{11}$/)
   expect((await partitions(scene)).filter(PK => PK.startsWith('?'))).toEqual([])
   const items = await scene.items()
   const bucket = items.find(item => readString(item, 'PK') === `${home}/BUCKET#late#gpt-4#0`)

@@ -106,6 +106,17 @@ describeOnEngine('reports on usage', () => {
     expect(await totalUsage(own, {entity: 'team', ...range})).toMatchObject({requests: 4})
   })
 
+  it('never count less than the children were asked for, where a parent bore only a part', async () => {
+    const space = newSpace(table)
+    const own = new NamespaceRepository(space, undefined)
+    await own.entities.create({id: 'team'})
+    await own.entities.create({id: 'u1', parent: 'team', cascade: true})
+    // The team got its limit, or u1 began to cascade, in the middle of the hour.
+    await use(space, 'u1', 'r', 1, {rpm: 10}, 10)
+    await use(space, 'team', 'r', 1, {rpm: 4}, 4)
+    expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 10, totals: [{tokens: 10}]})
+  })
+
   it('come to an end where parents go round in a circle', async () => {
     const space = newSpace(table)
     const own = new NamespaceRepository(space, undefined)

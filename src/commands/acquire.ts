@@ -7,14 +7,14 @@ import {
   type TriedRequest,
   whyCommand,
   withDefaultWait,
-} from '../lib/cli/acquire-presenter.js'
-import type {StackContext, StackFlagValues} from '../lib/cli/context.js'
-import {nextLines} from '../lib/cli/facts.js'
-import {lineWidth} from '../lib/cli/settings-command.js'
-import {StackCommand} from '../lib/cli/stack-command.js'
-import {tryRequest} from '../lib/cli/try-request.js'
-import {typedFlags} from '../lib/cli/typed-flags.js'
-import {EXIT} from '../lib/errors.js'
+} from '../lib/cli/acquire/presenter.js'
+import {tryRequest} from '../lib/cli/acquire/try-request.js'
+import type {StackContext, StackFlagValues} from '../lib/cli/base/context.js'
+import {lineWidth} from '../lib/cli/base/settings-command.js'
+import {StackCommand} from '../lib/cli/base/stack-command.js'
+import {typedFlags} from '../lib/cli/base/typed-flags.js'
+import {nextLines} from '../lib/cli/output/facts.js'
+import {EXIT} from '../lib/core/errors.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {
   static override summary = 'Try a request: charge it, or say why it is refused'

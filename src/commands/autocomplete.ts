@@ -1,5 +1,5 @@
 import {option} from '@oclif/core/args'
-import {BaseCommand} from '../lib/cli/base-command.js'
+import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {COMPLETION_SCRIPTS, SHELLS} from '../lib/cli/completion/scripts.js'
 
 export default class Autocomplete extends BaseCommand<typeof Autocomplete> {

@@ -1,11 +1,11 @@
 import {boolean, string} from '@oclif/core/flags'
-import {confirmByName} from '../lib/cli/confirm.js'
-import type {StackContext} from '../lib/cli/context.js'
-import {deletedLines, deletionJson, deletionLines, deletionQuestion} from '../lib/cli/delete-presenter.js'
-import {deleteWithEvents} from '../lib/cli/delete-run.js'
-import {typedFlags} from '../lib/cli/typed-flags.js'
-import {WholeStackCommand} from '../lib/cli/whole-stack-command.js'
-import {InvalidInput} from '../lib/errors.js'
+import type {StackContext} from '../lib/cli/base/context.js'
+import {typedFlags} from '../lib/cli/base/typed-flags.js'
+import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {confirmByName} from '../lib/cli/output/confirm.js'
+import {deletedLines, deletionJson, deletionLines, deletionQuestion} from '../lib/cli/stack/delete-presenter.js'
+import {deleteWithEvents} from '../lib/cli/stack/delete-run.js'
+import {InvalidInput} from '../lib/core/errors.js'
 
 export default class Delete extends WholeStackCommand<typeof Delete> {
   static override summary = 'Delete a stack; its data stays unless asked for'
@@ -37,13 +37,13 @@ export default class Delete extends WholeStackCommand<typeof Delete> {
   protected async work({stack, table, surroundings, endpoint}: StackContext): Promise<object> {
     const {'delete-table': deleteTable = false, 'empty-archive': emptyArchive = false, ...flags} = this.flags
     using aws = await surroundings()
-    const {supervisorOf} = await import('../lib/cli/local-health.js')
+    const {supervisorOf} = await import('../lib/cli/base/local-health.js')
     if (!aws && (await supervisorOf({stack, endpoint}))) {
       throw new InvalidInput('delete.local', 'The stack "local" is not deleted but stopped.', {
         hint: 'To stop it: zael local down. To delete its data too: zael local down --purge',
       })
     }
-    const {planDeletion} = await import('../lib/infra/delete-plan.js')
+    const {planDeletion} = await import('../lib/infra/delete/plan.js')
     const plan = await planDeletion(aws, table, {deleteTable, emptyArchive})
     this.log(deletionLines(plan).join('\n'))
     if (flags['dry-run']) return deletionJson(plan, undefined)

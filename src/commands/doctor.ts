@@ -1,8 +1,8 @@
-import type {StackFlagValues} from '../lib/cli/context.js'
-import {checkLines} from '../lib/cli/doctor-presenter.js'
-import {SettingsCommand} from '../lib/cli/settings-command.js'
-import {WholeStackCommand} from '../lib/cli/whole-stack-command.js'
-import {EXIT} from '../lib/errors.js'
+import type {StackFlagValues} from '../lib/cli/base/context.js'
+import {SettingsCommand} from '../lib/cli/base/settings-command.js'
+import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {checkLines} from '../lib/cli/stack/doctor-presenter.js'
+import {EXIT} from '../lib/core/errors.js'
 
 export default class Doctor extends SettingsCommand<typeof Doctor> {
   static override summary = 'Find out what keeps zael from working'
@@ -22,7 +22,7 @@ export default class Doctor extends SettingsCommand<typeof Doctor> {
   ]
 
   async run(): Promise<object> {
-    const {examine} = await import('../lib/cli/doctor.js')
+    const {examine} = await import('../lib/cli/stack/doctor.js')
     const flags = this.flags as unknown as StackFlagValues
     const isNamed = this.settings?.stack.source !== 'default'
     const checks = await examine({flags, isNamed, version: this.config.version})

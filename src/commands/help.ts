@@ -1,8 +1,8 @@
 import {string} from '@oclif/core/args'
-import {BaseCommand} from '../lib/cli/base-command.js'
-import {unknownHelpSubject} from '../lib/cli/command-not-found.js'
-import ZaelHelp from '../lib/cli/help.js'
-import {describeSubject} from '../lib/cli/help-subject.js'
+import {BaseCommand} from '../lib/cli/base/base-command.js'
+import {unknownHelpSubject} from '../lib/cli/help/command-not-found.js'
+import ZaelHelp from '../lib/cli/help/help.js'
+import {describeSubject} from '../lib/cli/help/subject.js'
 
 export default class HelpCommand extends BaseCommand<typeof HelpCommand> {
   static override summary = 'Show help about a command or a help topic'

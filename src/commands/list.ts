@@ -1,8 +1,8 @@
 import {boolean} from '@oclif/core/flags'
-import type {StackFlagValues} from '../lib/cli/context.js'
-import {refusedLines, stackListing} from '../lib/cli/list-presenter.js'
-import {listFlags} from '../lib/cli/listing.js'
-import {SettingsCommand} from '../lib/cli/settings-command.js'
+import type {StackFlagValues} from '../lib/cli/base/context.js'
+import {SettingsCommand} from '../lib/cli/base/settings-command.js'
+import {listFlags} from '../lib/cli/output/listing.js'
+import {refusedLines, stackListing} from '../lib/cli/stack/list-presenter.js'
 
 const {namespace: _namespace, stack: _stack, ...regionFlags} = SettingsCommand.baseFlags
 
@@ -29,7 +29,7 @@ export default class List extends SettingsCommand<typeof List> {
   ]
 
   async run(): Promise<object> {
-    const {findStacks} = await import('../lib/cli/stack-list.js')
+    const {findStacks} = await import('../lib/cli/stack/list.js')
     const {region, profile, 'endpoint-url': endpointUrl} = this.flags as unknown as StackFlagValues
     const allRegions = this.flags['all-regions']
     const {stacks, refused, notEnabled} = await findStacks({region, profile, endpointUrl}, {allRegions})

@@ -1,7 +1,7 @@
-import type {StackContext} from '../lib/cli/context.js'
-import {healthJson, healthLines} from '../lib/cli/status-presenter.js'
-import {WholeStackCommand} from '../lib/cli/whole-stack-command.js'
-import {EXIT} from '../lib/errors.js'
+import type {StackContext} from '../lib/cli/base/context.js'
+import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {healthJson, healthLines} from '../lib/cli/stack/status-presenter.js'
+import {EXIT} from '../lib/core/errors.js'
 
 export default class Status extends WholeStackCommand<typeof Status> {
   static override summary = 'Show how a stack is doing'
@@ -20,9 +20,9 @@ export default class Status extends WholeStackCommand<typeof Status> {
 
   protected async work({stack, table, surroundings, endpoint}: StackContext): Promise<object> {
     const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}] = await Promise.all([
-      import('../lib/infra/stack-health.js'),
-      import('../lib/infra/health-verdict.js'),
-      import('../lib/cli/local-health.js'),
+      import('../lib/infra/health/health.js'),
+      import('../lib/infra/health/verdict.js'),
+      import('../lib/cli/base/local-health.js'),
     ])
     using aws = await surroundings()
     const local = aws ? null : await supervisorOf({stack, endpoint})

@@ -1,4 +1,4 @@
-import {BaseCommand} from '../lib/cli/base-command.js'
+import {BaseCommand} from '../lib/cli/base/base-command.js'
 
 export default class VersionCommand extends BaseCommand<typeof VersionCommand> {
   static override summary = 'Show the version of zael and of Node'

@@ -1,8 +1,8 @@
-import type {StackContext, StackFlagValues} from '../lib/cli/context.js'
-import {lineWidth} from '../lib/cli/settings-command.js'
-import {StackCommand} from '../lib/cli/stack-command.js'
-import {watchFlags, watchRequest} from '../lib/cli/watch-flags.js'
-import {InvalidInput} from '../lib/errors.js'
+import type {StackContext, StackFlagValues} from '../lib/cli/base/context.js'
+import {lineWidth} from '../lib/cli/base/settings-command.js'
+import {StackCommand} from '../lib/cli/base/stack-command.js'
+import {watchFlags, watchRequest} from '../lib/cli/flags/watch.js'
+import {InvalidInput} from '../lib/core/errors.js'
 
 export default class Watch extends StackCommand<typeof Watch> {
   static override summary = 'Watch levels, consumption and health live'
@@ -28,8 +28,8 @@ export default class Watch extends StackCommand<typeof Watch> {
     const request = watchRequest(this.flags)
     const {once, top, ascii} = this.flags
     if (once) {
-      const {takeSnapshot} = await import('../lib/cli/watch-open.js')
-      const {snapshotLines} = await import('../lib/cli/watch-lines.js')
+      const {takeSnapshot} = await import('../lib/cli/watch/open.js')
+      const {snapshotLines} = await import('../lib/cli/watch/lines.js')
       const document = await takeSnapshot(stack, request, top)
       this.log(snapshotLines(document, lineWidth()).join('\n'))
       return document
@@ -40,7 +40,7 @@ export default class Watch extends StackCommand<typeof Watch> {
       })
     }
     this.#isStream = true
-    const {runWatch} = await import('../lib/cli/watch-run.js')
+    const {runWatch} = await import('../lib/cli/watch/run.js')
     const {namespace} = this.flags as unknown as StackFlagValues
     const {exitCode, summary} = await runWatch(stack, request, {
       ourVersion: this.config.version,

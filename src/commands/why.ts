@@ -1,8 +1,8 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../lib/cli/context.js'
-import {StackCommand} from '../lib/cli/stack-command.js'
-import {typedFlags} from '../lib/cli/typed-flags.js'
-import {whyJson, whyLines} from '../lib/cli/why-presenter.js'
+import {whyJson, whyLines} from '../lib/cli/acquire/why-presenter.js'
+import type {StackContext} from '../lib/cli/base/context.js'
+import {StackCommand} from '../lib/cli/base/stack-command.js'
+import {typedFlags} from '../lib/cli/base/typed-flags.js'
 
 export default class Why extends StackCommand<typeof Why> {
   static override summary = 'Explain why a request is refused, and what helps'
@@ -30,7 +30,7 @@ export default class Why extends StackCommand<typeof Why> {
   protected async work(stack: StackContext): Promise<object> {
     const {entity, resource, amounts = []} = this.args
     const [{explain}, {parseConsumption}] = await Promise.all([
-      import('../lib/limiter/explain.js'),
+      import('../lib/inspect/explain.js'),
       import('../lib/limiter/amounts.js'),
     ])
     const consume = amounts.length === 0 ? undefined : parseConsumption(amounts)

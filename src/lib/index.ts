@@ -4,9 +4,9 @@
  * @packageDocumentation
  */
 export type {LimitStatus} from './core/bucket.js'
+export {type ErrorKind, EXIT, InvalidInput, ZaelError} from './core/errors.js'
 export {formatLimit, type Limit, parseLimit, parseLimits} from './core/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/resolve.js'
-export {type ErrorKind, EXIT, InvalidInput, ZaelError} from './errors.js'
 export type {Consumption} from './limiter/amounts.js'
 export {
   LeaseEnded,
@@ -20,7 +20,7 @@ export type {AcquireRequest, RateLimiterOptions} from './limiter/options.js'
 export {RateLimiter} from './limiter/rate-limiter.js'
 export type {CheckResult} from './limiter/reads.js'
 export type {CapacityOfLimit, ResourceCapacity} from './limiter/resource-capacity.js'
-export type {Resolution} from './repository/config-resolver.js'
+export type {Resolution} from './repository/limits/resolver.js'
 export {
   type LimitsChange,
   type NamespaceRepository,

@@ -3,9 +3,9 @@ import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import {type Item, n} from '../../src/lib/schema/attribute-value.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
+import {PythonPeer} from '../helpers/python-peer.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {PythonPeer} from '../museum/python-peer.js'
-import {request, splitInto} from '../museum/visit.js'
+import {request, splitInto} from '../limiter/visit.js'
 import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
 
 describeOnEngine('shard growth by the aggregator', () => {

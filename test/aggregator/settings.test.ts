@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {parseLambdaSettings} from '../../src/lib/aggregator/settings.js'
-import {InvalidInput} from '../../src/lib/errors.js'
+import {InvalidInput} from '../../src/lib/core/errors.js'
 
 describe('settings of the function', () => {
   it('have defaults for everything but the table', () => {

@@ -1,7 +1,7 @@
 import {randomUUID} from 'node:crypto'
 import {beforeEach, expect, it} from 'vitest'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
-import {Usage} from '../../src/lib/repository/usage.js'
+import {Usage} from '../../src/lib/repository/usage/usage.js'
 import {n, s} from '../../src/lib/schema/attribute-value.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

@@ -3,7 +3,7 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, beforeAll, expect, it} from 'vitest'
 import {ROOT, run} from '../e2e/zael.js'
-import {TEMPLATE_TEXT} from '../infra/stack-model.js'
+import {TEMPLATE_TEXT} from '../infra/template/stack-model.js'
 import {describeWithPython, pythonPrograms} from './moto.js'
 
 /** One region of each partition, and the oldest, which has everything. */

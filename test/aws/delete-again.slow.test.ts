@@ -1,7 +1,7 @@
 import {CreateStackCommand, DeleteStackCommand} from '@aws-sdk/client-cloudformation'
 import {CreateBucketCommand, HeadBucketCommand, PutObjectCommand} from '@aws-sdk/client-s3'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
-import {readStack, readStackResources} from '../../src/lib/infra/stack-reader.js'
+import {readStack, readStackResources} from '../../src/lib/infra/stacks/reader.js'
 import {type AwsRequest, type Meddling, xmlRefusal} from './aws-proxy.js'
 import {describeWithPython, type Moto, startMoto} from './moto.js'
 import {denial, type RefusingProxy, refusingProxy} from './refusing.js'

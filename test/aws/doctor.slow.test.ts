@@ -1,7 +1,7 @@
 import {CreateRoleCommand} from '@aws-sdk/client-iam'
 import {GetQueueUrlCommand, SendMessageCommand} from '@aws-sdk/client-sqs'
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import type {Check} from '../../src/lib/infra/check.js'
+import type {Check} from '../../src/lib/infra/doctor/check.js'
 import {encodeVersion} from '../../src/lib/schema/version-record.js'
 import {schemaProblems} from '../e2e/schemas.js'
 import type {AwsRequest, Meddling} from './aws-proxy.js'

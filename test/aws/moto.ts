@@ -2,7 +2,7 @@ import {spawnSync} from 'node:child_process'
 import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {describe} from 'vitest'
-import {spawnTethered} from '../../src/lib/local/tethered-process.js'
+import {spawnTethered} from '../../src/lib/local/engines/tethered-process.js'
 import {ROOT} from '../e2e/zael.js'
 
 /** Folder of moto_server and cfn-lint; `undefined` where there is no Python. In CI a missing Python is a failure. */

@@ -1,5 +1,5 @@
 import {afterAll, beforeAll, expect, it} from 'vitest'
-import {readPrincipal} from '../../src/lib/infra/caller-identity.js'
+import {readPrincipal} from '../../src/lib/infra/aws/caller-identity.js'
 import {encodeVersion} from '../../src/lib/schema/version-record.js'
 import {describeWithPython, type Moto, startMoto} from './moto.js'
 import {denial, type RefusingProxy, refusingProxy} from './refusing.js'

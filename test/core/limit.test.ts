@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
+import {InvalidInput} from '../../src/lib/core/errors.js'
 import {
   formatLimit,
   type Limit,
@@ -10,7 +11,6 @@ import {
   parseLimits,
   rateOf,
 } from '../../src/lib/core/limit.js'
-import {InvalidInput} from '../../src/lib/errors.js'
 
 const limit = (name: string, capacity: number, refillAmount: number, refillPeriodSeconds: number): Limit => ({
   name,

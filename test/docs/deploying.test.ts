@@ -5,7 +5,7 @@ import {noCounts} from '../../src/lib/aggregator/counts.js'
 import {embeddedMetrics} from '../../src/lib/aggregator/metrics.js'
 import type {TemplateNode} from '../../src/lib/schema/template-yaml.js'
 import {ROOT, run} from '../e2e/zael.js'
-import {stackWith, TEMPLATE} from '../infra/stack-model.js'
+import {stackWith, TEMPLATE} from '../infra/template/stack-model.js'
 
 const TEXT = await readFile(join(ROOT, 'docs', 'deploying.md'), 'utf8')
 

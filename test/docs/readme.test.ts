@@ -4,7 +4,7 @@ import {join} from 'node:path'
 import {fileURLToPath} from 'node:url'
 import {promisify} from 'node:util'
 import {afterAll, beforeAll, expect, inject, it} from 'vitest'
-import {Namespaces} from '../../src/lib/repository/namespaces.js'
+import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 

@@ -2,7 +2,7 @@ import {afterAll, beforeAll, describe, expect, test} from 'vitest'
 import {batchGet, batchWrite, keyId} from '../../src/lib/dynamo/batch.js'
 import {Aborted, Throttled, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import {type Key, n, s} from '../../src/lib/schema/attribute-value.js'
-import {type Act, answer, localTransport, refusal, ScriptedServer} from './scripted-server.js'
+import {type Act, answer, localTransport, refusal, ScriptedServer} from './transports/scripted-server.js'
 
 const server = new ScriptedServer()
 let transport: ReturnType<typeof localTransport>

@@ -1,4 +1,5 @@
 import {describe, expect, test} from 'vitest'
+import {InvalidInput} from '../../src/lib/core/errors.js'
 import {classify} from '../../src/lib/dynamo/classify.js'
 import {
   Aborted,
@@ -17,7 +18,6 @@ import {
   Unavailable,
   ValidationFailed,
 } from '../../src/lib/dynamo/errors.js'
-import {InvalidInput} from '../../src/lib/errors.js'
 
 const named = (name: string, extra: object = {}) => Object.assign(new Error(`said ${name}`), {name, ...extra})
 const coded = (code: string, extra: object = {}) => Object.assign(new Error(`said ${code}`), {code, ...extra})

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest'
+import {InvalidInput} from '../../src/lib/core/errors.js'
 import {resolveConnection} from '../../src/lib/dynamo/connection.js'
-import {InvalidInput} from '../../src/lib/errors.js'
 
 describe('region', () => {
   const all = {AWS_REGION: 'eu-west-1', AWS_DEFAULT_REGION: 'eu-west-2'}

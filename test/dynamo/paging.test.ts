@@ -6,7 +6,7 @@ import {type Page, queryItems, queryPages, scanPages} from '../../src/lib/dynamo
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {createTestTable} from './engine-table.js'
-import {localTransport} from './scripted-server.js'
+import {localTransport} from './transports/scripted-server.js'
 
 const backoff = {random: () => 0, sleep: async () => {}}
 

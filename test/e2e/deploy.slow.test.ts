@@ -3,8 +3,8 @@ import {mkdtemp, readFile, rm} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
-import {lambdaPackage} from '../../src/lib/infra/lambda-package.js'
-import {STACK_OPTIONS} from '../../src/lib/infra/stack-options.js'
+import {lambdaPackage} from '../../src/lib/infra/lambda/package.js'
+import {STACK_OPTIONS} from '../../src/lib/infra/options/options.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
@@ -72,7 +72,7 @@ describeOnEngine('deploy and delete on a local engine', () => {
   })
 
   it('a table that is no rate limiter’s is left alone', async () => {
-    const {createTransport} = await import('../../src/lib/dynamo/create-transport.js')
+    const {createTransport} = await import('../../src/lib/dynamo/transports/create.js')
     const {resolveConnection} = await import('../../src/lib/dynamo/connection.js')
     const connection = resolveConnection({endpointUrl: inject('engineEndpoint')}, {})
     const transport = createTransport({connection, clock: Date.now})

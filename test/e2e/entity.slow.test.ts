@@ -3,7 +3,7 @@ import {parseLimits} from '../../src/lib/core/limit.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {scanWhere} from '../repository/namespace-items.js'
-import {newSpace, putBucket, type TestSpace} from '../repository/space.js'
+import {newSpace, putBucket, type TestSpace} from '../repository/namespace-table.js'
 import {tableCli} from './table-cli.js'
 
 describeOnEngine('zael entity', () => {

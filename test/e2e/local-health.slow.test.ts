@@ -1,5 +1,5 @@
 import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
-import {findEngines} from '../../src/lib/local/find-engines.js'
+import {findEngines} from '../../src/lib/local/engines/find.js'
 import {LocalUser} from './local-stack.js'
 import {schemaProblems} from './schemas.js'
 import {zael} from './zael.js'

@@ -3,7 +3,7 @@ import {encodeNamespaceById, encodeNamespaceByName} from '../../src/lib/schema/n
 import {readString} from '../../src/lib/schema/read.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {indexedItems, putAll, scanWhere, strayItems} from '../repository/namespace-items.js'
-import {newSpace} from '../repository/space.js'
+import {newSpace} from '../repository/namespace-table.js'
 import {tableCli} from './table-cli.js'
 
 /** A namespace with a chosen id, as another client has registered it. */

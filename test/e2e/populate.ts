@@ -5,7 +5,7 @@ import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {encodeAudit} from '../../src/lib/schema/audit-record.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import type {TestTable} from '../helpers/table.js'
-import {newSpace, putBucket} from '../repository/space.js'
+import {newSpace, putBucket} from '../repository/namespace-table.js'
 
 /** Far ahead: what was refilled then is not refilled further, so levels stay as they were put. */
 const FUTURE_MS = Date.UTC(2100, 0, 1)

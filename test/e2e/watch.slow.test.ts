@@ -1,5 +1,5 @@
 import {afterEach, beforeAll, expect, inject, it} from 'vitest'
-import {viewBucket} from '../../src/lib/repository/bucket-view.js'
+import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {SORT_KEYS} from '../../src/lib/watch/model.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

@@ -1,6 +1,6 @@
 import type {TestProject} from 'vitest/node'
-import {ZaelError} from '../../src/lib/errors.js'
-import {type EngineOptions, startEngine} from '../../src/lib/local/engine.js'
+import {ZaelError} from '../../src/lib/core/errors.js'
+import {type EngineOptions, startEngine} from '../../src/lib/local/engines/engine.js'
 
 declare module 'vitest' {
   interface ProvidedContext {

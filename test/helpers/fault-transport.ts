@@ -1,6 +1,6 @@
 import {classify} from '../../src/lib/dynamo/classify.js'
-import {signalOf} from '../../src/lib/dynamo/sdk-transport.js'
 import {isRead, type Operation, type OperationInput, type Transport} from '../../src/lib/dynamo/transport.js'
+import {signalOf} from '../../src/lib/dynamo/transports/sdk.js'
 
 /** Ways a request can go wrong between a client and a table that works. */
 export type FaultKind =

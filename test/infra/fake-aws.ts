@@ -1,4 +1,4 @@
-import type {Aws} from '../../src/lib/infra/aws-clients.js'
+import type {Aws} from '../../src/lib/infra/aws/clients.js'
 
 /** Answers by the name of the command, such as `describeStackEvents`; each gets the command's input. */
 export type Answers = Readonly<Record<string, (input: Record<string, unknown>) => unknown>>

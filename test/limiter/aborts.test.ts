@@ -1,5 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import {splitBucket} from '../../src/lib/repository/bucket-split.js'
+import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

@@ -126,7 +126,7 @@ describeOnEngine('acquire', () => {
     async function grow(limiter: ReturnType<Scene['limiter']>): Promise<void> {
       await limiter.acquire(request({rpm: 1}))
       scene.nowMs += 1
-      const {splitBucket} = await import('../../src/lib/repository/bucket-split.js')
+      const {splitBucket} = await import('../../src/lib/repository/buckets/split.js')
       expect(await splitBucket(scene.space, 'user-1', 'gpt-4', 1)).toBe(2)
       expect(await splitBucket(scene.space, 'user-1', 'gpt-4', 2)).toBe(4)
     }

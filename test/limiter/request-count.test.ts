@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {splitBucket} from '../../src/lib/repository/bucket-split.js'
+import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {readRequestCount} from '../../src/lib/schema/bucket-record.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'

@@ -1,8 +1,8 @@
 import {describe, expect, it} from 'vitest'
 import type {Fault, FaultKind} from '../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {differences, play, wrongIn} from './fault-runner.js'
-import {IN_FAMILIES, ON_LEASES, ON_ONE_ITEM} from './fault-scenarios.js'
+import {differences, play, wrongIn} from './faults/runner.js'
+import {IN_FAMILIES, ON_LEASES, ON_ONE_ITEM} from './faults/scenarios.js'
 
 const KINDS: readonly FaultKind[] = ['unreachable', 'throttled', '5xx']
 

@@ -2,8 +2,8 @@ import {execFileSync} from 'node:child_process'
 import {mkdir, writeFile} from 'node:fs/promises'
 import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
-import type {EngineName} from '../../src/lib/local/engine-kind.js'
-import {findEngines} from '../../src/lib/local/find-engines.js'
+import {findEngines} from '../../src/lib/local/engines/find.js'
+import type {EngineName} from '../../src/lib/local/engines/kind.js'
 
 /**
  * The engines to test here. On CI all of them, so that a missing one fails; elsewhere one line tells what is left out.

@@ -7,7 +7,7 @@ import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {put, stored} from '../repository/space.js'
+import {put, stored} from '../repository/namespace-table.js'
 import {apply, manifestOf, newNamespace, planLines, type TestNamespace} from './support.js'
 
 const resources = (...names: string[]) =>

@@ -4,7 +4,7 @@ import {TransactionCancelled} from '../../src/lib/dynamo/errors.js'
 import type {OperationInput, Transport} from '../../src/lib/dynamo/transport.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace} from '../repository/space.js'
+import {newSpace} from '../repository/namespace-table.js'
 import {apply, planLines} from './support.js'
 
 /** As in AWS, and unlike local engines: a transaction is refused while another one is at one of its items. */

@@ -1,7 +1,7 @@
 import {readFileSync} from 'node:fs'
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {InvalidInput} from '../../src/lib/errors.js'
+import {InvalidInput} from '../../src/lib/core/errors.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import type {Json} from '../../src/lib/schema/json-attribute.js'
 import {anyManifest, write} from './arbitraries.js'

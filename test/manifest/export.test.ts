@@ -8,7 +8,7 @@ import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {configKey} from '../../src/lib/schema/config-record.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {put, stored} from '../repository/space.js'
+import {put, stored} from '../repository/namespace-table.js'
 import {newNamespace} from './support.js'
 
 describeOnEngine('an export', () => {

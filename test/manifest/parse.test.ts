@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
+import {InvalidInput} from '../../src/lib/core/errors.js'
 import {parseLimit} from '../../src/lib/core/limit.js'
-import {InvalidInput} from '../../src/lib/errors.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import type {Problem} from '../../src/lib/manifest/problems.js'
 

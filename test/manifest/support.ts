@@ -5,7 +5,7 @@ import {type PlannedChange, planManifest} from '../../src/lib/manifest/plan.js'
 import {scopeName} from '../../src/lib/manifest/scopes.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import type {TestTable} from '../helpers/table.js'
-import {newSpace, type TestSpace} from '../repository/space.js'
+import {newSpace, type TestSpace} from '../repository/namespace-table.js'
 
 export interface TestNamespace {
   readonly space: TestSpace

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {cleanUp} from '../../src/lib/migrations/cleanup.js'
-import {readMigration} from '../../src/lib/migrations/lease.js'
+import {readMigration} from '../../src/lib/migrations/walk/lease.js'
 import {n, s} from '../../src/lib/schema/attribute-value.js'
 import {readNumber} from '../../src/lib/schema/read.js'
 import {FaultTransport} from '../helpers/fault-transport.js'

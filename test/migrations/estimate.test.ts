@@ -1,6 +1,6 @@
 import {describe, expect, inject, it} from 'vitest'
-import type {Generation} from '../../src/lib/migrations/classify.js'
 import {DEFAULT_PACE, planMigration} from '../../src/lib/migrations/plan.js'
+import type {Generation} from '../../src/lib/migrations/records/classify.js'
 import {surveyTable} from '../../src/lib/migrations/survey.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../helpers/table.js'

@@ -1,6 +1,6 @@
 import {readFile} from 'node:fs/promises'
 import {expect, it} from 'vitest'
-import type {Generation} from '../../src/lib/migrations/classify.js'
+import type {Generation} from '../../src/lib/migrations/records/classify.js'
 import type {AttributeValue, Item} from '../../src/lib/schema/attribute-value.js'
 import {makePopulation} from './fixtures/make-population.js'
 import {GENERATIONS, itemsOf} from './fixtures/old-table.js'

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import type {Generation} from '../../src/lib/migrations/classify.js'
+import type {Generation} from '../../src/lib/migrations/records/classify.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {expectMigrated} from './expect-migrated.js'
 import {expectedOf} from './fixtures/expected.js'

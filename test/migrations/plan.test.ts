@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {planMigration} from '../../src/lib/migrations/plan.js'
-import {STEP_IDS} from '../../src/lib/migrations/steps.js'
 import type {SurveyRow} from '../../src/lib/migrations/survey-tally.js'
+import {STEP_IDS} from '../../src/lib/migrations/walk/steps.js'
 import {row, surveyOf, wholeTable} from './surveys.js'
 
 const pendingSteps = (survey: Parameters<typeof planMigration>[0]) =>

@@ -1,7 +1,7 @@
 import {beforeAll, expect, it} from 'vitest'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {surveyTable} from '../../src/lib/migrations/survey.js'
-import {Namespaces} from '../../src/lib/repository/namespaces.js'
+import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
 import {s} from '../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../helpers/table.js'
 import {writeItems} from './fixtures/old-table.js'

@@ -1,4 +1,4 @@
-import type {OldGeneration, OldRecordType} from '../../src/lib/migrations/classify.js'
+import type {OldGeneration, OldRecordType} from '../../src/lib/migrations/records/classify.js'
 import type {Survey} from '../../src/lib/migrations/survey.js'
 import type {SurveyRow} from '../../src/lib/migrations/survey-tally.js'
 

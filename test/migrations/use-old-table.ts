@@ -2,10 +2,10 @@ import {randomBytes, randomUUID} from 'node:crypto'
 import {afterAll, beforeAll, inject} from 'vitest'
 import {CapacityMeter} from '../../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../../src/lib/dynamo/connection.js'
-import {createTransport} from '../../src/lib/dynamo/create-transport.js'
 import {sleepMs} from '../../src/lib/dynamo/retry.js'
-import type {Generation} from '../../src/lib/migrations/classify.js'
-import type {Table} from '../../src/lib/repository/table.js'
+import {createTransport} from '../../src/lib/dynamo/transports/create.js'
+import type {Generation} from '../../src/lib/migrations/records/classify.js'
+import type {Table} from '../../src/lib/repository/table/table.js'
 import {makeOldTable} from './fixtures/old-table.js'
 
 /** A table with the indexes of an older layout for the tests of one `describe`, with the clock of the population. */

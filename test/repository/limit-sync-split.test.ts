@@ -2,12 +2,12 @@ import {expect, it} from 'vitest'
 import {refillBucket} from '../../src/lib/core/bucket.js'
 import {parseLimit} from '../../src/lib/core/limit.js'
 import {shareOfBucket} from '../../src/lib/core/shards.js'
-import {splitBucket} from '../../src/lib/repository/bucket-split.js'
-import {Buckets} from '../../src/lib/repository/buckets.js'
-import {Configs} from '../../src/lib/repository/configs.js'
+import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
+import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {syncLimits} from '../../src/lib/repository/limit-sync.js'
+import {Configs} from '../../src/lib/repository/limits/configs.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newAudit, newSpace, putBucket} from './space.js'
+import {newAudit, newSpace, putBucket} from './namespace-table.js'
 
 describeOnEngine('limits in sync while a bucket is split', () => {
   const table = useTable()

@@ -1,7 +1,7 @@
 import {LATEST_ULID_MS, ulid} from '../../src/lib/core/ulid.js'
 import {batchWrite} from '../../src/lib/dynamo/batch.js'
 import {scanPages} from '../../src/lib/dynamo/paging.js'
-import type {Table} from '../../src/lib/repository/table.js'
+import type {Table} from '../../src/lib/repository/table/table.js'
 import {type Item, s} from '../../src/lib/schema/attribute-value.js'
 import {encodeAudit} from '../../src/lib/schema/audit-record.js'
 import {encodeBucket} from '../../src/lib/schema/bucket-record.js'

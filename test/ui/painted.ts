@@ -1,6 +1,6 @@
-import {Painter} from '../../src/lib/ui/painter.js'
-import {paletteFor} from '../../src/lib/ui/palette.js'
-import type {Scene, Size} from '../../src/lib/ui/scene.js'
+import {Painter} from '../../src/lib/ui/draw/painter.js'
+import {paletteFor} from '../../src/lib/ui/draw/palette.js'
+import type {Scene, Size} from '../../src/lib/ui/model/scene.js'
 import {screenLines} from '../../src/lib/ui/screen.js'
 import {FakeTerminal} from './terminal.js'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {viewBucket} from '../../src/lib/repository/bucket-view.js'
-import type {ShardedBucket} from '../../src/lib/repository/buckets.js'
+import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
+import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {compact} from '../../src/lib/watch/compact.js'
 import {anyBucket, anyInstant, bucketOf, READ_AT_MS, shardOf} from './support.js'
 

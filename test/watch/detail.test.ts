@@ -1,13 +1,13 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
-import {viewBucket} from '../../src/lib/repository/bucket-view.js'
+import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {encodeBucket} from '../../src/lib/schema/bucket-record.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {loadDetail} from '../../src/lib/watch/detail.js'
 import {nextReading} from '../../src/lib/watch/reading.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, put, putBucket, type TestSpace} from '../repository/space.js'
+import {newSpace, put, putBucket, type TestSpace} from '../repository/namespace-table.js'
 import {shardOf} from './support.js'
 
 describeOnEngine('what there is about a bucket', () => {

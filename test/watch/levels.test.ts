@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type LimitLevel, viewBucket} from '../../src/lib/repository/bucket-view.js'
+import {type LimitLevel, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {levelsAt} from '../../src/lib/watch/levels.js'
 import {anyBucket, anyInstant, bucketOf, READ_AT_MS} from './support.js'
 

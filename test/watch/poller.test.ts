@@ -1,13 +1,13 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
 import {chunksOf, forEachConcurrently} from '../../src/lib/dynamo/concurrency.js'
-import {viewBucket} from '../../src/lib/repository/bucket-view.js'
-import {Buckets} from '../../src/lib/repository/buckets.js'
+import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
+import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import type {WatchScope} from '../../src/lib/watch/model.js'
 import {Poller} from '../../src/lib/watch/poller.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, putBucket, type TestSpace} from '../repository/space.js'
+import {newSpace, putBucket, type TestSpace} from '../repository/namespace-table.js'
 
 const limits = parseLimits(['rpm=100', 'tpm=10k'])
 const NAMESPACE: WatchScope = {kind: 'namespace'}

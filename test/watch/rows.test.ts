@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {viewBucket} from '../../src/lib/repository/bucket-view.js'
+import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
 import {anyInstant, anyReading, bucketOf, READ_AT_MS, readingOf} from './support.js'
 

@@ -3,7 +3,7 @@ import type {Watch} from '../../src/lib/watch/model.js'
 import {openWatch, type WatchOptions} from '../../src/lib/watch/watch.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import type {TestTable} from '../helpers/table.js'
-import {newSpace, type TestSpace} from '../repository/space.js'
+import {newSpace, type TestSpace} from '../repository/namespace-table.js'
 import {TestTimers} from './test-timers.js'
 
 /** A namespace of its own, watches over it, and a hand on what is between them: time and transport. */

@@ -2,7 +2,7 @@ import {beforeEach, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
 import type {FaultKind} from '../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {putBucket} from '../repository/space.js'
+import {putBucket} from '../repository/namespace-table.js'
 import {pollNumber, until, WatchStage} from './running-watch.js'
 
 describeOnEngine('when the next try comes', () => {

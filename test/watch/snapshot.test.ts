@@ -6,7 +6,7 @@ import {keys} from '../../src/lib/schema/keys.js'
 import {readOnce} from '../../src/lib/watch/snapshot.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, putBucket, type TestSpace} from '../repository/space.js'
+import {newSpace, putBucket, type TestSpace} from '../repository/namespace-table.js'
 
 const limits = parseLimits(['rpm=100'])
 

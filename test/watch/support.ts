@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type {LimitState} from '../../src/lib/core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../src/lib/core/names.js'
 import {shareOfRate} from '../../src/lib/core/shards.js'
-import type {ShardedBucket} from '../../src/lib/repository/buckets.js'
+import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
 import {type StoredBucket, WRITE_PRESSURE_RATE} from '../../src/lib/schema/bucket-record.js'
 import type {Reading} from '../../src/lib/watch/model.js'
 

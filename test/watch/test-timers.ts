@@ -1,5 +1,5 @@
 import type {Timers} from '../../src/lib/watch/timers.js'
-import type {TestSpace} from '../repository/space.js'
+import type {TestSpace} from '../repository/namespace-table.js'
 
 /** Timers that go off when the test says so; the clock goes along. */
 export class TestTimers implements Timers {

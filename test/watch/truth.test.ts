@@ -1,16 +1,16 @@
 import {expect, it} from 'vitest'
-import {watchDocument} from '../../src/lib/cli/watch-document.js'
-import {pollLine} from '../../src/lib/cli/watch-lines.js'
+import {watchDocument} from '../../src/lib/cli/watch/document.js'
+import {pollLine} from '../../src/lib/cli/watch/lines.js'
 import {parseLimits} from '../../src/lib/core/limit.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {type BucketView, viewBucket} from '../../src/lib/repository/bucket-view.js'
+import {type BucketView, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {Poller} from '../../src/lib/watch/poller.js'
 import {resourcesAt} from '../../src/lib/watch/resources.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
 import {totalsAt} from '../../src/lib/watch/totals.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
-import {newSpace, putBucket} from '../repository/space.js'
+import {newSpace, putBucket} from '../repository/namespace-table.js'
 
 describeOnEngine('L6 what a watch tells after real traffic', () => {
   const table = useTable()

@@ -3,7 +3,7 @@ import {parseLimits} from '../../src/lib/core/limit.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import type {HealthLine} from '../../src/lib/watch/model.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {putBucket} from '../repository/space.js'
+import {putBucket} from '../repository/namespace-table.js'
 import {pollNumber, settled, until, WatchStage} from './running-watch.js'
 
 const limits = parseLimits(['rpm=100'])

@@ -3,7 +3,7 @@ import {parseLimits} from '../../src/lib/core/limit.js'
 import type {HealthLine, Watch} from '../../src/lib/watch/model.js'
 import type {WatchOptions} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {putBucket} from '../repository/space.js'
+import {putBucket} from '../repository/namespace-table.js'
 import {pollNumber, until, WatchStage} from './running-watch.js'
 
 const limits = parseLimits(['rpm=100'])

@@ -1,10 +1,10 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
-import {auditLine, auditListing, auditResult} from '../../lib/cli/audit-presenter.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {listFlags, pageFlags} from '../../lib/cli/listing.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
-import {timeFlags, timeRange} from '../../lib/cli/time-range.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {auditLine, auditListing, auditResult} from '../../lib/cli/data/audit-presenter.js'
+import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
+import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
 export default class AuditList extends StackCommand<typeof AuditList> {
   static override summary = 'List who changed what and when'
@@ -38,7 +38,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     const {since, until, action, limit, all, cursor, follow} = this.flags
     const {entity} = this.args
     const range = since === undefined && until === undefined ? {} : timeRange(this.flags, stack.table.clock(), Infinity)
-    const {findEvents, watchEvents} = await import('../../lib/repository/audit-search.js')
+    const {findEvents, watchEvents} = await import('../../lib/inspect/audit-search.js')
     const space = await stack.namespace()
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await findEvents(space, {entity, action, ...range, ...page})

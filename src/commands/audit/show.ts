@@ -1,8 +1,8 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
-import {auditFacts, auditResult} from '../../lib/cli/audit-presenter.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {auditFacts, auditResult} from '../../lib/cli/data/audit-presenter.js'
 
 export default class AuditShow extends StackCommand<typeof AuditShow> {
   static override summary = 'Show one audit event with all its details'
@@ -28,7 +28,7 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
   ]
 
   protected async work(stack: StackContext): Promise<object> {
-    const {findEvent} = await import('../../lib/repository/audit-search.js')
+    const {findEvent} = await import('../../lib/inspect/audit-search.js')
     const record = await findEvent(await stack.namespace(), this.args.id, this.flags.entity)
     this.log(auditFacts(record).join('\n'))
     return auditResult(record)

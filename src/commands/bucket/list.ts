@@ -1,8 +1,8 @@
 import {string} from '@oclif/core/flags'
-import {bucketListing} from '../../lib/cli/bucket-presenter.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {listFlags, pageFlags} from '../../lib/cli/listing.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {bucketListing} from '../../lib/cli/data/bucket-presenter.js'
+import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
 export default class BucketList extends StackCommand<typeof BucketList> {
   static override summary = 'List the buckets of a resource'
@@ -24,7 +24,7 @@ export default class BucketList extends StackCommand<typeof BucketList> {
 
   protected async work(stack: StackContext): Promise<object> {
     const {resource, limit, all, cursor} = this.flags
-    const {bucketsFor} = await import('../../lib/repository/bucket-search.js')
+    const {bucketsFor} = await import('../../lib/inspect/bucket-search.js')
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await bucketsFor(await stack.namespace(), resource, page, stack.table.clock())
     this.list(bucketListing(records))

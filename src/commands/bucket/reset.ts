@@ -1,9 +1,9 @@
 import {string} from '@oclif/core/args'
 import {boolean, string as stringFlag} from '@oclif/core/flags'
-import {resetLine} from '../../lib/cli/bucket-presenter.js'
-import {confirm} from '../../lib/cli/confirm.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {resetLine} from '../../lib/cli/data/bucket-presenter.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
 
 export default class BucketReset extends StackCommand<typeof BucketReset> {
   static override summary = 'Fill a bucket and forgive its debts'
@@ -30,7 +30,7 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     const {entity} = this.args
     const {resource, yes} = this.flags
     const space = await stack.namespace()
-    const {bucketsOf} = await import('../../lib/repository/bucket-search.js')
+    const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
     // Nobody is asked about a bucket that is not there.
     await bucketsOf(space, entity, resource, stack.table.clock())
     await confirm(`This fills every limit of ${entity} for ${resource} and forgives its debts`, {yes})

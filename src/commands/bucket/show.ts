@@ -1,9 +1,9 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
-import {bucketTitle, shardListing} from '../../lib/cli/bucket-presenter.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {listFlags} from '../../lib/cli/listing.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {bucketTitle, shardListing} from '../../lib/cli/data/bucket-presenter.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class BucketShow extends StackCommand<typeof BucketShow> {
   static override summary = 'Show how full the buckets of an entity are, shard by shard'
@@ -28,7 +28,7 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
 
   protected async work(stack: StackContext): Promise<object> {
     const {entity} = this.args
-    const {bucketsOf} = await import('../../lib/repository/bucket-search.js')
+    const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
     const nowMs = stack.table.clock()
     const buckets = await bucketsOf(await stack.namespace(), entity, this.flags.resource, nowMs)
     this.log(bucketTitle(entity, buckets))

@@ -1,7 +1,7 @@
-import {settingsFileLines, settingsListing, settingsResult} from '../../lib/cli/config-presenter.js'
-import {listFlags} from '../../lib/cli/listing.js'
-import type {Settings} from '../../lib/cli/settings.js'
-import {SettingsCommand} from '../../lib/cli/settings-command.js'
+import type {Settings} from '../../lib/cli/base/settings.js'
+import {SettingsCommand} from '../../lib/cli/base/settings-command.js'
+import {settingsFileLines, settingsListing, settingsResult} from '../../lib/cli/data/config-presenter.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class ConfigShow extends SettingsCommand<typeof ConfigShow> {
   static override summary = 'Show the settings in force and where each comes from'

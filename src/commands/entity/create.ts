@@ -1,9 +1,9 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/context.js'
-import {entityCreatedLines, entityJson} from '../../lib/cli/entity-presenter.js'
-import {parseMetadata} from '../../lib/cli/metadata.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {entityCreatedLines, entityJson} from '../../lib/cli/data/entity-presenter.js'
+import {parseMetadata} from '../../lib/cli/flags/metadata.js'
 
 export default class EntityCreate extends StackCommand<typeof EntityCreate> {
   static override summary = 'Create an entity: a user, a key, a team, whoever is limited'

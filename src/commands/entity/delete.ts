@@ -1,10 +1,10 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import {confirm} from '../../lib/cli/confirm.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {entityDeletionLines, entityDeletionPhrase} from '../../lib/cli/entity-presenter.js'
-import {kindCounts} from '../../lib/cli/kind-counts.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {entityDeletionLines, entityDeletionPhrase} from '../../lib/cli/data/entity-presenter.js'
+import {kindCounts} from '../../lib/cli/data/kind-counts.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
 
 export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'

@@ -1,8 +1,8 @@
 import {string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/context.js'
-import {entityJson, entityListing} from '../../lib/cli/entity-presenter.js'
-import {listFlags, pageFlags} from '../../lib/cli/listing.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {entityJson, entityListing} from '../../lib/cli/data/entity-presenter.js'
+import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
 export default class EntityList extends StackCommand<typeof EntityList> {
   static override summary = 'List the entities of a namespace'

@@ -1,7 +1,7 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/context.js'
-import {lineWidth} from '../../lib/cli/settings-command.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {lineWidth} from '../../lib/cli/base/settings-command.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
 
 export default class EntityShow extends StackCommand<typeof EntityShow> {
   static override summary = 'Show an entity, the limits that apply to it and what is left of them'
@@ -21,8 +21,8 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
 
   protected async work(stack: StackContext): Promise<object> {
     const [{entityOverview}, {overviewJson, overviewLines}, namespace] = await Promise.all([
-      import('../../lib/limiter/entity-overview.js'),
-      import('../../lib/cli/entity-overview-presenter.js'),
+      import('../../lib/inspect/entity-overview.js'),
+      import('../../lib/cli/data/entity-overview-presenter.js'),
       stack.namespace(),
     ])
     const overview = await entityOverview(namespace, this.args.id, stack.table.clock())

@@ -1,10 +1,10 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/context.js'
-import {changesOf, entityJson, entityUpdatedLines} from '../../lib/cli/entity-presenter.js'
-import {parseMetadata} from '../../lib/cli/metadata.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
-import {InvalidInput} from '../../lib/errors.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {changesOf, entityJson, entityUpdatedLines} from '../../lib/cli/data/entity-presenter.js'
+import {parseMetadata} from '../../lib/cli/flags/metadata.js'
+import {InvalidInput} from '../../lib/core/errors.js'
 
 const multiple = {multiple: true, multipleNonGreedy: true} as const
 

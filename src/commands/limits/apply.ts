@@ -1,12 +1,12 @@
 import {boolean} from '@oclif/core/flags'
-import {confirm} from '../../lib/cli/confirm.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {applyWithProgress} from '../../lib/cli/manifest-apply.js'
-import {manifestFlags, openManifest} from '../../lib/cli/manifest-file.js'
-import {applyResultJson, planJson} from '../../lib/cli/manifest-json.js'
-import {applyLines, planLines} from '../../lib/cli/manifest-presenter.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
-import {EXIT} from '../../lib/errors.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {applyWithProgress} from '../../lib/cli/limits/manifest-apply.js'
+import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
+import {applyResultJson, planJson} from '../../lib/cli/limits/manifest-json.js'
+import {applyLines, planLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
+import {EXIT} from '../../lib/core/errors.js'
 
 const EXIT_OF = {complete: EXIT.ok, failed: EXIT.failed, interrupted: EXIT.interrupted} as const
 

@@ -1,9 +1,9 @@
-import type {StackContext} from '../../lib/cli/context.js'
-import {manifestFlags, openManifest} from '../../lib/cli/manifest-file.js'
-import {diffJson} from '../../lib/cli/manifest-json.js'
-import {diffLines} from '../../lib/cli/manifest-presenter.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
-import {EXIT} from '../../lib/errors.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
+import {diffJson} from '../../lib/cli/limits/manifest-json.js'
+import {diffLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {EXIT} from '../../lib/core/errors.js'
 
 export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
   static override summary = 'Show where the table differs from a manifest'

@@ -1,6 +1,6 @@
-import type {StackContext, StackFlagValues} from '../../lib/cli/context.js'
-import {writeManifest} from '../../lib/cli/manifest-file.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext, StackFlagValues} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {writeManifest} from '../../lib/cli/limits/manifest-file.js'
 
 export default class LimitsExport extends StackCommand<typeof LimitsExport> {
   static override summary = 'Write what is configured as a manifest'

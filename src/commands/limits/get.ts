@@ -1,8 +1,8 @@
-import type {StackContext} from '../../lib/cli/context.js'
-import {configJson} from '../../lib/cli/limits-json.js'
-import {configLines} from '../../lib/cli/limits-presenter.js'
-import {scopeFlags, scopeOf} from '../../lib/cli/scope-flags.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
+import {configJson} from '../../lib/cli/limits/json.js'
+import {configLines} from '../../lib/cli/limits/presenter.js'
 
 export default class LimitsGet extends StackCommand<typeof LimitsGet> {
   static override summary = 'Show the limits of one scope as they are configured'
@@ -20,7 +20,7 @@ export default class LimitsGet extends StackCommand<typeof LimitsGet> {
 
   protected async work(stack: StackContext): Promise<object> {
     const scope = scopeOf(this.flags)
-    const {getConfigured} = await import('../../lib/repository/config-pages.js')
+    const {getConfigured} = await import('../../lib/repository/limits/pages.js')
     const record = await getConfigured((await stack.namespace()).configs, scope)
     this.log(configLines(record).join('\n'))
     return configJson(record)

@@ -1,9 +1,9 @@
-import type {StackContext} from '../../lib/cli/context.js'
-import {configJson} from '../../lib/cli/limits-json.js'
-import {configListing} from '../../lib/cli/limits-presenter.js'
-import {listFlags, pageFlags} from '../../lib/cli/listing.js'
-import {checkedNames, scopeFlags} from '../../lib/cli/scope-flags.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {checkedNames, scopeFlags} from '../../lib/cli/flags/scope.js'
+import {configJson} from '../../lib/cli/limits/json.js'
+import {configListing} from '../../lib/cli/limits/presenter.js'
+import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
 export default class LimitsList extends StackCommand<typeof LimitsList> {
   static override summary = 'List what is configured where'
@@ -23,7 +23,7 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
   protected async work(stack: StackContext): Promise<object> {
     const {all, limit, cursor} = this.flags
     const selection = checkedNames(this.flags)
-    const {configPage} = await import('../../lib/repository/config-pages.js')
+    const {configPage} = await import('../../lib/repository/limits/pages.js')
     const {configs} = await stack.namespace()
     const {records, next} = await configPage(configs, selection, {limit: all ? undefined : limit, cursor})
     this.list(configListing(records))

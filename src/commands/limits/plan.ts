@@ -1,8 +1,8 @@
-import type {StackContext} from '../../lib/cli/context.js'
-import {manifestFlags, openManifest} from '../../lib/cli/manifest-file.js'
-import {planJson} from '../../lib/cli/manifest-json.js'
-import {planLines} from '../../lib/cli/manifest-presenter.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
+import {planJson} from '../../lib/cli/limits/manifest-json.js'
+import {planLines} from '../../lib/cli/limits/manifest-presenter.js'
 
 export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
   static override summary = 'Show what `zael limits apply` would change'

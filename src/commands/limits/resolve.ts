@@ -1,10 +1,10 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/context.js'
-import {resolveJson, resolveLines} from '../../lib/cli/resolve-presenter.js'
-import {lineWidth} from '../../lib/cli/settings-command.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
-import {InvalidInput} from '../../lib/errors.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {lineWidth} from '../../lib/cli/base/settings-command.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {resolveJson, resolveLines} from '../../lib/cli/limits/resolve-presenter.js'
+import {InvalidInput} from '../../lib/core/errors.js'
 
 export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
   static override summary = 'Show which limits apply to an entity and resource, and why'
@@ -35,7 +35,7 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
         hint: `zael limits resolve ${entity} RESOURCE`,
       })
     }
-    const {resolveFamily} = await import('../../lib/repository/family-limits.js')
+    const {resolveFamily} = await import('../../lib/inspect/family-limits.js')
     const family = await resolveFamily(await stack.namespace(), entity, resource)
     this.log(resolveLines(family, lineWidth()).join('\n'))
     return resolveJson(family)

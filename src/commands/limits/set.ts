@@ -1,11 +1,11 @@
 import {string} from '@oclif/core/args'
 import {boolean, integer, option} from '@oclif/core/flags'
-import {withBucketProgress} from '../../lib/cli/bucket-progress.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {changeJson} from '../../lib/cli/limits-json.js'
-import {changeLines} from '../../lib/cli/limits-presenter.js'
-import {scopeFlags, scopeOf} from '../../lib/cli/scope-flags.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
+import {changeJson} from '../../lib/cli/limits/json.js'
+import {changeLines} from '../../lib/cli/limits/presenter.js'
+import {withBucketProgress} from '../../lib/cli/output/bucket-progress.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and bring live buckets in line'

@@ -1,13 +1,13 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import {withBucketProgress} from '../../lib/cli/bucket-progress.js'
-import {confirm} from '../../lib/cli/confirm.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {changeJson} from '../../lib/cli/limits-json.js'
-import {changeLines, doomedWords} from '../../lib/cli/limits-presenter.js'
-import {scopeFlags, scopeOf} from '../../lib/cli/scope-flags.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
-import {InvalidInput} from '../../lib/errors.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
+import {changeJson} from '../../lib/cli/limits/json.js'
+import {changeLines, doomedWords} from '../../lib/cli/limits/presenter.js'
+import {withBucketProgress} from '../../lib/cli/output/bucket-progress.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
+import {InvalidInput} from '../../lib/core/errors.js'
 
 export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   static override summary = 'Take away one limit, or all limits of a scope'
@@ -41,7 +41,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     }
     const namespace = await stack.namespace()
     if (name !== undefined) return this.#tell(await withBucketProgress(sync => namespace.unsetLimit(scope, name, sync)))
-    const {getConfigured} = await import('../../lib/repository/config-pages.js')
+    const {getConfigured} = await import('../../lib/repository/limits/pages.js')
     await confirm(doomedWords(await getConfigured(namespace.configs, scope)), {yes})
     return this.#tell(await withBucketProgress(sync => namespace.deleteLimits(scope, sync)))
   }

@@ -1,6 +1,6 @@
-import {BaseCommand} from '../../lib/cli/base-command.js'
-import {manifestFlags, readManifest} from '../../lib/cli/manifest-file.js'
-import {manifestCounts, validLine} from '../../lib/cli/manifest-presenter.js'
+import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import {manifestFlags, readManifest} from '../../lib/cli/limits/manifest-file.js'
+import {manifestCounts, validLine} from '../../lib/cli/limits/manifest-presenter.js'
 
 export default class LimitsValidate extends BaseCommand<typeof LimitsValidate> {
   static override summary = 'Check a manifest without a table'

@@ -1,7 +1,7 @@
 import {boolean} from '@oclif/core/flags'
-import {BaseCommand} from '../../lib/cli/base-command.js'
-import {confirm} from '../../lib/cli/confirm.js'
-import {downLines} from '../../lib/cli/local-presenter.js'
+import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
+import {downLines} from '../../lib/cli/stack/local-presenter.js'
 
 export default class LocalDown extends BaseCommand<typeof LocalDown> {
   static override summary = 'Stop the local stack'
@@ -21,8 +21,8 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
 
   async run(): Promise<object> {
     const {purge, yes} = this.flags
-    const {bringDown, dataToPurge} = await import('../../lib/local/stack-down.js')
-    const {findStackHome} = await import('../../lib/local/stack-home.js')
+    const {bringDown, dataToPurge} = await import('../../lib/local/down.js')
+    const {findStackHome} = await import('../../lib/local/home/home.js')
     const home = findStackHome()
     const doomed = purge ? await dataToPurge(home) : undefined
     if (doomed !== undefined) await confirm(`This deletes all data in ${doomed}`, {yes})

@@ -1,5 +1,5 @@
 import {option} from '@oclif/core/flags'
-import {BaseCommand} from '../../lib/cli/base-command.js'
+import {BaseCommand} from '../../lib/cli/base/base-command.js'
 
 export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
   static override summary = 'Print the variables that point programs at the local stack'
@@ -22,8 +22,8 @@ export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
   async run(): Promise<object> {
     const [{formatVariables, localVariables}, {needStack}, {findStackHome}] = await Promise.all([
       import('../../lib/local/shell-env.js'),
-      import('../../lib/local/find-stack.js'),
-      import('../../lib/local/stack-home.js'),
+      import('../../lib/local/find.js'),
+      import('../../lib/local/home/home.js'),
     ])
     const {state} = await needStack(findStackHome())
     const variables = localVariables(state.endpoint)

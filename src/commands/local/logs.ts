@@ -1,6 +1,6 @@
 import {boolean, integer} from '@oclif/core/flags'
-import {BaseCommand} from '../../lib/cli/base-command.js'
-import {logLine} from '../../lib/cli/local-presenter.js'
+import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import {logLine} from '../../lib/cli/stack/local-presenter.js'
 
 export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
   static override summary = 'Show the log of the local stack'
@@ -19,8 +19,8 @@ export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
   ]
 
   async run(): Promise<object> {
-    const {followLog, tailLog} = await import('../../lib/local/read-log.js')
-    const {findStackHome} = await import('../../lib/local/stack-home.js')
+    const {followLog, tailLog} = await import('../../lib/local/home/read-log.js')
+    const {findStackHome} = await import('../../lib/local/home/home.js')
     const {logFile} = findStackHome()
     const {follow, tail} = this.flags
     if (!follow) {

@@ -1,7 +1,7 @@
-import {BaseCommand} from '../../lib/cli/base-command.js'
-import {openStack} from '../../lib/cli/context.js'
-import {stateJson, statusLines, type TableFacts} from '../../lib/cli/local-presenter.js'
-import {EXIT} from '../../lib/errors.js'
+import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import {openStack} from '../../lib/cli/base/context.js'
+import {stateJson, statusLines, type TableFacts} from '../../lib/cli/stack/local-presenter.js'
+import {EXIT} from '../../lib/core/errors.js'
 
 export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
   static override summary = 'Show how the local stack is doing'
@@ -14,8 +14,8 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
   ]
 
   async run(): Promise<object> {
-    const {stackStatus} = await import('../../lib/local/stack-status.js')
-    const {findStackHome} = await import('../../lib/local/stack-home.js')
+    const {stackStatus} = await import('../../lib/local/status.js')
+    const {findStackHome} = await import('../../lib/local/home/home.js')
     const home = findStackHome()
     const status = await stackStatus(home)
     const table = status.running ? await describeTable() : null

@@ -1,7 +1,7 @@
 import {boolean, integer, option, string} from '@oclif/core/flags'
-import {BaseCommand} from '../../lib/cli/base-command.js'
-import {confirm} from '../../lib/cli/confirm.js'
-import {stateJson, upHints, upLines} from '../../lib/cli/local-presenter.js'
+import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
+import {stateJson, upHints, upLines} from '../../lib/cli/stack/local-presenter.js'
 
 export default class LocalUp extends BaseCommand<typeof LocalUp> {
   static override summary = 'Start a stack on this machine, without Docker or an AWS account'
@@ -37,9 +37,9 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
   async run(): Promise<object> {
     const {engine, port, 'data-dir': dataDir, 'in-memory': inMemory, reset, yes, ...flags} = this.flags
     const [{bringUp, dataDirFor}, {hasData}, {findStackHome}] = await Promise.all([
-      import('../../lib/local/stack-up.js'),
-      import('../../lib/local/stack-data.js'),
-      import('../../lib/local/stack-home.js'),
+      import('../../lib/local/up.js'),
+      import('../../lib/local/home/data.js'),
+      import('../../lib/local/home/home.js'),
     ])
     const home = findStackHome()
     const doomed = dataDirFor(home, {dataDir})

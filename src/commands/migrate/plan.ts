@@ -1,10 +1,10 @@
 import {integer} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/context.js'
-import {planJson} from '../../lib/cli/migrate-json.js'
-import {planLines} from '../../lib/cli/migrate-presenter.js'
-import {surveyWithProgress} from '../../lib/cli/migrate-survey.js'
-import {lineWidth} from '../../lib/cli/settings-command.js'
-import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {lineWidth} from '../../lib/cli/base/settings-command.js'
+import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {planJson} from '../../lib/cli/migrate/json.js'
+import {planLines} from '../../lib/cli/migrate/presenter.js'
+import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
 
 export default class MigratePlan extends WholeStackCommand<typeof MigratePlan> {
   static override summary = 'Show the steps of a migration, what they cost and what stands in the way'

@@ -1,11 +1,11 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, option, string} from '@oclif/core/flags'
-import {confirmByName} from '../../lib/cli/confirm.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {resolveAllWithProgress} from '../../lib/cli/migrate-resolve.js'
-import {conflictLines, resolvedJson, resolvedLines} from '../../lib/cli/migrate-resolve-presenter.js'
-import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
-import {EXIT, InvalidInput} from '../../lib/errors.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {resolveAllWithProgress} from '../../lib/cli/migrate/resolve.js'
+import {conflictLines, resolvedJson, resolvedLines} from '../../lib/cli/migrate/resolve-presenter.js'
+import {confirmByName} from '../../lib/cli/output/confirm.js'
+import {EXIT, InvalidInput} from '../../lib/core/errors.js'
 
 export default class MigrateResolve extends WholeStackCommand<typeof MigrateResolve> {
   static override summary = 'Settle a record that was changed in the old place and in the new one'

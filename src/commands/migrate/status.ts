@@ -1,10 +1,10 @@
-import type {StackContext} from '../../lib/cli/context.js'
-import {statusJson} from '../../lib/cli/migrate-json.js'
-import {statusLines} from '../../lib/cli/migrate-presenter.js'
-import {surveyWithProgress} from '../../lib/cli/migrate-survey.js'
-import {lineWidth} from '../../lib/cli/settings-command.js'
-import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
-import {EXIT} from '../../lib/errors.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {lineWidth} from '../../lib/cli/base/settings-command.js'
+import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {statusJson} from '../../lib/cli/migrate/json.js'
+import {statusLines} from '../../lib/cli/migrate/presenter.js'
+import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
+import {EXIT} from '../../lib/core/errors.js'
 
 export default class MigrateStatus extends WholeStackCommand<typeof MigrateStatus> {
   static override summary = 'Show which layouts a table holds, and what is pending'

@@ -1,9 +1,9 @@
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/context.js'
-import {verifyWithProgress} from '../../lib/cli/migrate-run.js'
-import {verificationJson, verificationLines} from '../../lib/cli/migrate-run-presenter.js'
-import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
-import {EXIT} from '../../lib/errors.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {verifyWithProgress} from '../../lib/cli/migrate/run.js'
+import {verificationJson, verificationLines} from '../../lib/cli/migrate/run-presenter.js'
+import {EXIT} from '../../lib/core/errors.js'
 
 export default class MigrateVerify extends WholeStackCommand<typeof MigrateVerify> {
   static override summary = 'Compare old items with the new ones, one by one'

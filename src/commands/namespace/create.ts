@@ -1,7 +1,7 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/context.js'
-import {createdLines, namespaceJson} from '../../lib/cli/namespace-presenter.js'
-import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {createdLines, namespaceJson} from '../../lib/cli/data/namespace-presenter.js'
 
 export default class NamespaceCreate extends WholeStackCommand<typeof NamespaceCreate> {
   static override summary = 'Create namespaces'

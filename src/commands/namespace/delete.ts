@@ -1,9 +1,9 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import {confirm} from '../../lib/cli/confirm.js'
-import type {StackContext} from '../../lib/cli/context.js'
-import {deletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/namespace-presenter.js'
-import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {deletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presenter.js'
+import {confirm} from '../../lib/cli/output/confirm.js'
 
 export default class NamespaceDelete extends WholeStackCommand<typeof NamespaceDelete> {
   static override summary = 'Delete a namespace; its data stays until it is purged'

@@ -1,7 +1,7 @@
-import type {StackContext} from '../../lib/cli/context.js'
-import {listFlags} from '../../lib/cli/listing.js'
-import {namespaceJson, namespaceListing} from '../../lib/cli/namespace-presenter.js'
-import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {namespaceJson, namespaceListing} from '../../lib/cli/data/namespace-presenter.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class NamespaceList extends WholeStackCommand<typeof NamespaceList> {
   static override summary = 'List the namespaces of a stack'

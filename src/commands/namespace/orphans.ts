@@ -1,7 +1,7 @@
-import type {StackContext} from '../../lib/cli/context.js'
-import {listFlags} from '../../lib/cli/listing.js'
-import {namespaceJson, orphanListing} from '../../lib/cli/namespace-presenter.js'
-import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {namespaceJson, orphanListing} from '../../lib/cli/data/namespace-presenter.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class NamespaceOrphans extends WholeStackCommand<typeof NamespaceOrphans> {
   static override summary = 'List deleted namespaces whose data is still there'

@@ -1,9 +1,9 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/context.js'
-import {kindCounts} from '../../lib/cli/kind-counts.js'
-import {namespaceJson, showLines} from '../../lib/cli/namespace-presenter.js'
-import {WholeStackCommand} from '../../lib/cli/whole-stack-command.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {kindCounts} from '../../lib/cli/data/kind-counts.js'
+import {namespaceJson, showLines} from '../../lib/cli/data/namespace-presenter.js'
 
 export default class NamespaceShow extends WholeStackCommand<typeof NamespaceShow> {
   static override summary = 'Show a namespace'

@@ -1,11 +1,11 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/context.js'
-import {listFlags, pageFlags} from '../../lib/cli/listing.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
-import {timeRange} from '../../lib/cli/time-range.js'
-import {usageFlags} from '../../lib/cli/usage-flags.js'
-import {sparkLines, USUAL_SPAN_MS, usageFooter, usageListing, usageTitle} from '../../lib/cli/usage-presenter.js'
-import {usageResult} from '../../lib/cli/usage-result.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {sparkLines, USUAL_SPAN_MS, usageFooter, usageListing, usageTitle} from '../../lib/cli/data/usage-presenter.js'
+import {usageResult} from '../../lib/cli/data/usage-result.js'
+import {timeRange} from '../../lib/cli/flags/time-range.js'
+import {usageFlags} from '../../lib/cli/flags/usage.js'
+import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
 export default class UsageShow extends StackCommand<typeof UsageShow> {
   static override summary = 'Show what was used, window by window'
@@ -30,7 +30,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const {entity} = this.args
     const range = timeRange(this.flags, stack.table.clock(), USUAL_SPAN_MS[window])
     const scope = {entity, resource, window, range}
-    const {reportUsage} = await import('../../lib/repository/usage-report.js')
+    const {reportUsage} = await import('../../lib/inspect/usage-report.js')
     const page = {limit: all ? undefined : limit, cursor}
     const report = await reportUsage(await stack.namespace(), {entity, resource, window, ...range}, page)
     const {windows, requests, totals, next} = report

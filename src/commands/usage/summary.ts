@@ -1,12 +1,12 @@
 import {string} from '@oclif/core/args'
-import type {StackContext} from '../../lib/cli/context.js'
-import {formatCount} from '../../lib/cli/facts.js'
-import {listFlags} from '../../lib/cli/listing.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
-import {timeRange} from '../../lib/cli/time-range.js'
-import {usageFlags} from '../../lib/cli/usage-flags.js'
-import {summaryFooter, summaryListing, USUAL_SPAN_MS, usageTitle} from '../../lib/cli/usage-presenter.js'
-import {usageResult} from '../../lib/cli/usage-result.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {summaryFooter, summaryListing, USUAL_SPAN_MS, usageTitle} from '../../lib/cli/data/usage-presenter.js'
+import {usageResult} from '../../lib/cli/data/usage-result.js'
+import {timeRange} from '../../lib/cli/flags/time-range.js'
+import {usageFlags} from '../../lib/cli/flags/usage.js'
+import {formatCount} from '../../lib/cli/output/facts.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class UsageSummary extends StackCommand<typeof UsageSummary> {
   static override summary = 'Add up what was used: totals, averages and peaks'
@@ -29,7 +29,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     const {entity} = this.args
     const range = timeRange(this.flags, stack.table.clock(), USUAL_SPAN_MS[window])
     const scope = {entity, resource, window, range}
-    const {totalUsage} = await import('../../lib/repository/usage-report.js')
+    const {totalUsage} = await import('../../lib/inspect/usage-report.js')
     const {totals, requests, windows, complete} = await totalUsage(await stack.namespace(), {
       ...{entity, resource, window},
       ...range,

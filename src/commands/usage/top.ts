@@ -1,11 +1,11 @@
 import {integer, string} from '@oclif/core/flags'
-import type {StackContext} from '../../lib/cli/context.js'
-import {listFlags} from '../../lib/cli/listing.js'
-import {StackCommand} from '../../lib/cli/stack-command.js'
-import {timeRange} from '../../lib/cli/time-range.js'
-import {usageFlags} from '../../lib/cli/usage-flags.js'
-import {topFooter, topListing, USUAL_SPAN_MS, usageTitle} from '../../lib/cli/usage-presenter.js'
-import {topResult} from '../../lib/cli/usage-result.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import {topFooter, topListing, USUAL_SPAN_MS, usageTitle} from '../../lib/cli/data/usage-presenter.js'
+import {topResult} from '../../lib/cli/data/usage-result.js'
+import {timeRange} from '../../lib/cli/flags/time-range.js'
+import {usageFlags} from '../../lib/cli/flags/usage.js'
+import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override summary = 'Show the largest consumers of a resource, or of the namespace'
@@ -36,7 +36,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     const {resource, window, by, limit} = this.flags
     const range = timeRange(this.flags, stack.table.clock(), USUAL_SPAN_MS[window])
     const scope = {resource, window, range}
-    const {topConsumers} = await import('../../lib/repository/usage-top.js')
+    const {topConsumers} = await import('../../lib/inspect/usage-top.js')
     const top = await topConsumers(await stack.namespace(), {resource, window, by, most: limit, ...range})
     this.log(usageTitle(scope))
     this.list(topListing(top, {by, resource, isCsv: this.format === 'csv'}))

@@ -1,5 +1,5 @@
 import {forEachConcurrently} from '../dynamo/concurrency.js'
-import type {Table} from '../repository/table.js'
+import type {Table} from '../repository/table/table.js'
 import {archiveEvents} from './archive.js'
 import type {ArchiveSink} from './archive-sink.js'
 import {Batch, type BatchResult} from './batch.js'

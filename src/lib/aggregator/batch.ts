@@ -1,5 +1,5 @@
-import {ZaelError} from '../errors.js'
-import {parseLegacyKey} from '../schema/legacy/legacy-key.js'
+import {ZaelError} from '../core/errors.js'
+import {parseLegacyKey} from '../schema/legacy/key.js'
 import {readString} from '../schema/read.js'
 import {isUsageCounter} from '../schema/usage-record.js'
 import {type ExpiredEvent, readExpiredEvent} from './archive.js'

@@ -1,4 +1,4 @@
-import {MARK_SLOTS, markIn} from '../repository/bucket-writes.js'
+import {MARK_SLOTS, markIn} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
 import {decodeBucket, readConsumption, readRequestCount, type StoredBucket} from '../schema/bucket-record.js'
 import {parseItemKey} from '../schema/keys.js'

@@ -1,9 +1,9 @@
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {type BucketPlan, planBucket, type SeenBucket} from '../repository/bucket-plan.js'
-import {plannedUpdate} from '../repository/bucket-writes.js'
-import {sendMarked} from '../repository/marked-write.js'
-import type {Table} from '../repository/table.js'
-import {newMark} from '../repository/write-mark.js'
+import {sendMarked} from '../repository/buckets/marked-write.js'
+import {type BucketPlan, planBucket, type SeenBucket} from '../repository/buckets/plan.js'
+import {newMark} from '../repository/buckets/write-mark.js'
+import {plannedUpdate} from '../repository/buckets/writes.js'
+import type {Table} from '../repository/table/table.js'
 import type {BucketChange, ShardId} from './bucket-change.js'
 
 /** A shard of a bucket that was consumed from in this batch. */

@@ -1,6 +1,6 @@
+import {InvalidInput} from '../core/errors.js'
 import {DEFAULT_MAX_SHARDS} from '../core/shard-growth.js'
 import {WINDOWS, type Window} from '../core/window.js'
-import {InvalidInput} from '../errors.js'
 
 /** What an aggregator is to do. */
 export interface AggregatorSettings {

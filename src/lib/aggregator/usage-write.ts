@@ -3,7 +3,7 @@ import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {pause, retrying} from '../dynamo/retry.js'
 import type {OperationInput} from '../dynamo/transport.js'
-import {type Table, wireKey} from '../repository/table.js'
+import {type Table, wireKey} from '../repository/table/table.js'
 import {n, s} from '../schema/attribute-value.js'
 import {keys} from '../schema/keys.js'
 import {

@@ -1,4 +1,4 @@
-import {InvalidInput} from '../errors.js'
+import {InvalidInput} from './errors.js'
 import {type Balance, floorDivide, MILLI, type Rate, refill, retryAfterMs, toTokens} from './token-math.js'
 
 /** One limit inside a bucket: its rate, its balance and its net consumption so far. */

@@ -1,4 +1,4 @@
-import {InvalidInput} from '../errors.js'
+import {InvalidInput} from './errors.js'
 
 const UNITS_MS: ReadonlyArray<readonly [ms: number, ...names: string[]]> = [
   [1, 'ms'],

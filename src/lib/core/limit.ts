@@ -1,5 +1,5 @@
-import {InvalidInput} from '../errors.js'
 import {durationMs, formatDuration} from './duration.js'
+import {InvalidInput} from './errors.js'
 import {checkLimitName} from './names.js'
 import {type Rate, toMilli} from './token-math.js'
 

@@ -1,4 +1,4 @@
-import {InvalidInput} from '../errors.js'
+import {InvalidInput} from './errors.js'
 
 /** Stands for "every resource of this entity" in entity-level configuration; never a resource of its own. */
 export const DEFAULT_RESOURCE = '_default_'

@@ -1,4 +1,4 @@
-import {ZaelError} from '../errors.js'
+import {ZaelError} from '../core/errors.js'
 import type {Item} from '../schema/attribute-value.js'
 import {
   Aborted,

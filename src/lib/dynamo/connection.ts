@@ -1,4 +1,4 @@
-import {InvalidInput} from '../errors.js'
+import {InvalidInput} from '../core/errors.js'
 
 /** What the user said on the command line; an empty string counts as not said. */
 export interface ConnectionInput {

@@ -1,8 +1,8 @@
 import type {Amounts} from '../core/bucket.js'
+import {InvalidInput} from '../core/errors.js'
 import {MAX_TOKENS} from '../core/limit.js'
 import {checkLimitName} from '../core/names.js'
 import {toMilli} from '../core/token-math.js'
-import {InvalidInput} from '../errors.js'
 
 /** Whole tokens per limit name, as callers write them. */
 export type Consumption = Readonly<Record<string, number>>

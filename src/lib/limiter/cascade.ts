@@ -1,11 +1,11 @@
 import type {Amounts} from '../core/bucket.js'
 import type {Admission} from './admission.js'
+import type {Family} from './context.js'
+import type {Patience} from './deadline.js'
 import type {EntityCache} from './entity-cache.js'
 import {RateLimitExceeded} from './errors.js'
 import type {Grant} from './grant.js'
-import type {Family} from './office.js'
 import {outlookOf} from './outlook.js'
-import type {Patience} from './patience.js'
 import type {Refusal} from './refusal.js'
 
 export interface CascadeRequest {

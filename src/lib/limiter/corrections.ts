@@ -1,7 +1,7 @@
 import {type Amounts, expiresAtSeconds} from '../core/bucket.js'
-import {adjustUpdate, carriesMark} from '../repository/bucket-writes.js'
+import {adjustUpdate, carriesMark} from '../repository/buckets/writes.js'
 import {decodeBucket} from '../schema/bucket-record.js'
-import type {Correction, Counter} from './counter.js'
+import type {Correction, Counter} from './bucket-writer.js'
 import {requestsOf, total} from './fit.js'
 import {shareOf} from './known-bucket.js'
 

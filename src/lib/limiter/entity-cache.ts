@@ -1,6 +1,6 @@
-import {Lru} from '../repository/lru.js'
+import {Lru} from '../repository/table/lru.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {Family} from './office.js'
+import type {Family} from './context.js'
 
 interface KnownEntity extends Family {
   readonly shardCounts: Map<string, number>

@@ -1,6 +1,6 @@
 import type {LimitStatus} from '../core/bucket.js'
+import {InvalidInput, ZaelError} from '../core/errors.js'
 import type {Level} from '../core/resolve.js'
-import {InvalidInput, ZaelError} from '../errors.js'
 
 /** Where one limit of a refused request stands. Counts are whole tokens. */
 export interface RefusalStatus extends LimitStatus {

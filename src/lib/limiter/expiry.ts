@@ -1,7 +1,7 @@
 import {expiresAtSeconds, type LimitState} from '../core/bucket.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import type {AppliedLimits, Office} from './context.js'
 import {shareOf} from './known-bucket.js'
-import type {AppliedLimits, Office} from './office.js'
 
 /** Epoch seconds after which the table may drop a bucket, or `null`: limits made for one entity keep it for ever. */
 export function expiryOf(

@@ -1,4 +1,4 @@
-import type {BucketAddress} from '../repository/bucket-writes.js'
+import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 
 /** What a lease holds of one bucket item; returned tokens go back exactly there. */

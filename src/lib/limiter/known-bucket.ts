@@ -3,7 +3,7 @@ import {boundsOfFullness, type FullnessBounds} from '../core/fullness.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {shareOfBucket} from '../core/shards.js'
 import {toMilli} from '../core/token-math.js'
-import type {SeenBucket} from '../repository/bucket-plan.js'
+import type {SeenBucket} from '../repository/buckets/plan.js'
 import type {Item} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, type Residue} from '../schema/bucket-record.js'
 

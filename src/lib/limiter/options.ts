@@ -1,5 +1,5 @@
 import type {Limit} from '../core/limit.js'
-import type {TableOptions} from '../repository/open-table.js'
+import type {TableOptions} from '../repository/table/open-table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import type {Consumption} from './amounts.js'
 

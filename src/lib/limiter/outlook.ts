@@ -1,4 +1,4 @@
-import {readRealShards} from '../repository/bucket-split.js'
+import {readRealShards} from '../repository/buckets/split.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {Admission, AdmissionRequest} from './admission.js'
 import {type Refusal, refusalOf} from './refusal.js'

@@ -1,13 +1,13 @@
 import type {Amounts, LimitState} from '../core/bucket.js'
 import {type Limit, rateOf} from '../core/limit.js'
 import {toTokens} from '../core/token-math.js'
-import {planBucket, type SeenBucket} from '../repository/bucket-plan.js'
-import {readRealShards} from '../repository/bucket-split.js'
+import {planBucket, type SeenBucket} from '../repository/buckets/plan.js'
+import {readRealShards} from '../repository/buckets/split.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import type {AppliedLimits} from './context.js'
 import {type RefusalStatus, unknownLimit} from './errors.js'
-import type {AppliedLimits} from './office.js'
+import type {Session} from './namespace-limiter.js'
 import {refusalOf} from './refusal.js'
-import type {Session} from './session.js'
 import {availableTogether} from './shard-room.js'
 
 /** What an acquire would say. */

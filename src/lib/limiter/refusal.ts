@@ -1,9 +1,9 @@
 import {type Amounts, refillBucket} from '../core/bucket.js'
 import {toTokens} from '../core/token-math.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import type {AppliedLimits} from './context.js'
 import type {RefusalStatus} from './errors.js'
 import {shareOf} from './known-bucket.js'
-import type {AppliedLimits} from './office.js'
 import {availableTogether, timeUntilTogether} from './shard-room.js'
 
 /** Why a request was not admitted at one level. */

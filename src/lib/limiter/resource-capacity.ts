@@ -1,7 +1,7 @@
 import {toTokens} from '../core/token-math.js'
-import {planBucket} from '../repository/bucket-plan.js'
-import {Buckets, visibleLimits} from '../repository/buckets.js'
-import type {Space} from '../repository/table.js'
+import {Buckets, visibleLimits} from '../repository/buckets/buckets.js'
+import {planBucket} from '../repository/buckets/plan.js'
+import type {Space} from '../repository/table/table.js'
 import {availableTogether, plannedState} from './shard-room.js'
 
 /** Whole tokens of one limit. */

@@ -1,6 +1,6 @@
 import type {Amounts, BucketState} from '../core/bucket.js'
 import {refillBucket, tryConsumeBucket} from '../core/bucket.js'
-import type {BucketPlan} from '../repository/bucket-plan.js'
+import type {BucketPlan} from '../repository/buckets/plan.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {shareOf} from './known-bucket.js'
 

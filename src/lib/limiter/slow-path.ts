@@ -1,17 +1,17 @@
 import type {LimitState} from '../core/bucket.js'
 import {rateOf} from '../core/limit.js'
 import {toTokens} from '../core/token-math.js'
-import {changesLimits, planBucket, plannedLimits, plannedTokens} from '../repository/bucket-plan.js'
-import {createUpdate, type PlannedWrite, plannedUpdate} from '../repository/bucket-writes.js'
+import {changesLimits, planBucket, plannedLimits, plannedTokens} from '../repository/buckets/plan.js'
+import {createUpdate, type PlannedWrite, plannedUpdate} from '../repository/buckets/writes.js'
 import type {BucketRecord, Residue} from '../schema/bucket-record.js'
-import type {Counter} from './counter.js'
+import type {Counter} from './bucket-writer.js'
+import type {AppliedLimits, Family} from './context.js'
 import {RequestTooLarge, unknownLimit} from './errors.js'
 import {expiryOf, isExpiryInOrder} from './expiry.js'
 import {chooseFitting, requestsOf, total} from './fit.js'
 import {isExpired, type KnownBucket} from './known-bucket.js'
-import type {AppliedLimits, Family} from './office.js'
+import {ShardGone, type Ticket} from './pending-request.js'
 import {plannedRecord} from './shard-room.js'
-import {ShardGone, type Ticket} from './ticket.js'
 
 /** The first write of a bucket: full, less what fits. */
 export async function createBucket(

@@ -1,6 +1,6 @@
+import {ZaelError} from '../core/errors.js'
 import {Aborted, Denied, isRetryable, TableMissing, Throttled, Unavailable} from '../dynamo/errors.js'
-import {ZaelError} from '../errors.js'
-import type {EntityChange} from '../repository/entities.js'
+import type {EntityChange} from '../repository/entities/entities.js'
 import type {SyncResult} from '../repository/limit-sync.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {PlannedChange, ScopeChange} from './plan.js'

@@ -1,5 +1,5 @@
+import {ZaelError} from '../core/errors.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
-import {ZaelError} from '../errors.js'
 import type {SyncResult} from '../repository/limit-sync.js'
 import type {SeenProvisioner} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'

@@ -1,4 +1,4 @@
-import {InvalidInput} from '../errors.js'
+import {InvalidInput} from '../core/errors.js'
 import type {NamespaceRepository, Repository} from '../repository/repository.js'
 import type {Manifest} from './manifest.js'
 

@@ -1,7 +1,7 @@
 import {isMap, isScalar, type Node, Scalar} from 'yaml'
+import {InvalidInput} from '../core/errors.js'
 import {type Limit, MAX_PERIOD_SECONDS, MAX_TOKENS, parseLimit} from '../core/limit.js'
 import {checkLimitName} from '../core/names.js'
-import {InvalidInput} from '../errors.js'
 import {byText} from './manifest.js'
 import type {ManifestSource} from './source.js'
 

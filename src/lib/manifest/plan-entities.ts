@@ -1,5 +1,5 @@
 import {isDeepStrictEqual} from 'node:util'
-import {ZaelError} from '../errors.js'
+import {ZaelError} from '../core/errors.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import {byText, type Manifest, type ManifestEntity, statesRecord} from './manifest.js'
 

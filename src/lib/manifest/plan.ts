@@ -1,6 +1,6 @@
 import {isDeepStrictEqual} from 'node:util'
+import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
-import {InvalidInput} from '../errors.js'
 import type {SeenProvisioner} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord, ConfigScope, OnUnavailable} from '../schema/config-record.js'

@@ -1,5 +1,5 @@
 import {editDistance} from '../core/edit-distance.js'
-import {InvalidInput} from '../errors.js'
+import {InvalidInput} from '../core/errors.js'
 
 /** Something in a manifest that cannot be meant. */
 export interface Problem {

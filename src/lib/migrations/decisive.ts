@@ -1,7 +1,7 @@
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Item} from '../schema/attribute-value.js'
-import {classify} from './classify.js'
-import type {Stage} from './finding.js'
+import {classify} from './records/classify.js'
+import type {Stage} from './records/finding.js'
 
 /** Comparisons in one condition at most: DynamoDB takes 300 operators, and 4 KB of text. */
 export const MOST_COMPARISONS = 140

@@ -1,15 +1,15 @@
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import type {OperationInput} from '../dynamo/transport.js'
-import {keyOf} from '../repository/query.js'
-import {wireKey} from '../repository/table.js'
-import type {TransactItem} from '../repository/transact.js'
+import {keyOf} from '../repository/table/query.js'
+import {wireKey} from '../repository/table/table.js'
+import type {TransactItem} from '../repository/table/transact.js'
 import {type Item, n} from '../schema/attribute-value.js'
 import {limitAttribute, readConsumption} from '../schema/bucket-record.js'
-import {classify} from './classify.js'
-import {demandUnchanged, sendConditional, transactConditional} from './conditional.js'
 import {decisiveAttributes, MOST_COMPARISONS} from './decisive.js'
-import type {Finding, Stage} from './finding.js'
-import {lookAgain} from './reconcile.js'
+import {classify} from './records/classify.js'
+import {demandUnchanged, sendConditional, transactConditional} from './records/conditional.js'
+import type {Finding, Stage} from './records/finding.js'
+import {lookAgain} from './walk/reconcile.js'
 
 /** Writes that DynamoDB takes in one transaction. */
 const MOST_IN_TRANSACTION = 100

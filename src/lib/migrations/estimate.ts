@@ -1,7 +1,7 @@
-import type {OldRecordType} from './classify.js'
-import {CONFIGURATION, DATA, type StepId} from './steps.js'
+import type {OldRecordType} from './records/classify.js'
 import type {Survey} from './survey.js'
 import type {SurveyRow} from './survey-tally.js'
+import {CONFIGURATION, DATA, type StepId} from './walk/steps.js'
 
 const BYTES_PER_READ_UNIT = 4096
 const BYTES_PER_WRITE_UNIT = 1024

@@ -1,13 +1,13 @@
+import {ZaelError} from '../core/errors.js'
 import {isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {retrying} from '../dynamo/retry.js'
-import {ZaelError} from '../errors.js'
-import {type Table, untilAborted} from '../repository/table.js'
-import {classify} from './classify.js'
-import type {Stage} from './finding.js'
-import {patient} from './patience.js'
-import {tablePages} from './scan.js'
-import {openStage} from './stage.js'
-import {refuseNewerSchema} from './version-step.js'
+import {type Table, untilAborted} from '../repository/table/table.js'
+import {classify} from './records/classify.js'
+import type {Stage} from './records/finding.js'
+import {openStage} from './walk/context.js'
+import {patient} from './walk/patience.js'
+import {tablePages} from './walk/scan.js'
+import {refuseNewerSchema} from './walk/version-step.js'
 
 /** Pages that are looked through for a record of a rate limiter. */
 const PAGES_OF_EVIDENCE = 10

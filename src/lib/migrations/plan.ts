@@ -1,8 +1,8 @@
-import type {OldRecordType} from './classify.js'
 import {readUnits, WRITES_PER_NAMESPACE, WRITES_PER_VERSION, writeUnits} from './estimate.js'
-import {STEPS, type StepId} from './steps.js'
+import type {OldRecordType} from './records/classify.js'
 import type {Survey} from './survey.js'
 import type {SurveyRow} from './survey-tally.js'
+import {STEPS, type StepId} from './walk/steps.js'
 
 /** Write units a second to reckon with where nobody says otherwise. */
 export const DEFAULT_PACE = 1000

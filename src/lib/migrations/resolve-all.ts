@@ -1,10 +1,10 @@
-import type {Table} from '../repository/table.js'
-import type {Stage} from './finding.js'
+import type {Table} from '../repository/table/table.js'
 import {openLimiterTable} from './limiter-table.js'
-import {lookAt, sortPage} from './reconcile.js'
+import type {Stage} from './records/finding.js'
 import {type Conflict, isConflict, type ResolveOptions, type Side, settleConflict} from './resolve.js'
-import {tablePages} from './scan.js'
-import {type Difference, type Sample, Tally} from './tally.js'
+import {lookAt, sortPage} from './walk/reconcile.js'
+import {tablePages} from './walk/scan.js'
+import {type Difference, type Sample, Tally} from './walk/tally.js'
 
 export interface ResolveAllOptions extends ResolveOptions {
   /** Asked with the conflicts that there are, before the first is settled; throws to stop. */

@@ -6,8 +6,8 @@ import {
   type OldGeneration,
   type OldRecord,
   type OldRecordType,
-} from './classify.js'
-import {type Finding, spellKey} from './finding.js'
+} from './records/classify.js'
+import {type Finding, spellKey} from './records/finding.js'
 
 /** How many keys are told one by one. */
 const EXAMPLES = 20

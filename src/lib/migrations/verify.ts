@@ -1,13 +1,13 @@
-import type {Table} from '../repository/table.js'
-import {readVersion} from '../repository/version.js'
-import {isAccepted} from './accepted-version.js'
-import {findMissingParts} from './add-indexes.js'
-import type {OldRecordType} from './classify.js'
-import type {Stage} from './finding.js'
+import type {Table} from '../repository/table/table.js'
+import {readVersion} from '../repository/table/version.js'
 import {openLimiterTable} from './limiter-table.js'
-import {lookAt, sortPage} from './reconcile.js'
-import {tablePages} from './scan.js'
-import {type Decisions, type Difference, type Sample, Tally} from './tally.js'
+import {isAccepted} from './records/accepted-version.js'
+import type {OldRecordType} from './records/classify.js'
+import type {Stage} from './records/finding.js'
+import {findMissingParts} from './walk/add-indexes.js'
+import {lookAt, sortPage} from './walk/reconcile.js'
+import {tablePages} from './walk/scan.js'
+import {type Decisions, type Difference, type Sample, Tally} from './walk/tally.js'
 
 export interface VerifyOptions {
   readonly ourVersion: string

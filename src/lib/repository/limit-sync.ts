@@ -4,12 +4,12 @@ import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
 import {type ConfigScope, levelOf} from '../schema/config-record.js'
-import {changesLimits, planBucket, plannedLimits} from './bucket-plan.js'
-import {type Rewrite, rewriteBucket} from './bucket-rewrite.js'
-import {addressOf, Buckets, type ShardedBucket} from './buckets.js'
-import {ConfigCache} from './config-cache.js'
-import {ConfigResolver, type Resolution} from './config-resolver.js'
-import type {Space} from './table.js'
+import {addressOf, Buckets, type ShardedBucket} from './buckets/buckets.js'
+import {changesLimits, planBucket, plannedLimits} from './buckets/plan.js'
+import {type Rewrite, rewriteBucket} from './buckets/rewrite.js'
+import {ConfigCache} from './limits/cache.js'
+import {ConfigResolver, type Resolution} from './limits/resolver.js'
+import type {Space} from './table/table.js'
 
 const CONCURRENT_WRITES = 8
 

@@ -1,13 +1,13 @@
+import {ZaelError} from '../core/errors.js'
 import {Denied} from '../dynamo/errors.js'
-import {ZaelError} from '../errors.js'
 import {keys} from '../schema/keys.js'
 import {migrationRecordKey} from '../schema/migration-record.js'
 import {decodeVersion} from '../schema/version-record.js'
-import {namespaceMissing} from './namespace-errors.js'
-import {Namespaces} from './namespaces.js'
-import {getItem, type Table} from './table.js'
-import {readVersion} from './version.js'
-import {checkCompatibility} from './version-compatibility.js'
+import {namespaceMissing} from './namespaces/errors.js'
+import {Namespaces} from './namespaces/namespaces.js'
+import {getItem, type Table} from './table/table.js'
+import {readVersion} from './table/version.js'
+import {checkCompatibility} from './table/version-compatibility.js'
 
 /**
  * The id of a namespace, in a table that can be worked on. In one of an older layout everything would look empty and

@@ -1,12 +1,12 @@
+import {ZaelError} from '../core/errors.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {retrying} from '../dynamo/retry.js'
-import {ZaelError} from '../errors.js'
 import {type Item, s} from '../schema/attribute-value.js'
 import {keys} from '../schema/keys.js'
 import {decodeProvisioner, encodeProvisioner, type ProvisionerRecord} from '../schema/provisioner-record.js'
 import {readString} from '../schema/read.js'
-import {getItem, type Space, wireKey} from './table.js'
+import {getItem, type Space, wireKey} from './table/table.js'
 
 /** Tells one write of the record from every other; the Python system puts whole items and so drops it, which tells too. */
 const REVISION = 'rev'

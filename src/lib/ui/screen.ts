@@ -1,13 +1,13 @@
-import {detailLines} from './detail-lines.js'
-import {filterLine, statusLine, totalsLine} from './footer-lines.js'
-import {headerLines} from './header-lines.js'
-import {healthLines} from './health-lines.js'
-import {helpPanel} from './help-lines.js'
-import {isTooSmall, SMALLEST} from './layout.js'
-import {clip, type Line, merged, printable, seg} from './line.js'
-import {overviewLines, overviewTitles} from './overview-lines.js'
-import {resourceLines, resourceTitles} from './resource-lines.js'
-import type {Scene} from './scene.js'
+import {clip, type Line, merged, printable, seg} from './draw/line.js'
+import {isTooSmall, SMALLEST} from './model/layout.js'
+import type {Scene} from './model/scene.js'
+import {detailLines} from './panels/detail.js'
+import {filterLine, statusLine, totalsLine} from './panels/footer.js'
+import {headerLines} from './panels/header.js'
+import {healthLines} from './panels/health.js'
+import {helpPanel} from './panels/help.js'
+import {overviewLines, overviewTitles} from './panels/overview.js'
+import {resourceLines, resourceTitles} from './panels/resources.js'
 
 /** The whole screen: exactly as many lines as the terminal has, none longer than it is wide, whatever is in them. */
 export function screenLines(scene: Scene): Line[] {

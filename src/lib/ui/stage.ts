@@ -1,7 +1,7 @@
-import {detailLines} from './detail-lines.js'
-import {helpHeight, helpLines} from './help-lines.js'
-import {listIds, type Scene} from './scene.js'
-import type {Stage} from './screen-state.js'
+import {listIds, type Scene} from './model/scene.js'
+import type {Stage} from './model/screen-state.js'
+import {detailLines} from './panels/detail.js'
+import {helpHeight, helpLines} from './panels/help.js'
 
 /** What a scene means for the next move in it. */
 export function stageOf(scene: Scene): Stage {

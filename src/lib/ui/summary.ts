@@ -1,5 +1,5 @@
-import {compact, count, counted} from './format.js'
-import type {Ranking} from './scene.js'
+import {compact, count, counted} from './draw/format.js'
+import type {Ranking} from './model/scene.js'
 import type {Seen} from './seen.js'
 
 /** What stays in the scrollback when the view is closed. */

@@ -1,5 +1,5 @@
-import type {ShardAddress} from '../repository/bucket-pages.js'
-import {addressOf, MAX_SHARDS, shardCountOf} from '../repository/buckets.js'
+import {addressOf, MAX_SHARDS, shardCountOf} from '../repository/buckets/buckets.js'
+import type {ShardAddress} from '../repository/buckets/pages.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
 import type {Reading} from './model.js'
 import type {Candidate} from './poll-plan.js'

@@ -1,6 +1,6 @@
 import type {LimitState} from '../core/bucket.js'
 import type {Rate} from '../core/token-math.js'
-import type {ShardedBucket} from '../repository/buckets.js'
+import type {ShardedBucket} from '../repository/buckets/buckets.js'
 import type {BucketRecord, Residue, StoredBucket} from '../schema/bucket-record.js'
 
 /** Different frames that are worth sharing: names, capacities and rates repeat, balances do not. */

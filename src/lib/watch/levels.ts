@@ -2,8 +2,8 @@ import type {LimitState} from '../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {shareOfRate} from '../core/shards.js'
 import {type Balance, type Rate, refill, retryAfterMs} from '../core/token-math.js'
-import type {LimitLevel} from '../repository/bucket-view.js'
-import type {ShardedBucket} from '../repository/buckets.js'
+import type {ShardedBucket} from '../repository/buckets/buckets.js'
+import type {LimitLevel} from '../repository/buckets/view.js'
 
 /** Called for each limit of a bucket; amounts in tokens. */
 export type VisitLevel = (name: string, level: number, capacity: number, debt: number, refillPerSecond: number) => void

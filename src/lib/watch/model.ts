@@ -1,6 +1,6 @@
-import type {BucketScope} from '../repository/bucket-pages.js'
-import type {BucketView, LimitLevel} from '../repository/bucket-view.js'
-import type {ShardedBucket} from '../repository/buckets.js'
+import type {ShardedBucket} from '../repository/buckets/buckets.js'
+import type {BucketScope} from '../repository/buckets/pages.js'
+import type {BucketView, LimitLevel} from '../repository/buckets/view.js'
 import type {AuditRecord} from '../schema/audit-record.js'
 
 /** Which buckets are watched. */

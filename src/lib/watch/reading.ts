@@ -1,5 +1,5 @@
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {addressOf, type ShardedBucket} from '../repository/buckets.js'
+import {addressOf, type ShardedBucket} from '../repository/buckets/buckets.js'
 import type {BucketRecord, StoredBucket} from '../schema/bucket-record.js'
 import {WRITE_PRESSURE_RATE} from '../schema/bucket-record.js'
 import {writeUnitsOf} from '../schema/item-size.js'

@@ -1,4 +1,4 @@
-import type {LimitLevel} from '../repository/bucket-view.js'
+import type {LimitLevel} from '../repository/buckets/view.js'
 import {consumptionOf, mostConsumed} from './consumption.js'
 import {levelsAt} from './levels.js'
 import type {Reading, ResourceRow} from './model.js'

@@ -1,4 +1,4 @@
-import {type BucketView, type LimitLevel, viewBucket} from '../repository/bucket-view.js'
+import {type BucketView, type LimitLevel, viewBucket} from '../repository/buckets/view.js'
 import type {Reading, Row} from './model.js'
 import {fullInMs, statusOf, worstAt} from './status.js'
 

@@ -1,5 +1,5 @@
 import type {NamespaceRepository} from '../repository/repository.js'
-import type {Table} from '../repository/table.js'
+import type {Table} from '../repository/table/table.js'
 import type {WatchScope} from './model.js'
 import {Poller, type PollResult} from './poller.js'
 

@@ -1,4 +1,4 @@
-import type {LimitLevel} from '../repository/bucket-view.js'
+import type {LimitLevel} from '../repository/buckets/view.js'
 import {visitLevels} from './levels.js'
 import type {Reading, RowStatus} from './model.js'
 

@@ -1,5 +1,5 @@
 import type {NamespaceRepository} from '../repository/repository.js'
-import type {Table} from '../repository/table.js'
+import type {Table} from '../repository/table/table.js'
 import {loadDetail} from './detail.js'
 import type {Detail, HealthLine, HealthSource, Knowledge, Reading, Watch, WatchScope} from './model.js'
 import {PollRecord} from './poll-record.js'

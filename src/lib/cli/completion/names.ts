@@ -1,5 +1,5 @@
-import {openStack, type StackContext} from '../context.js'
-import {findSettings} from '../settings.js'
+import {openStack, type StackContext} from '../base/context.js'
+import {findSettings} from '../base/settings.js'
 import type {NameKind, TypedFlags} from './candidates.js'
 
 /** A person waits with a finger on the key. */

@@ -1,7 +1,7 @@
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Item} from '../attribute-value.js'
 import {readNumber} from '../read.js'
-import {decodePerLimitBucket} from './legacy-buckets.js'
+import {decodePerLimitBucket} from './buckets.js'
 import {flatten} from './modernise.js'
 
 const PER_LIMIT_NUMBERS = [

@@ -1,7 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../../core/names.js'
 import {type Item, s} from '../attribute-value.js'
 import {readString} from '../read.js'
-import {splitNamespace} from './legacy-key.js'
+import {splitNamespace} from './key.js'
 
 const PREFIXED_KEYS = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
 

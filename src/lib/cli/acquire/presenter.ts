@@ -1,0 +1,100 @@
+import {durationMs} from '../../core/duration.js'
+import type {Attempt} from '../../inspect/attempt.js'
+import type {Consumption} from '../../limiter/amounts.js'
+import {formatCount, formatSpan} from '../output/facts.js'
+import {textTable} from '../output/text-table.js'
+
+const DEFAULT_WAIT = '60s'
+
+/** `--wait` may stand alone, for a minute; oclif knows no flags with an optional value. */
+export function withDefaultWait(argv: readonly string[]): string[] {
+  const end = argv.includes('--') ? argv.indexOf('--') : argv.length
+  return argv.flatMap((word, at) => {
+    const isBare = word === '--wait' && at < end && durationMs(argv[at + 1] ?? '') === undefined
+    return isBare ? [`--wait=${DEFAULT_WAIT}`] : [word]
+  })
+}
+
+/** A wait for people, rounded up in the last unit shown: whoever waits that long is never early. */
+export function formatWait(ms: number): string {
+  if (ms === Infinity) return 'never'
+  const unit = [3_600_000, 60_000, 1000, 1][[86_400_000, 3_600_000, 1000, 0].findIndex(from => ms >= from)] as number
+  return formatSpan(Math.ceil(ms / unit) * unit)
+}
+
+/** What was asked for: "1 rpm and 500 tpm". */
+export function amountWords(consume: Consumption): string {
+  const parts = Object.entries(consume).map(([name, tokens]) => `${formatCount(tokens)} ${name}`)
+  return parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`
+}
+
+/** A request that was tried, and what for. */
+export interface TriedRequest {
+  readonly entity: string
+  readonly resource: string
+  readonly consume: Consumption
+  readonly dryRun: boolean
+  readonly attempt: Attempt
+}
+
+/** Tells what became of a request. */
+export function acquireLines(tried: TriedRequest, width: number | undefined): string[] {
+  const {statuses} = tried.attempt
+  const title = titleOf(tried)
+  if (statuses.length === 0) return [title]
+  const headers = ['LIMIT', 'OF', 'ASKED', 'LEFT', 'CAPACITY', 'FREE IN'].map(header => ({header}))
+  const rows = statuses.map(({name, entity, requested, available, capacity, exceeded, retryAfterMs}) => {
+    return [name, entity, requested, available, capacity, exceeded ? formatWait(retryAfterMs) : 'now']
+  })
+  return [title, '', ...textTable(headers, rows, {header: true, width})]
+}
+
+function titleOf({entity, resource, consume, dryRun, attempt}: TriedRequest): string {
+  const {admitted, isMetered, waitedMs, retryAfterMs} = attempt
+  const asked = amountWords(consume)
+  const waited = waitedMs > 0 ? ` after ${formatSpan(waitedMs)}` : ''
+  if (!admitted) {
+    return `Refused${waited}: ${entity} cannot have ${asked} of ${resource} now; try again in ${formatWait(retryAfterMs)}`
+  }
+  if (!isMetered) return `Let through unmetered: the table is out of reach, and ${entity} was charged nothing`
+  const charge = `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parentCharge(attempt)}`
+  return dryRun ? `Would be admitted: ${charge}` : `Admitted${waited}: ${charge}`
+}
+
+/** A parent is charged only for the limits it has. */
+function parentCharge({parent, statuses}: Attempt): string {
+  if (parent === undefined) return ''
+  const shared = statuses.filter(({level}) => level === 'parent').map(({name, requested}) => [name, requested])
+  return `, its parent ${parent} ${shared.length > 0 ? amountWords(Object.fromEntries(shared)) : 'too'}`
+}
+
+/** What to run to understand a refusal. */
+export function whyCommand({entity, resource, consume}: TriedRequest): string {
+  const amounts = Object.entries(consume).map(([name, tokens]) => `${name}=${tokens}`)
+  return ['zael why', entity, resource, ...amounts].join(' ')
+}
+
+/** The same for programs. */
+export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedRequest) {
+  return {
+    entity,
+    resource,
+    consume,
+    dryRun,
+    admitted: attempt.admitted,
+    metered: attempt.isMetered,
+    parent: attempt.parent ?? null,
+    waitedMs: attempt.waitedMs,
+    retryAfterMs: attempt.retryAfterMs,
+    limits: attempt.statuses.map(status => ({
+      name: status.name,
+      level: status.level,
+      entity: status.entity,
+      requested: status.requested,
+      available: status.available,
+      capacity: status.capacity,
+      exceeded: status.exceeded,
+      retryAfterMs: status.retryAfterMs,
+    })),
+  }
+}

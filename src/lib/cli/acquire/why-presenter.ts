@@ -1,0 +1,133 @@
+import {formatLimit, MAX_TOKENS} from '../../core/limit.js'
+import {DEFAULT_RESOURCE} from '../../core/names.js'
+import type {ExplainedLimit, Explanation} from '../../inspect/explain.js'
+import type {ConfigScope} from '../../schema/config-record.js'
+import {scopeJson} from '../limits/json.js'
+import {rateText, scopeWords} from '../limits/presenter.js'
+import {factLines, formatCount, nextLines} from '../output/facts.js'
+import {amountWords, formatWait} from './presenter.js'
+
+/** A command that would let the request through sooner, and what it does. */
+export type Remedy = readonly [command: string, purpose: string]
+
+/** Commands that lift an exceeded limit: raise it where it is set, or fill the bucket once. `where`: flags to add. */
+export function remedies(limit: ExplainedLimit, resource: string, where = ''): Remedy[] {
+  if (!limit.exceeded) return []
+  const {name, capacity, refillAmount, refillPeriodSeconds, requested, scope, entity} = limit
+  const isTooSmall = requested > capacity
+  const raised = {
+    name,
+    capacity: isTooSmall ? requested : doubled(capacity),
+    refillAmount: isTooSmall ? refillAmount : doubled(refillAmount),
+    refillPeriodSeconds,
+  }
+  const raise = `zael limits set ${scopeArguments(scope)} ${formatLimit(raised)}${where}`
+  if (isTooSmall) return [[raise, `let ${scopeWords(scope)} hold as much as was asked for`]]
+  return [
+    [raise, `double the rate of ${scopeWords(scope)}`],
+    [`zael bucket reset ${entity} --resource ${resource}${where}`, `fill the bucket of ${entity} once, now`],
+  ]
+}
+
+function doubled(tokens: number): number {
+  return Math.min(MAX_TOKENS, 2 * tokens)
+}
+
+function scopeArguments(scope: ConfigScope): string {
+  if (scope.level === 'system') return '--system'
+  if (scope.level === 'resource') return `--resource ${scope.resource}`
+  return scope.resource === DEFAULT_RESOURCE
+    ? `--entity ${scope.entity}`
+    : `--entity ${scope.entity} --resource ${scope.resource}`
+}
+
+/** Explains in words what an acquire would say now, and why. */
+export function whyLines(explanation: Explanation, where = ''): string[] {
+  const {entity, resource, limits, isRegistered, parent} = explanation
+  const exceeded = limits.filter(limit => limit.exceeded)
+  return [
+    verdict(explanation),
+    ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
+    ...(parent === undefined ? [] : ['', `${entity} shares every charge with its parent ${parent}.`]),
+    ...(isRegistered ? [] : ['', `${entity} has no record: limits apply to it all the same, but check the spelling.`]),
+    ...(exceeded.length === 0 ? [] : remedyLines(exceeded, resource, where)),
+  ]
+}
+
+function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Explanation): string {
+  const own = limits.filter(({level}) => level === 'entity')
+  const asked = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])))
+  if (admitted) return `${entity} can have ${asked} of ${resource} now.`
+  const when =
+    retryAfterMs === Infinity
+      ? 'and waiting does not help'
+      : `but in ${formatWait(retryAfterMs)}, at ${new Date(atMs + retryAfterMs).toISOString()}`
+  return `${entity} cannot have ${asked} of ${resource} now, ${when}.`
+}
+
+function limitLines(limit: ExplainedLimit, {hour}: Explanation): string[] {
+  const {name, entity, level, available, capacity, requested, exceeded, shards, scope, drainedBy} = limit
+  const whose = level === 'parent' ? `the parent ${entity}` : entity
+  const clears =
+    limit.retryAfterMs === Infinity ? 'and waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}`
+  const state = exceeded ? `refuses, ${clears}` : 'has room'
+  const isShared = level === 'parent' || drainedBy.length > 0
+  const consumers = drainedBy.map(({entity: child, tokens}) => `${child} ${formatCount(tokens)}`).join(', ')
+  return factLines(`${name} of ${whose} ${state}`, {
+    level: `${formatCount(available)} of ${formatCount(capacity)} left, ${formatCount(requested)} asked for`,
+    'set for': `${scopeWords(scope)}: ${rateText(limit)}`,
+    shards: shards.length > 1 ? shardsText(limit) : undefined,
+    'drained by':
+      exceeded && isShared ? `${consumers || 'nobody whose usage is counted yet'} (since ${hour})` : undefined,
+  })
+}
+
+function shardsText({shards}: ExplainedLimit): string {
+  const each = shards.map(({shard, available, capacity}) => {
+    return `${shard}: ${formatCount(available)} of ${formatCount(capacity)}`
+  })
+  return each.join(', ')
+}
+
+function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, where: string): string[] {
+  const commands = new Map(exceeded.flatMap(limit => remedies(limit, resource, where)))
+  const [, , ...lines] = nextLines([...commands])
+  return ['', 'To let it through sooner:', ...lines]
+}
+
+/** The same for programs; a wait of null means that waiting never helps. */
+export function whyJson(explanation: Explanation, where = '') {
+  const {entity, resource, isRegistered, parent, atMs, hour, admitted, limits} = explanation
+  const wait = (ms: number) => (ms === Infinity ? null : ms)
+  const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
+  return {
+    entity,
+    resource,
+    registered: isRegistered,
+    parent: parent ?? null,
+    at: new Date(atMs).toISOString(),
+    hour,
+    admitted,
+    retryAfterMs: wait(explanation.retryAfterMs),
+    clearsAt: clears(explanation.retryAfterMs),
+    limits: limits.map(limit => ({
+      name: limit.name,
+      level: limit.level,
+      entity: limit.entity,
+      setFor: scopeJson(limit.scope),
+      text: formatLimit(limit),
+      capacity: limit.capacity,
+      refillAmount: limit.refillAmount,
+      refillPeriodSeconds: limit.refillPeriodSeconds,
+      available: limit.available,
+      requested: limit.requested,
+      deficit: limit.deficit,
+      exceeded: limit.exceeded,
+      retryAfterMs: wait(limit.retryAfterMs),
+      clearsAt: clears(limit.retryAfterMs),
+      shards: limit.shards,
+      drainedBy: limit.drainedBy,
+      remedies: remedies(limit, resource, where).map(([command, purpose]) => ({command, purpose})),
+    })),
+  }
+}

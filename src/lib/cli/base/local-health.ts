@@ -1,0 +1,54 @@
+import type {StackHealth} from '../../infra/health/health.js'
+import type {AggregatorStatus} from '../../local/supervisor/aggregator.js'
+import type {StackContext} from './context.js'
+
+/** What runs the local stack, for people and programs. */
+export interface SupervisorFacts {
+  readonly endpoint: string
+  /** With its version. */
+  readonly engine: string
+  readonly uptimeMs: number
+  readonly engineRestarts: number
+  /** `null`: the stack runs without. */
+  readonly aggregator: AggregatorStatus | null
+}
+
+/** What the supervisor of the local stack says; `null` when it does not run. */
+export async function readSupervisor(): Promise<SupervisorFacts | null> {
+  const [{stackStatus}, {findStackHome}] = await Promise.all([
+    import('../../local/status.js'),
+    import('../../local/home/home.js'),
+  ])
+  const status = await stackStatus(findStackHome())
+  if (!status.running) return null
+  const {state, live} = status
+  return {
+    endpoint: state.endpoint,
+    engine: `${state.engine} ${state.engineVersion}`,
+    uptimeMs: live.uptimeMs,
+    engineRestarts: live.engineRestarts,
+    aggregator: live.aggregator,
+  }
+}
+
+/**
+ * The supervisor that looks after a stack; `null` when none does. It follows one table of its own engine: a table of the
+ * same name elsewhere, and another one beside it, are not its business.
+ */
+export async function supervisorOf({
+  stack,
+  endpoint,
+}: Pick<StackContext, 'stack' | 'endpoint'>): Promise<SupervisorFacts | null> {
+  const {LOCAL_STACK} = await import('../../local/home/state.js')
+  if (stack !== LOCAL_STACK || endpoint === undefined) return null
+  const local = await readSupervisor()
+  return local && new URL(local.endpoint).origin === new URL(endpoint).origin ? local : null
+}
+
+/** The same health, degraded when the aggregator of the local stack has met an error. */
+export function withSupervisor(health: StackHealth, local: SupervisorFacts | null): StackHealth {
+  const error = local?.aggregator?.lastError ?? null
+  if (error === null) return health
+  const finding = {severity: 'problem', part: 'aggregator', message: error, fix: 'zael local logs'} as const
+  return {...health, findings: [finding, ...health.findings], isHealthy: false}
+}

@@ -1,0 +1,125 @@
+import {join} from 'node:path'
+import {InvalidInput} from '../../core/errors.js'
+import {OUTPUT_FORMATS} from './output-format.js'
+import {badSettingsFile, findUpward, readSettingsFile, type SettingsFile} from './settings-file.js'
+
+/** Where the value of a setting can come from, the strongest first. `aws`: the SDK finds it in its own variables. */
+export const SETTING_SOURCES = ['flag', 'environment', 'project', 'user', 'aws', 'default'] as const
+
+export type SettingSource = (typeof SETTING_SOURCES)[number]
+
+interface SettingRule {
+  readonly flag: string
+  readonly variable: string
+  readonly fallback?: string
+  /** Variables that AWS SDKs read, the stronger first. */
+  readonly aws?: readonly string[]
+}
+
+const RULES = {
+  stack: {flag: 'stack', variable: 'ZAEL_STACK', fallback: 'zae-limiter'},
+  namespace: {flag: 'namespace', variable: 'ZAEL_NAMESPACE', fallback: 'default'},
+  region: {flag: 'region', variable: 'ZAEL_REGION', aws: ['AWS_REGION', 'AWS_DEFAULT_REGION']},
+  profile: {flag: 'profile', variable: 'ZAEL_PROFILE', aws: ['AWS_PROFILE']},
+  endpointUrl: {
+    flag: 'endpoint-url',
+    variable: 'ZAEL_ENDPOINT_URL',
+    aws: ['AWS_ENDPOINT_URL_DYNAMODB', 'AWS_ENDPOINT_URL'],
+  },
+  output: {flag: 'output', variable: 'ZAEL_OUTPUT', fallback: 'table'},
+} as const satisfies Record<string, SettingRule>
+
+export type SettingKey = keyof typeof RULES
+
+/** The keys of a settings file. */
+export const SETTING_KEYS = Object.keys(RULES) as SettingKey[]
+
+/** The flag that a setting belongs to. */
+export const flagOf = (key: SettingKey): string => RULES[key].flag
+
+/** What is in force for one setting, and why. */
+export interface Setting {
+  readonly key: SettingKey
+  /** `undefined` when nobody says anything. */
+  readonly value: string | undefined
+  readonly source: SettingSource
+  /** The flag, the variable, or the file with its line. */
+  readonly from: string | undefined
+}
+
+export type Settings = Readonly<Record<SettingKey, Setting>>
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Where settings are looked for. */
+export interface SettingsSearch {
+  /** What was typed, by the names of the flags; an empty text counts as not typed. */
+  readonly flags: Readonly<Record<string, unknown>>
+  readonly env: Environment
+  readonly folder: string
+  /** Folder of the user's own file. */
+  readonly configDir: string
+}
+
+/** The settings files that exist. */
+export interface SettingsFiles {
+  readonly project: SettingsFile | undefined
+  readonly user: SettingsFile | undefined
+}
+
+/** Reads the files, then decides: flag, ZAEL_ variable, project file, user file, AWS variable, default. */
+export async function findSettings(search: SettingsSearch): Promise<{settings: Settings; files: SettingsFiles}> {
+  const [project, user] = await Promise.all([
+    findUpward(search.folder, SETTING_KEYS),
+    readSettingsFile(join(search.configDir, 'config.json'), SETTING_KEYS),
+  ])
+  const files = {project, user}
+  return {settings: decide(search.flags, search.env, files), files}
+}
+
+function decide(flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles): Settings {
+  const settings = Object.fromEntries(
+    SETTING_KEYS.map(key => [key, candidates(key, flags, env, files)[0]]),
+  ) as unknown as Record<SettingKey, Setting>
+  const {stack, endpointUrl} = settings
+  // Whoever names the local stack means the one that runs here, not the address that a weaker source has for another.
+  if (stack.value === 'local' && rank(endpointUrl) > rank(stack)) settings.endpointUrl = nothing('endpointUrl')
+  return settings
+}
+
+/** Everybody who says something, the strongest first; the last one is the default. */
+function candidates(key: SettingKey, flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles) {
+  const rule: SettingRule = RULES[key]
+  const found: Setting[] = []
+  const offer = (source: SettingSource, value: unknown, from: string, line?: number) => {
+    if (typeof value !== 'string' || value === '') return
+    // oclif checks what is typed, and the transport what the SDK would read.
+    if (source !== 'flag' && source !== 'aws') check(key, value, from, line)
+    found.push({key, value, source, from: line === undefined ? from : `${from}, line ${line}`})
+  }
+  offer('flag', flags[rule.flag], `--${rule.flag}`)
+  offer('environment', env[rule.variable], rule.variable)
+  for (const source of ['project', 'user'] as const) {
+    const entry = files[source]?.entries.get(key)
+    if (entry) offer(source, entry.value, files[source]?.path ?? '', entry.line)
+  }
+  for (const name of rule.aws ?? []) offer('aws', env[name], name)
+  return [...found, {...nothing(key), value: rule.fallback}]
+}
+
+const nothing = (key: SettingKey): Setting => ({key, value: undefined, source: 'default', from: undefined})
+
+const rank = ({source}: Setting): number => SETTING_SOURCES.indexOf(source)
+
+/** Names the place of the mistake. */
+function check(key: SettingKey, value: string, from: string, line: number | undefined): void {
+  const problem =
+    key === 'output' && !OUTPUT_FORMATS.some(format => format === value)
+      ? `output must be one of ${OUTPUT_FORMATS.join(', ')}`
+      : key === 'endpointUrl' && !/^https?:\/\/./.test(value)
+        ? 'endpointUrl must be an http or https address, such as http://127.0.0.1:8000'
+        : undefined
+  if (problem === undefined) return
+  if (line !== undefined) throw badSettingsFile(from, line, problem, 'Change the line, then see `zael config show`.')
+  throw new InvalidInput('config.variable', `${from}: ${problem}`, {hint: `Change or unset ${from}.`})
+}

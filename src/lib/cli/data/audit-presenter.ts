@@ -1,0 +1,74 @@
+import {colorize} from '@oclif/core/ux'
+import {formatLimit, type Limit} from '../../core/limit.js'
+import type {AuditRecord} from '../../schema/audit-record.js'
+import type {Json} from '../../schema/json-attribute.js'
+import {factLines} from '../output/facts.js'
+import type {Listing} from '../output/listing.js'
+
+/** Events as rows. */
+export function auditListing(records: readonly AuditRecord[], isOfOne: boolean): Listing<AuditRecord> {
+  return {
+    rows: records,
+    columns: [
+      {name: 'time', header: 'TIME (UTC)', fit: 'whole', value: ({timestamp}) => timestamp},
+      {name: 'action', value: ({action}) => action},
+      {name: 'entity', value: ({entity}) => entity, isExtra: isOfOne},
+      {name: 'resource', value: ({resource}) => resource},
+      {name: 'principal', header: 'BY', fit: 'spare', value: ({principal}) => principal},
+      {name: 'details', value: detailsText},
+      {name: 'id', value: ({eventId}) => eventId, isExtra: true},
+    ],
+    empty: 'Nothing happened in that time.',
+  }
+}
+
+/** One event in one line, as it is told when events are followed. */
+export function auditLine(record: AuditRecord): string {
+  const {timestamp, action, entity, resource, principal} = record
+  const about = [entity, resource].filter(name => name !== undefined).join(' ')
+  const by = principal === undefined ? [] : [`by ${principal}`]
+  return [colorize('dim', timestamp), action, about, ...by, colorize('dim', detailsText(record))].join('  ').trimEnd()
+}
+
+/** Everything about one event. */
+export function auditFacts(record: AuditRecord): string[] {
+  const {eventId, timestamp, action, entity, resource, principal, ttlSeconds} = record
+  const details = Object.keys(record.details).length === 0 ? undefined : JSON.stringify(record.details)
+  return factLines(`Event ${eventId}`, {
+    time: timestamp,
+    action,
+    entity,
+    resource,
+    by: principal,
+    'kept until': ttlSeconds === undefined ? undefined : new Date(ttlSeconds * 1000).toISOString(),
+    details,
+  })
+}
+
+/** An event for programs. */
+export function auditResult(record: AuditRecord): object {
+  const {eventId: id, timestamp: time, action, entity, resource = null, principal = null, details, ttlSeconds} = record
+  const expiresAt = ttlSeconds === undefined ? null : new Date(ttlSeconds * 1000).toISOString()
+  return {id, time, action, entity, resource, principal, details, expiresAt}
+}
+
+/** In one line, by name: the table keeps no order. */
+function detailsText({details}: AuditRecord): string {
+  const entries = Object.entries(details).sort(([a], [b]) => (a < b ? -1 : 1))
+  return entries.map(([name, value]) => `${name}: ${valueText(value)}`).join('; ')
+}
+
+function valueText(value: Json): string {
+  if (typeof value === 'string') return value
+  if (!Array.isArray(value)) return JSON.stringify(value)
+  const limits = value.flatMap(asLimit)
+  return limits.length === value.length ? limits.map(formatLimit).join(', ') || 'none' : JSON.stringify(value)
+}
+
+/** A limit as events spell it. */
+function asLimit(value: Json): Limit[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
+  const {name, capacity, refill_amount: refillAmount, refill_period_seconds: refillPeriodSeconds} = value
+  const isLimit = typeof name === 'string' && [capacity, refillAmount, refillPeriodSeconds].every(Number.isSafeInteger)
+  return isLimit ? [{name, capacity, refillAmount, refillPeriodSeconds} as Limit] : []
+}

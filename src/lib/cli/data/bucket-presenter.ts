@@ -1,0 +1,111 @@
+import type {ResetResult} from '../../repository/buckets/reset.js'
+import type {BucketView, LimitLevel, ShardView} from '../../repository/buckets/view.js'
+import {formatSpan} from '../output/facts.js'
+import {percent} from '../output/gauge.js'
+import type {Listing} from '../output/listing.js'
+
+/** What one row shows: a limit on one shard, or on all of them together. */
+interface LevelRow extends Partial<LimitLevel> {
+  readonly entity: string
+  readonly resource: string
+  readonly shard: number | 'all'
+  readonly view: ShardView | undefined
+}
+
+/** What is shown, in one line. */
+export function bucketTitle(entity: string, buckets: readonly BucketView[]): string {
+  const [bucket] = buckets
+  if (!bucket || buckets.length > 1) return `Buckets of ${entity}`
+  const {resource, shardCount, parent, cascade} = bucket
+  const shards = shardCount === 1 ? '' : `, ${shardCount} shards`
+  const charged = cascade && parent !== null ? `, charged to ${parent} too` : ''
+  return `Bucket of ${entity} · ${resource}${shards}${charged}`
+}
+
+/** Every shard of some buckets of one entity; sums where there are several shards. */
+export function shardListing(buckets: readonly BucketView[], nowMs: number, isCsv: boolean): Listing<LevelRow> {
+  return {
+    rows: buckets.flatMap(bucket => [
+      ...(bucket.shardCount > 1 ? bucket.limits.map(limit => rowOf(bucket, undefined, limit)) : []),
+      ...bucket.shards.flatMap(shard => {
+        const limits = shard.limits.map(limit => rowOf(bucket, shard, limit))
+        return limits.length === 0 ? [rowOf(bucket, shard)] : limits
+      }),
+    ]),
+    columns: [
+      {name: 'entity', value: ({entity}) => entity, isExtra: !isCsv},
+      {name: 'resource', value: ({resource}) => resource, isExtra: buckets.length === 1 && !isCsv},
+      {name: 'shard', align: 'right', value: ({shard, view}) => (view?.isGhost ? `${shard} (ghost)` : String(shard))},
+      ...LEVEL_COLUMNS,
+      {
+        name: 'pressure',
+        align: 'right',
+        fit: 'spare',
+        value: ({view}) => percent(view?.writePressure),
+        raw: ({view}) => view?.writePressure,
+      },
+      {name: 'writes', value: ({view}) => view?.writes, isExtra: true},
+      {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
+      {name: 'expires', fit: 'spare', value: ({view}) => expiryOf(view, nowMs), raw: ({view}) => view?.expiresAt},
+    ],
+    empty: 'There is no bucket: nothing was consumed yet, or it has expired.',
+  }
+}
+
+/** One row per bucket and limit, all shards together. */
+export function bucketListing(buckets: readonly BucketView[]): Listing<LevelRow & {readonly shards: number}> {
+  return {
+    rows: buckets.flatMap(bucket =>
+      bucket.limits.map(limit => ({...rowOf(bucket, bucket.shards[0], limit), shards: bucket.shardCount})),
+    ),
+    columns: [
+      {name: 'entity', value: ({entity}) => entity},
+      {name: 'resource', value: ({resource}) => resource, isExtra: true},
+      ...LEVEL_COLUMNS,
+      {name: 'shards', value: ({shards}) => shards},
+      {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
+    ],
+    empty: 'There is no bucket: nothing was consumed yet, or all have expired.',
+  }
+}
+
+const LEVEL_COLUMNS = [
+  {name: 'limit', value: ({name}: LevelRow) => name},
+  {name: 'level', value: ({level}: LevelRow) => level},
+  {name: 'capacity', value: ({capacity}: LevelRow) => capacity},
+  {
+    name: 'full',
+    align: 'right' as const,
+    value: (row: LevelRow) => percent(fullness(row)),
+    raw: (row: LevelRow) => fullness(row),
+  },
+  {name: 'debt', fit: 'spare' as const, value: ({debt}: LevelRow) => debt},
+  {name: 'refill', fit: 'spare' as const, header: 'REFILL/S', value: ({refillPerSecond}: LevelRow) => refillPerSecond},
+]
+
+function rowOf({entity, resource}: BucketView, view: ShardView | undefined, limit?: LimitLevel): LevelRow {
+  return {entity, resource, shard: view?.shard ?? 'all', view, ...limit}
+}
+
+/** In debt there is nothing in it. */
+function fullness({level, capacity}: LevelRow): number | undefined {
+  if (level === undefined || capacity === undefined || capacity === 0) return undefined
+  return Math.max(0, level) / capacity
+}
+
+function ageOf(view: ShardView | undefined): string | undefined {
+  return view?.refillAgeMs === null || view === undefined ? undefined : formatSpan(view.refillAgeMs)
+}
+
+function expiryOf(view: ShardView | undefined, nowMs: number): string | undefined {
+  if (!view || view.isGhost) return undefined
+  if (view.expiresAt === null) return 'never'
+  const leftMs = Date.parse(view.expiresAt) - nowMs
+  return leftMs > 0 ? `in ${formatSpan(leftMs)}` : 'any moment'
+}
+
+/** What a reset came to. */
+export function resetLine(entity: string, resource: string, {shards, reset}: ResetResult): string {
+  const parts = shards === 1 ? '' : ` (${reset} of ${shards} shards)`
+  return `The bucket of ${entity} for ${resource} is full${parts}`
+}

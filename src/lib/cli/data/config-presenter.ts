@@ -1,0 +1,46 @@
+import {SETTING_KEYS, type Setting, type SettingSource, type Settings, type SettingsFiles} from '../base/settings.js'
+import {PROJECT_FILE} from '../base/settings-file.js'
+import {factLines} from '../output/facts.js'
+import type {Listing} from '../output/listing.js'
+
+const SOURCES: Readonly<Record<SettingSource, string>> = {
+  flag: 'flag',
+  environment: 'variable',
+  project: 'project file',
+  user: 'user file',
+  aws: 'AWS variable',
+  default: 'default',
+}
+
+/** The settings in force as rows. */
+export function settingsListing(settings: Settings): Listing<Setting> {
+  return {
+    rows: SETTING_KEYS.map(key => settings[key]),
+    columns: [
+      {name: 'setting', value: ({key}) => key},
+      {name: 'value', value: ({value}) => value},
+      {name: 'source', value: ({source}) => SOURCES[source], raw: ({source}) => source},
+      {name: 'from', value: ({from}) => from},
+    ],
+    empty: '',
+  }
+}
+
+/** Which files were found, and where one could be put. */
+export function settingsFileLines({project, user}: SettingsFiles, folder: string, userPath: string): string[] {
+  return factLines('Files', {
+    project: project?.path ?? `no ${PROJECT_FILE} in ${folder} or above`,
+    user: user?.path ?? `no ${userPath}`,
+  })
+}
+
+/** The same for programs. */
+export function settingsResult(settings: Settings, {project, user}: SettingsFiles): object {
+  return {
+    settings: SETTING_KEYS.map(key => {
+      const {value = null, source, from = null} = settings[key]
+      return {key, value, source, from}
+    }),
+    files: {project: project?.path ?? null, user: user?.path ?? null},
+  }
+}

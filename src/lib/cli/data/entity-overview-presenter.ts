@@ -1,0 +1,66 @@
+import {formatLimit} from '../../core/limit.js'
+import type {Level} from '../../core/resolve.js'
+import type {EntityOverview} from '../../inspect/entity-overview.js'
+import {textTable} from '../output/text-table.js'
+import {entityJson, entityLines} from './entity-presenter.js'
+
+const SOURCES: Readonly<Record<Level, string>> = {
+  entity: 'entity + resource',
+  entity_default: 'entity',
+  resource: 'resource',
+  system: 'system',
+}
+
+/** An entity with everything that limits it, for programs; an entity without a record has empty values. */
+export function overviewJson({id, record, parents, resources}: EntityOverview) {
+  const unregistered = {id, name: null, parent: null, cascade: false, metadata: {}, createdAt: null, version: null}
+  return {
+    registered: record !== undefined,
+    ...(record ? entityJson(record) : unregistered),
+    parents: parents.map(parent => ({id: parent.entity, name: parent.name, cascade: parent.cascade})),
+    resources: resources.map(({resource, source, limits, shards}) => ({
+      resource: resource ?? null,
+      source: source ?? null,
+      limits: limits.map(({available, ...limit}) => ({...limit, available: available ?? null})),
+      shards,
+    })),
+  }
+}
+
+/** The same for people. */
+export function overviewLines(overview: EntityOverview, width: number | undefined): string[] {
+  const {id, record, resources} = overview
+  const head = record
+    ? entityLines(`Entity "${id}"`, record, parentChain(overview))
+    : [`Entity "${id}" has no record of its own; it is known by its limits and buckets`]
+  const rows = resources.flatMap(({resource = '(any other)', source, limits, shards}) =>
+    limits.map(limit => [
+      resource,
+      formatLimit(limit),
+      source && SOURCES[source],
+      limit.available,
+      limit.capacity,
+      shards === 0 ? undefined : shards,
+    ]),
+  )
+  if (rows.length === 0) return [...head, '', 'No limits apply to it']
+  const columns = [
+    {header: 'RESOURCE'},
+    {header: 'LIMIT'},
+    {header: 'SET FOR'},
+    {header: 'AVAILABLE', align: 'right'},
+    {header: 'OF', align: 'right'},
+    {header: 'SHARDS', align: 'right'},
+  ] as const
+  return [...head, '', ...textTable(columns, rows, {header: true, width})]
+}
+
+/** From the parent upwards. Other clients check nothing: a parent may not exist, or be among its own descendants. */
+function parentChain({id, record, parents}: EntityOverview): string | undefined {
+  if (record?.parent === undefined) return undefined
+  const names = parents.map(parent => parent.entity)
+  const end = (parents.at(-1) ?? record).parent
+  if (end === undefined) return names.join(' → ')
+  if ([id, ...names].includes(end)) return `${[...names, end].join(' → ')}, and so on in a circle`
+  return [...names, `${end} (does not exist)`].join(' → ')
+}

@@ -1,0 +1,82 @@
+import {isDeepStrictEqual} from 'node:util'
+import type {EntityRecord} from '../../schema/entity-record.js'
+import {formatMetadata} from '../flags/metadata.js'
+import {factLines, formatCount} from '../output/facts.js'
+import type {Column, Listing} from '../output/listing.js'
+import {type KindCounts, kindLines} from './kind-counts.js'
+
+/** An entity for programs. */
+export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord) {
+  return {id: entity, name, parent: parent ?? null, cascade, metadata, createdAt: createdAt || null, version}
+}
+
+const COLUMNS: readonly Column<EntityRecord>[] = [
+  {name: 'id', value: ({entity}) => entity},
+  {name: 'name', value: ({name}) => name},
+  {name: 'parent', value: ({parent}) => parent},
+  {name: 'cascade', value: ({cascade}) => (cascade ? 'yes' : 'no'), raw: ({cascade}) => cascade},
+  {name: 'created', value: ({createdAt}) => createdAt},
+  {name: 'metadata', value: ({metadata}) => formatMetadata(metadata), isExtra: true},
+  {name: 'version', value: ({version}) => version, isExtra: true},
+]
+
+/** Entities, one to a line. */
+export function entityListing(rows: readonly EntityRecord[], empty: string): Listing<EntityRecord> {
+  return {rows, columns: COLUMNS, empty}
+}
+
+/** A new entity. */
+export function entityCreatedLines(record: EntityRecord): string[] {
+  return entityLines(`Created entity "${record.entity}"`, record)
+}
+
+/** What is known of an entity by its record. */
+export function entityLines(title: string, record: EntityRecord, parents = record.parent): string[] {
+  return factLines(title, {
+    name: record.name === record.entity ? undefined : record.name,
+    parent: parents,
+    cascade: record.parent === undefined ? undefined : cascadeWords(record.cascade),
+    metadata: formatMetadata(record.metadata),
+    created: record.createdAt || undefined,
+  })
+}
+
+function cascadeWords(cascade: boolean): string {
+  return cascade ? 'yes, every request is charged to the parent too' : 'no'
+}
+
+const CHANGEABLE = ['name', 'parent', 'cascade', 'metadata'] as const
+
+/** The names of what differs. */
+export function changesOf(before: EntityRecord, after: EntityRecord): (typeof CHANGEABLE)[number][] {
+  return CHANGEABLE.filter(key => !isDeepStrictEqual(before[key], after[key]))
+}
+
+/** What an update changed, from what to what. */
+export function entityUpdatedLines(before: EntityRecord, after: EntityRecord): string[] {
+  const changes = changesOf(before, after)
+  if (changes.length === 0) return [`Entity "${after.entity}" is like that already; nothing was changed`]
+  const words = ({name, parent, cascade, metadata}: EntityRecord) => ({
+    name,
+    parent: parent ?? '(none)',
+    cascade: cascade ? 'yes' : 'no',
+    metadata: formatMetadata(metadata) ?? '(none)',
+  })
+  const was = words(before)
+  const is = words(after)
+  return factLines(
+    `Changed entity "${after.entity}"`,
+    Object.fromEntries(changes.map(key => [key, `${was[key]} → ${is[key]}`])),
+  )
+}
+
+/** The question before a deletion. */
+export function entityDeletionPhrase(id: string, {total}: KindCounts): string {
+  return `This deletes ${formatCount(total)} ${total === 1 ? 'item' : 'items'} of entity "${id}" for good; its audit events stay`
+}
+
+/** What a deletion did, or would do. */
+export function entityDeletionLines(id: string, counts: KindCounts, dryRun: boolean): string[] {
+  const said = dryRun ? `A deletion of entity "${id}" deletes for good:` : `Deleted entity "${id}":`
+  return [said, ...kindLines(counts), 'Its audit events stay.']
+}

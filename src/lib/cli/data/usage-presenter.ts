@@ -1,0 +1,192 @@
+import type {Window} from '../../core/window.js'
+import type {LimitShare, LimitTotal, UsageTotals, UsageWindow} from '../../inspect/usage-report.js'
+import type {Consumer, TopConsumers} from '../../inspect/usage-top.js'
+import type {TimeRange} from '../flags/time-range.js'
+import {formatCount} from '../output/facts.js'
+import {bar, percent, sparkline} from '../output/gauge.js'
+import type {Listing} from '../output/listing.js'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/** How far to look back when nothing is said, by the type of the windows. */
+export const USUAL_SPAN_MS: Readonly<Record<Window, number>> = {
+  hourly: DAY_MS,
+  daily: 30 * DAY_MS,
+  monthly: 365 * DAY_MS,
+}
+
+/** What is looked at. */
+export interface UsageScope {
+  readonly window: Window
+  readonly range: TimeRange
+  readonly entity?: string | undefined
+  readonly resource?: string | undefined
+}
+
+/** Not that nothing was used: that is known only where an aggregator counts. */
+const NOTHING_RECORDED =
+  'No usage is recorded for that time. The aggregator counts it; zael status says whether it runs.'
+
+/** Says what is shown, and that all times are UTC. */
+export function usageTitle({window, range, entity, resource}: UsageScope): string {
+  const of = [entity, resource].filter(name => name !== undefined).join(' · ')
+  const [from, to] = [range.sinceMs, range.untilMs].map(ms => minuteOf(ms))
+  return `${capital(window)} usage${of === '' ? '' : ` of ${of}`}, ${from} to ${to} (times are UTC)`
+}
+
+type ShareRow = Omit<UsageWindow, 'limits'> & Partial<LimitShare>
+
+/** One row per window and limit. In CSV the bar is left out. */
+export function usageListing(windows: readonly UsageWindow[], scope: UsageScope, isCsv: boolean): Listing<ShareRow> {
+  return {
+    rows: windows.flatMap(({limits, ...window}) =>
+      limits.length === 0 ? [window] : limits.map(limit => ({...window, ...limit})),
+    ),
+    columns: [
+      {name: 'start', fit: 'whole', value: ({start}) => startText(scope.window, start), raw: ({start}) => start},
+      {name: 'entity', value: ({entity}) => entity, isExtra: scope.entity !== undefined && !isCsv},
+      {name: 'resource', value: ({resource}) => resource, isExtra: scope.resource !== undefined && !isCsv},
+      {name: 'limit', value: ({name}) => name},
+      {name: 'used', align: 'right', value: ({tokens}) => tokens},
+      {name: 'budget', align: 'right', value: ({budget}) => budget},
+      {name: 'share', align: 'right', value: ({share}) => percent(share), raw: ({share}) => share},
+      {name: 'bar', header: '', fit: 'spare', value: ({share}) => bar(share), isExtra: isCsv},
+      {name: 'requests', value: ({requests}) => requests},
+    ],
+    empty: NOTHING_RECORDED,
+  }
+}
+
+/** Totals below the table, and what 100 % means. */
+export function usageFooter(
+  windows: readonly UsageWindow[],
+  {requests, totals}: UsageTotals,
+  {window, isPart}: {readonly window: Window; readonly isPart: boolean},
+): string[] {
+  if (windows.length === 0) return []
+  const title = isPart ? `Total of the ${formatCount(windows.length)} windows shown` : 'Total'
+  const figures = resourcesOf(totals).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
+  return [
+    '',
+    `${title}: ${counted(requests, 'request')}`,
+    ...figures,
+    `100 % is what the limit now gives ${PER[window]}: its rate, or its burst if larger.`,
+  ]
+}
+
+const PER: Readonly<Record<Window, string>> = {hourly: 'per hour', daily: 'per day', monthly: 'per month'}
+
+function resourcesOf(totals: readonly LimitTotal[]): {resource: string; limits: string[]}[] {
+  const resources = [...new Set(totals.map(({resource}) => resource))]
+  return resources.map(resource => ({
+    resource,
+    limits: totals.filter(each => each.resource === resource).map(({name, tokens}) => `${name} ${formatCount(tokens)}`),
+  }))
+}
+
+/** Totals as rows. */
+export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope): Listing<LimitTotal> {
+  return {
+    rows: totals,
+    columns: [
+      {name: 'resource', value: ({resource}) => resource},
+      {name: 'limit', value: ({name}) => name},
+      {name: 'tokens', value: ({tokens}) => tokens},
+      {name: 'windows', value: ({windows}) => windows},
+      {name: 'average', fit: 'spare', value: ({average}) => average},
+      {name: 'peak', value: ({peak}) => peak.tokens},
+      {
+        name: 'peak-at',
+        fit: 'whole',
+        header: 'PEAK AT',
+        value: ({peak}) => startText(scope.window, peak.start),
+        raw: ({peak}) => peak.start,
+      },
+      {name: 'peak-entity', header: 'BY', value: ({peak}) => peak.entity, isExtra: scope.entity !== undefined},
+    ],
+    empty: NOTHING_RECORDED,
+  }
+}
+
+/** What a summary comes to. */
+export function summaryFooter(requests: number, windows: number): string {
+  return `Total: ${counted(requests, 'request')} in ${counted(windows, 'window')}`
+}
+
+/** The largest consumers as rows, the largest first. */
+export function topListing(
+  {consumers}: TopConsumers,
+  {by, resource, isCsv}: {readonly by: string; readonly resource: string | undefined; readonly isCsv: boolean},
+): Listing<Consumer> {
+  const limitsText = ({limits}: Consumer) => Array.from(limits, ([name, tokens]) => `${name} ${formatCount(tokens)}`)
+  return {
+    rows: consumers,
+    columns: [
+      {name: 'entity', value: ({entity}) => entity},
+      {name: 'resource', value: each => each.resource, isExtra: resource !== undefined && !isCsv},
+      {
+        name: 'share',
+        header: `SHARE OF ${by.toUpperCase()}`,
+        align: 'right',
+        value: ({share}) => percent(share),
+        raw: ({share}) => share,
+      },
+      {name: 'bar', header: '', fit: 'spare', value: ({share}) => bar(share), isExtra: isCsv},
+      {name: 'requests', value: ({requests}) => requests},
+      {name: 'tokens', value: consumer => limitsText(consumer).join(', ')},
+    ],
+    empty: NOTHING_RECORDED,
+  }
+}
+
+/** How many there are, and which resources were looked at. */
+export function topFooter({consumers, total, resources}: TopConsumers, resource: string | undefined): string[] {
+  const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
+  if (total === 0)
+    return among === '' ? [] : [`Looked at every resource with limits of its own or a live bucket${among}.`]
+  return ['', `${formatCount(consumers.length)} of ${formatCount(total)} consumers${among}`]
+}
+
+/** One small curve per resource and limit, oldest first; windows without use count as nothing. */
+export function sparkLines(windows: readonly UsageWindow[], totals: readonly LimitTotal[], window: Window): string[] {
+  if (windows.length === 0) return []
+  const starts = everyStart(windows, window)
+  const names = totals.map(({resource, name}) => `${resource} ${name}`)
+  const width = Math.max(...names.map(name => name.length))
+  return totals.map(({resource, name, peak}, at) => {
+    const used = new Map<string, number>()
+    for (const each of windows.filter(one => one.resource === resource)) {
+      const tokens = each.limits.find(limit => limit.name === name)?.tokens ?? 0
+      used.set(each.start, (used.get(each.start) ?? 0) + tokens)
+    }
+    const curve = sparkline(starts.map(start => used.get(start) ?? 0))
+    return `${(names[at] ?? '').padEnd(width)}  ${curve}  peak ${formatCount(peak.tokens)} at ${startText(window, peak.start)}`
+  })
+}
+
+/** Starts from the oldest window to the newest, those without a record included. */
+function everyStart(windows: readonly UsageWindow[], window: Window): string[] {
+  const known = windows.map(({start}) => start).sort()
+  const ends = new Map(windows.map(({start, end}) => [start, end]))
+  const [first, last] = [known[0] ?? '', known.at(-1) ?? '']
+  const starts: string[] = []
+  // Hours and days are equally long in UTC, and months are few: those without a record are left out.
+  const stepMs = window === 'hourly' ? HOUR_MS : window === 'daily' ? DAY_MS : undefined
+  if (stepMs === undefined) return [...ends.keys()].sort()
+  for (let ms = Date.parse(first); ms <= Date.parse(last); ms += stepMs) {
+    starts.push(`${new Date(ms).toISOString().slice(0, 19)}Z`)
+  }
+  return starts
+}
+
+function startText(window: Window, start: string): string {
+  const length = {hourly: 16, daily: 10, monthly: 7}[window]
+  return start.slice(0, length).replace('T', ' ')
+}
+
+const counted = (count: number, what: string): string => `${formatCount(count)} ${what}${count === 1 ? '' : 's'}`
+
+const minuteOf = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
+
+const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)

@@ -1,0 +1,38 @@
+import {boolean, string} from '@oclif/core/flags'
+import type {BooleanFlag, OptionFlag} from '@oclif/core/interfaces'
+import {parseOption, type StackOption} from '../../infra/options/option.js'
+import {STACK_OPTIONS, type StackOptionValues} from '../../infra/options/options.js'
+
+type Flag = BooleanFlag<boolean> | OptionFlag<string | undefined>
+
+/** One flag for every option of a stack. None has a default: what is not typed keeps its deployed value. */
+export const optionFlags: Readonly<Record<string, Flag>> = Object.fromEntries(
+  STACK_OPTIONS.map(option => [option.flag, flagFor(option)]),
+)
+
+/** The options that were typed. */
+export function typedOptions(flags: Readonly<Record<string, unknown>>): StackOptionValues {
+  const typed = STACK_OPTIONS.filter(({flag}) => flags[flag] !== undefined)
+  return Object.fromEntries(typed.map(option => [option.name, parseOption(option, String(flags[option.flag]))]))
+}
+
+function flagFor(option: StackOption): Flag {
+  const common = {
+    description: `${option.description}${defaultOf(option)}`,
+    helpGroup: `${option.group.toUpperCase()} OPTION`,
+  }
+  if (option.kind === 'boolean') return boolean({...common, allowNo: true}) as BooleanFlag<boolean>
+  if (option.kind === 'choice') return string({...common, options: [...(option.choices ?? [])]})
+  return string({...common, helpValue: helpValueOf(option)})
+}
+
+function defaultOf({default: byDefault, unit, kind}: StackOption): string {
+  if (byDefault === null) return ''
+  const text = kind === 'boolean' ? (byDefault ? 'on' : 'off') : String(byDefault)
+  return ` New stacks: ${text}${unit === undefined ? '' : ` ${unit}`}.`
+}
+
+function helpValueOf({kind, unit}: StackOption): string {
+  if (kind === 'list') return 'A,B'
+  return kind === 'integer' ? (unit === 'days' ? 'DAYS' : 'NUMBER') : 'TEXT'
+}

@@ -1,0 +1,65 @@
+import {access, readFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {ZaelError} from '../../core/errors.js'
+import type {ExportedFile} from '../../infra/deploy/export.js'
+import type {DeployRequest} from '../../infra/deploy/plan.js'
+import type {StackOptionValues} from '../../infra/options/options.js'
+import {confirm} from '../output/confirm.js'
+
+/** What was typed; tags as KEY=VALUE, those to take away as KEY. */
+interface Typed {
+  readonly options: StackOptionValues
+  readonly tags: readonly string[]
+  readonly removedTags: readonly string[]
+}
+
+/** Options and tags from a file and from what was typed, which wins. */
+export async function readOptions(
+  file: string | undefined,
+  typed: Typed,
+): Promise<Pick<DeployRequest, 'options' | 'tags' | 'removedTags'>> {
+  const [{parseOptionFile}, {parseTags, parseRemovedTags}] = await Promise.all([
+    import('../../infra/options/file.js'),
+    import('../../infra/options/tags.js'),
+  ])
+  const typedTags = parseTags(typed.tags)
+  const removedTags = parseRemovedTags(typed.removedTags, typedTags)
+  if (file === undefined) return {options: typed.options, tags: typedTags, removedTags}
+  const stated = parseOptionFile(await readFile(file, 'utf8').catch(unreadable(file)), file)
+  return {options: {...stated.options, ...typed.options}, tags: {...stated.tags, ...typedTags}, removedTags}
+}
+
+/** Writes the files of a stack to a folder, if it could be deployed so; asks before it overwrites an earlier export. */
+export async function exportWithConsent(
+  folder: string,
+  {stack, options}: Pick<DeployRequest, 'stack' | 'options'>,
+  {yes}: {readonly yes: boolean},
+): Promise<ExportedFile[]> {
+  const [{exportStack, EXPORTED_FILES}, {checkCombination}, {parametersOf}] = await Promise.all([
+    import('../../infra/deploy/export.js'),
+    import('../../infra/options/rules.js'),
+    import('../../infra/options/options.js'),
+  ])
+  checkCombination(stack, parametersOf(options))
+  const isThere = await Promise.all(EXPORTED_FILES.map(name => exists(join(folder, name))))
+  if (isThere.includes(true)) await confirm(`This overwrites the export in ${folder}`, {yes})
+  return exportStack(folder, options)
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+function unreadable(file: string): (error: NodeJS.ErrnoException) => never {
+  return error => {
+    const isMissing = error.code === 'ENOENT'
+    const said = isMissing ? `There is no file ${file}.` : `Cannot read ${file}: ${error.message}`
+    throw new ZaelError(isMissing ? 'notFound' : 'failed', 'deploy.file', said, {
+      hint: 'Name a file with lines such as "lambdaMemory: 1024".',
+      details: {file},
+    })
+  }
+}

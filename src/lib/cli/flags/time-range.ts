@@ -1,0 +1,78 @@
+import {string} from '@oclif/core/flags'
+import {durationMs} from '../../core/duration.js'
+import {InvalidInput} from '../../core/errors.js'
+
+const helpGroup = 'TIME'
+
+/** Flags of every command that looks at a stretch of time. */
+export const timeFlags = {
+  since: string({
+    description: 'Begin: so long ago (90m, 24h, 7d), or an instant in UTC (2026-11-01, 2026-11-01T14:30).',
+    helpValue: 'WHEN',
+    helpGroup,
+  }),
+  until: string({description: 'End, written likewise; now unless given.', helpValue: 'WHEN', helpGroup}),
+}
+
+/** A stretch of time in epoch milliseconds; the end does not belong to it. */
+export interface TimeRange {
+  readonly sinceMs: number
+  readonly untilMs: number
+}
+
+/** What the flags say; `spanMs` is how far to look back from the end when there is no --since. */
+export function timeRange(
+  flags: {readonly since?: string | undefined; readonly until?: string | undefined},
+  nowMs: number,
+  spanMs: number,
+): TimeRange {
+  // The window that has just begun belongs to "until now".
+  const untilMs = flags.until === undefined ? Math.floor(nowMs) + 1 : parseInstant('--until', flags.until, nowMs)
+  const sinceMs =
+    flags.since === undefined ? Math.max(0, untilMs - spanMs) : parseInstant('--since', flags.since, nowMs)
+  if (sinceMs < untilMs) return {sinceMs, untilMs}
+  throw new InvalidInput(
+    'time.range',
+    `The time range is empty: it begins at ${iso(sinceMs)} and ends at ${iso(untilMs)}.`,
+    {
+      hint: 'Give a --since that lies before --until.',
+    },
+  )
+}
+
+const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/
+
+/** An instant in epoch milliseconds: a span back from now, or a date, in UTC unless it says otherwise. */
+export function parseInstant(flag: string, text: string, nowMs: number): number {
+  const spanMs = durationMs(text)
+  if (spanMs !== undefined) {
+    if (spanMs <= nowMs) return nowMs - spanMs
+    throw bad(flag, text, `${text} ago is before 1970`)
+  }
+  const match = DATE.exec(text)
+  if (!match) throw bad(flag, text, 'it is neither a span of time nor a date')
+  const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match
+  const pieces: [string, string | undefined, number, number][] = [
+    ['month', month, 1, 12],
+    ['day', day, 1, new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()],
+    ['hour', hour, 0, 23],
+    ['minute', minute, 0, 59],
+    ['second', second, 0, 59],
+  ]
+  for (const [name, piece, least, most] of pieces) {
+    if (Number(piece) < least || Number(piece) > most) throw bad(flag, text, `there is no ${name} ${piece}`)
+  }
+  const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}${zone}`)
+  if (Number.isNaN(ms)) throw bad(flag, text, `there is no time zone ${zone}`)
+  if (ms < 0) throw bad(flag, text, 'it is before 1970')
+  return ms
+}
+
+function bad(flag: string, text: string, why: string): InvalidInput {
+  return new InvalidInput('time.syntax', `${flag}: cannot read "${text}": ${why}.`, {
+    hint: 'Write a span such as 90m, 24h or 7d, or a date such as 2026-11-01 or 2026-11-01T14:30 (UTC).',
+    details: {flag, text, why},
+  })
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString()

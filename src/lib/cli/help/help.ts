@@ -1,0 +1,72 @@
+import {Help} from '@oclif/core/help'
+import {fail, failureJson} from '../base/failure.js'
+import {ZaelCommandHelp} from './command-help.js'
+import {unknownCommand, unknownHelpSubject} from './command-not-found.js'
+import {describeSubject, type HelpSubject} from './subject.js'
+import {HELP_TOPICS, type HelpTopic} from './topics.js'
+
+/** oclif's help, with help topics, suggestions for a miss, and JSON. */
+export default class ZaelHelp extends Help {
+  protected override CommandHelpClass = ZaelCommandHelp
+
+  /** Called by oclif for `--help` anywhere, for a bare `zael`, and for a group without a command. */
+  override async showHelp(argv: string[]): Promise<void> {
+    const firstFlag = argv.findIndex(arg => arg.startsWith('-'))
+    const typed = (firstFlag < 0 ? argv : argv.slice(0, firstFlag)).flatMap(word => word.split(':'))
+    const words = typed[0] === 'help' && typed.length > 1 ? typed.slice(1) : typed
+    const json = argv.includes('--json')
+    const subject = this.find(words)
+    if (!subject) {
+      const failure = typed === words ? unknownCommand(this.config, words) : unknownHelpSubject(this.config, words)
+      fail(failure, {
+        jsonBody: json ? failureJson(failure) : undefined,
+        debug: this.config.scopedEnvVarTrue('DEBUG'),
+      })
+    }
+    if (json) this.log(JSON.stringify(describeSubject(this.config, subject), null, 2))
+    else await this.show(subject)
+  }
+
+  /** What the words name. Words after a command are its arguments; after a group they are a miss. */
+  find(words: readonly string[]): HelpSubject | undefined {
+    if (words.length === 0) return {kind: 'root'}
+    const text = words.length === 1 && HELP_TOPICS.find(({name}) => name === words[0])
+    if (text) return {kind: 'text', text}
+    for (let length = words.length; length > 0; length--) {
+      const command = this.config.findCommand(words.slice(0, length).join(':'))
+      if (command) return {kind: 'command', command}
+    }
+    const group = this.config.findTopic(words.join(':'))
+    return group && {kind: 'group', group}
+  }
+
+  /** Prints the help about a subject for people. */
+  async show(subject: HelpSubject): Promise<void> {
+    if (subject.kind === 'root') await this.showRootHelp()
+    else if (subject.kind === 'text') this.showText(subject.text)
+    else if (subject.kind === 'group') await this.showTopicHelp(subject.group)
+    else await this.showCommandHelp(subject.command)
+  }
+
+  override formatRoot(): string {
+    const description = this.config.pjson.oclif.description ?? ''
+    return `${this.wrap(description, 0)}\n\n${this.section('USAGE', `$ ${this.config.bin} COMMAND [FLAGS]`)}`
+  }
+
+  protected override async showRootHelp(): Promise<void> {
+    await super.showRootHelp()
+    const texts = HELP_TOPICS.map(({name, summary}): [string, string] => [name, summary])
+    this.log(this.section('HELP TOPICS', this.list(texts)))
+    this.log('')
+    this.log(this.wrap(`Run "${this.config.bin} help" with a command or a help topic to read more about it.`, 0))
+  }
+
+  private showText({summary, about, entries}: HelpTopic): void {
+    const rows = entries.map(({term, meaning}): [string, string] => [term, meaning])
+    this.log(`${this.wrap(summary, 0)}\n\n${this.indent(this.list(rows))}\n\n${this.wrap(about, 0)}`)
+  }
+
+  private list(rows: [string, string][]): string {
+    return this.renderList(rows, {indentation: 2, spacer: '\n', stripAnsi: this.opts.stripAnsi ?? false})
+  }
+}

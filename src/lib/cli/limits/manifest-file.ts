@@ -1,0 +1,59 @@
+import {readFile} from 'node:fs/promises'
+import {text as wholeText} from 'node:stream/consumers'
+import {string} from '@oclif/core/flags'
+import {ZaelError} from '../../core/errors.js'
+import type {Manifest} from '../../manifest/manifest.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {StackContext} from '../base/context.js'
+import type {Settings} from '../base/settings.js'
+
+/** The flag of every command that reads a manifest. */
+export const manifestFlags = {
+  file: string({
+    char: 'f',
+    description: 'Manifest in YAML or JSON; - for standard input.',
+    helpValue: 'FILE',
+    required: true,
+  }),
+}
+
+/** Reads and checks a manifest. */
+export async function readManifest(file: string): Promise<Manifest> {
+  const {parseManifest} = await import('../../manifest/parse.js')
+  const content = file === '-' ? await wholeText(process.stdin) : await readFile(file, 'utf8').catch(unreadable(file))
+  return parseManifest(content, {file})
+}
+
+/** A manifest and the namespace that it names; a `--namespace` that was typed must be the same. */
+export async function openManifest(
+  file: string,
+  {repository}: StackContext,
+  settings: Settings | undefined,
+): Promise<{manifest: Manifest; namespace: NamespaceRepository}> {
+  const manifest = await readManifest(file)
+  const {openManifestNamespace} = await import('../../manifest/open-namespace.js')
+  const asked = settings?.namespace.source === 'flag' ? settings.namespace.value : undefined
+  return {manifest, namespace: await openManifestNamespace(repository, manifest, asked)}
+}
+
+/** What is configured in a namespace as a manifest: for people, and for programs. */
+export async function writeManifest(
+  namespace: NamespaceRepository,
+  name: string,
+): Promise<{text: string; document: object}> {
+  const [{exportManifest}, {parse}] = await Promise.all([import('../../manifest/export.js'), import('yaml')])
+  const text = await exportManifest(namespace, name)
+  return {text, document: parse(text)}
+}
+
+function unreadable(file: string): (error: NodeJS.ErrnoException) => never {
+  return error => {
+    const isMissing = error.code === 'ENOENT'
+    throw new ZaelError(
+      isMissing ? 'notFound' : 'failed',
+      'manifest.file',
+      isMissing ? `there is no file ${file}` : `cannot read ${file}: ${error.message}`,
+      {hint: 'To begin with what is configured now: zael limits export > limits.yaml', details: {file}},
+    )
+  }
+}

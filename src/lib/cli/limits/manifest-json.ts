@@ -1,0 +1,63 @@
+import type {ZaelError} from '../../core/errors.js'
+import type {ApplyResult} from '../../manifest/apply.js'
+import type {Difference} from '../../manifest/diff.js'
+import type {Plan, PlannedChange} from '../../manifest/plan.js'
+import {limitChanges, limitJson, scopeJson} from './json.js'
+
+/** One planned change; the keys are those of its kind. */
+export function plannedChangeJson(change: PlannedChange) {
+  if (change.kind === 'entity') {
+    const {kind, action, entity, before, after} = change
+    return {kind, action, entity, before, after}
+  }
+  const {kind, action, scope, before, after, onUnavailable, adopts} = change
+  return {
+    kind,
+    action,
+    scope: scopeJson(scope),
+    changes: limitChanges(before, after).map(({name, was, is}) => ({
+      name,
+      before: was ? limitJson(was) : null,
+      after: is ? limitJson(is) : null,
+    })),
+    onUnavailable: onUnavailable ? {before: onUnavailable.before ?? null, after: onUnavailable.after ?? null} : null,
+    adopts,
+  }
+}
+
+/** A plan for programs. */
+export function planJson({manifest, changes, adopted, counts}: Plan) {
+  return {
+    namespace: manifest.namespace,
+    changes: changes.map(plannedChangeJson),
+    adopted: adopted.map(scopeJson),
+    counts,
+  }
+}
+
+/** Drift for programs. */
+export function diffJson(namespace: string, differences: readonly Difference[]) {
+  return {
+    namespace,
+    drift: differences.length > 0,
+    differences: differences.map(({kind, change}) => ({difference: kind, ...plannedChangeJson(change)})),
+  }
+}
+
+/** What came of a plan. */
+export function applyResultJson(result: ApplyResult) {
+  const {outcome, created, updated, deleted, adopted, left, buckets, failures, recordFailure} = result
+  return {
+    outcome,
+    created,
+    updated,
+    deleted,
+    adopted,
+    left,
+    buckets,
+    failures: failures.map(({change, error}) => ({change: plannedChangeJson(change), error: errorJson(error)})),
+    recordFailure: recordFailure ? errorJson(recordFailure) : null,
+  }
+}
+
+const errorJson = ({code, message}: ZaelError) => ({code, message})

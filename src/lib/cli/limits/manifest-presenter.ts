@@ -1,0 +1,148 @@
+import {colorize} from '@oclif/core/ux'
+import type {ZaelError} from '../../core/errors.js'
+import {formatLimit, type Limit} from '../../core/limit.js'
+import type {ApplyResult} from '../../manifest/apply.js'
+import type {Difference} from '../../manifest/diff.js'
+import type {Manifest} from '../../manifest/manifest.js'
+import type {Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
+import {factLines, formatCount} from '../output/facts.js'
+import {limitChanges} from './json.js'
+import {bucketsText, changeText, policyText, scopeWords} from './presenter.js'
+
+const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
+
+/** Failures that are told one by one; more say nothing new. */
+const MOST_FAILURES = 10
+
+/** Tells what it takes to make the table as a file states it. */
+export function planLines({manifest, changes, counts}: Plan): string[] {
+  if (changes.length === 0) return [`No changes: ${inNamespace(manifest)} everything is as stated${adoption(counts)}`]
+  return [
+    `Changes ${inNamespace(manifest)}`,
+    ...changes.map(change => `  ${changeLine(change)}`),
+    `${countWords(counts)}${adoption(counts)}`,
+  ]
+}
+
+/** Tells where the table differs from a file. */
+export function diffLines(manifest: Manifest, differences: readonly Difference[]): string[] {
+  if (differences.length === 0) return [`No drift: ${inNamespace(manifest)} everything is as stated`]
+  const width = Math.max(...differences.map(({kind}) => kind.length))
+  return [
+    `Drift ${inNamespace(manifest)}: what is there → what the file states`,
+    ...differences.map(({kind, change}) => `  ${kind.padEnd(width)}  ${changeLine(change)}`),
+  ]
+}
+
+const inNamespace = ({namespace}: Manifest): string => `in namespace ${namespace}`
+
+/** One change: a sign, whose limits or record, and every value before and after. */
+export function changeLine(change: PlannedChange): string {
+  const [sign, colour] = SIGNS[change.action]
+  const {what, values} = change.kind === 'entity' ? entityWords(change) : limitsWords(change)
+  return `${colorize(colour, sign)} ${what}: ${values.join(', ')}`
+}
+
+function limitsWords(change: PlannedChange & {kind: 'limits'}): {what: string; values: string[]} {
+  const {action, scope, before, after, onUnavailable, adopts} = change
+  const policy = onUnavailable && policyText(onUnavailable.before, onUnavailable.after)
+  const changed = limitChanges(before, after).filter(each => !isSame(each.was, each.is))
+  const values =
+    action === 'update' ? changed.map(each => `${each.name} ${changeText(each)}`) : rates(action, before, after)
+  return {
+    what: `${scopeWords(scope)}${adopts ? ' (not managed so far)' : ''}`,
+    values: [...values, ...(policy === undefined ? [] : [`on unavailable ${policy}`])],
+  }
+}
+
+function rates(action: 'create' | 'delete', before: readonly Limit[], after: readonly Limit[]): string[] {
+  return (action === 'create' ? after : before).map(formatLimit)
+}
+
+function isSame(was: Limit | undefined, is: Limit | undefined): boolean {
+  return was !== undefined && is !== undefined && formatLimit(was) === formatLimit(is)
+}
+
+function entityWords(change: PlannedChange & {kind: 'entity'}): {what: string; values: string[]} {
+  const {action, entity, before, after} = change
+  const fields = Object.keys(after) as Array<keyof typeof after>
+  const values = fields.map(field => {
+    const is = fieldText(after[field])
+    return action === 'create' ? `${field} ${is}` : `${field} ${fieldText(before[field])} → ${is}`
+  })
+  return {what: `entity ${entity}`, values: values.length > 0 ? values : ['a record of its own']}
+}
+
+function fieldText(value: unknown): string {
+  if (value === null || value === undefined) return '(none)'
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+function countWords({create, update, delete: gone, unchanged}: PlanCounts): string {
+  const counts = {create, update, delete: gone}
+  const words = Object.entries(counts).map(([action, count]) => `${formatCount(count)} to ${action}`)
+  return `${words.join(', ')}, ${formatCount(unchanged)} unchanged`
+}
+
+function adoption({adopt}: PlanCounts): string {
+  return adopt === 0 ? '' : `; ${formatCount(adopt)} set by others ${adopt === 1 ? 'becomes' : 'become'} managed`
+}
+
+const OUTCOMES = {
+  complete: 'Applied: everything is as the file states it',
+  failed: 'Not everything could be applied; run it again to do the rest',
+  interrupted: 'Stopped on the way; run it again to do the rest',
+} as const
+
+/** Tells what came of a plan that was carried out. */
+export function applyLines(result: ApplyResult): string[] {
+  const {outcome, created, updated, deleted, adopted, failures, left, buckets, recordFailure} = result
+  return [
+    ...factLines(OUTCOMES[outcome], {
+      created: formatCount(created),
+      updated: formatCount(updated),
+      deleted: formatCount(deleted),
+      adopted: adopted === 0 ? undefined : formatCount(adopted),
+      'not tried': left === 0 ? undefined : formatCount(left),
+      'live buckets': bucketsText(buckets),
+      'managed list': recordFailure && `not brought up to date: ${recordFailure.message}`,
+    }),
+    ...failureLines(failures),
+  ]
+}
+
+function failureLines(failures: ApplyResult['failures']): string[] {
+  if (failures.length === 0) return []
+  const rest = failures.length - MOST_FAILURES
+  return [
+    '',
+    `Failed: ${formatCount(failures.length)}`,
+    ...failures.slice(0, MOST_FAILURES).map(({change, error}) => `  ${changeLine(change)}: ${failureText(error)}`),
+    ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
+  ]
+}
+
+const failureText = ({message}: ZaelError): string => message.split('\n')[0] as string
+
+/** What a valid manifest states, in numbers. */
+export function manifestCounts({namespace, system, resources, entities}: Manifest) {
+  const sets = [
+    system?.limits ?? [],
+    ...resources.values(),
+    ...[...entities.values()].flatMap(each => [...each.limits.values()]),
+  ]
+  return {
+    namespace,
+    system: system !== undefined,
+    resources: resources.size,
+    entities: entities.size,
+    limits: sets.reduce((sum, limits) => sum + limits.length, 0),
+  }
+}
+
+/** Says that a manifest can be applied as far as the file alone tells. */
+export function validLine(file: string, manifest: Manifest): string {
+  const {namespace, resources, entities, limits} = manifestCounts(manifest)
+  const figures = Object.entries({limits, resources, entities}).map(([name, count]) => `${name} ${formatCount(count)}`)
+  return `${file === '-' ? 'Standard input' : file} is valid: namespace ${namespace}, ${figures.join(', ')}`
+}

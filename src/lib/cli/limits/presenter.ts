@@ -1,0 +1,95 @@
+import {formatLimit, type Limit} from '../../core/limit.js'
+import {DEFAULT_RESOURCE} from '../../core/names.js'
+import type {SyncResult} from '../../repository/limit-sync.js'
+import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
+import {factLines, formatCount} from '../output/facts.js'
+import type {Listing} from '../output/listing.js'
+import {type ChangeOutcome, type LimitChange, limitChanges, scopeJson} from './json.js'
+
+const NONE = '(none)'
+
+/** A scope as part of a sentence. */
+export function scopeWords(scope: ConfigScope): string {
+  if (scope.level === 'system') return 'the system'
+  if (scope.level === 'resource') return `resource ${scope.resource}`
+  return scope.resource === DEFAULT_RESOURCE
+    ? `entity ${scope.entity} for every resource`
+    : `entity ${scope.entity} for ${scope.resource}`
+}
+
+/** The rate of a limit without its name: `100/min:500`. */
+export function rateText(limit: Limit): string {
+  return formatLimit(limit).slice(limit.name.length + 1)
+}
+
+/** Tells what a change found and what it left. */
+export function changeLines(change: ChangeOutcome, dryRun: boolean): string[] {
+  const {scope, before, after, previous, record, buckets} = change
+  const changes = limitChanges(before, after)
+  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run: nothing is written)' : ''}`, {
+    ...Object.fromEntries(changes.map(each => [each.name, changeText(each)])),
+    'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
+    'audit retention': policyText(retentionText(previous), retentionText(record)),
+    'live buckets': buckets && bucketsText(buckets),
+  })
+}
+
+/** A rate before and after. */
+export function changeText({was, is}: LimitChange): string {
+  const [before, after] = [was ? rateText(was) : NONE, is ? rateText(is) : NONE]
+  return before === after ? `${after}, unchanged` : `${before} → ${after}`
+}
+
+/** A setting before and after; `undefined` when there is none. */
+export function policyText(was: string | undefined, is: string | undefined): string | undefined {
+  if (was === undefined && is === undefined) return undefined
+  return was === is ? `${is}, unchanged` : `${was ?? NONE} → ${is ?? NONE}`
+}
+
+/** What became of the live buckets that a change concerns. */
+export function bucketsText({checked, updated, failed}: SyncResult): string {
+  if (checked === 0) return 'none concerned'
+  const rest = checked - updated - failed
+  return [
+    `${formatCount(updated)} brought in line`,
+    ...(rest > 0 ? [`${formatCount(rest)} already in line`] : []),
+    ...(failed > 0 ? [`${formatCount(failed)} not reached, which follow with their next request`] : []),
+  ].join(', ')
+}
+
+/** What one scope holds. */
+export function configLines({scope, limits, onUnavailable, auditRetentionDays}: ConfigRecord): string[] {
+  return factLines(`Limits of ${scopeWords(scope)}`, {
+    ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
+    'on unavailable': onUnavailable,
+    'audit retention': retentionText({auditRetentionDays}),
+  })
+}
+
+function retentionText(config: Pick<ConfigRecord, 'auditRetentionDays'> | undefined): string | undefined {
+  const days = config?.auditRetentionDays
+  return days === undefined ? undefined : `${formatCount(days)} days`
+}
+
+/** What goes when everything of a scope is taken away. */
+export function doomedWords({scope, limits, onUnavailable}: ConfigRecord): string {
+  const names = limits.map(({name}) => name)
+  const policy = onUnavailable === undefined ? [] : [`the policy for outages (${onUnavailable})`]
+  return `This takes away ${[...names, ...policy].join(', ')} of ${scopeWords(scope)}`
+}
+
+/** What is configured where, one scope to a row; the limits read as `zael limits set` does. */
+export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigRecord> {
+  return {
+    rows,
+    columns: [
+      {name: 'level', value: ({scope}) => scopeJson(scope).level},
+      {name: 'entity', value: ({scope}) => scopeJson(scope).entity},
+      {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
+      {name: 'limits', value: ({limits}) => limits.map(formatLimit).join(' ')},
+      {name: 'on-unavailable', isExtra: true, value: ({onUnavailable}) => onUnavailable},
+      {name: 'audit-retention', isExtra: true, value: ({auditRetentionDays}) => auditRetentionDays},
+    ],
+    empty: 'No limits are configured here. Set some: zael limits set --resource NAME rpm=100/min',
+  }
+}

@@ -1,0 +1,59 @@
+import {formatLimit} from '../../core/limit.js'
+import type {FamilyLimits} from '../../inspect/family-limits.js'
+import type {LevelTrace, Resolution} from '../../repository/limits/resolver.js'
+import {factLines} from '../output/facts.js'
+import {textTable} from '../output/text-table.js'
+import {limitJson, scopeJson} from './json.js'
+import {rateText} from './presenter.js'
+
+/** Which limits apply and why, for programs. */
+export function resolveJson({entity, resource, isRegistered, own, parent}: FamilyLimits) {
+  return {
+    entity,
+    resource,
+    registered: isRegistered,
+    ...resolutionJson(own),
+    onUnavailable: own.onUnavailable ?? null,
+    parent: parent ? {entity: parent.entity, ...resolutionJson(parent.resolution)} : null,
+  }
+}
+
+function resolutionJson({source, limits, trace}: Resolution) {
+  return {
+    source: source ?? null,
+    limits: limits.map(limitJson),
+    levels: trace.map(({level, scope, limits: configured}) => ({
+      ...scopeJson(scope),
+      limits: configured.map(limitJson),
+      applies: level === source,
+    })),
+  }
+}
+
+/** Which limits apply and why, for people: level by level, and the same for the parent. */
+export function resolveLines(family: FamilyLimits, width: number | undefined): string[] {
+  const {entity, resource, isRegistered, own, parent} = family
+  const lines = resolutionLines(`${entity} uses ${resource} within these limits`, own, width)
+  if (!isRegistered) lines.push('', `${entity} has no record: limits apply to it all the same, but check the spelling.`)
+  if (own.onUnavailable) lines.push('', `While the table is out of reach: ${own.onUnavailable}.`)
+  if (!parent) return lines
+  const title = `Every request is charged to the parent ${parent.entity} too, within these limits`
+  return [...lines, '', ...resolutionLines(title, parent.resolution, width)]
+}
+
+function resolutionLines(title: string, {source, limits, trace}: Resolution, width: number | undefined): string[] {
+  const facts = Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)]))
+  const applied = source === undefined ? [`${title}: none, so requests fail`] : factLines(title, facts)
+  const rows = trace.map(each => {
+    const {level, entity, resource} = scopeJson(each.scope)
+    return [level, entity, resource, each.limits.map(formatLimit).join(' '), verdict(each, source)]
+  })
+  const headers = ['LEVEL', 'ENTITY', 'RESOURCE', 'LIMITS', ''].map(header => ({header}))
+  return [...applied, '', ...textTable(headers, rows, {header: true, width})]
+}
+
+/** The most specific level with limits applies as a whole and hides those after it. */
+function verdict({level, limits}: LevelTrace, source: Resolution['source']): string {
+  if (limits.length === 0) return 'nothing set'
+  return level === source ? 'applies' : `hidden by ${source}`
+}

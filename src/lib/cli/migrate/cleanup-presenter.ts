@@ -1,0 +1,69 @@
+import type {CleanUpResult} from '../../migrations/cleanup.js'
+import type {Verification} from '../../migrations/verify.js'
+import {nextLines} from '../output/facts.js'
+import {textTable} from '../output/text-table.js'
+import {
+  byKind,
+  checkedItems,
+  isUnmovable,
+  KINDS,
+  plural,
+  sampleJson,
+  sampleLines,
+  sumOf,
+  unknownLines,
+} from './samples.js'
+
+/** What was deleted, and what stayed. */
+export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpResult): string[] {
+  const total = sumOf(deleted)
+  const records = plural(left.count, 'record')
+  const isStuck = left.count > 0 && left.shown.every(isUnmovable)
+  return [
+    total === 0 && left.count === 0
+      ? `Stack "${stack}": there were no old items`
+      : `Deleted ${plural(total, 'old item')} of stack "${stack}"`,
+    ...sampleLines(isStuck ? `${records} stayed` : `${records} changed meanwhile and stayed`, left),
+    ...unknownLines(unknown),
+    ...(left.count === 0 || isStuck
+      ? []
+      : nextLines([[`zael migrate run -s ${stack}`, 'Catch up, then clean up again']])),
+  ]
+}
+
+/** What the number of old items does not say. */
+export const exceptText = ({unmovable}: Verification): string =>
+  unmovable === 0 ? '' : `, except those of ${plural(unmovable, 'record')} that cannot be moved`
+
+/** What a clean-up would delete. */
+export function cleanUpPlanLines(stack: string, verification: Verification): string[] {
+  const {checked, differences, unknown} = verification
+  const total = checkedItems(verification)
+  if (total === 0) return [`Stack "${stack}" holds no items of older layouts`, ...unknownLines(unknown)]
+  const kinds = KINDS.flatMap(kind => (checked[kind] ? [[kind, checked[kind]]] : []))
+  return [
+    `Stack "${stack}": a clean-up would delete ${plural(total, 'old item')}${exceptText(verification)}`,
+    '',
+    ...textTable([{header: 'RECORDS'}, {header: 'ITEMS'}], kinds, {header: true, width: undefined}),
+    ...sampleLines(`${plural(differences.count, 'record')} would stay`, differences),
+    ...unknownLines(unknown),
+    ...nextLines([[`zael migrate cleanup -s ${stack}`, 'Delete them']]),
+  ]
+}
+
+/** A clean-up for programs; without a result, what it would meet. */
+export function cleanedJson(stack: string, verification: Verification, result: CleanUpResult | undefined) {
+  const {deleted, left, unknown} = result ?? {
+    deleted: {},
+    left: verification.differences,
+    unknown: verification.unknown,
+  }
+  return {
+    stack,
+    dryRun: result === undefined,
+    old: byKind(verification.checked),
+    deleted: byKind(deleted),
+    left: sampleJson(left),
+    unknown,
+  }
+}

@@ -1,0 +1,172 @@
+import {colorize} from '@oclif/core/ux'
+import type {MigrationPlan, PlannedStep} from '../../migrations/plan.js'
+import type {Survey} from '../../migrations/survey.js'
+import {factLines, formatCount, formatSpan, nextLines} from '../output/facts.js'
+import {printable, textTable} from '../output/text-table.js'
+
+const KINDS = {
+  entity: 'entities',
+  limits: 'limits',
+  settings: 'settings',
+  registry: 'registries',
+  bucket: 'buckets',
+  usage: 'usage',
+  audit: 'audit events',
+  version: 'version record',
+} as const
+
+/** What is in the table, what is pending, and how to go on. */
+export function statusLines(stack: string, survey: Survey, plan: MigrationPlan, width: number | undefined): string[] {
+  const {items, old} = survey
+  const oldItems = old.reduce((sum, row) => sum + row.items, 0)
+  const title = `Stack "${stack}": ${counted(items, 'item')}, ${formatCount(oldItems)} of them in older layouts`
+  return [
+    ...factLines(title, {
+      recorded: recordedText(survey),
+      missing: missingText(survey),
+      'last run': runText(survey),
+    }),
+    ...oldLines(survey, width),
+    ...keyLines(
+      conflictTitle(survey),
+      survey.conflicts.map(({key, says}) => `${key}: ${says}`),
+    ),
+    ...keyLines(unknownTitle(survey), survey.unknown.keys),
+    '',
+    verdict(plan),
+    ...nextLines(statusNext(stack, survey, plan)),
+  ]
+}
+
+/** The steps with their estimates, and what stands in the way. */
+export function planLines(stack: string, survey: Survey, plan: MigrationPlan, width: number | undefined): string[] {
+  const next = nextLines(planNext(stack, survey, plan))
+  if (!plan.steps.some(step => step.isPending)) return [verdict(plan), ...next]
+  const {steps, items, readUnits, writeUnits, seconds, writeUnitsPerSecond, blockers} = plan
+  const table = textTable(
+    [{header: 'STEP'}, {header: 'WHAT'}, {header: 'ITEMS'}, {header: 'READ UNITS'}, {header: 'WRITE UNITS'}],
+    steps.map(stepRow),
+    {header: true, width},
+  )
+  const pace = `${formatCount(writeUnitsPerSecond)} write units a second`
+  return [
+    `To bring stack "${stack}" up to date, ${counted(items, 'item')} of older layouts have to be moved:`,
+    '',
+    ...table,
+    '',
+    `About ${formatCount(readUnits)} read units and ${formatCount(writeUnits)} write units, more with traffic.`,
+    `At ${pace} it takes about ${formatSpan(seconds * 1000)}.`,
+    'Old items stay where they are until `zael migrate cleanup`.',
+    ...keyLines(unknownTitle(survey), survey.unknown.keys),
+    ...blockers.flatMap(({blocks, says}) => [
+      '',
+      colorize('red', `In the way of \`zael migrate ${blocks}\`: ${says}.`),
+    ]),
+    ...next,
+  ]
+}
+
+function recordedText({schema: {current, legacy}}: Survey): string {
+  if (current !== undefined) return `layout ${current}${legacy === undefined ? '' : ` (before namespaces: ${legacy})`}`
+  return legacy === undefined ? 'no layout' : `layout ${legacy}, from before namespaces`
+}
+
+function missingText({missing: {indexes, stream, expiry}, registersDefault}: Survey): string | undefined {
+  const parts = [
+    ...indexes.map(index => `index ${index}`),
+    ...(stream ? ['stream'] : []),
+    ...(expiry ? ['expiry of items'] : []),
+    ...(registersDefault ? ['namespace "default"'] : []),
+  ]
+  return parts.length === 0 ? undefined : parts.join(', ')
+}
+
+function runText({run, isRunning}: Survey): string | undefined {
+  if (!run) return undefined
+  if (isRunning) return `${run.owner} is at it since ${run.startedAt}, in step ${run.step}`
+  if (run.finishedAt !== undefined) return `finished ${run.finishedAt}`
+  return `stopped in step ${run.step}${run.failure === undefined ? '' : `: ${run.failure}`}`
+}
+
+function oldLines({old}: Survey, width: number | undefined): string[] {
+  if (old.length === 0) return []
+  const columns = ['RECORDS', 'RELEASES', 'GENERATION', 'ITEMS', 'PENDING', 'CONFLICTS', 'EXPIRED']
+  const rows = old.map(({type, releases, generation, items, pending, conflicts, expired}) => [
+    KINDS[type],
+    releases,
+    generation,
+    items,
+    pending,
+    conflicts,
+    expired,
+  ])
+  return [
+    '',
+    ...textTable(
+      columns.map(header => ({header})),
+      rows,
+      {header: true, width},
+    ),
+  ]
+}
+
+const stepRow = ({id, title, isPending, items, readUnits, writeUnits}: PlannedStep) => [
+  id,
+  isPending ? title : 'nothing to do',
+  items,
+  readUnits,
+  writeUnits,
+]
+
+function conflictTitle({conflicts, old}: Survey): string {
+  const count = old.reduce((sum, row) => sum + row.conflicts, 0)
+  return `${counted(count, 'old item')} and what is in the new place differ${shownOf(conflicts.length, count)}:`
+}
+
+function unknownTitle({unknown: {items, keys}}: Survey): string {
+  return `${counted(items, 'item')} of no known shape; left alone${shownOf(keys.length, items)}:`
+}
+
+const shownOf = (shown: number, all: number): string => (shown < all ? `, ${shown} shown` : '')
+
+function keyLines(title: string, keys: readonly string[]): string[] {
+  return keys.length === 0 ? [] : ['', title, ...keys.map(key => `  ${printable(key)}`)]
+}
+
+function verdict({isPending, steps, conflicts, leftovers}: MigrationPlan): string {
+  if (steps.some(step => step.isPending)) return 'Migration is pending.'
+  if (isPending) return `Everything is moved, but somebody has to decide about ${counted(conflicts, 'old item')}.`
+  return leftovers === 0
+    ? 'Nothing is pending.'
+    : `Nothing is pending; ${counted(leftovers, 'item')} of older layouts can be cleaned up.`
+}
+
+type Next = readonly [command: string, purpose: string]
+
+function statusNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
+  const {steps} = plan
+  if (!steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
+  return [[`zael migrate plan -s ${stack}`, 'the steps and what they cost']]
+}
+
+function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
+  const {steps, blockers} = plan
+  if (!steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
+  if (blockers.some(({blocks}) => blocks === 'run')) return [[`zael migrate status -s ${stack}`, 'how far it is']]
+  return [
+    [`zael migrate run -s ${stack} --dry-run`, 'look at everything, write nothing'],
+    [`zael migrate run -s ${stack}`, 'while traffic goes on'],
+  ]
+}
+
+/** When everything is moved that can be. */
+function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers}: MigrationPlan): Next[] {
+  if (conflict) return [[`zael migrate resolve '${conflict.key}' -s ${stack} --keep new`, 'or --keep old']]
+  if (leftovers === 0) return [[`zael status -s ${stack}`, 'how the stack is doing']]
+  return [
+    [`zael migrate verify -s ${stack}`, 'compare old and new, item by item'],
+    [`zael migrate cleanup -s ${stack}`, 'delete the old items'],
+  ]
+}
+
+const counted = (count: number, what: string): string => `${formatCount(count)} ${what}${count === 1 ? '' : 's'}`

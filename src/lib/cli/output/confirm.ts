@@ -1,0 +1,69 @@
+import {createInterface} from 'node:readline/promises'
+import {ExitError} from '@oclif/core/errors'
+import {EXIT, InvalidInput, ZaelError} from '../../core/errors.js'
+
+/** Where questions are asked and answered. */
+export interface Terminal {
+  readonly stdin: NodeJS.ReadableStream & {readonly isTTY?: boolean}
+  readonly stderr: NodeJS.WritableStream & {readonly isTTY?: boolean}
+}
+
+/** Goes on only with consent: `--yes`, or a "y" typed on a terminal. Without a terminal nobody is asked. */
+export async function confirm(what: string, {yes}: {yes: boolean}, terminal: Terminal = process): Promise<void> {
+  if (yes) return
+  if (!canAsk(terminal)) {
+    throw new InvalidInput('confirm.needed', `${what}: this needs a yes`, {
+      hint: 'Add --yes; without a terminal nobody can be asked.',
+    })
+  }
+  const answer = await ask(`${what}. Continue? [y/N] `, terminal)
+  if (!/^y(es)?$/i.test(answer.trim())) throw declined()
+}
+
+/** Goes on only when the thing is named once more: by `--confirm NAME`, or typed on a terminal. */
+export async function confirmByName(
+  what: string,
+  name: string,
+  {confirm: given}: {confirm: string | undefined},
+  terminal: Terminal = process,
+): Promise<void> {
+  if (given === name) return
+  if (given !== undefined) {
+    throw new InvalidInput('confirm.name', `--confirm says "${given}", but this is about "${name}"`, {
+      hint: `Nothing was changed. If you mean it, add --confirm ${name}`,
+      details: {given, name},
+    })
+  }
+  if (!canAsk(terminal)) {
+    throw new InvalidInput('confirm.needed', `${what}: this needs to be confirmed by name`, {
+      hint: `Add --confirm ${name}; without a terminal nobody can be asked.`,
+    })
+  }
+  const answer = await ask(`${what}. Type "${name}" to go on: `, terminal)
+  if (answer.trim() !== name) throw declined()
+}
+
+function canAsk({stdin, stderr}: Terminal): boolean {
+  return stdin.isTTY === true && stderr.isTTY === true
+}
+
+/** What is typed; nothing when the input ends. Ctrl-C ends the command. */
+async function ask(question: string, {stdin, stderr}: Terminal): Promise<string> {
+  const asking = createInterface({input: stdin, output: stderr})
+  let isInterrupted = false
+  const ended = new Promise<undefined>(resolve => asking.once('close', () => resolve(undefined)))
+  asking.once('SIGINT', () => {
+    isInterrupted = true
+    asking.close()
+  })
+  const answer = await Promise.race([asking.question(question), ended])
+  asking.close()
+  // Nobody pressed enter: what follows begins a line of its own.
+  if (answer === undefined) stderr.write('\n')
+  if (isInterrupted) throw new ExitError(EXIT.interrupted)
+  return answer ?? ''
+}
+
+function declined(): ZaelError {
+  return new ZaelError('failed', 'confirm.declined', 'nothing was changed')
+}

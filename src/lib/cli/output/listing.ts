@@ -1,0 +1,130 @@
+import {boolean, integer, string} from '@oclif/core/flags'
+import {InvalidInput} from '../../core/errors.js'
+import {nearest} from './suggest.js'
+import {type Cell, type TextColumn, textTable} from './text-table.js'
+
+const helpGroup = 'LIST'
+
+/** Flags of every command that lists. */
+export const listFlags = {
+  columns: string({
+    description: 'Columns to show, separated by commas.',
+    helpValue: 'A,B',
+    helpGroup,
+  }),
+  sort: string({description: 'Column to sort by; -COLUMN for descending.', helpValue: 'COLUMN', helpGroup}),
+  'no-header': boolean({description: 'Leave out the line of column names.', helpGroup}),
+}
+
+/** Flags of lists that are read page by page. */
+export const pageFlags = {
+  limit: integer({
+    description: 'Most rows to show.',
+    default: 50,
+    min: 1,
+    max: 10_000,
+    helpGroup,
+  }),
+  all: boolean({description: 'Show all rows, however many.', exclusive: ['limit', 'cursor'], helpGroup}),
+  cursor: string({description: 'Go on where an earlier page ended.', helpValue: 'NEXT', helpGroup}),
+}
+
+/** The values of those flags. */
+export interface ListFlagValues {
+  readonly columns?: string | undefined
+  readonly sort?: string | undefined
+  readonly 'no-header': boolean
+}
+
+/** One column of a list: its name is what `--columns` and `--sort` know. */
+export interface Column<Row> extends Omit<TextColumn, 'header'> {
+  readonly name: string
+  /** Above the column; the name in capitals unless said otherwise. */
+  readonly header?: string
+  readonly value: (row: Row) => Cell
+  /** What to sort by and to write into CSV, where that differs from what people see. */
+  readonly raw?: (row: Row) => Cell
+  /** Shown only when asked for. */
+  readonly isExtra?: boolean
+}
+
+/** Rows and how to show them. */
+export interface Listing<Row> {
+  readonly rows: readonly Row[]
+  readonly columns: readonly Column<Row>[]
+  /** Said instead of an empty table. */
+  readonly empty: string
+}
+
+/** The list as text for people. */
+export function listingLines<Row>(
+  {rows, columns, empty}: Listing<Row>,
+  flags: ListFlagValues,
+  width: number | undefined,
+): string[] {
+  const chosen = chooseColumns(columns, flags.columns)
+  // Whoever names columns wants them all.
+  const isAsked = flags.columns !== undefined
+  const sorted = sortRows(rows, columns, flags.sort)
+  if (rows.length === 0) return [empty]
+  return textTable(
+    chosen.map(({name, header = name.toUpperCase(), align, fit}) => ({
+      header,
+      ...(align === undefined ? {} : {align}),
+      ...(fit === undefined || (isAsked && fit === 'spare') ? {} : {fit}),
+    })),
+    sorted.map(row => chosen.map(column => column.value(row))),
+    {header: !flags['no-header'], width},
+  )
+}
+
+/** The list as comma-separated values: bare numbers, no truncation, an empty field for nothing. */
+export function listingCsv<Row>({rows, columns}: Listing<Row>, flags: ListFlagValues): string[] {
+  const chosen = chooseColumns(columns, flags.columns)
+  const body = sortRows(rows, columns, flags.sort).map(row => chosen.map(column => rawOf(column, row)))
+  const header = flags['no-header'] ? [] : [chosen.map(column => column.name)]
+  return [...header, ...body].map(fields => fields.map(csvField).join(','))
+}
+
+function chooseColumns<Row>(columns: readonly Column<Row>[], wanted: string | undefined): readonly Column<Row>[] {
+  if (wanted === undefined) return columns.filter(({isExtra}) => !isExtra)
+  return wanted.split(',').map(name => columnCalled(columns, name.trim(), '--columns'))
+}
+
+function sortRows<Row>(rows: readonly Row[], columns: readonly Column<Row>[], by: string | undefined): readonly Row[] {
+  if (by === undefined) return rows
+  const isDescending = by.startsWith('-')
+  const column = columnCalled(columns, isDescending ? by.slice(1) : by, '--sort')
+  return rows.toSorted((a, b) => compare(rawOf(column, a), rawOf(column, b), isDescending ? -1 : 1))
+}
+
+function columnCalled<Row>(columns: readonly Column<Row>[], name: string, flag: string): Column<Row> {
+  const found = columns.find(column => column.name === name)
+  if (found) return found
+  const names = columns.map(column => column.name)
+  const [meant] = nearest(
+    [name],
+    names.map(each => ({words: [each], type: each})),
+  )
+  throw new InvalidInput('list.column', `${flag}: there is no column "${name}"`, {
+    hint: meant ? `Did you mean "${meant}"? There are ${names.join(', ')}.` : `There are ${names.join(', ')}.`,
+    details: {column: name, columns: names},
+  })
+}
+
+function rawOf<Row>({value, raw = value}: Column<Row>, row: Row): Cell {
+  return raw(row)
+}
+
+/** Numbers by size, everything else by text; nothing comes last, in either direction. */
+function compare(a: Cell, b: Cell, direction: 1 | -1): number {
+  const isMissing = (cell: Cell) => cell === null || cell === undefined
+  if (isMissing(a) || isMissing(b)) return Number(isMissing(a)) - Number(isMissing(b))
+  if (typeof a === 'number' && typeof b === 'number') return direction * (a - b)
+  return direction * (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0)
+}
+
+function csvField(cell: Cell): string {
+  const text = cell === null || cell === undefined ? '' : String(cell)
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}

@@ -1,0 +1,58 @@
+import {ZaelError} from '../../core/errors.js'
+import type {StackOptionValues} from '../../infra/options/options.js'
+import type {Table} from '../../repository/table/table.js'
+import {factLines} from '../output/facts.js'
+import {NOTHING_DEPLOYED} from './deploy-presenter.js'
+
+/** What a deployment to a bare engine came to. */
+export interface LocalDeployment {
+  readonly stack: string
+  readonly created: boolean
+  /** Options that need services which an engine does not have. */
+  readonly withoutEffect: readonly string[]
+}
+
+/** Makes the table of the template on an engine that has no CloudFormation, unless it is there already. */
+export async function deployLocally(
+  table: Table,
+  options: StackOptionValues,
+  {version, dryRun}: {readonly version: string; readonly dryRun: boolean},
+): Promise<LocalDeployment> {
+  const [{prepareStack}, {askedResourceIndex, readResourceIndex}, {checkStackName}] = await Promise.all([
+    import('../../local/supervisor/prepare.js'),
+    import('../../infra/deploy/resource-index.js'),
+    import('../../infra/deploy/errors.js'),
+  ])
+  checkStackName(table.name)
+  const resourceIndex = askedResourceIndex(options)
+  const now = await readResourceIndex(table)
+  if (resourceIndex !== undefined && now !== undefined && now !== resourceIndex) throw otherIndex(table.name)
+  const withoutEffect = Object.keys(options).filter(name => name !== 'resourceIndex')
+  const common = {stack: table.name, withoutEffect}
+  if (dryRun) return {...common, created: now === undefined}
+  const shape = resourceIndex === undefined ? {} : {resourceIndex}
+  return {...common, ...(await prepareStack(table, version, shape))}
+}
+
+/** Tells what became of it, and that it is not all of a stack. */
+export function localLines({stack, created}: LocalDeployment, dryRun: boolean): string[] {
+  const title = created
+    ? `The table "${stack}" ${dryRun ? 'would be' : 'is'} created on the local engine`
+    : `The table "${stack}" is on the local engine already`
+  return factLines(title, {
+    from: 'the same template as on AWS',
+    without: 'function, alarms, archive and policies, which an engine does not have',
+  })
+}
+
+/** The result for programs. */
+export function localJson({stack, created}: LocalDeployment, dryRun: boolean) {
+  return {...NOTHING_DEPLOYED, stack, target: 'engine', dryRun, action: created ? 'create' : 'none', complete: !dryRun}
+}
+
+function otherIndex(stack: string): ZaelError {
+  return new ZaelError('conflict', 'deploy.index-rebuild', `The table "${stack}" exists with another resource index.`, {
+    hint: `Nothing was changed. On a local engine it is quickest to begin anew: zael delete --stack ${stack} --delete-table`,
+    details: {stack},
+  })
+}

@@ -1,0 +1,132 @@
+import {colorize} from '@oclif/core/ux'
+import type {FinishedStack} from '../../infra/deploy/deploy.js'
+import type {StackEvent} from '../../infra/deploy/events.js'
+import type {DeployPlan} from '../../infra/deploy/plan.js'
+import type {ChangeAction, PlannedChange} from '../../infra/deploy/planned-change.js'
+import {factLines, formatCount} from '../output/facts.js'
+import {printable} from '../output/text-table.js'
+import {resourceName} from './resource-name.js'
+
+const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: string, note: string]>> = {
+  add: ['+', 'green', ''],
+  change: ['~', 'yellow', ''],
+  'maybe-replace': ['!', 'red', 'CloudFormation may replace it'],
+  replace: ['!', 'red', 'is REPLACED: a new one is made, then this one is deleted'],
+  remove: ['-', 'red', 'is deleted'],
+  keep: ['-', 'yellow', 'leaves the stack and stays on AWS'],
+}
+
+// New resources are plain; what changes or goes is to be seen last, above the question.
+const ORDER: readonly ChangeAction[] = ['add', 'change', 'keep', 'remove', 'maybe-replace', 'replace']
+
+/** What a deployment is going to do. */
+export function planLines(plan: DeployPlan): string[] {
+  const {stack, region, action, parameters, changeSet} = plan
+  const title = `Stack "${stack}" in ${region}`
+  if (action === 'none') return [`${title}: no changes`, ...codeLines(plan)]
+  if (action === 'recreate') {
+    return [`${title}: an earlier deployment failed, and what it left can only be deleted`]
+  }
+  const changes = (changeSet?.changes ?? []).toSorted((a, b) => ORDER.indexOf(a.action) - ORDER.indexOf(b.action))
+  return [
+    `${title}: ${action === 'create' ? 'to be created' : 'to be changed'}`,
+    ...parameters.map(({option, before, after}) => `  ${option}: ${before || 'not set'} -> ${after || 'not set'}`),
+    ...changes.flatMap(changeLines),
+    ...codeLines(plan),
+    '',
+    countLine(changes),
+  ]
+}
+
+function changeLines(change: PlannedChange): string[] {
+  const [sign, colour, note] = SIGNS[change.action]
+  const head = `  ${sign} ${resourceName(change)}${note === '' ? '' : `: ${note}`}`
+  return [colorize(colour, head), ...(change.action === 'add' ? [] : change.properties.map(propertyLine))]
+}
+
+function propertyLine({name, before, after}: PlannedChange['properties'][number]): string {
+  const values = before === null && after === null ? '' : `: ${short(before)} -> ${short(after)}`
+  return `      ${name}${values}`
+}
+
+const LONGEST_VALUE = 40
+
+function short(value: string | null): string {
+  const text = printable(value === null || value === '' ? 'not set' : value)
+  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text
+}
+
+function codeLines({code}: DeployPlan): string[] {
+  return code === 'new' ? [colorize('yellow', '  ~ code of the aggregator: to be uploaded')] : []
+}
+
+function countLine(changes: readonly PlannedChange[]): string {
+  const count = (...actions: ChangeAction[]) =>
+    formatCount(changes.filter(each => actions.includes(each.action)).length)
+  return `${count('add')} to add, ${count('change', 'maybe-replace')} to change, ${count('replace')} to replace, ${count('remove', 'keep')} to remove`
+}
+
+/** One event as it happens; the reason of a failure goes on a line of its own. */
+export function eventLines({at, status, logicalId, reason}: StackEvent): string[] {
+  const isFailure = /FAILED|ROLLBACK/.test(status)
+  const colour = isFailure ? 'red' : status.endsWith('_COMPLETE') ? 'green' : 'dim'
+  const time = at.toISOString().slice(11, 19)
+  const line = `  ${colorize('dim', time)}  ${colorize(colour, status.padEnd(18))}  ${logicalId}`
+  return isFailure && reason !== null ? [line, `            ${printable(reason)}`] : [line]
+}
+
+/** How the stack is now. */
+export function finishedLines({stack, action}: DeployPlan, finished: FinishedStack): string[] {
+  const title = {
+    create: `Stack "${stack}" is deployed`,
+    update: `Stack "${stack}" is changed`,
+    none: `Stack "${stack}" is up to date`,
+    recreate: '',
+  }[action]
+  const {functionName, codeUpdated, codeSha256, eventSource, schemaVersion, defaultNamespaceCreated} = finished
+  return factLines(title, {
+    table: `${stack}, layout ${schemaVersion}`,
+    namespace: defaultNamespaceCreated ? 'default, new' : undefined,
+    aggregator: functionName ?? 'off',
+    code: codeSha256 === null ? undefined : `${codeSha256.slice(0, 12)}, ${codeUpdated ? 'uploaded' : 'unchanged'}`,
+    stream: functionName === null ? undefined : `event source ${eventSource?.toLowerCase() ?? 'missing'}`,
+  })
+}
+
+/** The result for programs where there is no CloudFormation; the keys are always the same. */
+export const NOTHING_DEPLOYED = {
+  region: null,
+  dryRun: false,
+  action: 'none',
+  complete: true,
+  parameters: [],
+  changes: [],
+  code: 'none',
+  aggregator: null,
+  schemaVersion: null,
+  defaultNamespaceCreated: false,
+  files: [],
+}
+
+/** The result for programs. */
+export function deployJson(
+  plan: DeployPlan,
+  {dryRun, finished}: {readonly dryRun: boolean; readonly finished: FinishedStack | undefined},
+) {
+  const {functionName = null, codeSha256, codeUpdated, eventSource} = finished ?? {}
+  return {
+    ...NOTHING_DEPLOYED,
+    stack: plan.stack,
+    target: 'cloudformation',
+    region: plan.region,
+    dryRun,
+    action: plan.action,
+    complete: finished !== undefined,
+    parameters: plan.parameters,
+    changes: plan.changeSet?.changes ?? [],
+    code: plan.code,
+    aggregator: functionName === null ? null : {functionName, codeSha256, codeUpdated, eventSource},
+    schemaVersion: finished?.schemaVersion ?? null,
+    defaultNamespaceCreated: finished?.defaultNamespaceCreated ?? false,
+  }
+}

@@ -1,0 +1,103 @@
+import {ZaelError} from '../../core/errors.js'
+import {TableMissing} from '../../dynamo/errors.js'
+import type {Aws} from '../../infra/aws/clients.js'
+import {type Check, fail, ok, warn} from '../../infra/doctor/check.js'
+import type {StackHealth} from '../../infra/health/health.js'
+import {openStack, type StackContext, type StackFlagValues} from '../base/context.js'
+
+/** What is to be examined. */
+export interface Examination {
+  readonly flags: StackFlagValues
+  /** Whether somebody named the stack; one that is only a default may be missing. */
+  readonly isNamed: boolean
+  readonly version: string
+}
+
+/** A stack that is not there, or could not be looked at. */
+const UNSEEN = {cloudFormation: null, unknown: []}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Looks at the machine, the account and the stack, as far as each lets itself be looked at; changes nothing. */
+export async function examine(examination: Examination, env: Environment = process.env): Promise<Check[]> {
+  const {nodeCheck} = await import('../../infra/doctor/machine-checks.js')
+  const machine = [nodeCheck(process.version), await engineCheck()]
+  try {
+    await using context = await openStack(examination.flags, env)
+    using aws = await context.surroundings()
+    return [...machine, ...(await examineThere(examination, context, aws, env))]
+  } catch (error) {
+    // A wrong flag or setting is for the user to see.
+    if (!(error instanceof ZaelError) || error.kind === 'usage') throw error
+    return [...machine, fail('account', 'endpoint', error.message, error.hint ?? null)]
+  }
+}
+
+async function examineThere(
+  {flags, isNamed, version}: Examination,
+  context: StackContext,
+  aws: Aws | undefined,
+  env: Environment,
+): Promise<Check[]> {
+  const [{examineAccount}, {permissionChecks}, {clockCheck, latencyCheck}, {probeEndpoint}] = await Promise.all([
+    import('../../infra/doctor/account-checks.js'),
+    import('../../infra/doctor/permission-checks.js'),
+    import('../../infra/doctor/machine-checks.js'),
+    import('../../infra/doctor/endpoint-probe.js'),
+  ])
+  const account = aws && (await examineAccount(aws, Date.now()))
+  const accountChecks = account?.checks ?? [ok('account', 'credentials', 'a local engine asks for none')]
+  if (account && !account.caller) return [...accountChecks]
+  const probe = await probeEndpoint(await connectionOf(flags, env), Date.now)
+  const {checks, health} = await examineStack(context, aws, {isNamed, version})
+  const permissions =
+    aws && account?.caller && account.region && (health || isNamed)
+      ? await permissionChecks(aws, account.caller, {region: account.region, stack: flags.stack}, health ?? UNSEEN)
+      : []
+  return [clockCheck(probe), ...accountChecks, latencyCheck(probe), ...permissions, ...checks]
+}
+
+async function examineStack(
+  {stack, table}: StackContext,
+  aws: Aws | undefined,
+  {isNamed, version}: {isNamed: boolean; version: string},
+): Promise<{checks: Check[]; health: StackHealth | undefined}> {
+  const [{gatherHealth}, {stackChecks, templateFilters}, {loadStackTemplate}] = await Promise.all([
+    import('../../infra/health/health.js'),
+    import('../../infra/doctor/stack-checks.js'),
+    import('../../infra/stacks/template.js'),
+  ])
+  try {
+    const health = await gatherHealth({table, aws, ourVersion: version})
+    return {checks: stackChecks(health, templateFilters(await loadStackTemplate()), version), health}
+  } catch (error) {
+    if (!(error instanceof ZaelError)) throw error
+    if (!(error instanceof TableMissing)) {
+      return {checks: [fail('stack', 'stack', error.message, error.hint ?? null)], health: undefined}
+    }
+    const look = aws ? 'zael list --all-regions' : 'zael list'
+    const missing = fail('stack', 'stack', `there is no stack "${stack}" here`, look)
+    return {checks: isNamed ? [missing] : [], health: undefined}
+  }
+}
+
+/** The local stack is where its supervisor says, whatever the environment names. */
+async function connectionOf({stack, region, profile, 'endpoint-url': endpointUrl}: StackFlagValues, env: Environment) {
+  const [{resolveConnection}, {LOCAL_STACK}, {readSupervisor}] = await Promise.all([
+    import('../../dynamo/connection.js'),
+    import('../../local/home/state.js'),
+    import('../base/local-health.js'),
+  ])
+  const isLocalStack = stack === LOCAL_STACK && !endpointUrl
+  if (!isLocalStack) return resolveConnection({region, profile, endpointUrl}, env)
+  return resolveConnection({endpointUrl: (await readSupervisor())?.endpoint}, {})
+}
+
+async function engineCheck(): Promise<Check> {
+  const {findEngines} = await import('../../local/engines/find.js')
+  const engines = await findEngines()
+  const runnable = engines.filter(({problem}) => problem === undefined).map(({name}) => name)
+  if (runnable.length > 0) return ok('machine', 'local engine', runnable.join(', '))
+  const hint = engines[0]?.problem?.hint ?? null
+  return warn('machine', 'local engine', '`zael local up` cannot run here: there is no engine', hint)
+}

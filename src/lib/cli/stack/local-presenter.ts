@@ -1,0 +1,104 @@
+import {colorize} from '@oclif/core/ux'
+import type {DownResult} from '../../local/down.js'
+import type {LogEntry} from '../../local/home/read-log.js'
+import type {StackState} from '../../local/home/state.js'
+import type {StackStatus} from '../../local/status.js'
+import type {AggregatorStatus} from '../../local/supervisor/aggregator.js'
+import type {UpResult} from '../../local/up.js'
+import {factLines, formatCount, formatSpan, nextLines} from '../output/facts.js'
+
+/** What the table of a local stack says about itself. */
+export interface TableFacts {
+  readonly name: string
+  readonly status: string
+  readonly items: number
+}
+
+/** What a stack is, for programs; how zael finds its own supervisor again is nobody's business. */
+export function stateJson({began: _, startToken: __, controlPort: ___, ...state}: StackState) {
+  return state
+}
+
+/** Tells what a start came to. */
+export function upLines({state, started, mended}: UpResult): string[] {
+  const title = started ? 'The local stack is up' : 'The local stack was up already'
+  return factLines(mended ? `${title}; the one before had not ended as it should` : title, {
+    endpoint: state.endpoint,
+    engine: `${state.engine} ${state.engineVersion}`,
+    data: state.dataDir ?? 'in memory',
+    table: state.stack,
+    aggregator: state.aggregator ? 'on' : 'off: usage is not counted',
+  })
+}
+
+/** Three commands to go on with after a start. */
+export function upHints(): string[] {
+  return nextLines([
+    ['eval "$(zael local env)"', 'point zael, its library and AWS SDKs at it'],
+    ['zael local status', 'see how it is doing'],
+    ['zael local down', 'stop it; the data stays'],
+  ])
+}
+
+/** Tells what a stop came to. */
+export function downLines({stopped, purged}: DownResult): string[] {
+  return [
+    stopped ? `The local stack at ${stopped.endpoint} is stopped` : 'The local stack was not running',
+    ...(purged ? [`Deleted ${purged}`] : stopped?.dataDir ? [`Its data stays in ${stopped.dataDir}`] : []),
+  ]
+}
+
+/** Tells how the stack is doing. */
+export function statusLines(status: StackStatus, table: TableFacts | null, logFile: string): string[] {
+  if (!status.running) {
+    const {problem, lastEnd} = status
+    return factLines('The local stack is not running', {
+      problem: problem ?? undefined,
+      ended: lastEnd?.endedAt,
+      log: problem === null ? undefined : logFile,
+    })
+  }
+  const {state, live} = status
+  const {aggregator} = live
+  const restarts = live.engineRestarts === 0 ? '' : `, restarts: ${formatCount(live.engineRestarts)}`
+  return factLines('The local stack is running', {
+    endpoint: state.endpoint,
+    engine: `${state.engine} ${state.engineVersion} (process ${live.enginePid}${restarts})`,
+    uptime: formatSpan(live.uptimeMs),
+    data: state.dataDir ?? 'in memory',
+    table: table ? `${table.name}, ${table.status.toLowerCase()}, ${formatCount(table.items)} items` : undefined,
+    stream: aggregator ? streamLine(aggregator) : undefined,
+    aggregator: aggregator ? aggregatorLine(aggregator) : 'off: usage is not counted',
+    problem: aggregator?.lastError ?? undefined,
+    supervisor: `process ${state.pid}, zael ${state.version}`,
+    log: logFile,
+  })
+}
+
+function streamLine({streamLength, lagMs}: AggregatorStatus): string {
+  const kept = streamLength === null ? 'records wait to be counted' : `${formatCount(streamLength)} records kept`
+  return lagMs === 0 && streamLength === null ? 'not looked at yet' : `${kept}, lag ${formatSpan(lagMs)}`
+}
+
+function aggregatorLine(status: AggregatorStatus): string {
+  const {records, batches, snapshots, refills, splits, archived, errors} = status
+  const figures = {records, batches, snapshots, refills, splits, archived, errors}
+  return Object.entries(figures)
+    .map(([name, count]) => `${name} ${formatCount(count)}`)
+    .join(', ')
+}
+
+const LEVEL_COLOURS: Readonly<Record<string, string>> = {warn: 'yellow', error: 'red'}
+
+/** One line of the log for people. */
+export function logLine({time, level, message, fields}: LogEntry): string {
+  if (time === null || level === null) return message
+  const rest = Object.entries(fields).filter(([, value]) => value !== null && value !== '' && value !== 0)
+  const words = rest.map(([name, value]) =>
+    colorize('dim', `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`),
+  )
+  const colour = LEVEL_COLOURS[level]
+  return [colorize('dim', time), colour ? colorize(colour, level.padEnd(5)) : level.padEnd(5), message, ...words].join(
+    ' ',
+  )
+}

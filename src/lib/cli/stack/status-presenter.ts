@@ -1,0 +1,187 @@
+import {colorize} from '@oclif/core/ux'
+import type {Finding} from '../../infra/health/findings.js'
+import type {StackHealth} from '../../infra/health/health.js'
+import type {
+  AggregatorPart,
+  AlarmPart,
+  MappingPart,
+  StackPart,
+  TablePart,
+  VersionPart,
+} from '../../infra/health/parts.js'
+import {passesCheck} from '../../infra/health/verdict.js'
+import type {SupervisorFacts} from '../base/local-health.js'
+import {type Facts, factLines, formatCount, formatSpan} from '../output/facts.js'
+import {PART_NAMES, constantWords as words} from './health-words.js'
+
+/** Everything about a stack, and the verdict in the last line. */
+export function healthLines(health: StackHealth, local: SupervisorFacts | null): string[] {
+  const {stack, region, findings, unknown} = health
+  const problems = findings.filter(({severity}) => severity === 'problem')
+  const notes = findings.filter(({severity}) => severity === 'note')
+  return [
+    ...factLines(`Stack ${stack}, ${region ?? 'on this machine'}`, {...stackFacts(health), ...localFacts(local)}),
+    ...block('Alarms', alarmFacts(health.alarms ?? [])),
+    ...block('Policies', policyFacts(health.cloudFormation)),
+    ...findingLines('Problems', problems),
+    ...findingLines('Notes', notes),
+    ...findingLines('Not known', unknown.map(unknownFinding)),
+    '',
+    verdict(health, problems.length),
+  ]
+}
+
+/** The same for programs. */
+export function healthJson(
+  {isHealthy, aggregator, versions, ...rest}: StackHealth,
+  local: SupervisorFacts | null,
+): object {
+  const {isOurCode = null, ...code} = aggregator ?? {}
+  const {isMigrationDue = false, ...version} = versions ?? {}
+  return {
+    ...rest,
+    healthy: isHealthy,
+    aggregator: aggregator && {...code, ownCode: isOurCode},
+    versions: versions && {...version, migrationDue: isMigrationDue},
+    local,
+  }
+}
+
+function stackFacts(health: StackHealth): Facts {
+  const {cloudFormation, table, aggregator, mapping, traffic, deadLetters, alarms, versions} = health
+  const isAggregatorKnown = !health.unknown.some(({part}) => part === 'aggregator')
+  return {
+    deployed: cloudFormation ? deployedText(cloudFormation) : undefined,
+    chosen: cloudFormation ? chosenText(cloudFormation) : undefined,
+    table: table ? tableText(table) : undefined,
+    indexes: table?.indexes.map(({name, projection}) => `${name} ${words(projection)}`).join(', '),
+    safety: table ? safetyText(table) : undefined,
+    stream: table ? streamText(table) : undefined,
+    throttled: traffic
+      ? `${formatCount(traffic.throttledReads)} reads, ${formatCount(traffic.throttledWrites)} writes in the last hour`
+      : undefined,
+    aggregator: aggregator ? aggregatorText(aggregator) : isAggregatorKnown ? 'none: usage is not counted' : undefined,
+    mapping: mapping ? mappingText(mapping) : undefined,
+    lag: aggregator && traffic ? lagText(traffic.iteratorAgeMs, traffic.aggregatorErrors) : undefined,
+    'dead letters': deadLetters ? `${formatCount(deadLetters.messages)} in ${deadLetters.queue}` : undefined,
+    alarms: alarms ? alarmsText(alarms) : undefined,
+    versions: versions ? versionsText(versions) : undefined,
+  }
+}
+
+function deployedText({owner, version, status, createdAt, updatedAt}: StackPart): string {
+  const by = owner === 'other' ? 'by another tool' : `by ${owner}${version === null ? '' : ` ${version}`}`
+  return `${by}, ${words(status)}, ${updatedAt ?? createdAt ?? 'no date'}`
+}
+
+function chosenText({parameters: {chosen}}: StackPart): string | undefined {
+  return chosen.length === 0 ? undefined : chosen.map(({name, value}) => `${name}=${value}`).join(', ')
+}
+
+function tableText({status, items, bytes}: TablePart): string {
+  return `${words(status)}, ${formatCount(items)} ${items === 1 ? 'item' : 'items'}, ${formatBytes(bytes)}`
+}
+
+function safetyText({deletionProtection, pointInTimeRecovery}: TablePart): string {
+  return `deletion protection ${onOff(deletionProtection)}, point-in-time recovery ${onOff(pointInTimeRecovery)}`
+}
+
+function streamText({stream, expiry}: TablePart): string {
+  const told = stream === 'NEW_AND_OLD_IMAGES' ? 'both images' : stream === null ? 'off' : words(stream)
+  return `${told}, expiry ${onOff(expiry)}`
+}
+
+function aggregatorText({name, runtime, memoryMb, isOurCode, state}: AggregatorPart): string {
+  const code = isOurCode === null ? undefined : isOurCode ? 'code of this zael' : 'other code than in this zael'
+  const memory = memoryMb === null ? undefined : `${formatCount(memoryMb)} MB`
+  return [name, words(state), runtime, memory, code].filter(Boolean).join(', ')
+}
+
+function mappingText({state, lastResult}: MappingPart): string {
+  return [words(state), lastResult].filter(Boolean).join(', ')
+}
+
+function lagText(iteratorAgeMs: number | null, errors: number): string {
+  const age = iteratorAgeMs === null ? 'no records in the last hour' : `${formatSpan(iteratorAgeMs)} behind`
+  return `${age}, ${formatCount(errors)} errors in the last hour`
+}
+
+function alarmsText(alarms: readonly AlarmPart[]): string {
+  if (alarms.length === 0) return 'none'
+  const states = [...new Set(alarms.map(({state}) => state))].sort()
+  const figures = states
+    .map(state => `${alarms.filter(each => each.state === state).length} ${words(state)}`)
+    .join(', ')
+  return alarms.some(({notifies}) => notifies) ? figures : `${figures}; nobody is told`
+}
+
+function versionsText({schemaVersion, updatedBy, isMigrationDue}: VersionPart): string {
+  const layout = schemaVersion === null ? 'no version record' : `layout ${schemaVersion}`
+  const by = updatedBy === null ? '' : ` by ${updatedBy}`
+  return `${layout}${by}, ${isMigrationDue ? 'migration is due' : 'no migration due'}`
+}
+
+function localFacts(local: SupervisorFacts | null): Facts {
+  if (!local) return {}
+  const {endpoint, engine, uptimeMs, engineRestarts, aggregator} = local
+  const restarts = engineRestarts === 0 ? '' : `, restarts: ${formatCount(engineRestarts)}`
+  return {
+    endpoint,
+    engine: `${engine}, up ${formatSpan(uptimeMs)}${restarts}`,
+    aggregator: aggregator
+      ? `records ${formatCount(aggregator.records)}, errors ${formatCount(aggregator.errors)}, lag ${formatSpan(aggregator.lagMs)}`
+      : 'off: usage is not counted',
+  }
+}
+
+function alarmFacts(alarms: readonly AlarmPart[]): Facts {
+  return Object.fromEntries(alarms.map(({name, state}) => [name, words(state)]))
+}
+
+/** ARNs to attach, by what they permit. */
+function policyFacts(part: StackPart | null): Facts {
+  const arns = Object.entries(part?.outputs ?? {}).filter(([name]) => name.endsWith('PolicyArn'))
+  return Object.fromEntries(arns.map(([name, arn]) => [name.replace(/PolicyArn$/, ''), arn]))
+}
+
+function block(title: string, facts: Facts): string[] {
+  return Object.keys(facts).length === 0 ? [] : ['', ...factLines(title, facts)]
+}
+
+function findingLines(title: string, findings: ReadonlyArray<Pick<Finding, 'message' | 'fix'>>): string[] {
+  if (findings.length === 0) return []
+  const lines = findings.flatMap(({message, fix}) => [
+    `  ${message}`,
+    ...(fix === null ? [] : [`    ${colorize('dim', 'Try:')} ${fix}`]),
+  ])
+  return ['', title, ...lines]
+}
+
+function unknownFinding({part, reason, fix}: StackHealth['unknown'][number]) {
+  return {message: `${PART_NAMES[part]}: ${reason}`, fix}
+}
+
+/** The one line that counts. */
+function verdict(health: StackHealth, problems: number): string {
+  const {stack, isHealthy, unknown} = health
+  const missing = unknown.map(({part}) => PART_NAMES[part]).join(', ')
+  if (isHealthy === true) return colorize('green', `${stack} is healthy`)
+  if (isHealthy === false) {
+    const doubt = unknown.length === 0 ? '' : `; not known: ${missing}`
+    return colorize('red', `${stack} is degraded: ${problems === 1 ? '1 problem' : `${problems} problems`}`) + doubt
+  }
+  return passesCheck(health)
+    ? `${colorize('green', `${stack} is healthy`)} as far as known; not known: ${missing}`
+    : `${colorize('red', `${stack} is not known to be healthy`)}; could not be read: ${missing}`
+}
+
+function onOff(value: boolean | null): string {
+  return value === null ? 'not known' : value ? 'on' : 'off'
+}
+
+/** With one decimal place above a kilobyte. */
+function formatBytes(bytes: number): string {
+  const units = ['bytes', 'KB', 'MB', 'GB', 'TB'] as const
+  const power = bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3))
+  return `${(bytes / 1000 ** power).toLocaleString('en', {maximumFractionDigits: 1})} ${units[power]}`
+}

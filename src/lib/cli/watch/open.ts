@@ -1,0 +1,66 @@
+import {needEntity, needResource} from '../../inspect/known-names.js'
+import type {NamespaceRepository} from '../../repository/repository.js'
+import type {Knowledge, Watch, WatchScope} from '../../watch/model.js'
+import {readOnce} from '../../watch/snapshot.js'
+import {openWatch} from '../../watch/watch.js'
+import type {StackContext} from '../base/context.js'
+import type {Settings} from '../base/settings.js'
+import type {WatchRequest} from '../flags/watch.js'
+import {withinTime} from '../output/time-limit.js'
+import {type WatchDocument, watchDocument} from './document.js'
+import {healthSource} from './health.js'
+
+/** A watch whose first poll went well before the signal. A resource or entity of which nothing is known is an error. */
+export async function startWatch(
+  stack: StackContext,
+  {scope, intervalMs}: WatchRequest,
+  ourVersion: string,
+  signal: AbortSignal,
+): Promise<Watch> {
+  const space = await stack.namespace()
+  signal.throwIfAborted()
+  const {table} = stack
+  const watch = openWatch({space, table, scope, intervalMs, health: healthSource(stack, ourVersion)})
+  signal.addEventListener('abort', () => watch.stop(), {once: true})
+  await watch.start()
+  try {
+    await needScope(space, scope, watch.knowledge())
+    return watch
+  } catch (error) {
+    await watch.stop()
+    throw error
+  }
+}
+
+/** Every bucket of a scope, read once. A resource or entity of which nothing is known is an error. */
+export function takeSnapshot(
+  stack: StackContext,
+  {scope, selection, forMs}: WatchRequest,
+  top: number | undefined,
+): Promise<WatchDocument> {
+  return withinTime(forMs, async signal => {
+    const space = await stack.namespace()
+    const result = await readOnce(space, stack.table, scope, signal)
+    await needScope(space, scope, result)
+    return watchDocument({...result, problem: undefined}, stack.table.clock(), selection, top)
+  })
+}
+
+/** Where a stack is, in a word: its region, or the address of a local engine. */
+export function whereOf(settings: Settings | undefined): string {
+  const {stack, endpointUrl, region, profile} = settings ?? {}
+  if (endpointUrl?.value) return URL.canParse(endpointUrl.value) ? new URL(endpointUrl.value).host : endpointUrl.value
+  if (stack?.value === 'local') return 'this machine'
+  return region?.value ?? (profile?.value ? `profile ${profile.value}` : 'AWS')
+}
+
+/** That there are no buckets yet is no mistake, unless the name is one. */
+async function needScope(
+  space: NamespaceRepository,
+  scope: WatchScope,
+  {known}: Pick<Knowledge, 'known'>,
+): Promise<void> {
+  if (known.count > 0) return
+  if (scope.kind === 'resource') await needResource(space, scope.resource)
+  if (scope.kind === 'entity') await needEntity(space, scope.entity)
+}

@@ -1,0 +1,117 @@
+import type {Item} from '../../schema/attribute-value.js'
+import {classify} from '../classify.js'
+import type {Operation, SendOptions} from '../transport.js'
+import type {Access} from './access.js'
+import {Exchange, postMessage} from './http-exchange.js'
+import {HttpPool} from './http-pool.js'
+import {refusalOf, type ServiceError} from './service-error.js'
+import {Signer} from './signature.js'
+import {IteratorExpired, RecordsTrimmed} from './stream-errors.js'
+import {fromWire, toWire} from './wire-json.js'
+
+/** A stretch of the stream that is read in order. */
+export interface ShardDescription {
+  ShardId: string
+  /** The shard to read before this one; it may be gone already. */
+  ParentShardId?: string
+}
+
+/** A change as GetRecords tells it. */
+export interface RawRecord {
+  eventID?: string
+  eventName: string
+  userIdentity?: {type: string; principalId: string}
+  dynamodb: {
+    /** Epoch seconds. */
+    ApproximateCreationDateTime: number
+    Keys: Item
+    NewImage?: Item
+    OldImage?: Item
+    SequenceNumber: string
+    StreamViewType?: string
+  }
+}
+
+/** The operations on streams, as far as a reader needs them. */
+export interface StreamOperations {
+  DescribeStream: {
+    input: {StreamArn: string; ExclusiveStartShardId?: string}
+    output: {StreamDescription?: {Shards?: ShardDescription[]; LastEvaluatedShardId?: string}}
+  }
+  GetShardIterator: {
+    input: {
+      StreamArn: string
+      ShardId: string
+      ShardIteratorType: 'TRIM_HORIZON' | 'AFTER_SEQUENCE_NUMBER'
+      SequenceNumber?: string
+    }
+    output: {ShardIterator?: string}
+  }
+  GetRecords: {
+    input: {ShardIterator: string; Limit?: number}
+    output: {Records?: RawRecord[]; NextShardIterator?: string | null}
+  }
+}
+
+/** The way to a stream. One `send` is one HTTP request; failures are those of `errors.ts` and `stream-errors.ts`. */
+export interface StreamTransport {
+  send<O extends keyof StreamOperations>(
+    operation: O,
+    input: StreamOperations[O]['input'],
+    options?: SendOptions,
+  ): Promise<StreamOperations[O]['output']>
+  close(): void
+}
+
+export interface StreamTransportOptions {
+  /** A local engine serves streams and tables at one address; on AWS a Lambda is handed the records. */
+  access: Access
+  /** Local time in ms since 1970, to sign with. */
+  clock: () => number
+}
+
+const CONNECT_TIMEOUT_MS = 3_000
+// A batch of a thousand records from an engine that is busy writing.
+const REQUEST_TIMEOUT_MS = 30_000
+
+/** A transport for the stream of a local engine. */
+export function createStreamTransport({access, clock}: StreamTransportOptions): StreamTransport {
+  const signer = new Signer(access.credentials, access.region)
+  const timeouts = {connectTimeoutMs: CONNECT_TIMEOUT_MS, requestTimeoutMs: REQUEST_TIMEOUT_MS}
+  const pool = new HttpPool({origin: access.endpoint, clock, ...timeouts})
+
+  function message(operation: keyof StreamOperations, body: string): string {
+    const target = `DynamoDBStreams_20120810.${operation}`
+    const headers = signer.sign({host: access.endpoint.host, target, body, nowMs: clock()})
+    return postMessage(headers, body)
+  }
+
+  return {
+    async send(operation, input, {signal} = {}) {
+      const exchange = new Exchange(message(operation, toWire(input)), undefined)
+      const stop = () => exchange.fail(signal?.reason)
+      try {
+        signal?.throwIfAborted()
+        signal?.addEventListener('abort', stop, {once: true})
+        pool.start(exchange)
+        const answer = await exchange.answer
+        if (answer.status !== 200) throw refusalOf(answer)
+        return fromWire(answer.body.toString()) as never
+      } catch (error) {
+        throw streamFailure(error, operation, signal)
+      } finally {
+        signal?.removeEventListener('abort', stop)
+      }
+    },
+
+    close: () => pool.close(),
+  }
+}
+
+function streamFailure(error: unknown, operation: string, signal: AbortSignal | undefined): Error {
+  const {name} = error as Partial<ServiceError>
+  if (name === 'ExpiredIteratorException') return new IteratorExpired(error)
+  if (name === 'TrimmedDataAccessException') return new RecordsTrimmed(error)
+  // Nothing is ever applied by reading, which is what `sent: false` comes to.
+  return classify(error, operation as Operation, {signal, sent: false})
+}

@@ -1,0 +1,75 @@
+import type {SendOptions, Transport} from '../transport.js'
+import type {RawRecord, ShardDescription, StreamTransport} from './stream.js'
+
+/** Some records of a shard, in order. */
+export interface RecordPage {
+  readonly records: RawRecord[]
+  /** Where to read on; `undefined`: the shard is closed and this was all of it. */
+  readonly next: string | undefined
+}
+
+/** The stream that the table writes now; `undefined` when it has none. */
+export async function latestStreamArn(
+  transport: Transport,
+  tableName: string,
+  options: SendOptions = {},
+): Promise<string | undefined> {
+  const {Table} = await transport.send('DescribeTable', {TableName: tableName}, options)
+  return Table?.StreamSpecification?.StreamEnabled === true ? Table.LatestStreamArn : undefined
+}
+
+/** All shards that the stream still has. */
+export async function listShards(
+  stream: StreamTransport,
+  streamArn: string,
+  options: SendOptions = {},
+): Promise<ShardDescription[]> {
+  const shards: ShardDescription[] = []
+  let after: string | undefined
+  do {
+    const start = after === undefined ? {} : {ExclusiveStartShardId: after}
+    const {StreamDescription} = await stream.send('DescribeStream', {StreamArn: streamArn, ...start}, options)
+    shards.push(...(StreamDescription?.Shards ?? []))
+    after = StreamDescription?.LastEvaluatedShardId
+  } while (after !== undefined)
+  return shards
+}
+
+/** A place in a shard: behind the record of that sequence number, or at the oldest record there is. */
+export async function openShard(
+  stream: StreamTransport,
+  place: {streamArn: string; shardId: string; after: string | undefined},
+  options: SendOptions = {},
+): Promise<string | undefined> {
+  const {streamArn, shardId, after} = place
+  const position =
+    after === undefined
+      ? {ShardIteratorType: 'TRIM_HORIZON' as const}
+      : {ShardIteratorType: 'AFTER_SEQUENCE_NUMBER' as const, SequenceNumber: after}
+  const input = {StreamArn: streamArn, ShardId: shardId, ...position}
+  return (await stream.send('GetShardIterator', input, options)).ShardIterator
+}
+
+/** The next records, at most `limit`; none does not mean that there will be none. */
+export async function readRecords(
+  stream: StreamTransport,
+  iterator: string,
+  limit: number,
+  options: SendOptions = {},
+): Promise<RecordPage> {
+  const {Records = [], NextShardIterator} = await stream.send(
+    'GetRecords',
+    {ShardIterator: iterator, Limit: limit},
+    options,
+  )
+  return {records: Records.map(mendExpiry), next: NextShardIterator ?? undefined}
+}
+
+/** How DynamoDB signs the deletion of an item whose time had come. */
+const EXPIRY_IDENTITY = {type: 'Service', principalId: 'dynamodb.amazonaws.com'}
+
+/** DynamoDB Local cannot spell the event name of an expiry, which is the only one it has trouble with. */
+function mendExpiry(record: RawRecord): RawRecord {
+  if (record.eventName !== 'UNKNOWN_TO_SDK_VERSION') return record
+  return {...record, eventName: 'REMOVE', userIdentity: EXPIRY_IDENTITY}
+}

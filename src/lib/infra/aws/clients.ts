@@ -1,0 +1,91 @@
+import type {CloudFormationClient} from '@aws-sdk/client-cloudformation'
+import type {CloudWatchClient} from '@aws-sdk/client-cloudwatch'
+import type {IAMClient} from '@aws-sdk/client-iam'
+import type {LambdaClient} from '@aws-sdk/client-lambda'
+import type {S3Client} from '@aws-sdk/client-s3'
+import type {SQSClient} from '@aws-sdk/client-sqs'
+import type {STSClient} from '@aws-sdk/client-sts'
+import {type ConnectionInput, resolveConnection} from '../../dynamo/connection.js'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** The services beside DynamoDB; each client is loaded and made when it is first asked for. Disposing gives up requests. */
+export interface Aws extends Disposable {
+  /** The endpoint is on this machine: an emulator of AWS or a bare local engine. */
+  readonly isLocal: boolean
+  /** The region in force; throws when there is none. */
+  region(): Promise<string>
+  cloudFormation(): Promise<CloudFormationClient>
+  lambda(): Promise<LambdaClient>
+  cloudWatch(): Promise<CloudWatchClient>
+  sqs(): Promise<SQSClient>
+  sts(): Promise<STSClient>
+  iam(): Promise<IAMClient>
+  s3(): Promise<S3Client>
+}
+
+const CONNECT_TIMEOUT_MS = 3_000
+const REQUEST_TIMEOUT_MS = 15_000
+// CloudFormation throttles by account, and other tools poll it too: two more attempts than the SDK would make.
+const MAX_ATTEMPTS = 5
+
+/** Clients by what was said on the command line and in the environment; sends nothing and reads no files yet. */
+export function openAws(input: ConnectionInput, env: Environment): Aws {
+  const {region, profile, endpoint, credentials, isLocal} = resolveConnection(input, env)
+  // Whoever points DynamoDB at this machine, as `zael local env` does, means the whole of AWS.
+  const address = endpoint ?? (isLocal ? env.AWS_ENDPOINT_URL_DYNAMODB || undefined : undefined)
+  const config = {
+    ...(region === undefined ? {} : {region}),
+    ...(profile === undefined ? {} : {profile}),
+    ...(address === undefined ? {} : {endpoint: address}),
+    ...(credentials === undefined ? {} : {credentials}),
+    maxAttempts: MAX_ATTEMPTS,
+    requestHandler: {
+      connectionTimeout: CONNECT_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      // Without this the SDK only logs a warning and goes on waiting.
+      throwOnRequestTimeout: true,
+    },
+  }
+  const end = new AbortController()
+  const made = new Map<string, Promise<{destroy(): void}>>()
+  const once = <T extends {destroy(): void}>(name: string, make: () => Promise<T>): Promise<T> => {
+    const client = (made.get(name) as Promise<T> | undefined) ?? make().then(each => endingWith(end.signal, each))
+    made.set(name, client)
+    return client
+  }
+  const cloudFormation = () =>
+    once('cloudFormation', async () => {
+      const {CloudFormationClient} = await import('@aws-sdk/client-cloudformation')
+      return new CloudFormationClient(config)
+    })
+  return {
+    isLocal,
+    region: async () => (await cloudFormation()).config.region(),
+    cloudFormation,
+    lambda: () => once('lambda', async () => new (await import('@aws-sdk/client-lambda')).LambdaClient(config)),
+    cloudWatch: () =>
+      once('cloudWatch', async () => new (await import('@aws-sdk/client-cloudwatch')).CloudWatchClient(config)),
+    sqs: () => once('sqs', async () => new (await import('@aws-sdk/client-sqs')).SQSClient(config)),
+    sts: () => once('sts', async () => new (await import('@aws-sdk/client-sts')).STSClient(config)),
+    iam: () => once('iam', async () => new (await import('@aws-sdk/client-iam')).IAMClient(config)),
+    s3: () =>
+      once('s3', async () => {
+        const {S3Client} = await import('@aws-sdk/client-s3')
+        // Emulators do not answer to names such as bucket.127.0.0.1.
+        return new S3Client({...config, forcePathStyle: isLocal})
+      }),
+    [Symbol.dispose]() {
+      end.abort()
+      for (const client of made.values()) client.then(each => each.destroy()).catch(() => {})
+    },
+  }
+}
+
+/** A process does not end before its requests: those that nobody waits for any more must. */
+function endingWith<T extends object>(abortSignal: AbortSignal, client: T): T {
+  const sender = client as {send(command: object, options?: object): Promise<unknown>}
+  const send = sender.send.bind(sender)
+  sender.send = (command, options) => send(command, {abortSignal, ...options})
+  return client
+}

@@ -1,0 +1,56 @@
+import {
+  DeleteBucketCommand,
+  DeleteObjectsCommand,
+  HeadBucketCommand,
+  ListObjectVersionsCommand,
+} from '@aws-sdk/client-s3'
+import {ZaelError} from '../../core/errors.js'
+import {Aborted} from '../../dynamo/errors.js'
+import type {Aws} from '../aws/clients.js'
+import {attempt} from '../aws/errors.js'
+import type {Waiting} from '../aws/poll.js'
+
+/** Whether a bucket is there; also where one may not look into it. */
+export async function hasBucket(aws: Aws, Bucket: string): Promise<boolean> {
+  return attempt(`look for the bucket "${Bucket}"`, async () => {
+    const client = await aws.s3()
+    return client.send(new HeadBucketCommand({Bucket})).then(
+      () => true,
+      error => {
+        const status: number = error?.$metadata?.httpStatusCode ?? 0
+        if (status === 404) return false
+        if (status >= 300 && status < 500) return true
+        throw error
+      },
+    )
+  })
+}
+
+/** Deletes every object of a bucket in all its versions, then the bucket; the number of them. */
+export async function deleteArchive(aws: Aws, Bucket: string, {signal}: Waiting): Promise<number> {
+  return attempt(`empty the bucket "${Bucket}"`, async () => {
+    const client = await aws.s3()
+    let deleted = 0
+    for (;;) {
+      if (signal?.aborted === true) throw new Aborted('Emptying the archive', false, signal.reason)
+      // Always the first page: what it had is gone by the next look.
+      const {Versions = [], DeleteMarkers = []} = await client.send(new ListObjectVersionsCommand({Bucket}))
+      const Objects = [...Versions, ...DeleteMarkers].map(({Key, VersionId}) => ({Key, VersionId}))
+      if (Objects.length === 0) break
+      const {Errors: [failed] = []} = await client.send(
+        new DeleteObjectsCommand({Bucket, Delete: {Objects, Quiet: true}}),
+      )
+      if (failed) throw stuck(Bucket, failed.Key ?? '', failed.Message ?? failed.Code ?? '')
+      deleted += Objects.length
+    }
+    await client.send(new DeleteBucketCommand({Bucket}))
+    return deleted
+  })
+}
+
+function stuck(bucket: string, key: string, reason: string): ZaelError {
+  return new ZaelError('failed', 'delete.archive', `Cannot delete "${key}" from the bucket "${bucket}": ${reason}`, {
+    hint: `Mend that, then delete the rest: aws s3 rb s3://${bucket} --force`,
+    details: {bucket, key},
+  })
+}

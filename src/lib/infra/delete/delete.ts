@@ -1,0 +1,101 @@
+import {DeleteStackCommand} from '@aws-sdk/client-cloudformation'
+import {ZaelError} from '../../core/errors.js'
+import {TableMissing} from '../../dynamo/errors.js'
+import type {Table} from '../../repository/table/table.js'
+import type {Aws} from '../aws/clients.js'
+import {attempt} from '../aws/errors.js'
+import {poll, type Waiting} from '../aws/poll.js'
+import {firstFailure, followEvents, latestEventId, type StackEvent} from '../deploy/events.js'
+import {deleteArchive} from './archive-bucket.js'
+import {type DeletionPlan, readTable} from './plan.js'
+
+/** What a deletion takes, in its order. */
+export type DeletedPart = 'stack' | 'table' | 'archive'
+
+/** Who is told what happens meanwhile. */
+export interface DeletionWatcher {
+  readonly onEvent: (event: StackEvent) => void
+  readonly onStep: (what: string) => void
+  /** Called when a part is gone for good. */
+  readonly onGone: (part: DeletedPart) => void
+}
+
+/** What was destroyed beside the stack. */
+export interface Deleted {
+  readonly stackDeleted: boolean
+  readonly tableDeleted: boolean
+  /** Whether the table is there now that all is done; looked at, not concluded. */
+  readonly tableLeft: boolean
+  /** Objects of the archive that were deleted with their bucket; `null`: it was left alone. */
+  readonly archivedObjectsDeleted: number | null
+}
+
+/** Carries a plan out: the stack first, so that nothing writes any more, then the data that was asked for. */
+export async function deletePlanned(
+  aws: Aws | undefined,
+  table: Table,
+  plan: DeletionPlan,
+  watcher: DeletionWatcher,
+  waiting: Waiting,
+): Promise<Deleted> {
+  if (aws && plan.stack) {
+    await deleteStack(aws, plan.stack, watcher, waiting)
+    watcher.onGone('stack')
+  }
+  const tableDeleted = plan.deleteTable && plan.table !== undefined
+  if (tableDeleted) {
+    watcher.onStep(`Deleting the table "${plan.name}"`)
+    await deleteTable(table, waiting)
+    watcher.onGone('table')
+  }
+  let archivedObjectsDeleted: number | null = null
+  if (aws && plan.emptyArchive && plan.archive !== undefined) {
+    watcher.onStep(`Emptying the archive ${plan.archive}`)
+    archivedObjectsDeleted = await deleteArchive(aws, plan.archive, waiting)
+    watcher.onGone('archive')
+  }
+  const tableLeft = (await readTable(table)) !== undefined
+  return {stackDeleted: plan.stack !== undefined, tableDeleted, tableLeft, archivedObjectsDeleted}
+}
+
+/** Has CloudFormation delete a stack, and tells its events until it is gone. */
+export async function deleteStack(
+  aws: Aws,
+  {name, id}: {readonly name: string; readonly id: string},
+  {onEvent}: Pick<DeletionWatcher, 'onEvent'>,
+  waiting: Waiting,
+): Promise<void> {
+  const since = await latestEventId(aws, id)
+  await attempt(`delete stack "${name}"`, async () =>
+    (await aws.cloudFormation()).send(new DeleteStackCommand({StackName: id})),
+  )
+  const events: StackEvent[] = []
+  for await (const event of followEvents(aws, id, since, waiting)) {
+    events.push(event)
+    onEvent(event)
+  }
+  const end = events.at(-1)
+  if (end?.status !== 'DELETE_COMPLETE') throw deleteFailed(name, events)
+}
+
+/** Deletes the table and waits until it is gone. */
+export async function deleteTable({transport, name: TableName}: Table, waiting: Waiting): Promise<void> {
+  try {
+    await transport.send('DeleteTable', {TableName})
+    await poll(waiting, async () => {
+      await transport.send('DescribeTable', {TableName})
+      return undefined
+    })
+  } catch (error) {
+    if (!(error instanceof TableMissing)) throw error
+  }
+}
+
+function deleteFailed(stack: string, events: readonly StackEvent[]): ZaelError {
+  const first = firstFailure(events)
+  const what = first ? `${first.logicalId} (${first.type}): ${first.reason ?? first.status}` : 'no reason is given'
+  return new ZaelError('failed', 'delete.failed', `Stack "${stack}" could not be deleted. ${what}`, {
+    hint: 'The table and its data are untouched. Mend that, then run the same command again: it goes on where it stopped.',
+    details: {stack, resource: first?.logicalId ?? null, reason: first?.reason ?? null},
+  })
+}

@@ -1,0 +1,48 @@
+import {mkdir, writeFile} from 'node:fs/promises'
+import {join} from 'node:path'
+import {ZaelError} from '../../core/errors.js'
+import {lambdaPackage} from '../lambda/package.js'
+import {parameterText} from '../options/option.js'
+import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
+import {loadStackTemplate} from '../stacks/template.js'
+
+/** A file for people who deploy by other means. */
+export interface ExportedFile {
+  readonly path: string
+  readonly bytes: number
+  readonly purpose: string
+}
+
+/** Names of the files, in the order in which they are written. */
+export const EXPORTED_FILES = ['stack.yaml', 'parameters.json', 'aggregator.zip'] as const
+
+/** Writes the template, the function's code and the parameters to a folder; asks AWS nothing. */
+export async function exportStack(folder: string, options: StackOptionValues): Promise<ExportedFile[]> {
+  const {zip} = await lambdaPackage()
+  const parameters = `${JSON.stringify(allParameters(options), null, 2)}\n`
+  const [template, values, code] = EXPORTED_FILES
+  const files = [
+    {path: join(folder, template), content: await loadStackTemplate(), purpose: 'CloudFormation template'},
+    {path: join(folder, values), content: parameters, purpose: 'its parameters, in the form of the AWS CLI'},
+    {path: join(folder, code), content: zip, purpose: 'code of the aggregator function'},
+  ]
+  try {
+    await mkdir(folder, {recursive: true})
+    for (const {path, content} of files) await writeFile(path, content)
+  } catch (cause) {
+    throw new ZaelError('failed', 'deploy.export', `Cannot write to ${folder}: ${(cause as Error).message}`, {
+      hint: 'Choose another folder.',
+      details: {folder},
+      cause,
+    })
+  }
+  return files.map(({path, content, purpose}) => ({path, bytes: Buffer.byteLength(content), purpose}))
+}
+
+function allParameters(options: StackOptionValues): Array<{ParameterKey: string; ParameterValue: string}> {
+  const stated = parametersOf(options)
+  return STACK_OPTIONS.map(option => ({
+    ParameterKey: option.parameter,
+    ParameterValue: stated[option.parameter] ?? parameterText(option, option.default),
+  }))
+}

@@ -1,0 +1,78 @@
+import {formattedName, likelyBucket, type StackNames, USUAL_NAMES} from '../options/names.js'
+
+/** What somebody wants to do with a stack. */
+export type Purpose = 'look' | 'operate' | 'deploy'
+
+/** Actions that one purpose needs on one kind of thing. */
+export interface NeededActions {
+  readonly purpose: Purpose
+  readonly actions: readonly string[]
+  readonly resources: readonly string[]
+}
+
+/** Whose stack it is, and where. */
+export interface StackPlace {
+  /** `aws`, `aws-cn`, `aws-us-gov`. */
+  readonly partition: string
+  readonly region: string
+  readonly account: string
+  readonly stack: string
+}
+
+/**
+ * Everything that the commands ask of AWS, and what CloudFormation does in the name of whoever deploys: to look at a
+ * stack, to operate its table, to deploy and delete it. docs/deploying.md lists the same, and a test compares them.
+ */
+export function neededActions(
+  {partition, region, account, stack}: StackPlace,
+  names: StackNames = USUAL_NAMES,
+): NeededActions[] {
+  const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
+  const table = [arn('dynamodb', `table/${stack}`)]
+  const tableAndIndex = [...table, arn('dynamodb', `table/${stack}/index/GSI1`)]
+  const stacks = [arn('cloudformation', `stack/${stack}/*`)]
+  const functions = [arn('lambda', `function:${stack}-aggregator`)]
+  const queues = [arn('sqs', `${stack}-aggregator-dlq`)]
+  const logs = [arn('logs', `log-group:/aws/lambda/${stack}-aggregator`)]
+  const buckets = [`arn:${partition}:s3:::${names.archiveBucket ?? likelyBucket(stack)}`]
+  const roles = [`arn:${partition}:iam::${account}:role/${formattedName(names.roleNameFormat, `${stack}-aggr`)}`]
+  const policies = [`arn:${partition}:iam::${account}:policy/${formattedName(names.policyNameFormat, `${stack}-acq`)}`]
+  const passed = names.aggregatorRole === null ? roles : [names.aggregatorRole]
+  const anything = ['*']
+  const need = (purpose: Purpose, service: string, names: string, resources: readonly string[]): NeededActions => {
+    return {purpose, actions: names.split(/\s+/).map(name => `${service}:${name}`), resources}
+  }
+  return [
+    need('look', 'dynamodb', 'Query', tableAndIndex),
+    need('look', 'dynamodb', 'GetItem BatchGetItem DescribeTable DescribeTimeToLive DescribeContinuousBackups', table),
+    need('look', 'cloudformation', 'DescribeStacks', stacks),
+    need('look', 'lambda', 'GetFunction', functions),
+    need('look', 'lambda', 'ListEventSourceMappings', anything),
+    need('look', 'cloudwatch', 'GetMetricData DescribeAlarms', anything),
+    need('look', 'sqs', 'GetQueueUrl GetQueueAttributes', queues),
+    need('operate', 'dynamodb', 'PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem', table),
+    need('deploy', 'cloudformation', 'CreateChangeSet DescribeChangeSet ExecuteChangeSet DeleteChangeSet', stacks),
+    need('deploy', 'cloudformation', 'DescribeStackEvents ListStackResources GetTemplate DeleteStack', stacks),
+    need('deploy', 'cloudformation', 'ListStacks', anything),
+    need('deploy', 'dynamodb', 'CreateTable UpdateTable UpdateTimeToLive UpdateContinuousBackups Scan', table),
+    need('deploy', 'dynamodb', 'TagResource ListTagsOfResource', table),
+    need('deploy', 'lambda', 'CreateFunction GetFunctionConfiguration UpdateFunctionConfiguration', functions),
+    need('deploy', 'lambda', 'UpdateFunctionCode PutFunctionConcurrency TagResource', functions),
+    need('deploy', 'lambda', 'CreateEventSourceMapping UpdateEventSourceMapping GetEventSourceMapping', anything),
+    need('deploy', 'logs', 'CreateLogGroup PutRetentionPolicy DescribeLogGroups TagResource', logs),
+    need('deploy', 'sqs', 'CreateQueue SetQueueAttributes TagQueue', queues),
+    need('deploy', 's3', 'CreateBucket PutEncryptionConfiguration PutBucketPublicAccessBlock', buckets),
+    need(
+      'deploy',
+      's3',
+      'PutBucketOwnershipControls PutLifecycleConfiguration PutBucketPolicy PutBucketTagging',
+      buckets,
+    ),
+    need('deploy', 'cloudwatch', 'PutMetricAlarm PutDashboard GetDashboard TagResource', anything),
+    need('deploy', 'iam', 'PassRole', passed),
+    need('deploy', 'iam', 'CreateRole GetRole PutRolePolicy AttachRolePolicy TagRole', roles),
+    need('deploy', 'iam', 'PutRolePermissionsBoundary', roles),
+    need('deploy', 'iam', 'CreatePolicy CreatePolicyVersion DeletePolicyVersion GetPolicy', policies),
+    need('deploy', 'iam', 'ListPolicyVersions TagPolicy', policies),
+  ]
+}

@@ -1,0 +1,83 @@
+import {GetRoleCommand} from '@aws-sdk/client-iam'
+import {ZaelError} from '../../core/errors.js'
+import type {CallerIdentity} from '../aws/caller-identity.js'
+import type {Aws} from '../aws/clients.js'
+import type {HealthParts, UnknownPart} from '../health/parts.js'
+import {namesOf} from '../options/names.js'
+import {type Check, fail, ok, warn} from './check.js'
+import {type NeededActions, neededActions, type Purpose} from './needed-actions.js'
+import {type Simulation, simulate} from './permission-simulation.js'
+
+const NAMES: Readonly<Record<Purpose, string>> = {look: 'may look', operate: 'may operate', deploy: 'may deploy'}
+
+const CONDITIONAL_FIX =
+  'A policy for one namespace has such conditions: try a command with --namespace, or ask for STACK-read to see all.'
+
+/** What is allowed, by asking IAM; where IAM does not tell, by what could be read. */
+export async function permissionChecks(
+  aws: Aws,
+  caller: CallerIdentity,
+  place: {readonly region: string; readonly stack: string},
+  {cloudFormation, unknown}: Pick<HealthParts, 'cloudFormation'> & {readonly unknown: readonly UnknownPart[]},
+): Promise<Check[]> {
+  const [, partition = 'aws', , , account = ''] = caller.arn.split(':')
+  if (caller.arn.endsWith(':root')) {
+    return [warn('account', 'permissions', 'the root user of the account may do everything', 'Use a role instead.')]
+  }
+  try {
+    const needed = neededActions({partition, account, ...place}, namesOf(cloudFormation))
+    return simulationChecks(needed, await simulate(aws, await policySource(aws, caller.arn), needed))
+  } catch (error) {
+    if (!(error instanceof ZaelError)) throw error
+    return readingChecks(error, unknown)
+  }
+}
+
+/**
+ * One line per purpose. Not everybody has to operate or deploy, so only blindness is a failure; and what depends on the
+ * call is neither granted nor refused.
+ */
+export function simulationChecks(needed: readonly NeededActions[], {refused, conditional}: Simulation): Check[] {
+  const purposes = [...new Set(needed.map(({purpose}) => purpose))]
+  return purposes.map(purpose => {
+    const actions = needed.flatMap(each => (each.purpose === purpose ? each.actions : []))
+    const missing = actions.filter(action => refused.has(action))
+    const open = actions.filter(action => conditional.has(action) && !refused.has(action))
+    const name = NAMES[purpose]
+    if (missing.length + open.length === 0) return ok('account', name, `all ${actions.length} actions, by simulation`)
+    const conditions = [...new Set(open.flatMap(action => conditional.get(action) ?? []))]
+    const message = [
+      ...(missing.length === 0 ? [] : [`refused by simulation: ${missing.join(', ')}`]),
+      ...(open.length === 0 ? [] : [`not known, depends on ${conditions.join(', ')}: ${open.join(', ')}`]),
+    ].join('; ')
+    if (missing.length === 0) return warn('account', name, message, CONDITIONAL_FIX)
+    const fix = 'Ask for these actions if you need them; docs/deploying.md lists them all.'
+    return purpose === 'look' ? fail('account', name, message, fix) : warn('account', name, message, fix)
+  })
+}
+
+/** Without simulation only reading can be tried; writing is not tried out. */
+function readingChecks(refusal: ZaelError, unreadable: readonly UnknownPart[]): Check[] {
+  const denied = unreadable.filter(({code}) => /\.denied$/.test(code))
+  const why = warn(
+    'account',
+    'permissions',
+    `could not be simulated, so only reading was tried: ${refusal.message}`,
+    'Ask for iam:SimulatePrincipalPolicy on yourself to have writing checked too.',
+  )
+  if (denied.length === 0) return [why, ok('account', NAMES.look, 'everything that was read')]
+  return [why, ...denied.map(({part, reason, fix}) => fail('account', NAMES.look, `${part}: ${reason}`, fix))]
+}
+
+/** Policies hang on the role, not on its session; the session's ARN lacks the path of the role. */
+async function policySource(aws: Aws, arn: string): Promise<string> {
+  const session = /^(arn:[^:]+):sts::(\d+):assumed-role\/([^/]+)\//.exec(arn)
+  if (!session) return arn
+  const [, prefix, account, role = ''] = session
+  try {
+    const {Role} = await (await aws.iam()).send(new GetRoleCommand({RoleName: role}))
+    return Role?.Arn ?? arn
+  } catch {
+    return `${prefix}:iam::${account}:role/${role}`
+  }
+}

@@ -1,0 +1,189 @@
+import {
+  deployCommand,
+  LOST_TABLE_FIX,
+  mendCommand,
+  rebuildAggregator,
+  rebuildAlarms,
+  recoveryCommand,
+  restreamCommand,
+} from './fixes.js'
+import {batchWindowMs} from './part.js'
+import {
+  type AggregatorPart,
+  type AlarmPart,
+  alarmNames,
+  type DeadLettersPart,
+  type HealthParts,
+  type MappingPart,
+  type PartName,
+  type StackPart,
+  type TablePart,
+  type TrafficPart,
+  type VersionPart,
+} from './parts.js'
+
+/** Something worth knowing about a stack. A problem makes it degraded, a note does not. */
+export interface Finding {
+  readonly severity: 'problem' | 'note'
+  readonly part: PartName
+  readonly message: string
+  /** The next command, or what to change. */
+  readonly fix: string | null
+}
+
+type Found = Omit<Finding, 'part'>
+
+/** Ms beyond the wait for a full batch after which usage and refills are behind, as in the template's alarm. */
+export const OLD_RECORD_MS = 60_000
+
+/** Shorter code than this is the placeholder that the template brings, which fails on purpose. */
+const PLACEHOLDER_BYTES = 4_096
+
+/** The indexes that every command relies on. */
+const INDEXES = ['GSI1', 'GSI2', 'GSI3', 'GSI4']
+
+/** Everything worth knowing, problems first; a part that nobody could look at says nothing here. */
+export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: PartName) => boolean): Finding[] {
+  const {cloudFormation, table, aggregator, mapping, traffic, deadLetters, alarms, versions} = parts
+  const found: Finding[] = []
+  const add = (part: PartName, list: readonly Found[]) => found.push(...list.map(each => ({part, ...each})))
+  const deploy = deployCommand(stack, cloudFormation?.owner)
+  const rebuild = rebuildAggregator(stack, cloudFormation?.owner)
+  if (cloudFormation) add('cloudFormation', ofStack(stack, cloudFormation, deploy))
+  if (table) add('table', ofTable(stack, table, cloudFormation !== null || aggregator !== null))
+  else if (isKnown('table')) add('table', [problem('The table is missing.', LOST_TABLE_FIX)])
+  if (aggregator) {
+    add('aggregator', ofAggregator(deploy, aggregator))
+    if (mapping) add('mapping', ofMapping(mapping))
+    else if (isKnown('mapping') && table?.stream) add('mapping', [unmapped(rebuild)])
+  } else if (cloudFormation?.outputs.AggregatorFunctionName && isKnown('aggregator')) {
+    add('aggregator', [problem('The function is gone: usage is not counted.', rebuild)])
+  }
+  if (traffic) add('traffic', ofTraffic(traffic, OLD_RECORD_MS + batchWindowMs(cloudFormation)))
+  if (deadLetters) add('deadLetters', ofDeadLetters(deadLetters, aggregator))
+  if (alarms)
+    add(
+      'alarms',
+      ofAlarms(alarms, alarmNames(cloudFormation?.outputs ?? {}), rebuildAlarms(stack, cloudFormation?.owner)),
+    )
+  if (versions) add('versions', ofVersions(deploy, versions))
+  return [...found.filter(isProblem), ...found.filter(each => !isProblem(each))]
+}
+
+/** Whether a finding makes a stack degraded. */
+export function isProblem({severity}: Finding): boolean {
+  return severity === 'problem'
+}
+
+/** Whether CloudFormation gave up and waits for somebody. A rolled back update is whole again, and not among these. */
+export function hasFailed(status: string): boolean {
+  return /FAILED$|^(IMPORT_)?ROLLBACK_COMPLETE$/.test(status)
+}
+
+function ofStack(stack: string, part: StackPart, deploy: string): Found[] {
+  const {status, statusReason, owner, parameters} = part
+  const why = statusReason ? ` (${statusReason})` : ''
+  const found: Found[] = []
+  if (/_IN_PROGRESS$/.test(status)) {
+    found.push(note(`CloudFormation is at work: ${status}.`, `zael status --stack ${stack}`))
+  } else if (status === 'UPDATE_ROLLBACK_COMPLETE') {
+    found.push(note(`The last update was rolled back${why}.`, deploy))
+  } else if (hasFailed(status)) {
+    found.push(problem(`CloudFormation says ${status}${why}.`, deploy))
+  }
+  if (owner === 'zael' && parameters.missing.length > 0) {
+    const [first, ...others] = parameters.missing
+    const names = others.length === 0 ? first : `${first} and ${others.length} more parameters`
+    found.push(note(`The template in this zael is newer; it adds ${names}.`, `${deploy} --dry-run`))
+  }
+  return found
+}
+
+/** A bare table on a local engine may do without a stream: nothing follows it. */
+function ofTable(stack: string, table: TablePart, isFollowed: boolean): Found[] {
+  const {status, stream, expiry, pointInTimeRecovery, indexes} = table
+  const mend = mendCommand(stack)
+  const found: Found[] = []
+  if (status === 'UPDATING') found.push(note('The table is being changed.', null))
+  else if (status !== 'ACTIVE') found.push(problem(`The table is ${status}.`, null))
+  const names = new Set(indexes.map(({name}) => name))
+  const missing = INDEXES.filter(name => !names.has(name))
+  if (missing.length > 0) found.push(problem(`The table lacks ${missing.join(', ')}.`, mend))
+  const unready = indexes.filter(index => index.status !== 'ACTIVE')
+  for (const index of unready) found.push(note(`${index.name} is ${index.status}; reading by it has to wait.`, null))
+  if (stream === null) found.push((isFollowed ? problem : note)('The table has no stream: usage is not counted.', mend))
+  else if (stream !== 'NEW_AND_OLD_IMAGES') {
+    found.push(problem(`The stream tells ${stream}; usage needs NEW_AND_OLD_IMAGES.`, restreamCommand(stack)))
+  }
+  if (expiry === false) found.push(problem('Expiry is off: old usage and audit events are never removed.', mend))
+  if (pointInTimeRecovery === false) found.push(note('Point-in-time recovery is off.', recoveryCommand(stack)))
+  return found
+}
+
+function ofAggregator(deploy: string, {state, isOurCode, codeBytes}: AggregatorPart): Found[] {
+  if (state === 'Failed') return [problem('The function cannot run: Lambda says Failed.', deploy)]
+  if (isOurCode !== false) return []
+  if (codeBytes < PLACEHOLDER_BYTES) return [problem('The function has no code yet, only a placeholder.', deploy)]
+  return [note('The function runs other code than the one in this zael.', deploy)]
+}
+
+function ofMapping({id, state, stateReason, lastResult}: MappingPart): Found[] {
+  const why = stateReason ? ` (${stateReason})` : ''
+  const found: Found[] = []
+  if (state === 'Disabled' || state === 'Disabling') {
+    const enable = `aws lambda update-event-source-mapping --uuid ${id} --enabled`
+    found.push(problem(`The mapping from the stream to the function is ${state}${why}.`, enable))
+  } else if (state !== 'Enabled') found.push(note(`The mapping from the stream to the function is ${state}.`, null))
+  if (lastResult?.startsWith('PROBLEM')) found.push(problem(`The mapping reports: ${lastResult}`, null))
+  return found
+}
+
+const unmapped = (rebuild: string): Found =>
+  problem('Nothing carries the stream to the function: usage is not counted.', rebuild)
+
+function ofTraffic(traffic: TrafficPart, oldMs: number): Found[] {
+  const {throttledReads, throttledWrites, aggregatorErrors, iteratorAgeMs} = traffic
+  const found: Found[] = []
+  if (iteratorAgeMs !== null && iteratorAgeMs > oldMs) {
+    const seconds = Math.round(iteratorAgeMs / 1000).toLocaleString('en')
+    found.push(problem(`The function is ${seconds} s behind the stream.`, 'zael doctor'))
+  }
+  if (throttledReads + throttledWrites > 0) {
+    const figures = `${throttledReads.toLocaleString('en')} reads and ${throttledWrites.toLocaleString('en')} writes`
+    found.push(note(`DynamoDB throttled ${figures} in the last hour.`, 'zael bucket list'))
+  }
+  if (aggregatorErrors > 0) {
+    found.push(note(`The function failed ${aggregatorErrors.toLocaleString('en')} times in the last hour.`, null))
+  }
+  return found
+}
+
+function ofDeadLetters({queue, messages}: DeadLettersPart, aggregator: AggregatorPart | null): Found[] {
+  if (messages === 0) return []
+  const where = aggregator ? `aws logs tail /aws/lambda/${aggregator.name} --since 1d` : null
+  const batches = messages === 1 ? '1 batch' : `${messages.toLocaleString('en')} batches`
+  return [problem(`${batches} of the stream failed for good, see queue ${queue}.`, where)]
+}
+
+function ofAlarms(alarms: readonly AlarmPart[], wanted: readonly string[], rebuild: string): Found[] {
+  const ringing = alarms.filter(({state}) => state === 'ALARM')
+  const gone = wanted.filter(name => !alarms.some(alarm => alarm.name === name))
+  return [
+    ...ringing.map(({name, reason}) => problem(`Alarm ${name}${reason ? `: ${reason}` : ''}`, null)),
+    ...gone.map(name => note(`Alarm ${name} is gone: nobody is told.`, rebuild)),
+  ]
+}
+
+function ofVersions(deploy: string, {schemaVersion, problem: refusal}: VersionPart): Found[] {
+  if (refusal) return [problem(refusal.message, refusal.fix)]
+  if (schemaVersion !== null) return []
+  return [note('The table has no version record yet.', deploy)]
+}
+
+function problem(message: string, fix: string | null): Found {
+  return {severity: 'problem', message, fix}
+}
+
+function note(message: string, fix: string | null): Found {
+  return {severity: 'note', message, fix}
+}

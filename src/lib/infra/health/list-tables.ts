@@ -1,0 +1,43 @@
+import {TableMissing, ValidationFailed} from '../../dynamo/errors.js'
+import type {Transport} from '../../dynamo/transport.js'
+import {openTable} from '../../repository/table/open-table.js'
+import {readVersion} from '../../repository/table/version.js'
+import {isoSeconds} from '../../schema/instant.js'
+import type {ListedStack} from './list-stacks.js'
+
+/** The tables of a local engine that have the indexes of a limiter; their version records tell which tool made them. */
+export async function listTables(transport: Transport): Promise<ListedStack[]> {
+  const found: ListedStack[] = []
+  let after: string | undefined
+  do {
+    const page = await transport.send('ListTables', after === undefined ? {} : {ExclusiveStartTableName: after})
+    for (const name of page.TableNames ?? []) found.push(...(await listed(transport, name)))
+    after = page.LastEvaluatedTableName
+  } while (after !== undefined)
+  return found
+}
+
+async function listed(transport: Transport, name: string): Promise<ListedStack[]> {
+  const {Table: table} = await transport.send('DescribeTable', {TableName: name}).catch(error => {
+    // Deleted since it was listed.
+    if (error instanceof TableMissing) return {Table: undefined}
+    throw error
+  })
+  if (!table?.GlobalSecondaryIndexes?.some(({IndexName}) => IndexName === 'GSI4')) return []
+  const createdAt = table.CreationDateTime ? isoSeconds(table.CreationDateTime.getTime()) : null
+  const common = {name, status: table.TableStatus ?? '', createdAt, region: null, updatedAt: null}
+  return [{...common, ...(await makerOf(transport, name))}]
+}
+
+type Maker = Pick<ListedStack, 'tool' | 'version' | 'schemaVersion'>
+
+async function makerOf(transport: Transport, stack: string): Promise<Maker> {
+  const {record} = await readVersion(openTable({stack, transport}).table).catch(error => {
+    // Other keys than ours, or deleted since.
+    if (error instanceof ValidationFailed || error instanceof TableMissing) return {record: undefined}
+    throw error
+  })
+  const [, writer, version = null] = /^(zael|cli|client):(.+)$/.exec(record?.updatedBy ?? '') ?? []
+  const tool = writer === undefined ? null : writer === 'zael' ? 'zael' : 'zae-limiter'
+  return {tool, version, schemaVersion: record?.schemaVersion ?? null}
+}

@@ -1,0 +1,30 @@
+import {createAggregator} from '../../aggregator/aggregator.js'
+import {embeddedMetrics} from '../../aggregator/metrics.js'
+import {parseLambdaSettings} from '../../aggregator/settings.js'
+import type {StreamEvent} from '../../aggregator/stream-event.js'
+import {openTable} from '../../repository/table/open-table.js'
+import {s3Sink} from './s3-archive-sink.js'
+
+/**
+ * What AWS Lambda runs. Settings are read when the function starts, so that a wrong one fails its first start and is
+ * seen; the connection is kept from batch to batch.
+ */
+const settings = parseLambdaSettings(process.env)
+const {table} = openTable({stack: settings.tableName})
+const aggregator = createAggregator({
+  table,
+  settings,
+  sink: settings.archiveBucket === undefined ? undefined : s3Sink(settings.archiveBucket),
+  log: print,
+})
+
+/** Tells Lambda which records to deliver again; it starts with the first of them. */
+export async function handler(event: StreamEvent): Promise<{batchItemFailures: {readonly itemIdentifier: string}[]}> {
+  const {failures, counts} = await aggregator.handle(event)
+  print(embeddedMetrics(counts, settings.tableName, table.clock()))
+  return {batchItemFailures: failures.map(itemIdentifier => ({itemIdentifier}))}
+}
+
+function print(line: object): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`)
+}

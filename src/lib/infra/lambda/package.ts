@@ -1,0 +1,33 @@
+import {createHash} from 'node:crypto'
+import {readFile} from 'node:fs/promises'
+import {ZaelError} from '../../core/errors.js'
+import {zipOf} from './zip.js'
+
+/** CloudFormation keeps inline code in a file called `index`, so the template's handler is `index.handler` for both. */
+const FILE_NAME = 'index.mjs'
+
+/** The code of the aggregator as Lambda takes it. */
+export interface LambdaPackage {
+  readonly zip: Buffer
+  /** As Lambda tells it of the code it runs (`CodeSha256`). */
+  readonly sha256Base64: string
+  readonly bytes: number
+}
+
+/** The bundle that comes with zael, zipped; the same bytes on every machine. */
+export async function lambdaPackage(): Promise<LambdaPackage> {
+  const zip = zipOf(FILE_NAME, await readBundle())
+  return {zip, sha256Base64: createHash('sha256').update(zip).digest('base64'), bytes: zip.length}
+}
+
+async function readBundle(): Promise<Buffer> {
+  const file = new URL('../../../../dist/lambda/aggregator.mjs', import.meta.url)
+  try {
+    return await readFile(file)
+  } catch (cause) {
+    throw new ZaelError('failed', 'lambda.bundle', 'The code of the aggregator is missing from this installation.', {
+      hint: 'Install zael again, or run "npm run build" in its source folder.',
+      cause,
+    })
+  }
+}

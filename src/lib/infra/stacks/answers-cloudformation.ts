@@ -1,0 +1,29 @@
+import {DescribeStacksCommand} from '@aws-sdk/client-cloudformation'
+import {ZaelError} from '../../core/errors.js'
+import type {Aws} from '../aws/clients.js'
+import {attempt} from '../aws/errors.js'
+import {isStackMissing} from './reader.js'
+
+/** What CloudFormation, or something that stands for it, refuses with; and what is wrong before anybody is asked. */
+const REFUSALS = new Set(['aws.denied', 'aws.credentials', 'aws.throttled', 'aws.clock', 'aws.region'])
+
+/**
+ * Whether an endpoint on this machine knows CloudFormation: an emulator of AWS does, a bare DynamoDB engine answers with
+ * something else. Throws when nobody answers at all: then there is neither.
+ */
+export async function answersCloudFormation(aws: Aws): Promise<boolean> {
+  try {
+    await attempt('find out what answers at the endpoint', async () => {
+      const client = await aws.cloudFormation()
+      await client.send(new DescribeStacksCommand({StackName: 'no-such-stack'}))
+    })
+    return true
+  } catch (error) {
+    if (!(error instanceof ZaelError)) throw error
+    if (isStackMissing(error.cause)) return true
+    if (REFUSALS.has(error.code)) return true
+    const {$metadata: {httpStatusCode} = {}} = (error.cause ?? {}) as {$metadata?: {httpStatusCode?: number}}
+    if (httpStatusCode === undefined) throw error
+    return false
+  }
+}

@@ -1,0 +1,109 @@
+import {DescribeStacksCommand, paginateListStackResources, type Stack} from '@aws-sdk/client-cloudformation'
+import type {Aws} from '../aws/clients.js'
+import {attempt} from '../aws/errors.js'
+
+/** Who a stack belongs to, by its tags. */
+export type StackOwner = 'zael' | 'zae-limiter' | 'other'
+
+/** A CloudFormation stack as it is now. */
+export interface DeployedStack {
+  readonly name: string
+  /** The ARN; it tells apart stacks that had the same name one after the other. */
+  readonly id: string
+  /** Such as CREATE_COMPLETE. */
+  readonly status: string
+  readonly statusReason: string | null
+  readonly createdAt: Date | null
+  readonly updatedAt: Date | null
+  readonly isTerminationProtected: boolean
+  readonly owner: StackOwner
+  /** By the names of the template; hidden ones read as asterisks. */
+  readonly parameters: Readonly<Record<string, string>>
+  readonly outputs: Readonly<Record<string, string>>
+  readonly tags: Readonly<Record<string, string>>
+}
+
+/** One resource of a stack. */
+export interface StackResource {
+  /** Its name in the template. */
+  readonly logicalId: string
+  /** Its name or ARN on AWS; `null` before it is made. */
+  readonly physicalId: string | null
+  readonly type: string
+  readonly status: string
+  readonly statusReason: string | null
+}
+
+/** A stack by name or ARN; `undefined` when there is none. */
+export async function readStack(aws: Aws, name: string): Promise<DeployedStack | undefined> {
+  return attempt(`read stack "${name}"`, async () => {
+    const client = await aws.cloudFormation()
+    try {
+      const {Stacks: [stack] = []} = await client.send(new DescribeStacksCommand({StackName: name}))
+      return stack && toDeployedStack(stack)
+    } catch (error) {
+      if (isStackMissing(error)) return undefined
+      throw error
+    }
+  })
+}
+
+/** All resources of a stack, deleted ones left out. */
+export async function readStackResources(aws: Aws, name: string): Promise<StackResource[]> {
+  return attempt(`list the resources of stack "${name}"`, async () => {
+    const resources: StackResource[] = []
+    for await (const page of paginateListStackResources({client: await aws.cloudFormation()}, {StackName: name})) {
+      for (const each of page.StackResourceSummaries ?? []) {
+        resources.push({
+          logicalId: each.LogicalResourceId ?? '',
+          physicalId: each.PhysicalResourceId || null,
+          type: each.ResourceType ?? '',
+          status: each.ResourceStatus ?? '',
+          statusReason: each.ResourceStatusReason ?? null,
+        })
+      }
+    }
+    // Emulators list what they do not know without a name.
+    return resources.filter(({status, logicalId}) => status !== 'DELETE_COMPLETE' && logicalId !== '')
+  })
+}
+
+/** What the SDK says about a stack in our words. */
+export function toDeployedStack(stack: Stack): DeployedStack {
+  const tags = record(stack.Tags?.map(({Key, Value}) => [Key, Value]))
+  return {
+    name: stack.StackName ?? '',
+    id: stack.StackId ?? '',
+    status: stack.StackStatus ?? '',
+    statusReason: stack.StackStatusReason ?? null,
+    createdAt: stack.CreationTime ?? null,
+    updatedAt: stack.LastUpdatedTime ?? null,
+    isTerminationProtected: stack.EnableTerminationProtection ?? false,
+    owner: ownerOf(tags),
+    parameters: record(stack.Parameters?.map(each => [each.ParameterKey, each.ParameterValue])),
+    outputs: record(stack.Outputs?.map(each => [each.OutputKey, each.OutputValue])),
+    tags,
+  }
+}
+
+/** Whose stack it is. The Python tool's load tests carry its tags too, but hold no limiter. */
+export function ownerOf(tags: Readonly<Record<string, string>>): StackOwner {
+  const {ManagedBy: manager} = tags
+  if (manager === 'zael' && tags['zael:type'] === 'limiter') return 'zael'
+  return manager === 'zae-limiter' && tags['zae-limiter:type'] === 'limiter' ? 'zae-limiter' : 'other'
+}
+
+/** Nothing but the place for a change set that was never carried out, and nobody's. */
+export function isEmptyShell({status, tags, owner}: DeployedStack): boolean {
+  return status === 'REVIEW_IN_PROGRESS' && (owner === 'zael' || Object.keys(tags).length === 0)
+}
+
+/** CloudFormation has no error of its own for this. */
+export function isStackMissing(error: unknown): boolean {
+  const {name = '', message = ''} = typeof error === 'object' && error !== null ? (error as Partial<Error>) : {}
+  return name === 'ValidationError' && /does not exist/.test(message)
+}
+
+function record(entries: ReadonlyArray<readonly [string | undefined, string | undefined]> = []) {
+  return Object.fromEntries(entries.map(([key = '', value = '']) => [key, value]))
+}

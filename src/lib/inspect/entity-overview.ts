@@ -1,0 +1,95 @@
+import type {Limit} from '../core/limit.js'
+import {DEFAULT_RESOURCE} from '../core/names.js'
+import {type Level, resolveLimits} from '../core/resolve.js'
+import {toTokens} from '../core/token-math.js'
+import {availableTogether, plannedState} from '../limiter/shard-room.js'
+import type {ShardedBucket} from '../repository/buckets/buckets.js'
+import {planBucket} from '../repository/buckets/plan.js'
+import {entityMissing} from '../repository/entities/errors.js'
+import type {NamespaceRepository} from '../repository/repository.js'
+import type {ConfigRecord} from '../schema/config-record.js'
+import type {EntityRecord} from '../schema/entity-record.js'
+
+/** Everything that says how an entity is limited. */
+export interface EntityOverview {
+  readonly id: string
+  /** `undefined` where only limits or buckets exist: an entity needs no record to be limited. */
+  readonly record: EntityRecord | undefined
+  /** The parent, its parent, and so on, as far as they exist. */
+  readonly parents: readonly EntityRecord[]
+  /** By name; those of which anything is known, and last what applies to all others. */
+  readonly resources: readonly ResourceOverview[]
+}
+
+/** What applies to an entity on one resource, and what is left of it. */
+export interface ResourceOverview {
+  /** `undefined` for all resources that are not named. */
+  readonly resource: string | undefined
+  /** The level whose limits apply; `undefined` when there are none. */
+  readonly source: Level | undefined
+  readonly limits: readonly LimitOverview[]
+  /** 0 when the entity has no bucket here. */
+  readonly shards: number
+}
+
+/** A limit in force. */
+export interface LimitOverview extends Limit {
+  /** Whole tokens at this instant over all shards, negative in debt; `undefined` when the entity has no bucket here. */
+  readonly available: number | undefined
+}
+
+/** Looks at an entity, the limits that apply to it and its live buckets at an instant; writes nothing. */
+export async function entityOverview(
+  {entities, configs, buckets}: NamespaceRepository,
+  id: string,
+  nowMs: number,
+): Promise<EntityOverview> {
+  const live = new Map<string, ShardedBucket>()
+  const collect = async () => {
+    for await (const bucket of buckets.ofEntity(id)) live.set(bucket.resource, bucket)
+  }
+  const [record, own, ofResources, system] = await Promise.all([
+    entities.get(id),
+    configs.ofEntity(id),
+    configs.resources(),
+    configs.get({level: 'system'}),
+    collect(),
+  ])
+  if (!record && own.length === 0 && live.size === 0) throw entityMissing(id)
+
+  const ownLimits = limitsByResource(own)
+  const resourceLimits = limitsByResource(ofResources)
+  const overview = (resource: string | undefined): ResourceOverview => {
+    const resolved = resolveLimits({
+      entity: ownLimits.get(resource ?? '') ?? [],
+      entity_default: ownLimits.get(DEFAULT_RESOURCE) ?? [],
+      resource: resourceLimits.get(resource ?? '') ?? [],
+      system: system?.limits ?? [],
+    })
+    return {resource, source: resolved?.source, ...levels(live.get(resource ?? ''), resolved?.limits ?? [], nowMs)}
+  }
+  const names = new Set([...ownLimits.keys(), ...resourceLimits.keys(), ...live.keys()])
+  names.delete(DEFAULT_RESOURCE)
+  return {
+    id,
+    record,
+    parents: record?.parent === undefined ? [] : await entities.parents(id),
+    resources: [...[...names].sort(), undefined].map(overview),
+  }
+}
+
+function limitsByResource(records: readonly ConfigRecord[]): Map<string, readonly Limit[]> {
+  return new Map(records.flatMap(({scope, limits}) => (scope.level === 'system' ? [] : [[scope.resource, limits]])))
+}
+
+/** Under the limits that apply now, which a bucket takes over with its next request. */
+function levels(
+  bucket: ShardedBucket | undefined,
+  limits: readonly Limit[],
+  nowMs: number,
+): Pick<ResourceOverview, 'limits' | 'shards'> {
+  const shards = (bucket?.shards ?? []).filter(shard => shard.kind === 'bucket')
+  const states = shards.map(shard => plannedState(planBucket(shard, nowMs, limits)))
+  const available = (name: string) => (states.length === 0 ? undefined : toTokens(availableTogether(states, name)))
+  return {limits: limits.map(limit => ({...limit, available: available(limit.name)})), shards: states.length}
+}

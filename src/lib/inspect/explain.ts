@@ -1,0 +1,155 @@
+import type {Amounts} from '../core/bucket.js'
+import {toTokens} from '../core/token-math.js'
+import {windowStart} from '../core/window.js'
+import {type Consumption, consumptionOf} from '../limiter/amounts.js'
+import type {RefusalStatus} from '../limiter/errors.js'
+import {shareOf} from '../limiter/known-bucket.js'
+import {checkKnown, currentRecord, untouched} from '../limiter/reads.js'
+import {refusalOf} from '../limiter/refusal.js'
+import {nothingApplies} from '../repository/limits/checks.js'
+import type {Resolution} from '../repository/limits/resolver.js'
+import type {NamespaceRepository} from '../repository/repository.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import type {ConfigScope} from '../schema/config-record.js'
+import {resolveFamily} from './family-limits.js'
+
+/** Children named per limit; the rest matters little. */
+const MOST_CONSUMERS = 5
+
+/** What one shard holds of a limit, in whole tokens. */
+export interface ShardShare {
+  readonly shard: number
+  /** Negative in debt. */
+  readonly available: number
+  /** The most this shard can hold. */
+  readonly capacity: number
+}
+
+/** Who used up a shared limit, in whole tokens. */
+export interface Consumer {
+  readonly entity: string
+  readonly tokens: number
+}
+
+/** Where one limit stands, who set it, and who drained it. */
+export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
+  readonly scope: ConfigScope
+  readonly shards: readonly ShardShare[]
+  /** Children that shared the charge in this hour, most first; only where the limit is exceeded. */
+  readonly drainedBy: readonly Consumer[]
+}
+
+/** Why a request would be admitted or refused now. */
+export interface Explanation {
+  readonly entity: string
+  readonly resource: string
+  readonly isRegistered: boolean
+  /** Whose limits count too; `undefined` when no charge is shared. */
+  readonly parent: string | undefined
+  /** Epoch ms at which all this was true. */
+  readonly atMs: number
+  /** Start of the hour that `drainedBy` is about. */
+  readonly hour: string
+  readonly admitted: boolean
+  /** 0 when admitted, `Infinity` when never. */
+  readonly retryAfterMs: number
+  readonly limits: readonly ExplainedLimit[]
+}
+
+/** The request to explain. */
+export interface Question {
+  readonly entity: string
+  readonly resource: string
+  /** One token of every limit that applies, unless said otherwise. */
+  readonly consume?: Consumption | undefined
+}
+
+/** Explains what an acquire would say now, from what is stored; writes nothing. */
+export async function explain(
+  namespace: NamespaceRepository,
+  {entity, resource, consume}: Question,
+  clock: () => number,
+): Promise<Explanation> {
+  const asked = consume && consumptionOf(consume)
+  const {own, parent, isRegistered} = await resolveFamily(namespace, entity, resource)
+  if (parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
+  const names = own.limits.map(({name}) => name)
+  const amounts = asked ?? consumptionOf(Object.fromEntries(names.map(name => [name, 1])))
+  checkKnown(entity, resource, amounts, names)
+  const atMs = clock()
+  const question = {resource, amounts, atMs}
+  const levels = await Promise.all([
+    explainLevel(namespace, {...question, entity, resolution: own, level: 'entity'}),
+    ...(parent ? [explainLevel(namespace, {...question, ...parent, level: 'parent'})] : []),
+  ])
+  const limits = levels.flat()
+  return {
+    entity,
+    resource,
+    isRegistered,
+    parent: parent?.entity,
+    atMs,
+    hour: windowStart('hourly', atMs),
+    admitted: limits.every(limit => !limit.exceeded),
+    retryAfterMs: Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
+    limits,
+  }
+}
+
+interface LevelQuestion {
+  readonly entity: string
+  readonly resource: string
+  readonly resolution: Resolution
+  readonly amounts: Amounts
+  readonly atMs: number
+  readonly level: RefusalStatus['level']
+}
+
+async function explainLevel(namespace: NamespaceRepository, question: LevelQuestion): Promise<ExplainedLimit[]> {
+  const {entity, resource, resolution, atMs: nowMs, level} = question
+  const {limits, source, trace} = resolution
+  const scope = trace.find(each => each.level === source)?.scope as ConfigScope
+  // A parent is asked only for the limits it has.
+  const amounts = new Map([...question.amounts].filter(([name]) => limits.some(limit => limit.name === name)))
+  const bucket = await namespace.buckets.find(entity, resource)
+  const stored = (bucket?.shards ?? []).flatMap(shard =>
+    shard.kind === 'bucket' ? [currentRecord(shard, nowMs, limits)] : [],
+  )
+  const records = stored.length > 0 ? stored : [untouched({namespace: namespace.id, entity, resource}, limits, nowMs)]
+  const {statuses} = refusalOf({records, amounts, nowMs, source}, level)
+  const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
+  const drained = exceeded.length === 0 ? [] : await consumers(namespace, entity, resource, nowMs)
+  return statuses.map(({shard: _, ...status}) => ({
+    ...status,
+    scope,
+    shards: records.map(record => shardShare(record, status.name)),
+    drainedBy: status.exceeded ? largest(drained, status.name) : [],
+  }))
+}
+
+function shardShare(record: BucketRecord, name: string): ShardShare {
+  const limit = shareOf(record).limits.get(name)
+  const [available, capacity] = [limit?.tokensMilli ?? 0n, limit?.capacityMilli ?? 0n]
+  return {shard: record.shard, available: toTokens(available), capacity: toTokens(capacity)}
+}
+
+/** What the children that share their charges with an entity have used in this hour, as far as it was counted. */
+async function consumers(
+  {entities, usage}: NamespaceRepository,
+  parent: string,
+  resource: string,
+  nowMs: number,
+): Promise<{entity: string; tokens: ReadonlyMap<string, number>}[]> {
+  const children = new Set((await entities.children(parent)).flatMap(each => (each.cascade ? [each.entity] : [])))
+  if (children.size === 0) return []
+  const {records} = await usage.ofResource(resource, {window: 'hourly', sinceMs: nowMs, untilMs: nowMs + 1})
+  return records.filter(record => children.has(record.entity))
+}
+
+function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): Consumer[] {
+  return used
+    .map(({entity, tokens}) => ({entity, tokens: tokens.get(name) ?? 0}))
+    .filter(({tokens}) => tokens > 0)
+    .sort((a, b) => b.tokens - a.tokens || (a.entity < b.entity ? -1 : 1))
+    .slice(0, MOST_CONSUMERS)
+}

@@ -1,0 +1,36 @@
+import {checkEntityId, checkResourceName} from '../core/names.js'
+import type {Entities} from '../repository/entities/entities.js'
+import {nothingApplies} from '../repository/limits/checks.js'
+import type {Configs} from '../repository/limits/configs.js'
+import type {Resolution} from '../repository/limits/resolver.js'
+
+/** Which limits apply to an entity and, where every charge is shared, to its parent. */
+export interface FamilyLimits {
+  readonly entity: string
+  readonly resource: string
+  /** Whether the entity has a record; it need not have one to be limited. */
+  readonly isRegistered: boolean
+  readonly own: Resolution
+  /** `undefined` when no charge is shared. One level only: a parent's own parent is not asked. */
+  readonly parent: {readonly entity: string; readonly resolution: Resolution} | undefined
+}
+
+/** Resolves the limits of an entity and of the parent it cascades to; throws when none apply to the entity. */
+export async function resolveFamily(
+  {configs, entities}: {readonly configs: Configs; readonly entities: Entities},
+  entity: string,
+  resource: string,
+): Promise<FamilyLimits> {
+  checkEntityId(entity)
+  checkResourceName(resource)
+  const [own, record] = await Promise.all([configs.resolve(entity, resource), entities.get(entity)])
+  if (own.source === undefined) throw nothingApplies(entity, resource)
+  const parent = record?.cascade ? record.parent : undefined
+  return {
+    entity,
+    resource,
+    isRegistered: record !== undefined,
+    own,
+    parent: parent === undefined ? undefined : {entity: parent, resolution: await configs.resolve(parent, resource)},
+  }
+}

@@ -1,0 +1,45 @@
+import {editDistance} from '../core/edit-distance.js'
+import {ZaelError} from '../core/errors.js'
+import {DEFAULT_RESOURCE} from '../core/names.js'
+import {entityMissing} from '../repository/entities/errors.js'
+import type {NamespaceRepository} from '../repository/repository.js'
+
+/** Further away it is no typing error. */
+const LARGEST_DISTANCE = 3
+
+/** Throws when nothing in the namespace knows the entity. It needs no record of its own: limits apply without one. */
+export async function needEntity(space: NamespaceRepository, entity: string): Promise<void> {
+  if (await space.entities.get(entity)) return
+  if ((await space.configs.ofEntity(entity)).length > 0) return
+  if ((await space.usage.ofEntity(entity, {limit: 1})).records.length > 0) return
+  for await (const _ of space.buckets.ofEntity(entity)) return
+  throw entityMissing(entity)
+}
+
+/** Throws when the resource has no limits of its own, no bucket and no usage. */
+export async function needResource(space: NamespaceRepository, resource: string): Promise<void> {
+  const configured = await configuredResources(space)
+  if (configured.includes(resource)) return
+  if ((await space.usage.ofResource(resource, {limit: 1})).records.length > 0) return
+  for await (const _ of space.buckets.ofResource(resource)) return
+  throw resourceMissing(resource, configured)
+}
+
+/** Resources with limits of their own, for all entities or for some, by name. */
+export async function configuredResources({configs}: NamespaceRepository): Promise<string[]> {
+  const named = (await configs.resources()).flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))
+  const ofEntities = (await configs.entityCounts()).keys()
+  return [...new Set([...named, ...ofEntities])].filter(name => name !== DEFAULT_RESOURCE).sort()
+}
+
+function resourceMissing(resource: string, known: readonly string[]): ZaelError {
+  const near = known
+    .map(name => ({name, distance: editDistance(resource, name)}))
+    .filter(({distance}) => distance <= LARGEST_DISTANCE)
+    .sort((a, b) => a.distance - b.distance)
+  const nearest = near.slice(0, 3).map(({name}) => name)
+  return new ZaelError('notFound', 'resource.missing', `Nothing is known of a resource ${JSON.stringify(resource)}.`, {
+    hint: nearest.length > 0 ? `Did you mean ${nearest.map(name => `"${name}"`).join(' or ')}?` : 'zael limits list',
+    details: {resource, nearest},
+  })
+}

@@ -1,0 +1,171 @@
+import {InvalidInput} from '../core/errors.js'
+import type {Limit} from '../core/limit.js'
+import {type Window, windowEndMs} from '../core/window.js'
+import {windowBudget} from '../core/window-budget.js'
+import {chunksOf} from '../dynamo/concurrency.js'
+import type {NamespaceRepository} from '../repository/repository.js'
+import type {PageRequest} from '../repository/table/query.js'
+import {isoSeconds} from '../schema/instant.js'
+import type {UsageRecord} from '../schema/usage-record.js'
+import {needEntity, needResource} from './known-names.js'
+import {type AskedUsage, withAsked} from './usage-asked.js'
+
+const CONCURRENT_READS = 8
+
+/** Windows read by one report that adds up; a bound for the memory and the bill of a careless range. */
+const MOST_WINDOWS = 20_000
+const WINDOWS_PER_PAGE = 1000
+
+/** What to report on: one entity, one resource, or both; windows of one type in a time range. */
+export interface UsageSubject {
+  readonly entity?: string | undefined
+  readonly resource?: string | undefined
+  readonly window: Window
+  readonly sinceMs: number
+  readonly untilMs: number
+}
+
+/** Consumption of one limit in one window, in whole tokens. */
+export interface LimitShare {
+  readonly name: string
+  readonly tokens: number
+  /** What the limit in force today gives in such a window; `null` where none of that name applies. */
+  readonly budget: number | null
+  /** tokens / budget. */
+  readonly share: number | null
+}
+
+/** Consumption in one window. */
+export interface UsageWindow {
+  readonly entity: string
+  readonly resource: string
+  readonly start: string
+  readonly end: string
+  readonly requests: number
+  readonly limits: readonly LimitShare[]
+}
+
+/** Consumption of one limit of one resource over all windows of a range. */
+export interface LimitTotal {
+  readonly resource: string
+  readonly name: string
+  readonly tokens: number
+  /** Windows in which it was used, and tokens in the mean of those. */
+  readonly windows: number
+  readonly average: number
+  /** The largest window of one entity, with what it bears for its children. */
+  readonly peak: {readonly tokens: number; readonly entity: string; readonly start: string}
+}
+
+/** What windows come to together. A request that cascades is in the windows of its parent too, and counts once here. */
+export interface UsageTotals {
+  readonly requests: number
+  readonly totals: readonly LimitTotal[]
+}
+
+/** A page of windows with what the limits would have allowed, newest first, and its totals. Unknown names are an error. */
+export async function reportUsage(
+  space: NamespaceRepository,
+  subject: UsageSubject,
+  page: PageRequest,
+): Promise<UsageTotals & {windows: UsageWindow[]; next: string | undefined}> {
+  const {records, next} = await readUsage(space, subject, page)
+  if (records.length === 0 && page.cursor === undefined) await needSubject(space, subject)
+  const limits = await limitsOf(space, records)
+  const windows = records.map(record => windowOf(record, limits.get(pairOf(record)) ?? []))
+  return {windows, ...(await totalsOf(space, records)), next}
+}
+
+/** Totals per resource and limit; `complete` is false when there was more than is read at once, and the oldest are missing. */
+export async function totalUsage(
+  space: NamespaceRepository,
+  subject: UsageSubject,
+): Promise<UsageTotals & {windows: number; complete: boolean}> {
+  const records: UsageRecord[] = []
+  const complete = await walkUsage(space, subject, record => records.push(record))
+  if (records.length === 0) await needSubject(space, subject)
+  return {...(await totalsOf(space, records)), windows: records.length, complete}
+}
+
+/** Hands over every window of a range, newest first; says whether that was all. */
+export async function walkUsage(
+  space: NamespaceRepository,
+  subject: UsageSubject,
+  take: (record: UsageRecord) => unknown,
+  most = MOST_WINDOWS,
+): Promise<boolean> {
+  let cursor: string | undefined
+  let left = most
+  do {
+    if (left === 0) return false
+    const {records, next} = await readUsage(space, subject, {cursor, limit: Math.min(left, WINDOWS_PER_PAGE)})
+    for (const record of records) take(record)
+    left -= records.length
+    cursor = next
+  } while (cursor !== undefined)
+  return true
+}
+
+async function totalsOf(space: NamespaceRepository, records: readonly UsageRecord[]): Promise<UsageTotals> {
+  const totals = new Map<string, LimitTotal>()
+  let requests = 0
+  for (const usage of await withAsked(space, records)) {
+    requests += usage.asked.totalEvents
+    addUp(totals, usage)
+  }
+  return {requests, totals: [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total)}
+}
+
+/** Adds a window to the totals of its resource. */
+function addUp(totals: Map<string, LimitTotal>, {record, asked}: AskedUsage): void {
+  const {entity, resource, start} = record
+  for (const [name, charged] of record.tokens) {
+    const id = `${resource} ${name}`
+    const so = totals.get(id)
+    const own = asked.tokens.get(name) ?? 0
+    const tokens = (so?.tokens ?? 0) + own
+    const windows = (so?.windows ?? 0) + (own === 0 ? 0 : 1)
+    const peak = so && so.peak.tokens >= charged ? so.peak : {tokens: charged, entity, start}
+    totals.set(id, {resource, name, tokens, windows, average: windows === 0 ? 0 : tokens / windows, peak})
+  }
+}
+
+async function readUsage({usage}: NamespaceRepository, subject: UsageSubject, page: PageRequest) {
+  const {entity, resource} = subject
+  if (entity !== undefined) return usage.ofEntity(entity, {...subject, ...page})
+  if (resource !== undefined) return usage.ofResource(resource, {...subject, ...page})
+  throw new InvalidInput('usage.subject', 'Neither an entity nor a resource is named.', {
+    hint: 'Name an entity, a resource with --resource, or both.',
+  })
+}
+
+async function needSubject(space: NamespaceRepository, {entity, resource}: UsageSubject): Promise<void> {
+  if (entity !== undefined) await needEntity(space, entity)
+  if (resource !== undefined) await needResource(space, resource)
+}
+
+/** The limits in force for every entity and resource among the records. */
+async function limitsOf({configs}: NamespaceRepository, records: readonly UsageRecord[]) {
+  const pairs = new Map(records.map(record => [pairOf(record), record]))
+  const limits = new Map<string, readonly Limit[]>()
+  for await (const chunk of chunksOf(pairs, CONCURRENT_READS)) {
+    await Promise.all(
+      chunk.map(async ([pair, {entity, resource}]) => {
+        limits.set(pair, (await configs.resolve(entity, resource)).limits)
+      }),
+    )
+  }
+  return limits
+}
+
+function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
+  const {entity, resource, window, start, totalEvents: requests} = record
+  const shares = Array.from(record.tokens, ([name, tokens]) => {
+    const limit = limits.find(each => each.name === name)
+    const budget = limit ? windowBudget(limit, window, start) : null
+    return {name, tokens, budget, share: budget === null ? null : tokens / budget}
+  })
+  return {entity, resource, start, end: isoSeconds(windowEndMs(window, start)), requests, limits: shares}
+}
+
+const pairOf = ({entity, resource}: UsageRecord): string => `${entity} ${resource}`

@@ -1,0 +1,100 @@
+import {InvalidInput} from '../core/errors.js'
+import type {NamespaceRepository} from '../repository/repository.js'
+import type {UsageRecord} from '../schema/usage-record.js'
+import {configuredResources, needResource} from './known-names.js'
+import {withAsked} from './usage-asked.js'
+import {type UsageSubject, walkUsage} from './usage-report.js'
+
+/** Windows read per resource; the newest are read first. */
+const MOST_WINDOWS = 20_000
+
+/** Live buckets looked through for resources that have no limits of their own. */
+const MOST_BUCKETS = 2000
+
+/** What one entity consumed of one resource, in whole tokens. */
+export interface Consumer {
+  readonly entity: string
+  readonly resource: string
+  readonly requests: number
+  readonly limits: ReadonlyMap<string, number>
+  /** Its part of all that was asked for, by the measure of the ranking; parents bear what their children ask for too. */
+  readonly share: number
+}
+
+export interface TopConsumers {
+  readonly consumers: readonly Consumer[]
+  /** Entities, per resource, that consumed anything. */
+  readonly total: number
+  readonly resources: readonly string[]
+  /** False when there was more than is read at once: the oldest windows, or some resources, are missing. */
+  readonly complete: boolean
+}
+
+/** How to rank. */
+export interface TopRequest extends Omit<UsageSubject, 'entity'> {
+  /** `requests`, or the name of a limit. */
+  readonly by: string
+  readonly most: number
+}
+
+type Tally = Omit<Consumer, 'share' | 'limits'> & {readonly limits: Map<string, number>}
+
+/** The largest consumers of a resource, or of all resources that are configured or in use. */
+export async function topConsumers(space: NamespaceRepository, request: TopRequest): Promise<TopConsumers> {
+  const {resource, by, most} = request
+  const found = resource === undefined ? await resourcesInUse(space) : {resources: [resource], complete: true}
+  const tallies = new Map<string, Tally>()
+  let complete = found.complete
+  // What was asked for by the measure of the ranking: a request that cascades counts once.
+  let whole = 0
+  for (const each of found.resources) {
+    const records: UsageRecord[] = []
+    complete =
+      (await walkUsage(space, {...request, resource: each}, record => records.push(record), MOST_WINDOWS)) && complete
+    for (const {record, asked} of await withAsked(space, records)) {
+      add(tallies, record)
+      whole += by === 'requests' ? asked.totalEvents : (asked.tokens.get(by) ?? 0)
+    }
+  }
+  if (tallies.size === 0 && resource !== undefined) await needResource(space, resource)
+  const consumers = rank([...tallies.values()], {by, most, whole})
+  return {consumers, total: tallies.size, resources: found.resources, complete}
+}
+
+function add(tallies: Map<string, Tally>, {entity, resource, tokens: used, totalEvents}: UsageRecord): void {
+  const id = `${entity} ${resource}`
+  const so = tallies.get(id) ?? {entity, resource, requests: 0, limits: new Map()}
+  for (const [name, tokens] of used) so.limits.set(name, (so.limits.get(name) ?? 0) + tokens)
+  tallies.set(id, {...so, requests: so.requests + totalEvents})
+}
+
+function rank(
+  tallies: readonly Tally[],
+  {by, most, whole}: {readonly by: string; readonly most: number; readonly whole: number},
+): Consumer[] {
+  const measure = ({requests, limits}: Tally): number => (by === 'requests' ? requests : (limits.get(by) ?? 0))
+  const names = [...new Set(tallies.flatMap(({limits}) => [...limits.keys()]))].sort()
+  if (tallies.length > 0 && by !== 'requests' && !names.includes(by)) {
+    throw new InvalidInput('usage.by', `--by: nobody consumed anything of a limit "${by}".`, {
+      hint: `Use requests, or one of ${names.join(', ')}.`,
+      details: {by, limits: names},
+    })
+  }
+  return tallies
+    .toSorted((a, b) => measure(b) - measure(a) || (a.entity < b.entity ? -1 : 1))
+    .slice(0, most)
+    .map(tally => ({...tally, share: whole > 0 ? measure(tally) / whole : 0}))
+}
+
+/** Resources with limits of their own, and those of live buckets; one that neither shows must be named to be counted. */
+async function resourcesInUse(space: NamespaceRepository): Promise<{resources: string[]; complete: boolean}> {
+  const resources = new Set(await configuredResources(space))
+  let looked = 0
+  let complete = true
+  for await (const {resource} of space.buckets.ofNamespace()) {
+    resources.add(resource)
+    complete = ++looked < MOST_BUCKETS
+    if (!complete) break
+  }
+  return {resources: [...resources].sort(), complete}
+}

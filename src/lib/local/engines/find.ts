@@ -1,0 +1,66 @@
+import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {docker} from './docker.js'
+import {dynamodbLocal} from './dynamodb-local.js'
+import {dynoxide} from './dynoxide.js'
+import type {EngineKind, EngineName, LocatedEngine} from './kind.js'
+
+/** Whether an engine can run here; `problem` says why not and what to do. */
+export interface EngineAvailability {
+  readonly name: EngineName
+  readonly problem: ZaelError | undefined
+}
+
+/** An engine that can run here, with its command line. */
+export interface RunnableEngine extends LocatedEngine {
+  readonly kind: EngineKind
+}
+
+/** All engines, in order of preference. */
+export const ENGINE_KINDS: readonly EngineKind[] = [dynoxide, dynamodbLocal, docker]
+
+/** Looks for every engine, in order of preference. */
+export async function findEngines(): Promise<EngineAvailability[]> {
+  return Promise.all(
+    ENGINE_KINDS.map(async kind => {
+      const found = await tryLocate(kind)
+      return {name: kind.name, problem: found instanceof ZaelError ? found : undefined}
+    }),
+  )
+}
+
+/** The engine of that name, or the first of some that can run here. */
+export async function pickEngine(
+  name: EngineName | undefined,
+  among: readonly EngineKind[] = ENGINE_KINDS,
+): Promise<RunnableEngine> {
+  if (name !== undefined) {
+    const kind = ENGINE_KINDS.find(each => each.name === name)
+    if (kind === undefined) {
+      throw new InvalidInput('engine.unknown', `there is no engine called "${name}"`, {
+        hint: `Choose one of: ${ENGINE_KINDS.map(each => each.name).join(', ')}.`,
+      })
+    }
+    return {kind, ...(await kind.locate())}
+  }
+  const problems: ZaelError[] = []
+  for (const kind of among) {
+    const found = await tryLocate(kind)
+    if (!(found instanceof ZaelError)) return {kind, ...found}
+    problems.push(found)
+  }
+  throw new ZaelError(
+    'failed',
+    'engine.missing',
+    `no DynamoDB engine can run here: ${problems.map(problem => problem.message).join('; ')}`,
+    {hint: problems.map(problem => problem.hint).join(' Or: ')},
+  )
+}
+
+async function tryLocate(kind: EngineKind): Promise<LocatedEngine | ZaelError> {
+  try {
+    return await kind.locate()
+  } catch (error) {
+    if (error instanceof ZaelError) return error
+    throw error
+  }
+}

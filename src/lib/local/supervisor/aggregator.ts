@@ -1,0 +1,84 @@
+import {createAggregator} from '../../aggregator/aggregator.js'
+import {folderSink} from '../../aggregator/archive-sink.js'
+import {Poller} from '../../aggregator/local-stream/poller.js'
+import type {StreamEvent} from '../../aggregator/stream-event.js'
+import {sleepMs} from '../../dynamo/retry.js'
+import {createStreamTransport} from '../../dynamo/transports/stream.js'
+import type {Table} from '../../repository/table/table.js'
+import {releaseRecords} from '../engines/dynoxide-database.js'
+import type {Engine} from '../engines/engine.js'
+import type {WriteLog} from '../home/log.js'
+import {localAccess} from './local-access.js'
+
+/** What the aggregator of a local stack has done since it started, and how far behind it is. */
+export interface AggregatorStatus {
+  readonly records: number
+  readonly batches: number
+  readonly snapshots: number
+  readonly refills: number
+  readonly splits: number
+  readonly archived: number
+  readonly errors: number
+  readonly lastError: string | null
+  /** Age of the last record taken; 0 when there is none behind it. */
+  readonly lagMs: number
+  /** Records that the engine keeps in the table's stream; `null` before the first look, and while some wait to be read. */
+  readonly streamLength: number | null
+}
+
+/** A running aggregator. */
+export interface StackAggregator {
+  status(): AggregatorStatus
+  /** Resolves when the batch at hand is finished. */
+  stop(): Promise<void>
+}
+
+export interface StackAggregatorOptions {
+  readonly engine: Engine
+  readonly table: Table
+  readonly checkpointFile: string
+  readonly archiveDir: string
+  readonly log: WriteLog
+}
+
+/** Follows the stream of the local table with the code that Lambda runs. */
+export function startStackAggregator(options: StackAggregatorOptions): StackAggregator {
+  const {engine, table, checkpointFile, archiveDir, log} = options
+  const stream = createStreamTransport({access: localAccess(engine.endpoint), clock: Date.now})
+  const aggregator = createAggregator({
+    table,
+    sink: folderSink(archiveDir),
+    log: ({level, message, ...fields}) => log(level, message, fields),
+  })
+  const done = {snapshots: 0, refills: 0, splits: 0, archived: 0}
+  const handler = async (event: StreamEvent) => {
+    const result = await aggregator.handle(event)
+    for (const name of Object.keys(done) as Array<keyof typeof done>) done[name] += result.counts[name]
+    return result
+  }
+  // Only a dynoxide database in a file is prepared for letting go of records.
+  const canRelease = engine.name === 'dynoxide' && engine.dataDir !== undefined
+  const poller = new Poller({
+    tableName: table.name,
+    transport: table.transport,
+    stream,
+    handler,
+    checkpointFile,
+    ...(canRelease ? {release: (arn, sequence) => releaseRecords(table.transport, arn, sequence)} : {}),
+    clock: Date.now,
+    sleep: sleepMs,
+    log,
+  })
+  poller.start()
+  return {
+    status() {
+      const {records, batches, errors, lastError, lagMs, streamLength} = poller.status()
+      const figures = {records, batches, ...done, errors, lastError: lastError?.message ?? null, lagMs}
+      return {...figures, streamLength: streamLength ?? null}
+    },
+    async stop() {
+      await poller.stop()
+      stream.close()
+    },
+  }
+}

@@ -1,0 +1,59 @@
+import {createTable} from '../../dynamo/create-table.js'
+import {TableMissing} from '../../dynamo/errors.js'
+import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
+import type {Table} from '../../repository/table/table.js'
+import {ensureVersion, readVersion, type StoredVersion} from '../../repository/table/version.js'
+import {checkCompatibility} from '../../repository/table/version-compatibility.js'
+import type {TableOptions} from '../../schema/table-definition.js'
+
+/**
+ * Brings an engine to the state of a fresh stack: the table of the template with stream and expiry, its version record and
+ * the default namespace. What is there already stays as it is.
+ */
+export async function prepareStack(
+  table: Table,
+  version: string,
+  shape: Pick<TableOptions, 'resourceIndex'> = {},
+): Promise<{created: boolean}> {
+  const created = await ensureTable(table, version, shape)
+  const namespaces = new Namespaces(table)
+  if (created || !(await namespaces.resolve(DEFAULT_NAMESPACE))) await namespaces.register(DEFAULT_NAMESPACE)
+  return {created}
+}
+
+async function ensureTable(
+  table: Table,
+  version: string,
+  shape: Pick<TableOptions, 'resourceIndex'>,
+): Promise<boolean> {
+  const stored = await storedVersion(table)
+  if (stored?.record) {
+    // The record is written last, so the table is complete; it may come from another version of zael.
+    checkCompatibility(stored.record, version, stored.hasLegacyRecord)
+    return false
+  }
+  // Reading the template takes a YAML parser, which only the first start has to load.
+  const {loadTableDefinition} = await import('../../schema/table-definition.js')
+  const definition = await loadTableDefinition({...shape, tableName: table.name})
+  if (stored === undefined) await createTable(table.transport, definition)
+  else await ensureExpiry(table, definition.ttlAttribute)
+  await ensureVersion(table, {by: `zael:${version}`})
+  return stored === undefined
+}
+
+/** `undefined` when there is no table. */
+async function storedVersion(table: Table): Promise<StoredVersion | undefined> {
+  try {
+    return await readVersion(table)
+  } catch (error) {
+    if (error instanceof TableMissing) return undefined
+    throw error
+  }
+}
+
+/** A start that was cut off may have left a table without expiry. */
+async function ensureExpiry({transport, name: TableName}: Table, AttributeName: string): Promise<void> {
+  const {TimeToLiveDescription} = await transport.send('DescribeTimeToLive', {TableName})
+  if (TimeToLiveDescription?.TimeToLiveStatus === 'ENABLED') return
+  await transport.send('UpdateTimeToLive', {TableName, TimeToLiveSpecification: {AttributeName, Enabled: true}})
+}

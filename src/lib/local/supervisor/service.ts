@@ -1,0 +1,70 @@
+import {rm} from 'node:fs/promises'
+import {join} from 'node:path'
+import type {ClosableTransport} from '../../dynamo/transport.js'
+import {openTable} from '../../repository/table/open-table.js'
+import type {Table} from '../../repository/table/table.js'
+import type {Engine} from '../engines/engine.js'
+import {DATA_NAMES} from '../home/data.js'
+import type {WriteLog} from '../home/log.js'
+import {makePrivateFolder} from '../home/private-file.js'
+import {LOCAL_STACK} from '../home/state.js'
+import {type AggregatorStatus, type StackAggregator, startStackAggregator} from './aggregator.js'
+import {localTransport} from './local-access.js'
+import {prepareStack} from './prepare.js'
+
+export interface StackServiceOptions {
+  readonly endpoint: string
+  /** For the checkpoint and the archive. */
+  readonly folder: string
+  readonly aggregator: boolean
+  /** Version of zael. */
+  readonly version: string
+  readonly log: WriteLog
+}
+
+/** What runs on the engine: the table, and the aggregator that follows it. */
+export class StackService {
+  readonly #options: StackServiceOptions
+  readonly #transport: ClosableTransport
+  readonly #table: Table
+  #aggregator: StackAggregator | undefined
+
+  constructor(options: StackServiceOptions) {
+    this.#options = options
+    this.#transport = localTransport(options.endpoint)
+    this.#table = openTable({stack: LOCAL_STACK, transport: this.#transport}).table
+  }
+
+  /** Also after every restart of the engine: one in memory has lost the table, and the stream of the new one is another. */
+  async start(engine: Engine): Promise<void> {
+    const {folder, log, version} = this.#options
+    const table = this.#table
+    const {created} = await prepareStack(table, version)
+    log('info', created ? 'made the table' : 'found the table', {table: table.name})
+    if (!this.#options.aggregator) return
+    await makePrivateFolder(folder)
+    const checkpointFile = join(folder, DATA_NAMES.checkpoint)
+    if (created) await rm(checkpointFile, {force: true})
+    const archiveDir = join(folder, DATA_NAMES.archive)
+    this.#aggregator = startStackAggregator({engine, table, checkpointFile, archiveDir, log})
+  }
+
+  /** `null` when there is no aggregator, or the engine is down. */
+  status(): AggregatorStatus | null {
+    return this.#aggregator?.status() ?? null
+  }
+
+  /** Resolves when the aggregator has finished its batch. */
+  async stop(): Promise<void> {
+    const aggregator = this.#aggregator
+    this.#aggregator = undefined
+    if (!aggregator) return
+    await aggregator.stop()
+    this.#options.log('info', 'the aggregator has stopped')
+  }
+
+  async close(): Promise<void> {
+    await this.stop()
+    await this.#transport.close()
+  }
+}

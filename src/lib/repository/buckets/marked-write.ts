@@ -1,0 +1,75 @@
+import {classify} from '../../dynamo/classify.js'
+import {ConditionFailed, isUnavailability, TransactionConflict, Unavailable} from '../../dynamo/errors.js'
+import {type Backoff, DEFAULT_ATTEMPTS, pause} from '../../dynamo/retry.js'
+import type {Item} from '../../schema/attribute-value.js'
+import type {Table} from '../table/table.js'
+import {type BucketUpdate, carriesMark, type WriteMark} from './writes.js'
+
+/** How one conditional write of a bucket ended. */
+export type WriteOutcome =
+  | {readonly applied: true; readonly item: Item}
+  /** Refused by its condition; the item as it is, `undefined` when there is none. */
+  | {readonly applied: false; readonly item: Item | undefined}
+
+export interface MarkedWriteOptions {
+  /** Ends the waiting, not the write: one that is on its way may still be applied. */
+  signal?: AbortSignal | undefined
+  /** Bound of all tries together. */
+  timeoutMs?: number
+  /** What to send after an answer was lost; by default the same again. */
+  repetition?: BucketUpdate
+}
+
+/**
+ * Sends one marked write until its fate is known. Throttling, conflicts, outages and lost answers are tried again with
+ * the same mark; a write that turns out to carry the mark already was applied the first time (S6). When the fate stays
+ * unknown the outage is thrown, with `maybeApplied` telling whether any try may have arrived.
+ */
+export async function sendMarked(
+  table: Table,
+  update: BucketUpdate,
+  mark: WriteMark,
+  options: MarkedWriteOptions = {},
+): Promise<WriteOutcome> {
+  const {attempts = DEFAULT_ATTEMPTS} = table.backoff
+  const {signal, timeoutMs, repetition = update} = options
+  const deadlineMs = timeoutMs === undefined ? Infinity : performance.now() + timeoutMs
+  let leftMs = timeoutMs
+  let maybeApplied = false
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const sending = {signal, timeoutMs: leftMs}
+      const answer = await table.transport.send('UpdateItem', maybeApplied ? repetition : update, sending)
+      return {applied: true, item: answer.Attributes ?? {}}
+    } catch (error) {
+      if (error instanceof ConditionFailed) {
+        return {applied: maybeApplied && carriesMark(error.oldItem, mark), item: error.oldItem} as WriteOutcome
+      }
+      if (error instanceof Unavailable) maybeApplied ||= error.maybeApplied
+      const isWorthRepeating = isUnavailability(error) || error instanceof TransactionConflict
+      const isOver = signal?.aborted || performance.now() >= deadlineMs
+      if (!isWorthRepeating || attempt + 1 >= attempts || isOver) throw withFate(error, maybeApplied)
+    }
+    await pause(attempt, untilDeadline(table.backoff, deadlineMs), signal).catch(error => {
+      throw classify(signal?.reason ?? error, 'UpdateItem', {signal, sent: maybeApplied})
+    })
+    if (timeoutMs === undefined) continue
+    leftMs = deadlineMs - performance.now()
+    // A deadline that passes between two tries is an outage, as one that passes during a try.
+    if (leftMs <= 0) throw new Unavailable('UpdateItem', maybeApplied, new Error(`no answer within ${timeoutMs} ms`))
+  }
+}
+
+/** Nobody sleeps for longer than there is time. */
+function untilDeadline(backoff: Backoff, deadlineMs: number): Backoff {
+  const sleep: Backoff['sleep'] = (ms, signal) =>
+    backoff.sleep(Math.max(0, Math.min(ms, deadlineMs - performance.now())), signal)
+  return {...backoff, sleep}
+}
+
+/** An earlier try may have arrived even if the last one certainly did not. */
+function withFate(error: unknown, maybeApplied: boolean): unknown {
+  const isTooOptimistic =
+    maybeApplied && isUnavailability(error) && !(error instanceof Unavailable && error.maybeApplied)
+  return isTooOptimistic ? new Unavailable('UpdateItem', true, error) : error
+}

@@ -1,0 +1,40 @@
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {GROWTH_UNITS_PER_SECOND, type WriteCount, writesPerSecond} from '../../core/shard-growth.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {writeUnitsOf} from '../../schema/item-size.js'
+
+/** A rate older than this says nothing about now. */
+const LONGEST_OBSERVATION_MS = 10_000
+
+/** Measures how hard one bucket item is written, by all clients together, from the counter that every write moves. */
+export class PressureGauge {
+  #since: WriteCount | undefined
+  #isCalm = false
+  #isDrained = false
+
+  /** Write units per second since the last reading that was long enough ago; `undefined` when there is none yet. */
+  observe(record: BucketRecord, atMs: number): number | undefined {
+    const pressure = record.state.limits.get(WRITE_PRESSURE_LIMIT)
+    if (!pressure) return undefined
+    const now = {atMs, countMilli: pressure.consumedMilli}
+    this.#isDrained = pressure.tokensMilli * 2n < pressure.capacityMilli
+    const writes = this.#since && writesPerSecond(this.#since, now)
+    const rate = writes === undefined ? undefined : writes * writeUnitsOf(record)
+    if (rate !== undefined) this.#isCalm = rate < GROWTH_UNITS_PER_SECOND
+    const isOver =
+      this.#since &&
+      (rate !== undefined ||
+        now.countMilli < this.#since.countMilli ||
+        atMs - this.#since.atMs > LONGEST_OBSERVATION_MS)
+    if (!this.#since || isOver) this.#since = now
+    return rate
+  }
+
+  /**
+   * Clients that spend the pressure limit but never refill it would take a calm bucket for an overloaded one and split it
+   * without end; setting it back is free with the next write.
+   */
+  get needsRepair(): boolean {
+    return this.#isCalm && this.#isDrained
+  }
+}

@@ -1,0 +1,217 @@
+import type {LimitState} from '../../core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {planSplit, shareOf} from '../../core/shards.js'
+import {floorDivide} from '../../core/token-math.js'
+import {batchGet, keyId} from '../../dynamo/batch.js'
+import {isRetryable, TransactionCancelled} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {pause} from '../../dynamo/retry.js'
+import {n} from '../../schema/attribute-value.js'
+import {
+  type BucketRecord,
+  decodeBucket,
+  encodeBucket,
+  freshWritePressure,
+  limitAttribute,
+} from '../../schema/bucket-record.js'
+import {keys} from '../../schema/keys.js'
+import {type Space, wireKey} from '../table/table.js'
+import {type TransactItem, transact} from '../table/transact.js'
+import type {SeenBucket} from './plan.js'
+
+const ATTEMPTS = 5
+
+/** All shards that exist among the first `count`, by number; strongly consistent. */
+export async function readShards(
+  space: Space,
+  entity: string,
+  resource: string,
+  count: number,
+): Promise<Map<number, BucketRecord>> {
+  const shards = await readSeenShards(space, entity, resource, range(count))
+  return new Map([...shards].map(([shard, {record}]) => [shard, record]))
+}
+
+/** Those of the given shards that exist, with what must be healed in them; strongly consistent. */
+export async function readSeenShards(
+  space: Space,
+  entity: string,
+  resource: string,
+  shards: readonly number[],
+): Promise<Map<number, SeenBucket>> {
+  const wanted = shards.map(shard => keys.bucket(space.namespace, entity, resource, shard))
+  const items = await batchGet(space.transport, space.name, wanted, {backoff: space.backoff, consistent: true})
+  const seen = new Map<number, SeenBucket>()
+  for (const [at, key] of wanted.entries()) {
+    const item = items.get(keyId(key))
+    const stored = item && decodeBucket(item)
+    if (stored?.kind === 'bucket') seen.set(shards[at] as number, stored)
+  }
+  return seen
+}
+
+/**
+ * Doubles the shards of a bucket in one transaction: every shard hands its new partner a part of its tokens, so the total
+ * stays. Resolves to the shard count afterwards, which is unchanged when somebody else was faster or tokens moved too
+ * quickly; pressure that lasts brings the next try.
+ */
+export async function splitBucket(space: Space, entity: string, resource: string, count: number): Promise<number> {
+  return attempt(space, async () => {
+    const shards = await readShards(space, entity, resource, count)
+    const records = [...shards.values()]
+    if (records.length !== count) return records[0]?.shardCount ?? 1
+    const stored = (records[0] as BucketRecord).shardCount
+    if (stored !== count) return stored
+    const items = planSplit(records.map(record => record.state)).flatMap(({from, to, movedMilli}) =>
+      moveTokens(space, records[from] as BucketRecord, to, 2 * count, movedMilli),
+    )
+    await transact(space, items)
+    return 2 * count
+  })
+}
+
+/**
+ * Creates the shards that shard 0 promises and that are not there, out of the tokens of the others, as splits would have
+ * done one after the other. Resolves to the number of shards; 0 when there is no bucket.
+ */
+export async function fillMissingShards(space: Space, entity: string, resource: string, most: number): Promise<number> {
+  const count = (await readShards(space, entity, resource, 1)).get(0)?.shardCount ?? 0
+  if (count > most) return count
+  const shards = await readShards(space, entity, resource, count)
+  for (const shard of range(count).slice(1)) {
+    if (shards.get(shard)?.shardCount === count) continue
+    await attempt(space, () => fillShard(space, entity, resource, shard, count))
+  }
+  return count
+}
+
+/** One of them: it gets its part of the tokens of the shard that a split would have made it from. */
+async function fillShard(
+  space: Space,
+  entity: string,
+  resource: string,
+  shard: number,
+  count: number,
+): Promise<number> {
+  const from = shard - 2 ** Math.floor(Math.log2(shard))
+  const shards = await readSeenShards(space, entity, resource, [...new Set([0, from, shard])])
+  const donor = shards.get(from)?.record
+  const present = shards.get(shard)?.record
+  if (shards.get(0)?.record.shardCount !== count || !donor) return count
+  if (present) {
+    // A shard that takes itself for one of fewer would refill too much.
+    if (present.shardCount !== count) await transact(space, [setShardCount(space, present, count)])
+    return count
+  }
+  const movedMilli = new Map<string, bigint>()
+  for (const [name, limit] of donor.state.limits) {
+    if (name === WRITE_PRESSURE_LIMIT) continue
+    const kept = shareOf(limit.capacityMilli, from, count)
+    const given = shareOf(limit.capacityMilli, shard, count)
+    if (kept + given > 0n) movedMilli.set(name, floorDivide(limit.tokensMilli * given, kept + given))
+  }
+  await transact(space, moveTokens(space, donor, shard, count, movedMilli))
+  return count
+}
+
+function setShardCount(space: Space, {entity, resource, shard, shardCount}: BucketRecord, count: number): TransactItem {
+  const e = new ExpressionBuilder().set('shard_count', n(count))
+  e.condition(`${e.name('shard_count')} = ${e.value(n(shardCount))}`)
+  const Key = wireKey(keys.bucket(space.namespace, entity, resource, shard))
+  return {Update: {TableName: space.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
+}
+
+/** All shards of a bucket. A stored count beyond reason is taken for the number that exist, as a request would. */
+export async function readRealShards(
+  space: Space,
+  entity: string,
+  resource: string,
+  most: number,
+): Promise<Map<number, BucketRecord>> {
+  const first = await readShards(space, entity, resource, 1)
+  const stored = first.get(0)?.shardCount ?? 1
+  if (stored === 1) return first
+  const shards = await readShards(space, entity, resource, Math.min(stored, most))
+  if (stored <= most) return shards
+  const shardCount = countReal(shards, most)
+  return new Map([...shards].slice(0, shardCount).map(([shard, record]) => [shard, {...record, shardCount}]))
+}
+
+/** The largest power of two of which all shards exist. */
+function countReal(shards: ReadonlyMap<number, BucketRecord>, most: number): number {
+  let count = 1
+  while (count * 2 <= most && range(count * 2).every(shard => shards.has(shard))) count *= 2
+  return count
+}
+
+/** Sets a shard count beyond reason to the shards that exist, at most `most`; resolves to it. */
+export async function healShardCount(space: Space, entity: string, resource: string, most: number): Promise<number> {
+  const shards = await readShards(space, entity, resource, most)
+  const count = countReal(shards, most)
+  for (const shard of shards.keys()) {
+    const e = new ExpressionBuilder().set('shard_count', n(count))
+    e.condition(`${e.name('shard_count')} > ${e.value(n(most))}`)
+    const Key = wireKey(keys.bucket(space.namespace, entity, resource, shard))
+    await transact(space, [
+      {Update: {TableName: space.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>},
+    ]).catch(ignoreRefusal)
+  }
+  return count
+}
+
+const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)
+
+function moveTokens(
+  space: Space,
+  donor: BucketRecord,
+  shard: number,
+  shardCount: number,
+  movedMilli: ReadonlyMap<string, bigint>,
+): TransactItem[] {
+  const give = new ExpressionBuilder()
+  // The new shard starts at the donor's refill instant: time credited to the donor since would count twice.
+  give.condition(`${give.name('rf')} = ${give.value(n(donor.state.refilledAtMs))}`)
+  give.condition(`${give.name('shard_count')} = ${give.value(n(donor.shardCount))}`)
+  if (shardCount !== donor.shardCount) give.set('shard_count', n(shardCount))
+  else give.add(limitAttribute(WRITE_PRESSURE_LIMIT, 'tc'), n(1000))
+  for (const [name, milli] of movedMilli) {
+    if (milli === 0n) continue
+    const tk = limitAttribute(name, 'tk')
+    give.add(tk, n(-milli))
+    if (milli > 0n) give.condition(`${give.name(tk)} >= ${give.value(n(milli))}`)
+  }
+  const limits = new Map<string, LimitState>()
+  for (const [name, limit] of donor.state.limits) {
+    const tokensMilli = movedMilli.get(name) ?? 0n
+    limits.set(
+      name,
+      name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n},
+    )
+  }
+  const received = encodeBucket({...donor, shard, shardCount, state: {...donor.state, limits}})
+  const take = new ExpressionBuilder()
+  for (const [name, value] of Object.entries(received)) if (name !== 'PK' && name !== 'SK') take.set(name, value)
+  take.condition(`attribute_not_exists(${take.name('rf')})`)
+  const key = (index: number) => wireKey(keys.bucket(space.namespace, donor.entity, donor.resource, index))
+  return [
+    {Update: {TableName: space.name, Key: key(donor.shard), ...give.update()}},
+    {Update: {TableName: space.name, Key: key(shard), ...take.update()}},
+  ] as TransactItem[]
+}
+
+/** Reads and writes again when somebody came in between. */
+async function attempt(space: Space, step: () => Promise<number>): Promise<number> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await step()
+    } catch (error) {
+      const isContended = isRetryable(error) || (error instanceof TransactionCancelled && error.hasConditionFailure)
+      if (!isContended || tries >= ATTEMPTS) throw error
+    }
+    await pause(tries, space.backoff)
+  }
+}
+
+function ignoreRefusal(error: unknown): void {
+  if (!(error instanceof TransactionCancelled)) throw error
+}

@@ -1,0 +1,115 @@
+import {type LimitState, refillBucket} from '../../core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
+import {shareOfBucket} from '../../core/shards.js'
+import type {StoredBucket} from '../../schema/bucket-record.js'
+import {isoSeconds} from '../../schema/instant.js'
+import {addressOf, type ShardedBucket} from './buckets.js'
+
+/** Where one limit stands now, in tokens; shares of shards may have fractions. */
+export interface LimitLevel {
+  readonly name: string
+  /** Below zero in debt; above the capacity after it was lowered. */
+  readonly level: number
+  readonly capacity: number
+  readonly debt: number
+  readonly refillPerSecond: number
+}
+
+/** One shard as it is now: what has refilled since it was written is counted in. */
+export interface ShardView {
+  readonly shard: number
+  /** What a refund left of a shard that is gone: it counts for nothing. */
+  readonly isGhost: boolean
+  readonly limits: readonly LimitLevel[]
+  /** Limits without parameters; the next request mends them. */
+  readonly incomplete: readonly string[]
+  /** Of the 1,000 writes per second that an item takes, the part in use now; `null` for a ghost. */
+  readonly writePressure: number | null
+  /** Writes that were admitted since the item exists. */
+  readonly writes: number
+  readonly refilledAt: string | null
+  readonly refillAgeMs: number | null
+  /** When the table may drop it; `null`: never. */
+  readonly expiresAt: string | null
+}
+
+/** A bucket as it is now. */
+export interface BucketView {
+  readonly entity: string
+  readonly resource: string
+  readonly parent: string | null
+  readonly cascade: boolean
+  readonly shardCount: number
+  /** All shards together. */
+  readonly limits: readonly LimitLevel[]
+  readonly shards: readonly ShardView[]
+}
+
+/** A stored bucket brought up to now by arithmetic alone; nothing is written. */
+export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketView {
+  const {entity, resource, shardCount} = bucket
+  const shards = bucket.shards.map(shard => viewShard(shard, nowMs))
+  const [first] = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
+  return {
+    entity,
+    resource,
+    parent: first?.parent ?? null,
+    cascade: first?.cascade ?? false,
+    shardCount,
+    limits: together(shards),
+    shards,
+  }
+}
+
+function viewShard(stored: StoredBucket, nowMs: number): ShardView {
+  const {shard} = addressOf(stored)
+  if (stored.kind === 'ghost') {
+    const nothing = {writePressure: null, writes: 0, refilledAt: null, refillAgeMs: null, expiresAt: null}
+    return {shard, isGhost: true, limits: [], incomplete: [...stored.residue.keys()], ...nothing}
+  }
+  const {state, shardCount, ttlSeconds} = stored.record
+  const {limits} = refillBucket(shareOfBucket(state, shard, shardCount), nowMs)
+  const pressure = limits.get(WRITE_PRESSURE_LIMIT)
+  return {
+    shard,
+    isGhost: false,
+    limits: byName(
+      [...limits].flatMap(([name, limit]) => (name === WRITE_PRESSURE_LIMIT ? [] : [levelOf(name, limit)])),
+    ),
+    incomplete: [...stored.incomplete.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT),
+    writePressure: pressure ? 1 - Number(pressure.tokensMilli) / Number(pressure.capacityMilli) : 0,
+    writes: tokens(pressure?.consumedMilli ?? 0n),
+    refilledAt: new Date(state.refilledAtMs).toISOString(),
+    refillAgeMs: Math.max(0, nowMs - state.refilledAtMs),
+    expiresAt: ttlSeconds === undefined ? null : isoSeconds(ttlSeconds * 1000),
+  }
+}
+
+function levelOf(name: string, limit: LimitState): LimitLevel {
+  return {
+    name,
+    level: tokens(limit.tokensMilli),
+    capacity: tokens(limit.capacityMilli),
+    debt: limit.tokensMilli < 0n ? tokens(-limit.tokensMilli) : 0,
+    refillPerSecond: Number(limit.refillAmountMilli) / limit.refillPeriodMs,
+  }
+}
+
+function together(shards: readonly ShardView[]): LimitLevel[] {
+  const sums = new Map<string, LimitLevel>()
+  for (const limit of shards.flatMap(({limits}) => limits)) {
+    const so = sums.get(limit.name)
+    const add = (field: 'level' | 'capacity' | 'debt' | 'refillPerSecond') => rounded((so?.[field] ?? 0) + limit[field])
+    const sum = {level: add('level'), capacity: add('capacity'), debt: add('debt')}
+    sums.set(limit.name, {name: limit.name, ...sum, refillPerSecond: add('refillPerSecond')})
+  }
+  return byName([...sums.values()])
+}
+
+const tokens = (milli: bigint): number => Number(milli) / 1000
+
+/** Sums of thousandths in binary fractions end in ...0000004. */
+const rounded = (value: number): number => Math.round(value * 1e6) / 1e6
+
+/** Attributes of an item come in any order. */
+const byName = (limits: LimitLevel[]): LimitLevel[] => limits.sort((a, b) => (a.name < b.name ? -1 : 1))

@@ -1,0 +1,100 @@
+import {batchGet} from '../../dynamo/batch.js'
+import {chunksOf} from '../../dynamo/concurrency.js'
+import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {retrying} from '../../dynamo/retry.js'
+import {bool, type Item, type Key, s} from '../../schema/attribute-value.js'
+import {decodeBucket} from '../../schema/bucket-record.js'
+import type {EntityRecord} from '../../schema/entity-record.js'
+import {indexKeys, keys, parseItemKey} from '../../schema/keys.js'
+import {readNumber} from '../../schema/read.js'
+import {readAll} from '../table/query.js'
+import {type Space, wireKey} from '../table/table.js'
+import {readEntity} from './read.js'
+
+const CONCURRENT_UPDATES = 8
+
+/**
+ * The bucket items of an entity, all shards. The index lags behind and does not know remains without index keys, so it
+ * is only asked for resources; which shards there are is read from the items themselves. `resources` are looked for too.
+ */
+export async function findBuckets(
+  space: Space,
+  entity: string,
+  resources: Iterable<string>,
+  projection: readonly string[],
+): Promise<Item[]> {
+  const shards = new Map<string, number>()
+  const atLeast = (resource: string, count: number) => shards.set(resource, Math.max(count, shards.get(resource) ?? 0))
+  for (const resource of resources) atLeast(resource, 1)
+  const {GSI3PK} = indexKeys.bucketOfEntity(space.namespace, entity, '', 0)
+  for await (const item of readAll(space, {index: 'GSI3', partition: GSI3PK})) {
+    const key = parseItemKey(item)
+    if (key?.record === 'bucket') atLeast(key.resource, key.shard + 1)
+  }
+
+  const bucketKey = (resource: string, shard: number): Key => keys.bucket(space.namespace, entity, resource, shard)
+  const read = async (wanted: Key[], attributes: readonly string[]): Promise<Item[]> => {
+    const options = {backoff: space.backoff, consistent: true, projection: attributes}
+    return [...(await batchGet(space.transport, space.name, wanted, options)).values()]
+  }
+  const first = [...shards.keys()].map(resource => bucketKey(resource, 0))
+  for (const item of await read(first, ['shard_count'])) {
+    const key = parseItemKey(item)
+    if (key?.record === 'bucket') atLeast(key.resource, readNumber(item, 'shard_count') ?? 1)
+  }
+  const all = [...shards].flatMap(([resource, count]) =>
+    Array.from({length: count}, (_, shard) => bucketKey(resource, shard)),
+  )
+  return read(all, projection)
+}
+
+/**
+ * Writes parent and cascade of an entity into its buckets, where the fast path reads them: a bucket may be older than
+ * the entity's record, or than its parent (D-25). Whoever writes looks at the record again afterwards, so of several
+ * changes at once the last one ends up in the buckets.
+ */
+export async function alignBuckets(space: Space, record: EntityRecord): Promise<void> {
+  let current: EntityRecord | undefined = record
+  while (current && (await alignOnce(space, current)) > 0) {
+    const now = await readEntity(space, record.entity)
+    current = now && isSameFamily(now, current) ? undefined : now
+  }
+}
+
+/** Updates the buckets that differ and returns how many those were. */
+async function alignOnce(space: Space, {entity, cascade, parent}: EntityRecord): Promise<number> {
+  const items = await findBuckets(space, entity, [], ['rf', 'cascade', 'parent_id'])
+  const stale = items.flatMap(item => {
+    const bucket = decodeBucket(item)
+    return bucket?.kind === 'bucket' && !isSameFamily(bucket.record, {cascade, parent}) ? [bucket.record] : []
+  })
+  for await (const chunk of chunksOf(stale, CONCURRENT_UPDATES)) {
+    await Promise.all(
+      chunk.map(({resource, shard}) => {
+        const e = new ExpressionBuilder()
+        e.set('cascade', bool(cascade))
+        if (parent === undefined) e.remove('parent_id')
+        else e.set('parent_id', s(parent))
+        return updateBucket(space, keys.bucket(space.namespace, entity, resource, shard), e)
+      }),
+    )
+  }
+  return stale.length
+}
+
+/** A bucket that is gone meanwhile stays gone. */
+async function updateBucket(space: Space, key: Key, e: ExpressionBuilder): Promise<void> {
+  e.condition(`attribute_exists(${e.name('rf')})`)
+  const request = {TableName: space.name, Key: wireKey(key), ...e.update()}
+  const send = () => space.transport.send('UpdateItem', request)
+  await retrying(send, {...space.backoff, retryable: isRetryableWhenIdempotent}).catch(error => {
+    if (!(error instanceof ConditionFailed)) throw error
+  })
+}
+
+type Family = Pick<EntityRecord, 'cascade' | 'parent'>
+
+function isSameFamily(one: Family, other: Family): boolean {
+  return one.cascade === other.cascade && one.parent === other.parent
+}

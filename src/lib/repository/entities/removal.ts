@@ -1,0 +1,123 @@
+import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {batchGet, batchWrite} from '../../dynamo/batch.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import type {Key} from '../../schema/attribute-value.js'
+import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
+import {decodeEntity} from '../../schema/entity-record.js'
+import {keys, parseKey, sortPrefix} from '../../schema/keys.js'
+import type {Audit, AuditEvent} from '../audit/audit.js'
+import {unregisterConfig} from '../limits/registry.js'
+import {deleteConfig} from '../limits/writes.js'
+import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
+import {keyOf, readAll} from '../table/query.js'
+import {type Space, wireKey} from '../table/table.js'
+import {transact} from '../table/transact.js'
+import {isRefused} from '../table/transact-items.js'
+import {findBuckets} from './buckets.js'
+import {entityMissing, hasChildren} from './errors.js'
+import {readChildren} from './lineage.js'
+
+const CONFIG_ATTEMPTS = 5
+
+/**
+ * Deletes everything of an entity but its audit events. The record goes last and together with the event, so that a
+ * deletion that was interrupted can be run again.
+ */
+export async function removeEntity(space: Space, audit: Audit, entity: string): Promise<Removed> {
+  const {found, buckets} = await findDoomed(space, entity)
+  const meta = keys.entity(space.namespace, entity)
+  const counter = new KindCounter()
+  await removeConfigs(space, entity, counter)
+  const isConfig = (key: Key) => parseKey(key)?.record === 'entity-config'
+  const data = [...buckets, ...found.filter(key => key.SK !== meta.SK && !isConfig(key))]
+  const requests = data.map(key => ({delete: key}))
+  await batchWrite(space.transport, space.name, requests, {backoff: space.backoff})
+  counter.add(data)
+
+  const hasRecord = found.some(key => key.SK === meta.SK)
+  if (hasRecord) counter.add([meta])
+  const event = {entity, action: 'entity_deleted', details: {records_deleted: counter.total}}
+  // Entities need no record to be limited.
+  if (hasRecord) await removeRecord(space, audit, entity, event)
+  else await audit.record(event)
+  return counter.removed()
+}
+
+/** How many records of each kind would be deleted; throws where the deletion would refuse. */
+export async function countRemoval(space: Space, entity: string): Promise<CountsByKind> {
+  const {found, buckets} = await findDoomed(space, entity)
+  const counter = new KindCounter()
+  counter.add([...found, ...buckets])
+  return counter.byKind
+}
+
+/** The keys in the entity's partition, and those of its buckets. */
+async function findDoomed(space: Space, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
+  await refuseWithChildren(space, entity)
+  const {PK: partition} = keys.entity(space.namespace, entity)
+  const found: Key[] = []
+  const keysOnly = new ExpressionBuilder().project('PK', 'SK')
+  for await (const item of readAll(space, {partition}, keysOnly)) found.push(keyOf(item))
+  const buckets = (await findBuckets(space, entity, resourcesOf(found), [])).map(keyOf)
+  if (found.length + buckets.length === 0) throw entityMissing(entity)
+  return {found, buckets}
+}
+
+/** Each in one transaction with the registry that counts it (D-47). */
+async function removeConfigs(space: Space, entity: string, counter: KindCounter): Promise<void> {
+  const {PK} = keys.entity(space.namespace, entity)
+  for (let attempt = 1; ; attempt++) {
+    let isChanged = false
+    for await (const item of readAll(space, {partition: PK, prefix: sortPrefix.entityConfigs})) {
+      const record = decodeConfig(item) as ConfigRecord
+      try {
+        await transact(space, [
+          deleteConfig(space, item, record),
+          ...(await unregisterConfig(space, record.scope, item)),
+        ])
+        counter.add([keyOf(item)])
+      } catch (error) {
+        if (!isRefused(error) || attempt === CONFIG_ATTEMPTS) throw error
+        isChanged = true
+      }
+    }
+    if (!isChanged) return
+  }
+}
+
+async function removeRecord(space: Space, audit: Audit, entity: string, event: AuditEvent): Promise<void> {
+  const e = new ExpressionBuilder()
+  e.condition(`attribute_exists(${e.name('PK')})`)
+  const Key = wireKey(keys.entity(space.namespace, entity))
+  try {
+    await transact(space, [{Delete: {TableName: space.name, Key, ...e.write()}}, await audit.put(event)])
+  } catch (error) {
+    // Gone since it was seen: whoever deleted it has also written the event.
+    if (!isRefused(error, 0)) throw error
+  }
+}
+
+/** The index lags behind: a child that has just been deleted or got another parent does not count. */
+async function refuseWithChildren(space: Space, entity: string): Promise<void> {
+  const indexed = (await readChildren(space, entity)).map(child => keys.entity(space.namespace, child.entity))
+  const options = {backoff: space.backoff, consistent: true}
+  const items = await batchGet(space.transport, space.name, indexed, options)
+  const children = [...items.values()]
+    .flatMap(item => decodeEntity(item) ?? [])
+    .filter(child => child.parent === entity)
+  if (children.length > 0) {
+    throw hasChildren(
+      entity,
+      children.map(child => child.entity),
+    )
+  }
+}
+
+/** Resources that records in the entity's partition speak of: their buckets may not be in the index yet. */
+function resourcesOf(found: readonly Key[]): Set<string> {
+  const resources = found.flatMap(each => {
+    const key = parseKey(each)
+    return key?.record === 'usage' || key?.record === 'entity-config' ? [key.resource] : []
+  })
+  return new Set(resources.filter(resource => resource !== DEFAULT_RESOURCE))
+}

@@ -1,0 +1,68 @@
+import {isDeepStrictEqual} from 'node:util'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {n} from '../../schema/attribute-value.js'
+import {type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
+import type {Json} from '../../schema/json-attribute.js'
+import {keys} from '../../schema/keys.js'
+import type {AuditEvent} from '../audit/audit.js'
+import {type Space, wireKey} from '../table/table.js'
+import type {TransactItem} from '../table/transact.js'
+
+/** What an event tells of an entity, in the spelling of the table. */
+export type EntityDetails = {
+  readonly name: string
+  readonly parent_id: string | null
+  readonly cascade: boolean
+  readonly metadata: {readonly [key: string]: Json}
+}
+
+/** What to do with the metadata of an entity. */
+export interface MetadataChange {
+  /** All of it, anew. */
+  readonly metadata?: {readonly [key: string]: Json} | undefined
+  /** Keys to set; the others stay. */
+  readonly setMetadata?: {readonly [key: string]: Json} | undefined
+  /** Keys to remove, if they are there. */
+  readonly unsetMetadata?: readonly string[] | undefined
+}
+
+/** The metadata after a change. */
+export function changedMetadata(before: EntityRecord, change: MetadataChange): EntityRecord['metadata'] {
+  const {metadata = before.metadata, setMetadata = {}, unsetMetadata = []} = change
+  const gone = new Set(unsetMetadata)
+  return Object.fromEntries(Object.entries({...metadata, ...setMetadata}).filter(([key]) => !gone.has(key)))
+}
+
+/** What can be changed about an entity. */
+export function entityDetails({name, parent, cascade, metadata}: EntityRecord): EntityDetails {
+  return {name, parent_id: parent ?? null, cascade, metadata}
+}
+
+/** Writes what differs, provided that the entity still has the version it was seen in; other attributes stay. */
+export function entityUpdate(space: Space, before: EntityRecord, after: EntityRecord): TransactItem {
+  const e = new ExpressionBuilder()
+  const version = e.name('version')
+  e.condition(`attribute_exists(${e.name('PK')})`)
+  e.condition(before.version === 0 ? `attribute_not_exists(${version})` : `${version} = ${e.value(n(before.version))}`)
+  const from = encodeEntity(before)
+  const to = encodeEntity(after)
+  for (const [name, value] of Object.entries(to)) if (!isDeepStrictEqual(value, from[name])) e.set(name, value)
+  for (const name of Object.keys(from)) if (!(name in to)) e.remove(name)
+  const Key = wireKey(keys.entity(space.namespace, before.entity))
+  return {Update: {TableName: space.name, Key, ...e.update()}}
+}
+
+/** The event of a change; `undefined` when nothing changed. */
+export function entityUpdated(before: EntityRecord, after: EntityRecord): AuditEvent | undefined {
+  const from = entityDetails(before)
+  const to = entityDetails(after)
+  const changed = (Object.keys(to) as Array<keyof EntityDetails>).filter(key => !isDeepStrictEqual(from[key], to[key]))
+  if (changed.length === 0) return undefined
+  const only = (details: EntityDetails) =>
+    Object.fromEntries(changed.map(key => [key, details[key]])) as {[key: string]: Json}
+  return {
+    entity: before.entity,
+    action: 'entity_updated',
+    details: {before: only(from), after: only(to), version: after.version},
+  }
+}

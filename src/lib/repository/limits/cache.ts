@@ -1,0 +1,156 @@
+import {keyId} from '../../dynamo/batch.js'
+import {classify} from '../../dynamo/classify.js'
+import type {Item, Key} from '../../schema/attribute-value.js'
+import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
+import {Lru} from '../table/lru.js'
+
+/** How long and how much to remember. */
+export interface ConfigCacheOptions {
+  /** Epoch milliseconds. */
+  readonly clock: () => number
+  /** Default 60 s; 0 reads the table every time. */
+  readonly ttlMs?: number | undefined
+  /** Default 10,000 records, absent ones included. */
+  readonly maxEntries?: number | undefined
+}
+
+/** What the cache was worth so far. */
+export interface ConfigCacheStatistics {
+  /** Records given without a read of their own, those awaited together with another caller included. */
+  readonly hits: number
+  readonly misses: number
+  readonly size: number
+  readonly evictions: number
+}
+
+/** Reads all the keys or fails; a key that is not in the answer has no item. */
+export type FetchConfigs = (keys: readonly Key[]) => Promise<ReadonlyMap<string, Item>>
+
+/** Records by `keyId`; `undefined` where nothing is configured. */
+export type ConfigsByKey = ReadonlyMap<string, ConfigRecord | undefined>
+
+/** A known answer; without a record when the table has none. */
+interface Known {
+  readonly record: ConfigRecord | undefined
+}
+
+/** A read in progress, shared by all who want one of its keys. */
+type Flight = Promise<ConfigsByKey>
+
+/**
+ * Configuration records by key, absent ones too. Keys hold the namespace, so one cache may serve several. Callers that
+ * miss the same key share one read; what is already known is never kept waiting by it (D-40). Only a read that answered
+ * for all its keys is remembered (D-38).
+ */
+export class ConfigCache {
+  readonly #known: Lru<Known>
+  readonly #lastSystem: Lru<Known>
+  readonly #flights = new Map<string, Flight>()
+  readonly #keepsNothing: boolean
+  #hits = 0
+  #misses = 0
+
+  constructor({clock, ttlMs = 60_000, maxEntries = 10_000}: ConfigCacheOptions) {
+    this.#known = new Lru({clock, ttlMs, maxEntries})
+    this.#lastSystem = new Lru({clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries})
+    this.#keepsNothing = ttlMs <= 0
+  }
+
+  /** The records of all keys. A read is shared, so a caller that gives up leaves it running for the others. */
+  async read(keys: readonly Key[], fetch: FetchConfigs, signal?: AbortSignal): Promise<ConfigsByKey> {
+    const records = new Map<string, ConfigRecord | undefined>()
+    const awaited = new Map<string, Flight>()
+    const missing: Key[] = []
+    for (const key of keys) {
+      const id = keyId(key)
+      const known = this.#known.get(id)
+      const flight = this.#flights.get(id)
+      if (known !== undefined) records.set(id, known.record)
+      else if (flight !== undefined) awaited.set(id, flight)
+      else missing.push(key)
+    }
+    this.#hits += keys.length - missing.length
+    this.#misses += missing.length
+    if (missing.length > 0) {
+      if (signal?.aborted) throw stopped(signal)
+      const flight = this.#take(missing, fetch)
+      for (const key of missing) awaited.set(keyId(key), flight)
+    }
+    if (awaited.size > 0) {
+      // All at once, so that no failure of one is left unheard while another is awaited.
+      const answers = await unlessStopped(Promise.all(awaited.values()), signal)
+      for (const [at, id] of [...awaited.keys()].entries()) records.set(id, answers[at]?.get(id))
+    }
+    return records
+  }
+
+  /** The record that a system key had when it was last read or seen to be absent, however long ago. */
+  lastKnown(key: Key): ConfigRecord | undefined {
+    return this.#lastSystem.get(keyId(key))?.record
+  }
+
+  /** Forgets one key, or all. A read in progress may have seen the old record, so it is not remembered either. */
+  invalidate(key?: Key): void {
+    if (key === undefined) {
+      this.#known.clear()
+      this.#flights.clear()
+      return
+    }
+    this.#known.delete(keyId(key))
+    this.#flights.delete(keyId(key))
+  }
+
+  get statistics(): ConfigCacheStatistics {
+    const {size, evictions} = this.#known
+    return {hits: this.#hits, misses: this.#misses, size, evictions}
+  }
+
+  #take(keys: readonly Key[], fetch: FetchConfigs): Flight {
+    const ids = keys.map(keyId)
+    const flight = fetch(keys).then(
+      items => {
+        const records = new Map<string, ConfigRecord | undefined>()
+        for (const id of ids) {
+          const item = items.get(id)
+          const known = {record: item && decodeConfig(item)}
+          records.set(id, known.record)
+          this.#remember(id, known, flight)
+        }
+        return records
+      },
+      error => {
+        for (const id of ids) if (this.#flights.get(id) === flight) this.#flights.delete(id)
+        throw error
+      },
+    )
+    if (!this.#keepsNothing) for (const id of ids) this.#flights.set(id, flight)
+    return flight
+  }
+
+  #remember(id: string, known: Known, flight: Flight): void {
+    if (known.record?.scope.level === 'system' || this.#lastSystem.get(id)) this.#lastSystem.set(id, known)
+    if (this.#flights.get(id) !== flight) return
+    this.#flights.delete(id)
+    this.#known.set(id, known)
+  }
+}
+
+async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work
+  let stop: (() => void) | undefined
+  const stopping = new Promise<never>((_, reject) => {
+    stop = () => reject(stopped(signal))
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, {once: true})
+  })
+  try {
+    return await Promise.race([work, stopping])
+  } finally {
+    if (stop) signal.removeEventListener('abort', stop)
+  }
+}
+
+/** A deadline counts as an outage, a caller who gave up does not. */
+function stopped(signal: AbortSignal): Error {
+  return classify(signal.reason, 'BatchGetItem', {signal})
+}

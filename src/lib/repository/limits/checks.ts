@@ -1,0 +1,85 @@
+import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {type Limit, makeLimit} from '../../core/limit.js'
+import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/names.js'
+import type {ConfigScope, OnUnavailable} from '../../schema/config-record.js'
+
+/** What the system's configuration holds besides limits. */
+export interface SystemSettings {
+  readonly onUnavailable?: OnUnavailable | undefined
+  readonly auditRetentionDays?: number | undefined
+}
+
+/** All that can be said against a change before anything is read. */
+export function checkChange(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
+  checkScope(scope)
+  checkLimits(limits)
+  checkSettings(scope, limits, settings)
+}
+
+/** Names that cannot be stored are refused before anything is (D-43). */
+export function checkScope(scope: ConfigScope): void {
+  if (scope.level === 'entity') {
+    checkEntityId(scope.entity)
+    checkConfigResource(scope.resource)
+  } else if (scope.level === 'resource') checkResourceName(scope.resource)
+}
+
+/** Each limit must be possible, and given once. */
+export function checkLimits(limits: readonly Limit[]): void {
+  const names = new Set<string>()
+  for (const limit of limits) {
+    makeLimit(limit)
+    if (names.has(limit.name)) throw new InvalidInput('limit.duplicate', `The limit "${limit.name}" is given twice.`)
+    names.add(limit.name)
+  }
+}
+
+/** Something must be given, and only where it belongs. */
+export function checkSettings(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
+  const {onUnavailable, auditRetentionDays} = settings
+  const hasSettings = onUnavailable !== undefined || auditRetentionDays !== undefined
+  if (hasSettings && scope.level !== 'system')
+    throw new InvalidInput('limits.settings', 'Outage policy and audit retention are settings of the system level.')
+  if (limits.length === 0 && !hasSettings)
+    throw new InvalidInput('limits.empty', `There is nothing to set for ${nameOf(scope)}.`, {
+      hint: 'Give at least one limit, for example rpm=100/min; to take limits away, delete them.',
+    })
+  if (auditRetentionDays !== undefined && !(Number.isSafeInteger(auditRetentionDays) && auditRetentionDays > 0))
+    throw new InvalidInput('limits.retention', `Audit events cannot be kept for ${auditRetentionDays} days.`)
+}
+
+/** The failure of asking for, or changing, what is not there. */
+export function missing(scope: ConfigScope, limitName?: string, others: readonly Limit[] = []): ZaelError {
+  const what = limitName === undefined ? 'No limits are' : `No limit "${limitName}" is`
+  return new ZaelError('notFound', 'limits.missing', `${what} configured for ${nameOf(scope)}.`, {
+    hint:
+      others.length > 0
+        ? `It has ${others.map(({name}) => name).join(', ')}.`
+        : 'Run `zael limits list` to see what is configured.',
+    details: {
+      scope,
+      ...(limitName !== undefined ? {limit: limitName} : scope.level === 'resource' ? {resource: scope.resource} : {}),
+    },
+  })
+}
+
+/** The failure of limiting somebody for whom nothing is configured. */
+export function nothingApplies(entity: string, resource: string): ZaelError {
+  return new ZaelError(
+    'notFound',
+    'limits.missing',
+    `No limits are configured for ${entity} and ${resource}, at any level.`,
+    {
+      hint: `Set some: zael limits set --resource ${resource} rpm=100/min`,
+      details: {entity, resource},
+    },
+  )
+}
+
+/** A scope in words, for messages. */
+export function nameOf(scope: ConfigScope): string {
+  if (scope.level === 'system') return 'the system'
+  return scope.level === 'resource'
+    ? `resource "${scope.resource}"`
+    : `entity "${scope.entity}" and resource "${scope.resource}"`
+}

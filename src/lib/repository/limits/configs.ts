@@ -1,0 +1,192 @@
+import {ZaelError} from '../../core/errors.js'
+import type {Limit} from '../../core/limit.js'
+import {batchGet, keyId} from '../../dynamo/batch.js'
+import {pause} from '../../dynamo/retry.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {
+  type ConfigRecord,
+  type ConfigScope,
+  configKey,
+  decodeConfig,
+  type OnUnavailable,
+} from '../../schema/config-record.js'
+import type {Audit} from '../audit/audit.js'
+import type {Page, PageRequest} from '../table/query.js'
+import {getItem, type Space} from '../table/table.js'
+import {type TransactItem, transact} from '../table/transact.js'
+import {isRefused} from '../table/transact-items.js'
+import {deletedEvent, setEvent} from './audit.js'
+import {ConfigCache} from './cache.js'
+import {checkChange, missing, nameOf} from './checks.js'
+import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
+import {mergeConfig, type SetOptions} from './merge.js'
+import {registerConfig, unregisterConfig} from './registry.js'
+import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
+import {clearConfig, deleteConfig, updateConfig} from './writes.js'
+
+/** Tries altogether when others change the same configuration. */
+const ATTEMPTS = 20
+
+/** What a change found and what it left. */
+export interface ConfigChange {
+  readonly scope: ConfigScope
+  readonly before: readonly Limit[]
+  readonly after: readonly Limit[]
+  /** The configuration as it was; `undefined` when there was none. */
+  readonly previous: ConfigRecord | undefined
+  /** The configuration as it is now; `undefined` when it is gone. */
+  readonly record: ConfigRecord | undefined
+}
+
+/** How a change is written, once the stored configuration is known. */
+interface Decision {
+  readonly writes: readonly TransactItem[]
+  readonly record: ConfigRecord | undefined
+}
+
+/** The limits configured in one namespace, at four levels. */
+export class Configs {
+  readonly cache: ConfigCache
+  readonly #space: Space
+  readonly #audit: Audit
+  readonly #resolver: ConfigResolver
+
+  constructor(space: Space, options: {readonly audit: Audit; readonly cache?: ConfigCache | undefined}) {
+    const {audit, cache = new ConfigCache({clock: space.clock})} = options
+    this.cache = cache
+    this.#space = space
+    this.#audit = audit
+    this.#resolver = new ConfigResolver(space, cache)
+  }
+
+  /** What is stored for a scope, not from the cache. */
+  async get(scope: ConfigScope): Promise<ConfigRecord | undefined> {
+    const item = await getItem(this.#space, configKey(this.#space.namespace, scope))
+    return item && decodeConfig(item)
+  }
+
+  /** What is stored for each scope, in the order asked; a hundred to a request. */
+  async getMany(scopes: readonly ConfigScope[], signal?: AbortSignal): Promise<(ConfigRecord | undefined)[]> {
+    const {namespace, transport, name, backoff} = this.#space
+    const wanted = scopes.map(scope => configKey(namespace, scope))
+    const items = await batchGet(transport, name, wanted, {backoff, consistent: true, signal})
+    return wanted.map(key => {
+      const item = items.get(keyId(key))
+      return item && decodeConfig(item)
+    })
+  }
+
+  /** Which limits apply to an entity and resource, and why; from the cache where it knows. */
+  resolve(entity: string, resource: string, options?: ResolveOptions): Promise<Resolution> {
+    return this.#resolver.resolve(entity, resource, options)
+  }
+
+  /** The stored policy for outages; from the cache, and during an outage the last one known. */
+  onUnavailable(options?: ResolveOptions): Promise<OnUnavailable | undefined> {
+    return this.#resolver.onUnavailable(options)
+  }
+
+  /** Every resource with limits of its own, by name. */
+  resources(): Promise<ConfigRecord[]> {
+    return resourceConfigs(this.#space)
+  }
+
+  /** The limits of one entity, its default included. */
+  ofEntity(entity: string): Promise<ConfigRecord[]> {
+    return configsOfEntity(this.#space, entity)
+  }
+
+  /** Entities with limits of their own for a resource, or for `_default_`. */
+  entities(resource: string, page?: PageRequest): Promise<Page<ConfigRecord>> {
+    return entityConfigs(this.#space, resource, page)
+  }
+
+  /** How many entities have limits of their own, by resource. */
+  entityCounts(): Promise<Map<string, number>> {
+    return entityConfigCounts(this.#space)
+  }
+
+  /** Stores limits. Those of other names stay, unless `replace` is set. */
+  async set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
+    checkChange(scope, limits, options)
+    return this.#change(scope, async (item, before) => {
+      const record = mergeConfig({namespace: this.#space.namespace, scope, limits}, options, before)
+      const writes = [updateConfig(this.#space, item, record, limits), ...registerConfig(this.#space, scope, item)]
+      return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
+    })
+  }
+
+  /** What {@link set} would come to now; writes nothing. */
+  async preview(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
+    checkChange(scope, limits, options)
+    const previous = await this.get(scope)
+    const record = mergeConfig({namespace: this.#space.namespace, scope, limits}, options, previous)
+    return changeOf(scope, previous, record)
+  }
+
+  /** Takes one limit away. With its last limit the configuration of an entity or resource goes as a whole. */
+  async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
+    return this.#change(scope, async (item, before) => {
+      const limits = before?.limits.filter(limit => limit.name !== limitName)
+      if (!item || !before || !limits || limits.length === before.limits.length)
+        throw missing(scope, limitName, before?.limits)
+      if (limits.length === 0 && scope.level !== 'system') return this.#deletion(item, before)
+      const record = {...before, limits}
+      const writes = [updateConfig(this.#space, item, record, []), ...registerConfig(this.#space, scope, item)]
+      return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
+    })
+  }
+
+  /** Deletes all limits of a scope; what other tools keep in the system's configuration stays. */
+  async delete(scope: ConfigScope): Promise<ConfigChange> {
+    return this.#change(scope, async (item, before) => {
+      const isEmpty = scope.level === 'system' && before?.limits.length === 0 && before.onUnavailable === undefined
+      if (!item || !before || isEmpty) throw missing(scope)
+      return this.#deletion(item, before)
+    })
+  }
+
+  async #deletion(item: Item, before: ConfigRecord): Promise<Decision> {
+    const {scope} = before
+    const event = await this.#audit.put(deletedEvent(before))
+    if (scope.level === 'system') {
+      const record = {...before, limits: [], onUnavailable: undefined}
+      return {writes: [clearConfig(this.#space, item, before), event], record}
+    }
+    const registry = await unregisterConfig(this.#space, scope, item)
+    return {writes: [deleteConfig(this.#space, item, before), ...registry, event], record: undefined}
+  }
+
+  /** Reads, decides and writes; decides anew when somebody else came in between, so changes happen one after another. */
+  async #change(
+    scope: ConfigScope,
+    decide: (item: Item | undefined, before: ConfigRecord | undefined) => Promise<Decision>,
+  ): Promise<ConfigChange> {
+    const key = configKey(this.#space.namespace, scope)
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const item = await getItem(this.#space, key)
+      const before = item && decodeConfig(item)
+      const {writes, record} = await decide(item, before)
+      try {
+        await transact(this.#space, [...writes])
+        return changeOf(scope, before, record)
+      } catch (error) {
+        if (!isRefused(error)) throw error
+      } finally {
+        this.cache.invalidate(key)
+      }
+      await pause(attempt, this.#space.backoff)
+    }
+    throw new ZaelError('conflict', 'limits.contended', `Others keep changing the limits of ${nameOf(scope)}.`, {
+      hint: 'Nothing was changed; try again in a moment.',
+    })
+  }
+}
+
+function changeOf(
+  scope: ConfigScope,
+  previous: ConfigRecord | undefined,
+  record: ConfigRecord | undefined,
+): ConfigChange {
+  return {scope, before: previous?.limits ?? [], after: record?.limits ?? [], previous, record}
+}

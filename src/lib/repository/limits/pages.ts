@@ -1,0 +1,123 @@
+import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
+import {badCursor, checkPageLimit, type Page, type PageRequest} from '../table/query.js'
+import {missing} from './checks.js'
+import type {Configs} from './configs.js'
+
+/** Which part of a namespace's configuration is wanted; everything when nothing is named. */
+export interface ConfigSelection {
+  /** Only what holds for the whole namespace. */
+  readonly system?: boolean | undefined
+  readonly resource?: string | undefined
+  readonly entity?: string | undefined
+}
+
+/** Where a page of everything begins: within the resources by name, or within the entities of one resource. */
+type Place = readonly ['resource', after: string] | readonly ['entity', resource: string, cursor: string]
+
+/** What is configured for exactly this scope; throws when nothing is. */
+export async function getConfigured(configs: Configs, scope: ConfigScope): Promise<ConfigRecord> {
+  const [record] = whole([await configs.get(scope)]).records
+  if (record) return record
+  throw missing(scope)
+}
+
+/** What is configured where: the system, then resources by name, then entities by resource. */
+export async function configPage(
+  configs: Configs,
+  {system, resource, entity}: ConfigSelection,
+  request: PageRequest,
+): Promise<Page<ConfigRecord>> {
+  if (entity !== undefined && resource !== undefined)
+    return whole([await configs.get({level: 'entity', entity, resource})])
+  if (entity !== undefined) return whole(await configs.ofEntity(entity))
+  if (system) return whole([await configs.get({level: 'system'})])
+  return resource === undefined ? everything(configs, request) : ofResource(configs, resource, request)
+}
+
+/** The resource's own limits come first. */
+async function ofResource(
+  configs: Configs,
+  resource: string,
+  {limit, cursor}: PageRequest,
+): Promise<Page<ConfigRecord>> {
+  const most = checkPageLimit(limit)
+  const place = cursor === undefined ? undefined : decodePlace(cursor)
+  const isHere = place?.[0] === 'entity' && place[1] === resource
+  if (cursor !== undefined && !isHere) throw badCursor(cursor)
+  const {records} = whole(place ? [] : [await configs.get({level: 'resource', resource})])
+  if (records.length < most) return withEntities(configs, resource, records, most, place?.[2])
+  const isMore = (await configs.entityCounts()).has(resource)
+  return {records, next: isMore ? encodePlace(['entity', resource, '']) : undefined}
+}
+
+/** Fills a page with entities of one resource, from a cursor of their own on; an empty one is the beginning. */
+async function withEntities(
+  configs: Configs,
+  resource: string,
+  before: readonly ConfigRecord[],
+  most: number,
+  cursor = '',
+): Promise<Page<ConfigRecord>> {
+  const limit = most === Infinity ? undefined : most - before.length
+  const {records, next} = await configs.entities(resource, {limit, cursor: cursor === '' ? undefined : cursor})
+  return {
+    records: [...before, ...records],
+    next: next === undefined ? undefined : encodePlace(['entity', resource, next]),
+  }
+}
+
+async function everything(configs: Configs, {limit, cursor}: PageRequest): Promise<Page<ConfigRecord>> {
+  const most = checkPageLimit(limit)
+  const place = cursor === undefined ? undefined : decodePlace(cursor)
+  const records: ConfigRecord[] = []
+  if (!place) records.push(...whole([await configs.get({level: 'system'})]).records)
+  if (place?.[0] !== 'entity') {
+    for (const record of await configs.resources()) {
+      const name = record.scope.level === 'resource' ? record.scope.resource : ''
+      if (place && name <= place[1]) continue
+      if (records.length >= most) return {records, next: encodePlace(['resource', nameOfLast(records)])}
+      records.push(record)
+    }
+  }
+  const from = place?.[0] === 'entity' ? place : undefined
+  let page: Page<ConfigRecord> = {records, next: undefined}
+  for (const resource of (await configs.entityCounts()).keys()) {
+    if (from && resource < from[1]) continue
+    if (page.records.length >= most) return {...page, next: encodePlace(['entity', resource, ''])}
+    page = await withEntities(configs, resource, page.records, most, from?.[1] === resource ? from[2] : '')
+    if (page.next !== undefined) return page
+  }
+  return page
+}
+
+/** A record that says nothing is left out, such as that of a system whose limits were deleted. */
+function whole(found: readonly (ConfigRecord | undefined)[]): Page<ConfigRecord> {
+  const records = found.filter(
+    record => record !== undefined && (record.limits.length > 0 || record.onUnavailable !== undefined),
+  )
+  return {records: records as ConfigRecord[], next: undefined}
+}
+
+/** Empty for the system, which comes before every resource. */
+function nameOfLast(records: readonly ConfigRecord[]): string {
+  const scope = records.at(-1)?.scope
+  return scope?.level === 'resource' ? scope.resource : ''
+}
+
+function encodePlace(place: Place): string {
+  return Buffer.from(JSON.stringify(place)).toString('base64url')
+}
+
+function decodePlace(cursor: string): Place {
+  let place: unknown
+  try {
+    place = JSON.parse(Buffer.from(cursor, 'base64url').toString())
+  } catch {
+    throw badCursor(cursor)
+  }
+  const lengths: Readonly<Record<string, number>> = {resource: 2, entity: 3}
+  const isPlace = Array.isArray(place) && place.every(each => typeof each === 'string')
+  if (isPlace && (place as string[]).length === lengths[(place as string[])[0] as string])
+    return place as unknown as Place
+  throw badCursor(cursor)
+}

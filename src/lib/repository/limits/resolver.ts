@@ -1,0 +1,90 @@
+import type {Limit} from '../../core/limit.js'
+import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {LEVELS, type Level, resolveLimits} from '../../core/resolve.js'
+import {batchGet, keyId} from '../../dynamo/batch.js'
+import {isUnavailability} from '../../dynamo/errors.js'
+import {type ConfigRecord, type ConfigScope, configKey, type OnUnavailable} from '../../schema/config-record.js'
+import type {Space} from '../table/table.js'
+import type {ConfigCache, FetchConfigs} from './cache.js'
+
+/** What applies to one entity and resource, and why. */
+export interface Resolution {
+  /** The level whose limits apply; `undefined` when nothing is configured anywhere. */
+  readonly source: Level | undefined
+  readonly limits: readonly Limit[]
+  /** The stored policy for outages; `undefined` when none is stored. */
+  readonly onUnavailable: OnUnavailable | undefined
+  /** Every level that was looked at, most specific first. */
+  readonly trace: readonly LevelTrace[]
+}
+
+/** What one level says about an entity and resource. */
+export interface LevelTrace {
+  readonly level: Level
+  readonly scope: ConfigScope
+  /** Empty when the level has none, or no record at all. */
+  readonly limits: readonly Limit[]
+}
+
+/** How to stop waiting for the table. */
+export interface ResolveOptions {
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Finds the limits that apply, through a cache: at most one BatchGetItem for what is not known. */
+export class ConfigResolver {
+  readonly #space: Space
+  readonly #cache: ConfigCache
+  readonly #fetch: FetchConfigs
+
+  constructor(space: Space, cache: ConfigCache) {
+    this.#space = space
+    this.#cache = cache
+    // Consistent: an old answer would be believed for as long as the cache keeps it, even after an own change.
+    this.#fetch = keys => batchGet(space.transport, space.name, keys, {backoff: space.backoff, consistent: true})
+  }
+
+  /** The most specific level that has limits wins as a whole. */
+  async resolve(entity: string, resource: string, options: ResolveOptions = {}): Promise<Resolution> {
+    const scopes = scopesOf(entity, resource)
+    const records = await this.#read(
+      LEVELS.map(level => scopes[level]),
+      options,
+    )
+    const trace = LEVELS.map((level, at) => ({level, scope: scopes[level], limits: records[at]?.limits ?? []}))
+    const resolved = resolveLimits(Object.fromEntries(trace.map(({level, limits}) => [level, limits])))
+    return {
+      source: resolved?.source,
+      limits: resolved?.limits ?? [],
+      onUnavailable: records.at(-1)?.onUnavailable,
+      trace,
+    }
+  }
+
+  /** The stored policy for outages; when the table cannot say, the one it last had. */
+  async onUnavailable(options: ResolveOptions = {}): Promise<OnUnavailable | undefined> {
+    const scope = {level: 'system'} as const
+    try {
+      const [record] = await this.#read([scope], options)
+      return record?.onUnavailable
+    } catch (error) {
+      if (!isUnavailability(error)) throw error
+      return this.#cache.lastKnown(configKey(this.#space.namespace, scope))?.onUnavailable
+    }
+  }
+
+  async #read(scopes: readonly ConfigScope[], {signal}: ResolveOptions): Promise<(ConfigRecord | undefined)[]> {
+    const keys = scopes.map(scope => configKey(this.#space.namespace, scope))
+    const records = await this.#cache.read(keys, this.#fetch, signal)
+    return keys.map(key => records.get(keyId(key)))
+  }
+}
+
+function scopesOf(entity: string, resource: string): Record<Level, ConfigScope> {
+  return {
+    entity: {level: 'entity', entity, resource},
+    entity_default: {level: 'entity', entity, resource: DEFAULT_RESOURCE},
+    resource: {level: 'resource', resource},
+    system: {level: 'system'},
+  }
+}

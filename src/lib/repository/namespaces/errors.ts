@@ -1,0 +1,64 @@
+import {ZaelError} from '../../core/errors.js'
+import type {NamespaceRecord} from '../../schema/namespace-record.js'
+
+const label = ({name, id}: NamespaceRecord): string => `Namespace ${JSON.stringify(name)} (${id})`
+
+/** Neither a name nor an id of the registry. */
+export function namespaceMissing(nameOrId: string): ZaelError {
+  return new ZaelError('notFound', 'namespace.missing', `There is no namespace ${JSON.stringify(nameOrId)}.`, {
+    hint: 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
+    details: {namespace: nameOrId},
+  })
+}
+
+/** A name was deleted and given away again, perhaps more than once: which one is meant, only an id can tell. */
+export function namespaceAmbiguous(
+  name: string,
+  active: NamespaceRecord | undefined,
+  others: readonly NamespaceRecord[],
+): ZaelError {
+  const ids = others.map(({id}) => id)
+  const said = [...(active ? [`${active.id} (active)`] : []), ...ids].join(', ')
+  return new ZaelError(
+    'conflict',
+    'namespace.ambiguous',
+    `Several namespaces are or were called ${JSON.stringify(name)}: ${said}.`,
+    {
+      hint: 'Give the id instead of the name; `zael namespace orphans` tells when each was deleted.',
+      details: {name, active: active?.id ?? null, ids},
+    },
+  )
+}
+
+/** The namespace is not in the state that the operation needs. */
+export function namespaceState(record: NamespaceRecord, why: string, hint: string): ZaelError {
+  const {id, name, status} = record
+  return new ZaelError('conflict', 'namespace.state', `${label(record)} ${why}.`, {hint, details: {id, name, status}})
+}
+
+/** Deleting it would give the next client that opens the table a new, empty `default`, and orphan all data (C-5). */
+export function namespaceProtected(record: NamespaceRecord): ZaelError {
+  const why = 'cannot be deleted: clients that name no namespace use it'
+  return new ZaelError('conflict', 'namespace.protected', `${label(record)} ${why}.`, {
+    hint: 'Delete its entities and limits instead.',
+    details: {id: record.id, name: record.name},
+  })
+}
+
+/** The name of a deleted namespace was given to another one. */
+export function namespaceNameTaken(record: NamespaceRecord, takenBy: string | undefined): ZaelError {
+  const why = `cannot be recovered: its name now belongs to ${takenBy ?? 'another namespace'}`
+  return new ZaelError('conflict', 'namespace.name-taken', `${label(record)} ${why}.`, {
+    hint: `Free the name with \`zael namespace delete ${record.name}\`, then recover ${record.id}.`,
+    details: {id: record.id, name: record.name, takenBy},
+  })
+}
+
+/** Someone else changed the namespace between the look at it and the write; nothing was written. */
+export function namespaceChanged(record: NamespaceRecord, cause: unknown): ZaelError {
+  return new ZaelError('conflict', 'namespace.changed', `${label(record)} was changed by someone else meanwhile.`, {
+    hint: `Look at it with \`zael namespace show ${record.id}\`, then decide anew.`,
+    details: {id: record.id, name: record.name},
+    cause,
+  })
+}

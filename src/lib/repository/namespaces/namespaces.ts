@@ -1,0 +1,215 @@
+import {checkNamespaceName, isNamespaceId} from '../../core/names.js'
+import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
+import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {retrying} from '../../dynamo/retry.js'
+import {isoSeconds} from '../../schema/instant.js'
+import {keys, sortPrefix} from '../../schema/keys.js'
+import {
+  decodeNamespace,
+  encodeNamespaceById,
+  encodeNamespaceByName,
+  type NamespaceRecord,
+} from '../../schema/namespace-record.js'
+import type {CountsByKind, Removed} from '../table/kind-counter.js'
+import {readAll} from '../table/query.js'
+import {getItem, type Table, wireKey} from '../table/table.js'
+import {transact} from '../table/transact.js'
+import {isRefused, putNew} from '../table/transact-items.js'
+import {namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
+import {countIndexed, countNamespace, type PurgeOptions, purgeNamespace, refuseActive} from './purge.js'
+import {changeState, type Namespace, nameDelete, nameElsewhere} from './states.js'
+
+/** The namespace that everything without a namespace of its own uses. */
+export const DEFAULT_NAMESPACE = 'default'
+
+const CONCURRENT_REGISTRATIONS = 4
+const REGISTER_ATTEMPTS = 5
+
+/** The answer to a registration. */
+export interface Registration {
+  readonly namespace: Namespace
+  /** False when the name was there before. */
+  readonly created: boolean
+}
+
+/** The tenants of a table: which id each name stands for, and what becomes of it. */
+export class Namespaces {
+  readonly #table: Table
+
+  constructor(table: Table) {
+    this.#table = table
+  }
+
+  /** Gives a name an id, once: whoever registers it later or at the same moment gets the same id. */
+  async register(name: string): Promise<Registration> {
+    checkNamespaceName(name)
+    for (let attempt = 1; ; attempt++) {
+      const record: NamespaceRecord = {
+        id: drawId(this.#table),
+        name,
+        status: 'active',
+        createdAt: isoSeconds(this.#table.clock()),
+        deletedAt: undefined,
+      }
+      const puts = [encodeNamespaceByName(record), encodeNamespaceById(record)].map(item => putNew(this.#table, item))
+      try {
+        await transact(this.#table, puts)
+        return {namespace: whole(record), created: true}
+      } catch (error) {
+        if (!isRefused(error)) throw error
+        const existing = await this.resolve(name)
+        if (existing) return {namespace: existing, created: false}
+        // Deleted again in between, or the id is taken: once more with a new one.
+        if (attempt === REGISTER_ATTEMPTS) throw error
+      }
+    }
+  }
+
+  /** Registers several names; nothing is written when one of them is not valid. Answers are in the order asked. */
+  async registerMany(names: readonly string[]): Promise<Registration[]> {
+    for (const name of names) checkNamespaceName(name)
+    const done = new Map<string, Registration>()
+    await forEachConcurrently(chunksOf(new Set(names), 1), CONCURRENT_REGISTRATIONS, async ([name = '']) => {
+      done.set(name, await this.register(name))
+    })
+    return names.map(name => done.get(name) as Registration)
+  }
+
+  /** What a name stands for now; `undefined` when it is not registered. */
+  async resolve(name: string): Promise<Namespace | undefined> {
+    const item = await getItem(this.#table, keys.namespaceByName(name))
+    const record = item && decodeNamespace(item)
+    return record?.status === 'active' ? whole(record) : undefined
+  }
+
+  /** A namespace by name or else by id, whatever its state. */
+  async show(nameOrId: string): Promise<Namespace> {
+    const found = (await this.resolve(nameOrId)) ?? (await this.#byId(nameOrId))
+    if (!found) throw namespaceMissing(nameOrId)
+    return found
+  }
+
+  /** A namespace by id, or by a name that it has or had; several of one name can be told apart by id only. */
+  async find(nameOrId: string): Promise<Namespace> {
+    const byId = await this.#byId(nameOrId)
+    if (byId) return byId
+    const active = await this.resolve(nameOrId)
+    const orphans = (await this.orphans()).filter(({name}) => name === nameOrId)
+    const [found, another] = active ? [active, ...orphans] : orphans
+    if (!found) throw namespaceMissing(nameOrId)
+    if (another) throw namespaceAmbiguous(nameOrId, active, orphans)
+    return found
+  }
+
+  /** All active namespaces by name. */
+  async list(): Promise<Namespace[]> {
+    const records = await this.#registered(sortPrefix.namespacesByName)
+    return records.filter(({status}) => status === 'active').map(whole)
+  }
+
+  /** Namespaces without a name whose data is still there: deleted, purge begun, or half deleted. */
+  async orphans(): Promise<Namespace[]> {
+    const reachable = new Set((await this.list()).map(({id}) => id))
+    const orphans: Namespace[] = []
+    for (const record of await this.#registered(sortPrefix.namespacesById)) {
+      if (record.status === 'active' && reachable.has(record.id)) continue
+      // The two listings are of different moments, so an active one is looked at again, both records at once.
+      const found = record.status === 'active' ? await this.#byId(record.id) : whole(record)
+      if (found && (found.halfDeleted || found.status !== 'active')) orphans.push(found)
+    }
+    return orphans
+  }
+
+  /** The namespace that `delete` would delete; throws where it would refuse. */
+  async deletable(nameOrId: string): Promise<Namespace> {
+    const found = await this.show(nameOrId)
+    if (found.status !== 'active') {
+      throw namespaceState(
+        found,
+        'is already deleted',
+        `Use \`zael namespace purge ${found.id}\` to delete its data too.`,
+      )
+    }
+    // What is left of an earlier `default` may go.
+    if (found.name === DEFAULT_NAMESPACE && !found.halfDeleted) throw namespaceProtected(found)
+    return found
+  }
+
+  /** Frees the name and keeps the data, until `recover` or `purge`. */
+  async delete(nameOrId: string): Promise<Namespace> {
+    const found = await this.deletable(nameOrId)
+    const ofName = found.halfDeleted ? nameElsewhere(this.#table, found) : nameDelete(this.#table, found)
+    return changeState(this.#table, found, 'deleted', ofName)
+  }
+
+  /** Gives a deleted namespace its name back. */
+  async recover(id: string): Promise<Namespace> {
+    const found = await this.#byId(id)
+    if (!found) throw namespaceMissing(id)
+    if (found.status === 'purging') {
+      throw namespaceState(found, 'is being purged', `Finish with \`zael namespace purge ${id}\`.`)
+    }
+    if (found.status === 'active' && !found.halfDeleted) {
+      throw namespaceState(found, 'is active', 'There is nothing to recover.')
+    }
+    return changeState(this.#table, found, 'active', putNew(this.#table, encodeNamespaceByName(found)))
+  }
+
+  /** The deleted namespace that `purge` would purge, by id or by the name it had; throws where it would refuse. */
+  async purgeable(nameOrId: string): Promise<Namespace> {
+    const found = await this.find(nameOrId)
+    refuseActive(found)
+    return found
+  }
+
+  /** Deletes a deleted namespace with everything in it, for good. Interrupted, it goes on when it is run again. */
+  async purge(id: string, options: PurgeOptions = {}): Promise<Removed> {
+    const found = await this.#byId(id)
+    if (!found) throw namespaceMissing(id)
+    return purgeNamespace(this.#table, found, options)
+  }
+
+  /** How many items of each kind a purge would delete. Reads the whole table, as a purge does. */
+  async countItems(id: string, signal?: AbortSignal): Promise<CountsByKind> {
+    return countNamespace(this.#table, id, signal)
+  }
+
+  /** How many items of each kind the index over the namespace knows, which is nearly all; reads nothing of others. */
+  async countIndexed(id: string, signal?: AbortSignal): Promise<CountsByKind> {
+    return countIndexed(this.#table, id, signal)
+  }
+
+  async #byId(id: string): Promise<Namespace | undefined> {
+    const byId = keys.namespaceById(id)
+    const item = await getItem(this.#table, byId)
+    const record = item && decodeNamespace(item)
+    if (record?.status !== 'active') return record && whole(record)
+    // Both records of one moment: between two reads somebody may rightly delete it.
+    const TransactItems = [byId, keys.namespaceByName(record.name)].map(key => ({
+      Get: {TableName: this.#table.name, Key: wireKey(key)},
+    }))
+    const send = () => this.#table.transport.send('TransactGetItems', {TransactItems})
+    const answer = await retrying(send, {...this.#table.backoff, retryable: isRetryableWhenIdempotent})
+    const [now, named] = (answer.Responses ?? []).map(({Item}) => Item && decodeNamespace(Item))
+    return now && {...now, halfDeleted: now.status === 'active' && named?.id !== id}
+  }
+
+  async #registered(prefix: string): Promise<NamespaceRecord[]> {
+    const records: NamespaceRecord[] = []
+    for await (const item of readAll(this.#table, {partition: keys.version().PK, prefix})) {
+      const record = decodeNamespace(item)
+      if (record) records.push(record)
+    }
+    return records
+  }
+}
+
+const whole = (record: NamespaceRecord): Namespace => ({...record, halfDeleted: false})
+
+/** Eleven characters; those that start with a dash would read as a flag on the command line. */
+function drawId({randomBytes}: Table): string {
+  for (;;) {
+    const id = Buffer.from(randomBytes(8)).toString('base64url')
+    if (isNamespaceId(id)) return id
+  }
+}

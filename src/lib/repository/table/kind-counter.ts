@@ -1,0 +1,42 @@
+import type {Key} from '../../schema/attribute-value.js'
+import {type ParsedKey, parseKey} from '../../schema/keys.js'
+
+/** A kind of record; `other` for keys of no current record, such as those of older layouts. */
+export type RecordKind = ParsedKey['record'] | 'other'
+
+/** How many items of each kind; kinds without items are left out. */
+export type CountsByKind = {readonly [kind in RecordKind]?: number}
+
+/** What was deleted so far. */
+export interface Removed {
+  readonly deleted: number
+  readonly byKind: CountsByKind
+}
+
+/** Counts items by the kind of record that their key tells. */
+export class KindCounter {
+  #total = 0
+  readonly #byKind: {[kind in RecordKind]?: number} = {}
+
+  add(keys: Iterable<Key>): void {
+    for (const key of keys) {
+      const kind = parseKey(key)?.record ?? 'other'
+      this.#byKind[kind] = (this.#byKind[kind] ?? 0) + 1
+      this.#total++
+    }
+  }
+
+  get total(): number {
+    return this.#total
+  }
+
+  /** A copy that later counting does not change. */
+  get byKind(): CountsByKind {
+    return {...this.#byKind}
+  }
+
+  /** The counts, taken as counts of deleted items. */
+  removed(): Removed {
+    return {deleted: this.#total, byKind: this.byKind}
+  }
+}

@@ -1,0 +1,70 @@
+import {randomBytes} from 'node:crypto'
+import {InvalidInput} from '../../core/errors.js'
+import {resolveConnection} from '../../dynamo/connection.js'
+import {sleepMs} from '../../dynamo/retry.js'
+import {ServerClock} from '../../dynamo/server-clock.js'
+import type {ClosableTransport, Transport} from '../../dynamo/transport.js'
+import {createTransport} from '../../dynamo/transports/create.js'
+import type {DynamoDBClient} from '../../dynamo/transports/sdk.js'
+import type {Table} from './table.js'
+
+/** Where the table is, and what is passed in instead of being reached for. */
+export interface TableOptions {
+  /** Name of the stack, which is the name of its table; otherwise ZAEL_STACK. */
+  readonly stack?: string
+  /** AWS region; otherwise AWS_REGION, AWS_DEFAULT_REGION or the profile's. */
+  readonly region?: string
+  readonly profile?: string
+  /** Address of the service, such as that of a local engine. */
+  readonly endpoint?: string
+  /** Gives identity, region and endpoint, and is used as it is if it has more in it; neither changed nor closed. */
+  readonly client?: DynamoDBClient
+  /** Use this way to the table instead of a connection to AWS. */
+  readonly transport?: Transport
+  /** How long one answer may take, in ms. */
+  readonly requestTimeoutMs?: number
+
+  /** Epoch milliseconds; the server's time by default. */
+  readonly clock?: () => number
+  readonly randomBytes?: (count: number) => Uint8Array
+  /** In [0, 1). */
+  readonly random?: () => number
+}
+
+export interface OpenTable {
+  readonly table: Table
+  /** Lets go of the connections, if they are our own. */
+  close(): Promise<void>
+}
+
+/** Sends nothing yet: the first request connects. */
+export function openTable(options: TableOptions): OpenTable {
+  const serverClock = new ServerClock(Date.now)
+  const own = options.transport ? undefined : ownTransport(options, serverClock)
+  return {
+    table: {
+      name: options.stack ?? stackOfEnvironment(),
+      transport: options.transport ?? (own as ClosableTransport),
+      clock: options.clock ?? (() => serverClock.now()),
+      randomBytes: options.randomBytes ?? randomBytes,
+      backoff: {random: options.random ?? Math.random, sleep: sleepMs},
+    },
+    close: async () => own?.close(),
+  }
+}
+
+function stackOfEnvironment(): string {
+  const {ZAEL_STACK: stack} = process.env
+  if (stack) return stack
+  throw new InvalidInput('stack.missing', 'No stack is named.', {
+    hint: "Pass its name, such as {stack: 'prod'}, or set ZAEL_STACK.",
+  })
+}
+
+function ownTransport(options: TableOptions, serverClock: ServerClock): ClosableTransport {
+  const common = {clock: Date.now, onResponse: serverClock.observe}
+  if (options.client) return createTransport({...common, client: options.client})
+  const {region, profile, endpoint: endpointUrl, requestTimeoutMs} = options
+  const connection = resolveConnection({region, profile, endpointUrl}, process.env)
+  return createTransport({...common, connection, ...(requestTimeoutMs === undefined ? {} : {requestTimeoutMs})})
+}

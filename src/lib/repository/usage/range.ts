@@ -1,0 +1,64 @@
+import {InvalidInput} from '../../core/errors.js'
+import {WINDOWS, type Window, windowStart} from '../../core/window.js'
+import type {ExpressionBuilder} from '../../dynamo/expression.js'
+import {s} from '../../schema/attribute-value.js'
+import {isoSeconds} from '../../schema/instant.js'
+
+/** Which windows are wanted. */
+export interface UsageSelection {
+  /** All types when absent. */
+  readonly window?: Window | undefined
+  /** Windows that contain this instant or begin after it; epoch milliseconds. */
+  readonly sinceMs?: number | undefined
+  /** Windows that begin before this instant; epoch milliseconds. */
+  readonly untilMs?: number | undefined
+}
+
+/** Sorts after every character that a window key or a name can have. */
+const AFTER_ALL = '~'
+
+/** A selection in terms of window starts: what a key condition and a filter can express. */
+export class UsageRange {
+  /** Per wanted type, the start of the first window. */
+  readonly #firstStarts: ReadonlyMap<Window, string>
+  /** Start of the last window; `undefined` when there is no end. */
+  readonly #lastStart: string | undefined
+
+  constructor({window, sinceMs, untilMs}: UsageSelection) {
+    if (sinceMs !== undefined && untilMs !== undefined && sinceMs >= untilMs)
+      throw new InvalidInput('usage.range', 'The time range is empty: it ends before it starts.')
+    const wanted = WINDOWS.filter(each => window === undefined || each === window)
+    this.#firstStarts = new Map(wanted.map(each => [each, sinceMs === undefined ? '' : windowStart(each, sinceMs)]))
+    this.#lastStart = untilMs === undefined ? undefined : isoSeconds(untilMs - 1)
+  }
+
+  /** The stretch of window starts that holds everything wanted; what follows a start in a key sorts within it. */
+  get bounds(): [first: string, last: string] {
+    const first = [...this.#firstStarts.values()].reduce((a, b) => (a < b ? a : b))
+    return [first, `${this.#lastStart ?? ''}${AFTER_ALL}`]
+  }
+
+  /** The part that window starts alone do not tell. Records of all clients carry their type and start as attributes. */
+  filter(e: ExpressionBuilder): void {
+    const isEverything = this.#firstStarts.size === WINDOWS.length && this.bounds[0] === ''
+    if (isEverything) return
+    const terms = [...this.#firstStarts].map(([type, first]) => {
+      const isType = `${e.name('window')} = ${e.value(s(type))}`
+      return first === '' ? `(${isType})` : `(${isType} AND ${e.name('window_start')} >= ${e.value(s(first))})`
+    })
+    e.filter(terms.join(' OR '))
+  }
+
+  has({window, start}: {readonly window: Window; readonly start: string}): boolean {
+    const first = this.#firstStarts.get(window)
+    return first !== undefined && start >= first && (this.#lastStart === undefined || start <= this.#lastStart)
+  }
+
+  /** Whether a record may be wanted as far as its key tells: a key without a type may be of any that begins then. */
+  mayHave({window, start}: {readonly window: Window; readonly start: string}): boolean {
+    if (window !== 'hourly') return this.has({window, start})
+    const atMs = Date.parse(start)
+    if (Number.isNaN(atMs)) return false
+    return WINDOWS.some(type => windowStart(type, atMs) === start && this.has({window: type, start}))
+  }
+}

@@ -1,0 +1,130 @@
+import {InvalidInput} from '../../core/errors.js'
+import type {Window} from '../../core/window.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
+import {badCursor, checkPageLimit, type Page, type PageRequest} from '../table/query.js'
+import type {Space} from '../table/table.js'
+import {UsageRange, type UsageSelection} from './range.js'
+import {
+  type Place,
+  type PlacedUsage,
+  type UsageWalk,
+  usageOfEntity,
+  usageOfEntityAndResource,
+  usageOfResource,
+} from './walk.js'
+
+/** Consumption of one limit over several windows, in whole tokens. */
+export interface LimitUsage {
+  readonly total: number
+  /** Per window in which the limit was used. */
+  readonly average: number
+  readonly windows: number
+}
+
+/** Consumption added up over windows of one type. */
+export interface UsageSummary {
+  readonly window: Window
+  readonly windows: number
+  readonly totalEvents: number
+  /** Starts of the first and the last window; `undefined` when there is none. */
+  readonly firstStart: string | undefined
+  readonly lastStart: string | undefined
+  readonly limits: ReadonlyMap<string, LimitUsage>
+}
+
+/** Consumption as it was counted per window: whole tokens, in UTC. */
+export class Usage {
+  readonly #space: Space
+  readonly #pageSize: number
+
+  constructor(space: Space, options: {readonly pageSize?: number} = {}) {
+    this.#space = space
+    this.#pageSize = options.pageSize ?? 250
+  }
+
+  /** Windows of an entity, of one resource or all, newest first. */
+  async ofEntity(
+    entity: string,
+    selection: UsageSelection & PageRequest & {readonly resource?: string | undefined} = {},
+  ): Promise<Page<UsageRecord>> {
+    const after = decodePlace(selection.cursor, 2)
+    return page(this.#walkEntity(entity, selection.resource, this.#walk(selection, after)), selection.limit)
+  }
+
+  /** Windows of a resource over all entities, newest first. */
+  async ofResource(resource: string, selection: UsageSelection & PageRequest = {}): Promise<Page<UsageRecord>> {
+    const after = decodePlace(selection.cursor, 3)
+    // A place of another namespace would let the query start there (S11).
+    if (after && !after[1]?.startsWith(`${this.#space.namespace}/`)) throw badCursor(selection.cursor ?? '')
+    return page(usageOfResource(this.#space, resource, this.#walk(selection, after)), selection.limit)
+  }
+
+  /** Totals and averages per limit. Windows of different types count the same tokens, so it is always one type. */
+  async summary(
+    selection: UsageSelection & {readonly entity?: string | undefined; readonly resource?: string | undefined},
+  ): Promise<UsageSummary> {
+    const {entity, resource, window = 'hourly'} = selection
+    const walk = this.#walk({...selection, window}, undefined)
+    if (entity !== undefined) return summarise(window, this.#walkEntity(entity, resource, walk))
+    if (resource !== undefined) return summarise(window, usageOfResource(this.#space, resource, walk))
+    throw new InvalidInput('usage.subject', 'Usage is summed up for an entity, a resource, or both; neither is given.')
+  }
+
+  #walkEntity(entity: string, resource: string | undefined, walk: UsageWalk): AsyncGenerator<PlacedUsage, void> {
+    if (resource === undefined) return usageOfEntity(this.#space, entity, walk)
+    return usageOfEntityAndResource(this.#space, entity, resource, walk)
+  }
+
+  #walk(selection: UsageSelection, after: Place | undefined): UsageWalk {
+    return {range: new UsageRange(selection), after, pageSize: this.#pageSize}
+  }
+}
+
+async function page(walk: AsyncGenerator<PlacedUsage, void>, limit: number | undefined): Promise<Page<UsageRecord>> {
+  const wanted = checkPageLimit(limit)
+  const records: UsageRecord[] = []
+  let last: Place = []
+  for await (const {record, place} of walk) {
+    // One more than wanted tells that there is a next page.
+    if (records.length === wanted) return {records, next: encodePlace(last)}
+    records.push(record)
+    last = place
+  }
+  return {records, next: undefined}
+}
+
+async function summarise(window: Window, walk: AsyncGenerator<PlacedUsage, void>): Promise<UsageSummary> {
+  const limits = new Map<string, LimitUsage>()
+  let windows = 0
+  let totalEvents = 0
+  let firstStart: string | undefined
+  let lastStart: string | undefined
+  for await (const {record} of walk) {
+    windows++
+    totalEvents += record.totalEvents
+    lastStart ??= record.start
+    firstStart = record.start
+    for (const [name, tokens] of record.tokens) {
+      const so = limits.get(name) ?? {total: 0, windows: 0}
+      const total = so.total + tokens
+      limits.set(name, {total, windows: so.windows + 1, average: total / (so.windows + 1)})
+    }
+  }
+  return {window, windows, totalEvents, firstStart, lastStart, limits}
+}
+
+function encodePlace(place: Place): string {
+  return Buffer.from(JSON.stringify(place)).toString('base64url')
+}
+
+function decodePlace(cursor: string | undefined, length: number): Place | undefined {
+  if (cursor === undefined) return undefined
+  try {
+    const place = JSON.parse(Buffer.from(cursor, 'base64url').toString())
+    const isPlace = Array.isArray(place) && place.length === length && place.every(each => typeof each === 'string')
+    if (isPlace) return place
+  } catch {
+    // Told below, like every other text that is not a place.
+  }
+  throw badCursor(cursor)
+}

@@ -1,0 +1,31 @@
+import type {Limit} from '../../core/limit.js'
+import type {Item} from '../attribute-value.js'
+import type {ConfigScope} from '../config-record.js'
+import {readNumber, readString} from '../read.js'
+import {parseLegacyKey} from './key.js'
+import {flatten} from './modernise.js'
+
+/** One configured limit, from the time when each was an item of its own. */
+export interface LimitConfigItem {
+  readonly namespace: string | undefined
+  readonly scope: ConfigScope
+  readonly limit: Limit
+}
+
+/** The burst was the ceiling, so it becomes the capacity. `undefined` when the key is of another record. */
+export function decodeLimitConfig(stored: Item): LimitConfigItem | undefined {
+  const key = parseLegacyKey({PK: readString(stored, 'PK') ?? '', SK: readString(stored, 'SK') ?? ''})
+  if (key?.record !== 'limit-config') return undefined
+  const item = flatten(stored)
+  const rate = readNumber(item, 'capacity') ?? 0
+  return {
+    namespace: key.namespace,
+    scope: key.scope,
+    limit: {
+      name: key.limit,
+      capacity: readNumber(item, 'burst') ?? rate,
+      refillAmount: readNumber(item, 'refill_amount') ?? rate,
+      refillPeriodSeconds: readNumber(item, 'refill_period_seconds') ?? 60,
+    },
+  }
+}

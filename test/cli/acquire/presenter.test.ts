@@ -1,0 +1,133 @@
+import {describe, expect, it} from 'vitest'
+import {
+  acquireJson,
+  acquireLines,
+  amountWords,
+  formatWait,
+  whyCommand,
+  withDefaultWait,
+} from '../../../src/lib/cli/acquire/presenter.js'
+import type {Attempt} from '../../../src/lib/inspect/attempt.js'
+import type {RefusalStatus} from '../../../src/lib/limiter/errors.js'
+
+const status = (change: Partial<RefusalStatus>): RefusalStatus => ({
+  name: 'rpm',
+  entity: 'user-1',
+  resource: 'gpt-4',
+  level: 'entity',
+  shard: 0,
+  source: 'resource',
+  capacity: 100,
+  refillAmount: 100,
+  refillPeriodSeconds: 60,
+  available: 99,
+  requested: 1,
+  deficit: 0,
+  exceeded: false,
+  retryAfterMs: 0,
+  ...change,
+})
+
+const tried = (attempt: Partial<Attempt>, dryRun = false) => ({
+  entity: 'user-1',
+  resource: 'gpt-4',
+  consume: {rpm: 1, tpm: 5000},
+  dryRun,
+  attempt: {
+    admitted: true,
+    isMetered: true,
+    parent: undefined,
+    waitedMs: 0,
+    retryAfterMs: 0,
+    statuses: [status({}), status({name: 'tpm', requested: 5000, available: -12_000, capacity: 20_000})],
+    ...attempt,
+  },
+})
+
+describe('--wait', () => {
+  it.each([
+    ['a b rpm=1 --wait', 'a b rpm=1 --wait=60s'],
+    ['a b rpm=1 --wait --json', 'a b rpm=1 --wait=60s --json'],
+    ['--wait a b rpm=1', '--wait=60s a b rpm=1'],
+    ['--wait 5min a b rpm=1', '--wait 5min a b rpm=1'],
+    ['a b rpm=1 --wait=5s', 'a b rpm=1 --wait=5s'],
+    ['a b rpm=1 -- --wait', 'a b rpm=1 -- --wait'],
+    ['a b rpm=1', 'a b rpm=1'],
+  ])('%s', (typed, understood) => {
+    expect(withDefaultWait(typed.split(' ')).join(' ')).toBe(understood)
+  })
+})
+
+it.each([
+  [0, '0 ms'],
+  [999, '999 ms'],
+  [1000, '1 s'],
+  [1001, '2 s'],
+  [61_001, '1 min 2 s'],
+  [3_600_001, '1 h 1 min'],
+  [86_400_001, '1 d 1 h'],
+  [Infinity, 'never'],
+])('a wait of %d ms is told as %s, never shorter than it is', (ms, told) => {
+  expect(formatWait(ms)).toBe(told)
+})
+
+it('amounts are told as people do', () => {
+  expect(amountWords({rpm: 1})).toBe('1 rpm')
+  expect(amountWords({rpm: 1, tpm: 20_000})).toBe('1 rpm and 20,000 tpm')
+  expect(amountWords({a: 1, b: 2, c: 3})).toBe('1 a, 2 b and 3 c')
+})
+
+describe('a request that was tried', () => {
+  it('was admitted: what was charged, and what is left', () => {
+    expect(acquireLines(tried({}), 80)).toEqual([
+      'Admitted: user-1 was charged 1 rpm and 5,000 tpm of gpt-4',
+      '',
+      'LIMIT  OF      ASKED     LEFT  CAPACITY  FREE IN',
+      'rpm    user-1      1       99       100  now',
+      'tpm    user-1  5,000  -12,000    20,000  now',
+    ])
+  })
+
+  it('names what the parent was charged, which may have fewer limits', () => {
+    const statuses = [status({}), status({level: 'parent', entity: 'team-1'})]
+    expect(acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80)[0]).toBe(
+      'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4, its parent team-1 1 rpm',
+    )
+  })
+
+  it('was refused: which limit, and for how long', () => {
+    const statuses = [status({exceeded: true, available: 0, retryAfterMs: 590})]
+    const refused = tried({admitted: false, retryAfterMs: 590, statuses})
+    expect(acquireLines(refused, 80)).toEqual([
+      'Refused: user-1 cannot have 1 rpm and 5,000 tpm of gpt-4 now; try again in 590 ms',
+      '',
+      'LIMIT  OF      ASKED  LEFT  CAPACITY  FREE IN',
+      'rpm    user-1      1     0       100  590 ms',
+    ])
+    expect(whyCommand(refused)).toBe('zael why user-1 gpt-4 rpm=1 tpm=5000')
+  })
+
+  it('was only looked at, or let through unmetered', () => {
+    expect(acquireLines(tried({}, true), 80)[0]).toBe(
+      'Would be admitted: user-1 would be charged 1 rpm and 5,000 tpm of gpt-4',
+    )
+    expect(acquireLines(tried({isMetered: false, statuses: []}), 80)).toEqual([
+      'Let through unmetered: the table is out of reach, and user-1 was charged nothing',
+    ])
+  })
+
+  it('has the same keys for programs, whatever became of it', () => {
+    const keys = (attempt: Partial<Attempt>) => Object.keys(acquireJson(tried(attempt)))
+    expect(keys({admitted: false, parent: 'team-1'})).toEqual(keys({isMetered: false, statuses: []}))
+    expect(acquireJson(tried({})).limits[0]).toEqual({
+      name: 'rpm',
+      level: 'entity',
+      entity: 'user-1',
+      requested: 1,
+      available: 99,
+      capacity: 100,
+      exceeded: false,
+      retryAfterMs: 0,
+    })
+  })
+})

@@ -1,0 +1,142 @@
+import {describe, expect, it} from 'vitest'
+import {remedies, whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
+import type {Settings} from '../../../src/lib/cli/base/settings.js'
+import {typedFlags} from '../../../src/lib/cli/base/typed-flags.js'
+import {MAX_TOKENS, parseLimit} from '../../../src/lib/core/limit.js'
+import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import type {ExplainedLimit, Explanation} from '../../../src/lib/inspect/explain.js'
+
+const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
+  ...parseLimit('rpm=100/min'),
+  entity: 'user-1',
+  resource: 'gpt-4',
+  level: 'entity',
+  source: 'resource',
+  scope: {level: 'resource', resource: 'gpt-4'},
+  available: 100,
+  requested: 1,
+  deficit: 0,
+  exceeded: false,
+  retryAfterMs: 0,
+  shards: [{shard: 0, available: 100, capacity: 100}],
+  drainedBy: [],
+  ...change,
+})
+
+const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}): Explanation => ({
+  entity: 'user-1',
+  resource: 'gpt-4',
+  isRegistered: true,
+  parent: undefined,
+  atMs: Date.UTC(2026, 0, 2, 3, 4, 5),
+  hour: '2026-01-02T03:00:00Z',
+  admitted: limits.every(each => !each.exceeded),
+  retryAfterMs: Math.max(...limits.map(each => each.retryAfterMs)),
+  limits,
+  ...change,
+})
+
+const empty = {available: 0, deficit: 1, exceeded: true, retryAfterMs: 1500}
+
+describe('an explanation in words', () => {
+  it('of a request that is admitted', () => {
+    expect(whyLines(explanation([limit()]))).toEqual([
+      'user-1 can have 1 rpm of gpt-4 now.',
+      '',
+      'rpm of user-1 has room',
+      '  level    100 of 100 left, 1 asked for',
+      '  set for  resource gpt-4: 100/min',
+    ])
+  })
+
+  it('of a refusal: which limit, who set it, which shards, when it clears, what helps', () => {
+    const shards = [
+      {shard: 0, available: 0, capacity: 50},
+      {shard: 1, available: -1200, capacity: 50},
+    ]
+    expect(whyLines(explanation([limit({...empty, shards})]))).toEqual([
+      'user-1 cannot have 1 rpm of gpt-4 now, but in 2 s, at 2026-01-02T03:04:06.500Z.',
+      '',
+      'rpm of user-1 refuses, clears in 2 s',
+      '  level    0 of 100 left, 1 asked for',
+      '  set for  resource gpt-4: 100/min',
+      '  shards   0: 0 of 50, 1: -1,200 of 50',
+      '',
+      'To let it through sooner:',
+      '  zael limits set --resource gpt-4 rpm=200/min  double the rate of resource gpt-4',
+      '  zael bucket reset user-1 --resource gpt-4     fill the bucket of user-1 once, now',
+    ])
+  })
+
+  it("names who drained a parent's limit, as far as it is counted", () => {
+    const drainedBy = [
+      {entity: 'user-2', tokens: 1000},
+      {entity: 'user-1', tokens: 2},
+    ]
+    const parent = {...empty, level: 'parent', entity: 'team-1'} as const
+    const told = (limits: ExplainedLimit[]) => whyLines(explanation(limits, {parent: 'team-1'}))
+    expect(told([limit(), limit({...parent, drainedBy})])).toEqual(
+      expect.arrayContaining([
+        'rpm of the parent team-1 refuses, clears in 2 s',
+        '  drained by  user-2 1,000, user-1 2 (since 2026-01-02T03:00:00Z)',
+        'user-1 shares every charge with its parent team-1.',
+      ]),
+    )
+    expect(told([limit(), limit(parent)])).toContain(
+      '  drained by  nobody whose usage is counted yet (since 2026-01-02T03:00:00Z)',
+    )
+  })
+
+  it('says that waiting does not help when it does not, and doubts an unknown entity', () => {
+    const never = limit({...empty, requested: 500, retryAfterMs: Infinity})
+    const lines = whyLines(explanation([never], {isRegistered: false}))
+    expect(lines[0]).toBe('user-1 cannot have 500 rpm of gpt-4 now, and waiting does not help.')
+    expect(lines).toContain('rpm of user-1 refuses, and waiting does not help')
+    expect(lines).toContain('user-1 has no record: limits apply to it all the same, but check the spelling.')
+    expect(lines.at(-1)).toContain('zael limits set --resource gpt-4 rpm=100/min:500 ')
+  })
+})
+
+describe('what helps', () => {
+  const commands = (change: Partial<ExplainedLimit>) =>
+    remedies(limit({...empty, ...change}), 'gpt-4').map(([each]) => each)
+
+  it('is a change at the level that set the limit', () => {
+    expect(commands({scope: {level: 'system'}})[0]).toBe('zael limits set --system rpm=200/min')
+    expect(commands({scope: {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}})[0]).toBe(
+      'zael limits set --entity user-1 rpm=200/min',
+    )
+    expect(commands({scope: {level: 'entity', entity: 'user-1', resource: 'gpt-4'}})[0]).toBe(
+      'zael limits set --entity user-1 --resource gpt-4 rpm=200/min',
+    )
+  })
+
+  it('works where the question was asked', () => {
+    const settings = {
+      stack: {key: 'stack', value: 'prod', source: 'flag', from: '--stack'},
+      namespace: {key: 'namespace', value: "it's", source: 'flag', from: '--namespace'},
+      region: {key: 'region', value: 'eu-west-1', source: 'environment', from: 'ZAEL_REGION'},
+      output: {key: 'output', value: 'json', source: 'flag', from: '--output'},
+    } as unknown as Settings
+    const where = typedFlags(settings)
+    expect(where).toBe(` --stack prod --namespace 'it'\\''s'`)
+    expect(typedFlags(undefined)).toBe('')
+    const refused = explanation([limit(empty)])
+    for (const {command} of whyJson(refused, where).limits[0]?.remedies ?? []) expect(command).toContain(where)
+    expect(whyLines(refused, where).filter(line => line.includes(where))).toHaveLength(2)
+  })
+
+  it('is nothing where there is room, and never more than a limit can be', () => {
+    expect(remedies(limit(), 'gpt-4')).toEqual([])
+    expect(commands({capacity: MAX_TOKENS, refillAmount: MAX_TOKENS})[0]).toBe(
+      `zael limits set --resource gpt-4 rpm=${MAX_TOKENS}/min`,
+    )
+  })
+})
+
+it('programs get the same keys for every limit, and null where waiting never helps', () => {
+  const told = whyJson(explanation([limit(), limit({...empty, retryAfterMs: Infinity})]))
+  expect(told).toMatchObject({retryAfterMs: null, clearsAt: null, parent: null})
+  expect(Object.keys(told.limits[0] ?? {})).toEqual(Object.keys(told.limits[1] ?? {}))
+  expect(told.limits[0]).toMatchObject({retryAfterMs: 0, clearsAt: '2026-01-02T03:04:05.000Z', remedies: []})
+})

@@ -1,0 +1,68 @@
+import {mkdtemp, rm} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterAll, beforeAll, expect, inject, it} from 'vitest'
+import {openStack} from '../../../src/lib/cli/base/context.js'
+import {bringDown} from '../../../src/lib/local/down.js'
+import {findStackHome} from '../../../src/lib/local/home/home.js'
+import {bringUp} from '../../../src/lib/local/up.js'
+import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
+import {Scene} from '../../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+let folder = ''
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
+})
+
+afterAll(async () => {
+  await rm(folder, {recursive: true})
+})
+
+/** An environment with everything in it that could lead astray. */
+const misleading = () => ({
+  XDG_DATA_HOME: folder,
+  AWS_PROFILE: 'no-such-profile',
+  AWS_REGION: 'mars-1',
+  AWS_ENDPOINT_URL_DYNAMODB: 'http://127.0.0.1:1',
+})
+
+const flags = {stack: 'local', namespace: 'default'}
+
+it('the local stack, when it is not running, is missed with the command that starts it', async () => {
+  await expect(openStack(flags, misleading())).rejects.toMatchObject({
+    code: 'local.not-running',
+    exitCode: 3,
+    hint: 'zael local up',
+  })
+})
+
+describeOnEngine('a stack by its flags', () => {
+  const table = useTable()
+
+  it('is found at the address given, whatever its name', async () => {
+    await new Namespaces(new Scene(table).space).register('default')
+    const named = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
+    await using context = await openStack(named, {})
+    expect(context.table.name).toBe(table.name)
+    expect((await context.repository.namespaces.list()).map(({name}) => name)).toEqual(['default'])
+    await (await context.namespace()).entities.create({id: 'team-1'})
+
+    await using elsewhere = await openStack({...named, namespace: 'nowhere'}, {})
+    await expect(elsewhere.namespace()).rejects.toMatchObject({exitCode: 3})
+  })
+
+  it('"local" is the running local stack, without credentials or region; started from source here', async () => {
+    const home = findStackHome(misleading())
+    const options = {inMemory: true, reset: false, aggregator: false, version: '0.0.0'}
+    const {state} = await bringUp(home, options)
+    try {
+      await using context = await openStack(flags, misleading())
+      expect((await context.repository.namespaces.list()).map(({name}) => name)).toEqual(['default'])
+      expect(await bringUp(home, options)).toMatchObject({started: false, state: {pid: state.pid}})
+    } finally {
+      await bringDown(home, {purge: true})
+    }
+  })
+})

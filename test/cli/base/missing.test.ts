@@ -1,0 +1,69 @@
+import {expect, inject, it} from 'vitest'
+import {openStack} from '../../../src/lib/cli/base/context.js'
+import {withNearestNames} from '../../../src/lib/cli/base/missing.js'
+import {ZaelError} from '../../../src/lib/core/errors.js'
+import {entityMissing} from '../../../src/lib/repository/entities/errors.js'
+import {namespaceMissing} from '../../../src/lib/repository/namespaces/errors.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+describeOnEngine('what does not exist', () => {
+  const table = useTable()
+
+  async function told(error: unknown, stack = table.name) {
+    const flags = {stack, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
+    await using context = await openStack(flags, {})
+    return withNearestNames(error, context)
+  }
+
+  it('a namespace is told with the names that it could have been, or with its own hint', async () => {
+    const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
+    await using context = await openStack(flags, {})
+    await context.repository.namespaces.registerMany(['default', 'acme', 'acne'])
+    expect(await told(namespaceMissing('acm'))).toMatchObject({
+      code: 'namespace.missing',
+      exitCode: 3,
+      message: 'There is no namespace "acm".',
+      hint: 'Did you mean "acme"?',
+      details: {namespace: 'acm', nearest: ['acme']},
+    })
+    expect(await told(namespaceMissing('acxe'))).toMatchObject({hint: 'Did you mean "acme" or "acne"?'})
+    const {hint} = namespaceMissing('x')
+    expect(await told(namespaceMissing('nothing-like-it'))).toMatchObject({hint, details: {nearest: []}})
+  })
+
+  it('an entity is told with those that begin alike', async () => {
+    const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
+    await using context = await openStack(flags, {})
+    await context.repository.namespaces.register('default')
+    const {entities} = await context.namespace()
+    for (const id of ['user-1', 'user-2', 'team', 'k1']) await entities.create({id})
+    expect(await told(entityMissing('user-11'))).toMatchObject({exitCode: 3, hint: 'Did you mean "user-1"?'})
+    expect(await told(entityMissing('k2'))).toMatchObject({hint: 'Did you mean "k1"?'})
+    expect(await told(entityMissing('nobody'))).toMatchObject({hint: 'See `zael entity list`.'})
+    expect(await told(entityMissing(''))).toMatchObject({code: 'entity.missing'})
+  })
+
+  it('a stack is told with the nearest table', async () => {
+    const missing = new ZaelError('notFound', 'table.missing', 'There is no table.')
+    expect(await told(missing, `${table.name}x`)).toMatchObject({
+      code: 'stack.missing',
+      exitCode: 3,
+      message: `there is no stack "${table.name}x"`,
+      hint: `Did you mean "${table.name}"?`,
+      cause: missing,
+    })
+    expect(await told(missing, 'zzz')).toMatchObject({hint: 'zael list, or zael deploy --stack zzz'})
+  })
+
+  it('whoever may not list gets the error without a suggestion, and other errors are left alone', async () => {
+    const flags = {stack: table.name, namespace: 'default', 'endpoint-url': 'http://127.0.0.1:9'}
+    await using unreachable = await openStack(flags, {})
+    await unreachable[Symbol.asyncDispose]()
+    expect(await withNearestNames(namespaceMissing('acme'), unreachable)).toMatchObject({
+      code: 'namespace.missing',
+      details: {nearest: []},
+    })
+    for (const other of [new Error('x'), new ZaelError('failed', 'x', 'y'), 'text'])
+      expect(await told(other)).toBe(other)
+  })
+})

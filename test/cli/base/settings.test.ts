@@ -1,0 +1,168 @@
+import {mkdir, mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterEach, beforeEach, describe, expect, it} from 'vitest'
+import {findSettings, SETTING_KEYS} from '../../../src/lib/cli/base/settings.js'
+import {settingsFileLines, settingsListing} from '../../../src/lib/cli/data/config-presenter.js'
+
+let folder = ''
+let deep = ''
+let configDir = ''
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'zael-settings-'))
+  deep = join(folder, 'a', 'b')
+  configDir = join(folder, 'config')
+  await mkdir(deep, {recursive: true})
+  await mkdir(configDir)
+})
+
+afterEach(async () => {
+  await rm(folder, {recursive: true})
+})
+
+const project = (text: string) => writeFile(join(folder, 'a', 'zael.config.json'), text)
+const user = (text: string) => writeFile(join(configDir, 'config.json'), text)
+const find = async (flags: object = {}, env: Record<string, string> = {}) =>
+  (await findSettings({flags: {...flags}, env, folder: deep, configDir})).settings
+
+describe('where a value comes from', () => {
+  it('flag, variable, project, user, AWS variable, default: the first that says something', async () => {
+    await user('{"region": "user-1"}')
+    await project('{"region": "project-1"}')
+    const env = {ZAEL_REGION: 'zael-1', AWS_REGION: 'aws-1', AWS_DEFAULT_REGION: 'aws-2'}
+    expect((await find({region: 'flag-1'}, env)).region).toMatchObject({
+      value: 'flag-1',
+      source: 'flag',
+      from: '--region',
+    })
+    expect((await find({}, env)).region).toMatchObject({value: 'zael-1', source: 'environment', from: 'ZAEL_REGION'})
+    const noVariable = {AWS_REGION: 'aws-1', AWS_DEFAULT_REGION: 'aws-2', ZAEL_REGION: ''}
+    expect((await find({}, noVariable)).region).toMatchObject({
+      value: 'project-1',
+      source: 'project',
+      from: `${join(folder, 'a', 'zael.config.json')}, line 1`,
+    })
+    await project('{}')
+    expect((await find({}, noVariable)).region).toMatchObject({value: 'user-1', source: 'user'})
+    await user('{"region": ""}')
+    expect((await find({}, noVariable)).region).toMatchObject({value: 'aws-1', source: 'aws', from: 'AWS_REGION'})
+    expect((await find({}, {AWS_DEFAULT_REGION: 'aws-2'})).region).toMatchObject({value: 'aws-2', source: 'aws'})
+    expect((await find()).region).toEqual({key: 'region', value: undefined, source: 'default', from: undefined})
+  })
+
+  it('every key has a flag and a variable of its own', async () => {
+    const env = {
+      ZAEL_STACK: 's',
+      ZAEL_NAMESPACE: 'n',
+      ZAEL_REGION: 'r',
+      ZAEL_PROFILE: 'p',
+      ZAEL_ENDPOINT_URL: 'http://e',
+      ZAEL_OUTPUT: 'yaml',
+    }
+    const settings = await find({}, env)
+    expect(SETTING_KEYS.map(key => settings[key].value)).toEqual(Object.values(env))
+    expect(SETTING_KEYS.map(key => settings[key].from)).toEqual(Object.keys(env))
+    const flags = {stack: '1', namespace: '2', region: '3', profile: '4', 'endpoint-url': '5', output: 'csv'}
+    const typed = await find(flags, env)
+    expect(SETTING_KEYS.map(key => typed[key].value)).toEqual(Object.values(flags))
+  })
+
+  it('the nearest project file counts, alone', async () => {
+    await project('{"stack": "outer", "namespace": "outer"}')
+    await writeFile(join(deep, 'zael.config.json'), '{"stack": "inner"}')
+    expect(await find()).toMatchObject({stack: {value: 'inner'}, namespace: {value: 'default', source: 'default'}})
+  })
+
+  it('the local stack, named by a stronger source, is not sent to the address of a weaker one', async () => {
+    await project('{"stack": "prod", "endpointUrl": "http://prod"}')
+    expect((await find({stack: 'local'})).endpointUrl).toMatchObject({value: undefined, source: 'default'})
+    expect((await find({stack: 'other'})).endpointUrl).toMatchObject({value: 'http://prod'})
+    expect((await find({stack: 'local', 'endpoint-url': 'http://x'})).endpointUrl).toMatchObject({value: 'http://x'})
+    await project('{"stack": "local", "endpointUrl": "http://tunnel"}')
+    expect((await find()).endpointUrl).toMatchObject({value: 'http://tunnel'})
+  })
+})
+
+describe('a mistake in a file', () => {
+  it.each([
+    ['{\n  "stack": "a",\n  "region" "b"\n}', 3, 'expected ":"'],
+    ['{\n  "stack": "a"\n  "region": "b"\n}', 3, 'expected ","'],
+    ['{\n  "stack": "a",\n}', 3, 'expected a key in double quotes'],
+    ['{\n  "stack": 7\n}', 2, 'expected a text in double quotes as the value of "stack"'],
+    ["{'stack': 'a'}", 1, 'expected a key in double quotes'],
+    ['{\n  "stack": "a', 2, 'expected a text in double quotes as the value of "stack"'],
+    ['{\n  "stack": "\\x"}', 2, 'expected a text in double quotes as the value of "stack"'],
+    ['{"stack": "a"}\n{}', 2, 'there is something after the closing "}"'],
+    ['{\n"stack": "a",\n"stack": "b"}', 3, '"stack" is there twice'],
+    ['', 1, 'expected "{"'],
+    ['{\n  "stack": "a"', 2, 'expected ","'],
+    ['{\n  "output": "xml"}', 2, 'output must be one of table, json, csv, yaml'],
+    [
+      '{"endpointUrl": "localhost:8000"}',
+      1,
+      'endpointUrl must be an http or https address, such as http://127.0.0.1:8000',
+    ],
+  ])('%j is told with its line', async (text, line, why) => {
+    await project(text)
+    const file = join(folder, 'a', 'zael.config.json')
+    await expect(find()).rejects.toMatchObject({exitCode: 2, message: `${file}, line ${line}: ${why}`})
+  })
+
+  it('an unknown key is told with the nearest one, never with its value', async () => {
+    await user('{"secretKey": "hush"}')
+    const error = await find().catch(thrown => thrown)
+    expect(error).toMatchObject({exitCode: 2, message: expect.stringContaining('line 1: unknown key "secretKey"')})
+    expect(JSON.stringify([error.message, error.hint, error.details])).not.toContain('hush')
+    await user('{"nmaespace": "x"}')
+    await expect(find()).rejects.toMatchObject({hint: expect.stringContaining('Did you mean "namespace"?')})
+  })
+
+  it('a file that cannot be read is no missing file', async () => {
+    await mkdir(join(configDir, 'config.json'))
+    await expect(find()).rejects.toMatchObject({code: 'config.unreadable', exitCode: 1})
+  })
+
+  it('a variable with a mistake is named', async () => {
+    await expect(find({}, {ZAEL_OUTPUT: 'xml'})).rejects.toMatchObject({
+      exitCode: 2,
+      message: expect.stringMatching(/^ZAEL_OUTPUT: /),
+    })
+    // What only AWS SDKs read is theirs to judge.
+    expect((await find({}, {AWS_ENDPOINT_URL: 'nonsense'})).endpointUrl).toMatchObject({
+      value: 'nonsense',
+      source: 'aws',
+    })
+  })
+})
+
+describe('for people', () => {
+  it('sources have words, programs get the bare ones', async () => {
+    const {rows, columns} = settingsListing(await find({}, {ZAEL_STACK: 's', AWS_PROFILE: 'p'}))
+    const source = columns.find(({name}) => name === 'source')
+    expect(rows.map(row => source?.value(row))).toEqual([
+      'variable',
+      'default',
+      'default',
+      'AWS variable',
+      'default',
+      'default',
+    ])
+    expect(rows.map(row => source?.raw?.(row))).toEqual([
+      'environment',
+      'default',
+      'default',
+      'aws',
+      'default',
+      'default',
+    ])
+  })
+
+  it('says which files there are, and where one could be', () => {
+    expect(settingsFileLines({project: undefined, user: undefined}, '/work', '/home/c/config.json')).toEqual([
+      'Files',
+      '  project  no zael.config.json in /work or above',
+      '  user     no /home/c/config.json',
+    ])
+  })
+})

@@ -1,0 +1,173 @@
+import {fileURLToPath} from 'node:url'
+import {Config} from '@oclif/core/config'
+import {settings} from '@oclif/core/settings'
+import {afterEach, beforeEach, describe, expect, inject, it, vi} from 'vitest'
+import {parse} from 'yaml'
+import type {StackContext} from '../../../src/lib/cli/base/context.js'
+import {StackCommand} from '../../../src/lib/cli/base/stack-command.js'
+import {WholeStackCommand} from '../../../src/lib/cli/base/whole-stack-command.js'
+import {listFlags, pageFlags} from '../../../src/lib/cli/output/listing.js'
+import type {ClosableTransport} from '../../../src/lib/dynamo/transport.js'
+import {Repository} from '../../../src/lib/repository/repository.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+interface Runnable {
+  run(argv: string[], config: Config): Promise<unknown>
+}
+
+type Work = (command: Sample, stack: StackContext) => Promise<object> | object
+
+class Sample extends StackCommand<typeof Sample> {
+  static override id = 'sample:show'
+  static doWork: Work = () => ({})
+
+  protected async work(stack: StackContext): Promise<object> {
+    return Sample.doWork(this, stack)
+  }
+}
+
+class SampleList extends StackCommand<typeof SampleList> {
+  static override id = 'sample:list'
+  static override flags = {...pageFlags, ...listFlags}
+
+  protected async work(): Promise<object> {
+    const rows = ['a', 'b']
+    this.log('some words')
+    this.list({rows, columns: [{name: 'id', value: (row: string) => row}], empty: 'none'})
+    this.tellMore('CURSOR')
+    return {ids: rows, limit: this.flags.limit, all: this.flags.all ?? false}
+  }
+}
+
+class SampleWhole extends WholeStackCommand<typeof SampleWhole> {
+  static override id = 'sample:whole'
+
+  protected async work({repository}: StackContext): Promise<object> {
+    return {names: (await repository.namespaces.list()).map(({name}) => name)}
+  }
+}
+
+let config: Config
+
+beforeEach(async () => {
+  settings.enableAutoTranspile = false
+  config = await Config.load(fileURLToPath(new URL('../../..', import.meta.url)))
+  vi.stubEnv('COLUMNS', undefined)
+})
+
+afterEach(() => {
+  process.exitCode = undefined
+  vi.restoreAllMocks()
+  vi.unstubAllEnvs()
+})
+
+describeOnEngine('a command on a stack', () => {
+  const table = useTable()
+  const repository = new Repository({stack: table.name, transport: table.transport})
+  const flags = ['--stack', table.name, '--endpoint-url', inject('engineEndpoint')]
+
+  async function run(command: Runnable, ...argv: string[]) {
+    const stdout: string[] = []
+    const stderr: string[] = []
+    vi.spyOn(console, 'log').mockImplementation(text => stdout.push(`${text}\n`))
+    vi.spyOn(console, 'error').mockImplementation(text => stderr.push(`${text}\n`))
+    vi.spyOn(process.stdout, 'write').mockImplementation(text => stdout.push(String(text)) > 0)
+    vi.spyOn(process.stderr, 'write').mockImplementation(text => stderr.push(String(text)) > 0)
+    const exit = await command.run([...argv, ...flags], config).then(
+      () => 0,
+      error => error.oclif?.exit,
+    )
+    vi.restoreAllMocks()
+    return {exit, stdout: stdout.join(''), stderr: stderr.join('')}
+  }
+
+  const work = (doWork: Work, ...argv: string[]) => {
+    Sample.doWork = doWork
+    return run(Sample, ...argv)
+  }
+
+  it('gets a stack that is closed afterwards, also when the work fails', async () => {
+    await repository.namespaces.register('default')
+    for (const fails of [false, true]) {
+      let closed = 0
+      const {exit} = await work(async (_, stack) => {
+        const transport = stack.table.transport as ClosableTransport
+        const close = transport.close.bind(transport)
+        transport.close = () => {
+          closed++
+          return close()
+        }
+        await stack.namespace()
+        if (fails) throw new Error('no luck')
+        return {}
+      })
+      expect({exit, closed}).toEqual({exit: fails ? 1 : 0, closed: 1})
+    }
+  })
+
+  it('tells people, or programs, as --output says', async () => {
+    const tell: Work = command => {
+      command.log('for people')
+      return {found: 2}
+    }
+    expect((await work(tell)).stdout).toBe('for people\n')
+    for (const argv of [['--json'], ['--output', 'json'], ['-o', 'json']]) {
+      expect(JSON.parse((await work(tell, ...argv)).stdout)).toEqual({found: 2})
+    }
+    const yaml = (await work(tell, '--output', 'yaml')).stdout
+    expect(yaml).toBe('found: 2\n')
+    expect(parse(yaml)).toEqual({found: 2})
+    const csv = await work(tell, '--output', 'csv')
+    expect(csv).toEqual({exit: 2, stdout: '', stderr: expect.stringContaining('only lists')})
+  })
+
+  it('errors are told in the same way, with the nearest names', async () => {
+    await repository.namespaces.registerMany(['default', 'acme'])
+    const needNamespace: Work = async (_, stack) => ({found: Boolean(await stack.namespace())})
+    expect(await work(needNamespace, '-n', 'acem')).toEqual({
+      exit: 3,
+      stdout: '',
+      stderr: 'Error: There is no namespace "acem".\nTry: Did you mean "acme"?\n',
+    })
+    for (const format of ['json', 'yaml']) {
+      const {exit, stdout, stderr} = await work(needNamespace, '-n', 'acem', '--output', format)
+      expect({exit, stderr}).toEqual({exit: 3, stderr: ''})
+      expect(parse(stdout).error).toMatchObject({code: 'namespace.missing', details: {nearest: ['acme']}})
+    }
+  })
+
+  it('lists rows; only rows as CSV; and says that there are more', async () => {
+    expect(await run(SampleList)).toEqual({
+      exit: 0,
+      stdout: 'some words\nID\na\nb\n',
+      stderr: 'There are more: add --all, or --cursor CURSOR\n',
+    })
+    expect((await run(SampleList, '-o', 'csv')).stdout).toBe('id\na\nb\n')
+    expect(JSON.parse((await run(SampleList, '--json')).stdout)).toEqual({ids: ['a', 'b'], limit: 50, all: false})
+    const wrong = await run(SampleList, '--json', '--columns', 'no')
+    expect(wrong).toMatchObject({exit: 2})
+    expect(JSON.parse(wrong.stdout).error.code).toBe('list.column')
+  })
+
+  it('--all is not --limit, nor --cursor', async () => {
+    expect(JSON.parse((await run(SampleList, '--all', '--json')).stdout)).toMatchObject({all: true})
+    for (const other of [
+      ['--limit', '5'],
+      ['--cursor', 'x'],
+    ]) {
+      expect(await run(SampleList, '--all', ...other)).toMatchObject({exit: 2, stdout: ''})
+    }
+    for (const limit of ['0', '10001', 'x']) expect(await run(SampleList, '--limit', limit)).toMatchObject({exit: 2})
+  })
+
+  describe('as a whole', () => {
+    it('has no use for --namespace', async () => {
+      await repository.namespaces.register('default')
+      expect(JSON.parse((await run(SampleWhole, '--json')).stdout).names).toContain('default')
+      const {exit, stderr} = await run(SampleWhole, '--namespace', 'default')
+      expect({exit, stderr}).toMatchObject({exit: 2, stderr: expect.stringContaining('Nonexistent flag: --namespace')})
+      vi.stubEnv('ZAEL_NAMESPACE', 'elsewhere')
+      expect(await run(SampleWhole)).toMatchObject({exit: 0})
+    })
+  })
+})

@@ -1,0 +1,66 @@
+import {expect, it} from 'vitest'
+import {auditFacts, auditLine, auditListing, auditResult} from '../../../src/lib/cli/data/audit-presenter.js'
+import {listingLines} from '../../../src/lib/cli/output/listing.js'
+import type {AuditRecord} from '../../../src/lib/schema/audit-record.js'
+
+const record: AuditRecord = {
+  namespace: 'ns',
+  entity: 'user-1',
+  eventId: '01KA0000000000000000000000',
+  timestamp: '2026-11-01T10:00:00Z',
+  action: 'limits_set',
+  principal: 'ops',
+  resource: 'gpt-4',
+  details: {limits: [{name: 'rpm'}], why: 'more room'},
+  ttlSeconds: 1_800_000_000,
+}
+const bare: AuditRecord = {...record, principal: undefined, resource: undefined, details: {}, ttlSeconds: undefined}
+
+it('a line tells who did what to whom, with details', () => {
+  expect(auditLine(record)).toBe(
+    '2026-11-01T10:00:00Z  limits_set  user-1 gpt-4  by ops  limits: [{"name":"rpm"}]; why: more room',
+  )
+  expect(auditLine(bare)).toBe('2026-11-01T10:00:00Z  limits_set  user-1')
+})
+
+it('limits are told in the words in which they are set', () => {
+  const limits = [{name: 'rpm', capacity: 50, refill_amount: 10, refill_period_seconds: 1}]
+  const changed = {...bare, details: {limits, before: [], reset: true}}
+  expect(auditLine(changed)).toMatch(/ {2}before: none; limits: rpm=10\/sec:50; reset: true$/)
+})
+
+it('a list fits the width; the details give way first', () => {
+  const long = {...record, details: {text: 'x'.repeat(100)}}
+  const lines = listingLines(auditListing([long], false), {'no-header': false}, 80)
+  expect(lines[0]).toMatch(/^TIME \(UTC\) +ACTION +ENTITY +RESOURCE +BY +DETAILS$/)
+  expect(lines.map(line => line.length)).toEqual([expect.any(Number), 80])
+  expect(listingLines(auditListing([], false), {'no-header': false}, 80)).toEqual(['Nothing happened in that time.'])
+})
+
+it('everything about one event', () => {
+  expect(auditFacts(record).join('\n')).toMatchInlineSnapshot(`
+    "Event 01KA0000000000000000000000
+      time        2026-11-01T10:00:00Z
+      action      limits_set
+      entity      user-1
+      resource    gpt-4
+      by          ops
+      kept until  2027-01-15T08:00:00.000Z
+      details     {"limits":[{"name":"rpm"}],"why":"more room"}"
+  `)
+  expect(auditFacts(bare)).toHaveLength(4)
+})
+
+it('programs get the same keys always', () => {
+  expect(auditResult(bare)).toEqual({
+    id: record.eventId,
+    time: record.timestamp,
+    action: 'limits_set',
+    entity: 'user-1',
+    resource: null,
+    principal: null,
+    details: {},
+    expiresAt: null,
+  })
+  expect(Object.keys(auditResult(record))).toEqual(Object.keys(auditResult(bare)))
+})

@@ -1,0 +1,151 @@
+import {describe, expect, it} from 'vitest'
+import {overviewJson, overviewLines} from '../../../src/lib/cli/data/entity-overview-presenter.js'
+import {
+  changesOf,
+  entityDeletionLines,
+  entityDeletionPhrase,
+  entityJson,
+  entityListing,
+  entityUpdatedLines,
+} from '../../../src/lib/cli/data/entity-presenter.js'
+import {kindCounts} from '../../../src/lib/cli/data/kind-counts.js'
+import {listingCsv, listingLines} from '../../../src/lib/cli/output/listing.js'
+import type {EntityOverview} from '../../../src/lib/inspect/entity-overview.js'
+import type {EntityRecord} from '../../../src/lib/schema/entity-record.js'
+
+const user: EntityRecord = {
+  namespace: 'ns',
+  entity: 'user',
+  name: 'User',
+  parent: 'team',
+  cascade: true,
+  metadata: {tier: 'gold'},
+  createdAt: '2026-01-01T00:00:00Z',
+  version: 2,
+}
+const plain: EntityRecord = {...user, entity: 'team', name: 'team', parent: undefined, cascade: false, metadata: {}}
+const flags = {'no-header': false}
+const rpm = {name: 'rpm', capacity: 100, refillAmount: 100, refillPeriodSeconds: 60}
+
+const overview: EntityOverview = {
+  id: 'user',
+  record: user,
+  parents: [plain],
+  resources: [
+    {resource: 'gpt-4', source: 'entity', limits: [{...rpm, available: -3}], shards: 2},
+    {resource: 'search', source: 'entity_default', limits: [{...rpm, available: undefined}], shards: 0},
+    {resource: 'web', source: 'resource', limits: [{...rpm, available: 1000}], shards: 1},
+    {resource: 'free', source: undefined, limits: [], shards: 1},
+    {resource: undefined, source: 'system', limits: [{...rpm, available: undefined}], shards: 0},
+  ],
+}
+
+describe('entities', () => {
+  it('for programs have the same keys always', () => {
+    expect(entityJson(user)).toEqual({
+      id: 'user',
+      name: 'User',
+      parent: 'team',
+      cascade: true,
+      metadata: {tier: 'gold'},
+      createdAt: '2026-01-01T00:00:00Z',
+      version: 2,
+    })
+    expect(entityJson({...plain, createdAt: ''})).toMatchObject({parent: null, createdAt: null})
+  })
+
+  it('are listed for people and for spreadsheets', () => {
+    const listing = entityListing([user, {...plain, createdAt: ''}], 'none')
+    expect(listingLines(listing, flags, 80)).toEqual([
+      'ID    NAME  PARENT  CASCADE  CREATED',
+      'user  User  team    yes      2026-01-01T00:00:00Z',
+      'team  team  -       no       -',
+    ])
+    expect(listingCsv(listing, {...flags, columns: 'id,cascade,metadata,version'})).toEqual([
+      'id,cascade,metadata,version',
+      'user,true,tier=gold,2',
+      'team,false,,2',
+    ])
+    expect(listingLines(entityListing([], 'none'), flags, 80)).toEqual(['none'])
+  })
+
+  it('a change is told from what to what', () => {
+    const after = {...user, name: 'X', parent: undefined, cascade: false, metadata: {}}
+    expect(changesOf(user, after)).toEqual(['name', 'parent', 'cascade', 'metadata'])
+    expect(entityUpdatedLines(user, after)).toEqual([
+      'Changed entity "user"',
+      '  name      User → X',
+      '  parent    team → (none)',
+      '  cascade   yes → no',
+      '  metadata  tier=gold → (none)',
+    ])
+    expect(entityUpdatedLines(user, {...user, version: 3})).toEqual([
+      'Entity "user" is like that already; nothing was changed',
+    ])
+    // Looks the same, and is not.
+    expect(changesOf({...user, metadata: {seat: 7}}, {...user, metadata: {seat: '7'}})).toEqual(['metadata'])
+  })
+
+  it('a deletion is told before and after', () => {
+    const counts = kindCounts({entity: 1, bucket: 2})
+    expect(entityDeletionPhrase('user', counts)).toBe(
+      'This deletes 3 items of entity "user" for good; its audit events stay',
+    )
+    expect(entityDeletionLines('user', counts, true)[0]).toBe('A deletion of entity "user" deletes for good:')
+    expect(entityDeletionLines('user', counts, false)).toEqual([
+      'Deleted entity "user":',
+      '  entity         1',
+      '  bucket shards  2',
+      '  total          3',
+      'Its audit events stay.',
+    ])
+  })
+})
+
+describe('an entity with its limits', () => {
+  it('for people: who, then what applies, from where, and what is left', () => {
+    expect(overviewLines(overview, 80)).toEqual([
+      'Entity "user"',
+      '  name      User',
+      '  parent    team',
+      '  cascade   yes, every request is charged to the parent too',
+      '  metadata  tier=gold',
+      '  created   2026-01-01T00:00:00Z',
+      '',
+      'RESOURCE     LIMIT        SET FOR            AVAILABLE   OF  SHARDS',
+      'gpt-4        rpm=100/min  entity + resource         -3  100       2',
+      'search       rpm=100/min  entity                     -  100       -',
+      'web          rpm=100/min  resource               1,000  100       1',
+      '(any other)  rpm=100/min  system                     -  100       -',
+    ])
+    expect(overviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it')
+    expect(overviewLines({...overview, record: undefined, parents: []}, 80)[0]).toBe(
+      'Entity "user" has no record of its own; it is known by its limits and buckets',
+    )
+  })
+
+  it('a chain of parents is told to its end, and where it breaks', () => {
+    const team = {...plain, parent: 'org'}
+    const chain = (parents: EntityRecord[]) => overviewLines({...overview, parents}, 80)[2]
+    expect(chain([team, {...plain, entity: 'org'}])).toBe('  parent    team → org')
+    expect(chain([team])).toBe('  parent    team → org (does not exist)')
+    expect(chain([])).toBe('  parent    team (does not exist)')
+    // Another client has made a circle of them.
+    expect(chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, and so on in a circle')
+  })
+
+  it('for programs: nothing is left out', () => {
+    const told = overviewJson(overview)
+    expect(told).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
+    expect(told.resources).toEqual([
+      {resource: 'gpt-4', source: 'entity', limits: [{...rpm, available: -3}], shards: 2},
+      {resource: 'search', source: 'entity_default', limits: [{...rpm, available: null}], shards: 0},
+      {resource: 'web', source: 'resource', limits: [{...rpm, available: 1000}], shards: 1},
+      {resource: 'free', source: null, limits: [], shards: 1},
+      {resource: null, source: 'system', limits: [{...rpm, available: null}], shards: 0},
+    ])
+    const unregistered = overviewJson({...overview, record: undefined, parents: []})
+    expect(Object.keys(unregistered)).toEqual(Object.keys(told))
+    expect(unregistered).toMatchObject({registered: false, id: 'user', name: null, version: null})
+  })
+})

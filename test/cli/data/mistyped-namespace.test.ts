@@ -1,0 +1,34 @@
+import {expect, it} from 'vitest'
+import {Repository} from '../../../src/lib/repository/repository.js'
+import {tableCli} from '../../e2e/table-cli.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {scanWhere} from '../../repository/namespace-items.js'
+import {newSpace} from '../../repository/namespace-table.js'
+
+/** A mistyped namespace was registered as a new one. */
+describeOnEngine('C-2 a namespace that does not exist', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+
+  it('is refused with the nearest name by every command on entities, and nothing is written', async () => {
+    await new Repository({stack: table.name, transport: table.transport}).namespaces.registerMany(['default', 'acme'])
+    const everything = () => scanWhere(newSpace(table), () => true)
+    const before = await everything()
+    const commands = [
+      'entity list',
+      'entity show user',
+      'entity children user',
+      'entity create user',
+      'entity update user --name User',
+      'entity delete user --yes',
+    ]
+    const outcomes = await Promise.all(commands.map(command => cli.run(`${command} --namespace amce`)))
+    const refusal = {
+      code: 3,
+      stdout: '',
+      stderr: 'Error: There is no namespace "amce".\nTry: Did you mean "acme"?\n',
+    }
+    expect(outcomes).toEqual(commands.map(() => refusal))
+    expect(await everything()).toEqual(before)
+  })
+})

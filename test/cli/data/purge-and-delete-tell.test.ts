@@ -1,0 +1,105 @@
+import {spawn} from 'node:child_process'
+import {once} from 'node:events'
+import {text} from 'node:stream/consumers'
+import {expect, inject, it} from 'vitest'
+import {Repository} from '../../../src/lib/repository/repository.js'
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import {engineProxy} from '../../e2e/engine-proxy.js'
+import {tableCli} from '../../e2e/table-cli.js'
+import {BIN} from '../../e2e/zael.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {
+  bucketItem,
+  entityConfigItem,
+  entityItem,
+  putAll,
+  scanNamespace,
+  strayItems,
+  usageItem,
+} from '../../repository/namespace-items.js'
+import {newSpace} from '../../repository/namespace-table.js'
+
+const ITEMS = process.env.ZAEL_TEST_SIZE === 'full' ? 20_000 : 600
+
+/** Four kinds of items in equal parts, and seven that are in no index. */
+function manyItems(namespace: string): Item[] {
+  const entities = Array.from({length: Math.ceil((ITEMS - 7) / 4)}, (_, i) => `e${i}`)
+  const items = entities.flatMap(entity => [
+    entityItem(namespace, entity),
+    entityConfigItem(namespace, entity, 'r1'),
+    usageItem(namespace, entity, 'r1', 1),
+    bucketItem(namespace, entity, 'r1'),
+  ])
+  return [...items.slice(0, ITEMS - 7), ...strayItems(namespace)]
+}
+
+/** They gave no counts, no estimate, no progress, no word on how to go on, and none on what they cost. */
+describeOnEngine('C-44 purge and delete', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+  const space = newSpace(table)
+  const {namespaces} = new Repository({stack: table.name, transport: table.transport})
+
+  it('a purge says what it will do and cost, survives Ctrl-C, goes on, and leaves nothing', {
+    timeout: 600_000,
+  }, async () => {
+    const {namespace: doomed} = await namespaces.register('doomed')
+    const {namespace: neighbour} = await namespaces.register('neighbour')
+    await putAll(space, [...manyItems(doomed.id), ...manyItems(neighbour.id)])
+    const untouched = await scanNamespace(space, neighbour.id)
+    await namespaces.delete('doomed')
+
+    const plan = await cli.run('namespace purge doomed --dry-run')
+    expect(plan.stdout).toMatch(new RegExp(`^ +total +${ITEMS.toLocaleString('en')}$`, 'm'))
+    expect(plan.stdout).toContain('every item costs a write')
+
+    const interrupted = await purgeInterruptedAfter(ITEMS / 50, doomed.id)
+    expect(interrupted).toMatchObject({code: 130, stdout: ''})
+    const [, deleted] =
+      /^Error: Interrupted: at least ([\d,]+) items of namespace "doomed"/.exec(interrupted.stderr) ?? []
+    expect(interrupted.stderr).toMatch(
+      new RegExp(`\nTry: Run it again to go on: zael namespace purge ${doomed.id} --confirm doomed\n$`),
+    )
+    const left = (await scanNamespace(space, doomed.id)).length
+    expect(left).toBeGreaterThan(0)
+    expect(left).toBeLessThanOrEqual(ITEMS - Number(deleted?.replaceAll(',', '')))
+    expect(await cli.tell(`namespace show ${doomed.id}`)).toMatchObject({status: 'purging'})
+
+    const {counts} = await cli.tell(`namespace purge ${doomed.id} --confirm doomed`)
+    expect(counts.total).toBe(left)
+    expect(await scanNamespace(space, doomed.id)).toEqual([])
+    expect(await namespaces.orphans()).toEqual([])
+    expect(await scanNamespace(space, neighbour.id)).toEqual(untouched)
+  })
+
+  it('deleting an entity counts what went', async () => {
+    const {namespace} = await namespaces.register('default')
+    const inDefault = [
+      entityItem(namespace.id, 'e'),
+      usageItem(namespace.id, 'e', 'r1', 1),
+      bucketItem(namespace.id, 'e', 'r1'),
+    ]
+    await putAll(space, inDefault)
+    const {stdout} = await cli.run('entity delete e --yes')
+    expect(stdout).toBe(
+      'Deleted entity "e":\n  entity          1\n  bucket shard    1\n  usage snapshot  1\n  total           3\nIts audit events stay.\n',
+    )
+  })
+
+  /** Presses Ctrl-C when that many requests of 25 deletions are answered and one more is under way. */
+  async function purgeInterruptedAfter(answered: number, id: string) {
+    let writes = 0
+    await using proxy = await engineProxy(inject('engineEndpoint'), operation => {
+      if (operation !== 'BatchWriteItem' || ++writes <= answered) return 'answered'
+      // Once only: a second Ctrl-C waits for nothing.
+      if (writes === answered + 1) child.kill('SIGINT')
+      return 'unanswered'
+    })
+    const flags = ['--stack', table.name, '--endpoint-url', proxy.endpoint]
+    const args = [BIN, 'namespace', 'purge', id, '--confirm', 'doomed', ...flags]
+    const env = {PATH: process.env.PATH, NO_COLOR: '1'}
+    const child = spawn(process.execPath, args, {env, stdio: ['ignore', 'pipe', 'pipe']})
+    const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
+    return {code, stdout, stderr}
+  }
+})

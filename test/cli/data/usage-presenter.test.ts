@@ -1,0 +1,164 @@
+import {describe, expect, it} from 'vitest'
+import {
+  sparkLines,
+  summaryFooter,
+  summaryListing,
+  topFooter,
+  topListing,
+  usageFooter,
+  usageListing,
+  usageTitle,
+} from '../../../src/lib/cli/data/usage-presenter.js'
+import {bar, percent, sparkline} from '../../../src/lib/cli/output/gauge.js'
+import {listingCsv, listingLines} from '../../../src/lib/cli/output/listing.js'
+import type {LimitTotal, UsageWindow} from '../../../src/lib/inspect/usage-report.js'
+
+const PLAIN = {columns: undefined, sort: undefined, 'no-header': false}
+const range = {sinceMs: Date.UTC(2026, 10, 1), untilMs: Date.UTC(2026, 10, 2)}
+
+const hour = (at: string, tokens: number, requests = 1): UsageWindow => ({
+  entity: 'user-1',
+  resource: 'gpt-4',
+  start: `2026-11-01T${at}:00:00Z`,
+  end: '',
+  requests,
+  limits: [{name: 'tpm', tokens, budget: 1000, share: tokens / 1000}],
+})
+const total = (tokens: number, start: string): LimitTotal => ({
+  resource: 'gpt-4',
+  name: 'tpm',
+  tokens,
+  windows: 2,
+  average: tokens / 2,
+  peak: {tokens: 900, entity: 'user-1', start},
+})
+
+describe('gauges', () => {
+  it('a share as a bar: never more than full, never less than empty, nothing for nothing', () => {
+    expect([0, 0.04, 0.05, 0.5, 0.96, 1, 7, -1].map(bar)).toEqual([
+      '░░░░░░░░░░',
+      '░░░░░░░░░░',
+      '█░░░░░░░░░',
+      '█████░░░░░',
+      '██████████',
+      '██████████',
+      '██████████',
+      '░░░░░░░░░░',
+    ])
+    expect([null, undefined].map(bar)).toEqual(['', ''])
+  })
+
+  it('a share in percent: a little is not nothing, and nearly all is not all', () => {
+    expect([0, 0.001, 0.01, 0.504, 0.99, 0.996, 1, 12.345, null].map(percent)).toEqual([
+      '0 %',
+      '<1 %',
+      '1 %',
+      '50 %',
+      '99 %',
+      '>99 %',
+      '100 %',
+      '1,235 %',
+      undefined,
+    ])
+  })
+
+  it('a sparkline is scaled to its peak and keeps the newest', () => {
+    expect(sparkline([0, 1, 2, 3, 4, 5, 6, 7])).toBe('▁▂▃▄▅▆▇█')
+    expect(sparkline([0, 0])).toBe('▁▁')
+    expect(sparkline([-5, 10])).toBe('▁█')
+    expect(sparkline([9, ...Array<number>(60).fill(0)])).toBe('▁'.repeat(60))
+  })
+})
+
+describe('usage show', () => {
+  it('the title says what, when, and that it is UTC', () => {
+    const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+    expect(usageTitle(scope)).toBe(
+      'Hourly usage of user-1 · gpt-4, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)',
+    )
+    expect(usageTitle({window: 'monthly', range})).toMatch(/^Monthly usage, 2026/)
+  })
+
+  it('names what the title does not', () => {
+    const headers = (scope: object) =>
+      listingLines(usageListing([hour('10', 1)], {window: 'hourly', range, ...scope}, false), PLAIN, 120)[0]
+    expect(headers({entity: 'user-1'})).toBe(
+      'START             RESOURCE  LIMIT  USED  BUDGET  SHARE              REQUESTS',
+    )
+    expect(headers({resource: 'gpt-4'})).toContain('ENTITY')
+    expect(headers({resource: 'gpt-4', entity: 'user-1'})).not.toMatch(/ENTITY|RESOURCE/)
+  })
+
+  it('in CSV has all names, bare numbers, and no bar', () => {
+    const listing = usageListing([hour('10', 5)], {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'}, true)
+    expect(listingCsv(listing, PLAIN)).toEqual([
+      'start,entity,resource,limit,used,budget,share,requests',
+      '2026-11-01T10:00:00Z,user-1,gpt-4,tpm,5,1000,0.005,1',
+    ])
+  })
+
+  it('a limit that applies no more has no share; a window without tokens has its requests', () => {
+    const gone = {...hour('10', 5), limits: [{name: 'old', tokens: 5, budget: null, share: null}]}
+    const bare = {...hour('09', 5), limits: []}
+    const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+    expect(listingLines(usageListing([gone, bare], scope, false), PLAIN, 120).slice(1)).toEqual([
+      '2026-11-01 10:00  old       5       -      -  -         1',
+      '2026-11-01 09:00  -         -       -      -  -         1',
+    ])
+  })
+
+  it('the footer tells totals, whether they are of a part, and what 100 % is', () => {
+    const windows = [hour('10', 900, 3), hour('08', 100, 2)]
+    const totals = {requests: 5, totals: [total(1000, windows[0]?.start ?? '')]}
+    expect(usageFooter(windows, totals, {window: 'daily', isPart: false})).toEqual([
+      '',
+      'Total: 5 requests',
+      '  gpt-4: tpm 1,000',
+      '100 % is what the limit now gives per day: its rate, or its burst if larger.',
+    ])
+    expect(usageFooter(windows, {requests: 5, totals: []}, {window: 'hourly', isPart: true})[1]).toBe(
+      'Total of the 2 windows shown: 5 requests',
+    )
+    expect(usageFooter([], {requests: 0, totals: []}, {window: 'hourly', isPart: false})).toEqual([])
+  })
+
+  it('sparklines count hours without a record as nothing', () => {
+    const windows = [hour('10', 900), hour('07', 450)]
+    expect(sparkLines(windows, [total(1350, '2026-11-01T10:00:00Z')], 'hourly')).toEqual([
+      'gpt-4 tpm  ▅▁▁█  peak 900 at 2026-11-01 10:00',
+    ])
+    expect(sparkLines([], [], 'hourly')).toEqual([])
+  })
+})
+
+describe('usage summary and top', () => {
+  it('a summary names who had the peak only where there are several', () => {
+    const header = (scope: object) =>
+      listingLines(
+        summaryListing([total(1, '2026-11-01T10:00:00Z')], {window: 'hourly', range, ...scope}),
+        PLAIN,
+        120,
+      )[0]
+    expect(header({resource: 'gpt-4'})).toMatch(/ PEAK AT +BY$/)
+    expect(header({entity: 'user-1'})).not.toContain('BY')
+  })
+
+  it('one is not many', () => {
+    expect(summaryFooter(1, 1)).toBe('Total: 1 request in 1 window')
+    expect(summaryFooter(1000, 2)).toBe('Total: 1,000 requests in 2 windows')
+  })
+
+  it('top says how many there are, and of which resources', () => {
+    const consumers = [{entity: 'a', resource: 'r', requests: 3, share: 0.75, limits: new Map([['tpm', 1234]])}]
+    const top = {consumers, total: 2, resources: ['r', 's'], complete: true}
+    expect(listingCsv(topListing(top, {by: 'requests', resource: 'r', isCsv: true}), PLAIN)).toEqual([
+      'entity,resource,share,requests,tokens',
+      'a,r,0.75,3,"tpm 1,234"',
+    ])
+    expect(topFooter(top, undefined)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
+    expect(topFooter(top, 'r')).toEqual(['', '1 of 2 consumers'])
+    expect(topFooter({...top, total: 0, resources: []}, undefined)).toEqual([
+      'Looked at every resource with limits of its own or a live bucket (resources: none).',
+    ])
+  })
+})

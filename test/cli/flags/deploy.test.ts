@@ -1,0 +1,35 @@
+import {describe, expect, it} from 'vitest'
+import {optionFlags, typedOptions} from '../../../src/lib/cli/flags/deploy.js'
+import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
+
+describe('the flags of a deployment', () => {
+  it('are the options of a stack, without defaults: what is not typed stays as it is deployed', () => {
+    expect(Object.keys(optionFlags)).toEqual(STACK_OPTIONS.map(({flag}) => flag))
+    for (const flag of Object.values(optionFlags)) expect(flag.default).toBeUndefined()
+    expect(typedOptions({})).toEqual({})
+  })
+
+  it('are read by the rule of each option', () => {
+    const flags = {
+      'lambda-memory': '1024',
+      'no-such': 1,
+      alarms: false,
+      'usage-windows': 'daily,hourly',
+      'alarm-topic': 'none',
+    }
+    expect(typedOptions(flags)).toEqual({
+      lambdaMemory: 1024,
+      alarms: false,
+      usageWindows: ['hourly', 'daily'],
+      alarmTopic: null,
+    })
+    expect(() => typedOptions({'lambda-memory': '7'})).toThrow(
+      '--lambda-memory is "7"; it must be a whole number from 128 to 10240 (MB).',
+    )
+  })
+
+  it('say what a new stack gets', () => {
+    expect(optionFlags['lambda-memory']?.description).toMatch(/ New stacks: 512 MB\.$/)
+    expect(optionFlags.tracing?.description).toMatch(/ New stacks: off\.$/)
+  })
+})

@@ -1,0 +1,58 @@
+import {parse} from '@oclif/core/parser'
+import {describe, expect, it} from 'vitest'
+import {type WatchFlagValues, watchFlags, watchRequest} from '../../../src/lib/cli/flags/watch.js'
+import {SORT_KEYS} from '../../../src/lib/watch/model.js'
+
+const DEFAULTS = {interval: '2s', sort: 'left', filter: ''}
+
+describe('what is asked of a watch', () => {
+  it('is everything, every two seconds, without end', () => {
+    expect(watchRequest(DEFAULTS)).toEqual({
+      scope: {kind: 'namespace'},
+      intervalMs: 2000,
+      forMs: undefined,
+      selection: {sort: 'left', reversed: false, filter: ''},
+    })
+  })
+
+  it('is what the flags say', () => {
+    expect(watchRequest({...DEFAULTS, resource: 'gpt-4', interval: '500ms', for: '1min'})).toMatchObject({
+      scope: {kind: 'resource', resource: 'gpt-4'},
+      intervalMs: 500,
+      forMs: 60_000,
+    })
+    expect(watchRequest({...DEFAULTS, entity: 'ada', sort: 'rate', reverse: true, filter: '!x'})).toMatchObject({
+      scope: {kind: 'entity', entity: 'ada'},
+      selection: {sort: 'rate', reversed: true, filter: '!x'},
+    })
+  })
+
+  it.each(SORT_KEYS)('by %s can be asked for in both directions, as it is typed', async sort => {
+    const asked = async (...words: string[]) => {
+      const {flags} = await parse(words, {flags: watchFlags, strict: true})
+      return watchRequest(flags as unknown as WatchFlagValues).selection
+    }
+    expect(await asked('--sort', sort)).toEqual({sort, reversed: false, filter: ''})
+    expect(await asked(`--sort=${sort}`, '--reverse')).toEqual({sort, reversed: true, filter: ''})
+  })
+
+  it('can last for 24 days: timers cannot count further', () => {
+    expect(watchRequest({...DEFAULTS, for: '24d'}).forMs).toBeLessThan(2 ** 31)
+  })
+
+  it.each([
+    [{interval: '499ms'}, 'watch.interval'],
+    [{interval: '2h'}, 'watch.interval'],
+    [{interval: 'soon'}, 'duration.syntax'],
+    [{for: '0s'}, 'duration.syntax'],
+    [{sort: 'colour'}, 'watch.sort'],
+    [{sort: '-rate'}, 'watch.sort'],
+    [{for: '25d'}, 'watch.for'],
+    [{resource: 'a#b'}, 'name.'],
+    [{entity: ''}, 'name.'],
+  ])('%o is refused: %s', (flags, code) => {
+    expect(() => watchRequest({...DEFAULTS, ...flags})).toThrow(
+      expect.objectContaining({code: expect.stringContaining(code), exitCode: 2}),
+    )
+  })
+})

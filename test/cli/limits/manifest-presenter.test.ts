@@ -1,0 +1,162 @@
+import {describe, expect, it} from 'vitest'
+import {applyResultJson, diffJson, planJson} from '../../../src/lib/cli/limits/manifest-json.js'
+import {
+  applyLines,
+  changeLine,
+  diffLines,
+  manifestCounts,
+  planLines,
+  validLine,
+} from '../../../src/lib/cli/limits/manifest-presenter.js'
+import {ZaelError} from '../../../src/lib/core/errors.js'
+import {parseLimits} from '../../../src/lib/core/limit.js'
+import type {ApplyResult} from '../../../src/lib/manifest/apply.js'
+import {parseManifest} from '../../../src/lib/manifest/parse.js'
+import type {Plan, PlannedChange, ScopeChange} from '../../../src/lib/manifest/plan.js'
+
+const limits = (change: Partial<ScopeChange>, before: string[], after: string[]): ScopeChange => ({
+  kind: 'limits',
+  action: 'update',
+  scope: {level: 'resource', resource: 'gpt-4'},
+  before: parseLimits(before),
+  after: parseLimits(after),
+  adopts: false,
+  ...change,
+})
+
+const manifest = parseManifest(
+  [
+    'namespace: acme',
+    'system: {on_unavailable: allow}',
+    'resources: {gpt-4: {limits: {rpm: 100/min, tpm: 20k/min}}}',
+    'entities: {team-1: {limits: {rpm: 5/min}, resources: {gpt-4: {limits: {rpm: 1/min}}}}}',
+  ].join('\n'),
+  {file: 'limits.yaml'},
+)
+
+const plan = (changes: PlannedChange[], counts: Partial<Plan['counts']> = {}): Plan =>
+  ({
+    manifest,
+    changes,
+    adopted: [],
+    counts: {create: 0, update: 0, delete: 0, adopt: 0, unchanged: 1200, ...counts},
+  }) as unknown as Plan
+
+const update = limits({}, ['rpm=100/min', 'tpd=1M/day', 'old=1/sec'], ['rpm=200/min', 'tpd=1M/day', 'tpm=20k/min:40k'])
+
+describe('a change', () => {
+  it.each<[PlannedChange, string]>([
+    [update, '~ resource gpt-4: old 1/sec → (none), rpm 100/min → 200/min, tpm (none) → 20k/min:40k'],
+    [limits({action: 'create'}, [], ['rpm=1/min', 'tpm=2/min']), '+ resource gpt-4: rpm=1/min, tpm=2/min'],
+    [limits({action: 'delete'}, ['rpm=1/min'], []), '- resource gpt-4: rpm=1/min'],
+    [
+      limits({scope: {level: 'system'}, adopts: true, onUnavailable: {before: 'block', after: 'allow'}}, [], []),
+      '~ the system (not managed so far): on unavailable block → allow',
+    ],
+    [
+      {
+        kind: 'entity',
+        action: 'create',
+        entity: 'user-1',
+        before: {},
+        after: {parent: 'team-1', cascade: true},
+        depth: 1,
+      },
+      '+ entity user-1: parent team-1, cascade true',
+    ],
+    [
+      {kind: 'entity', action: 'update', entity: 'user-1', before: {parent: 'team-1'}, after: {parent: null}, depth: 0},
+      '~ entity user-1: parent team-1 → (none)',
+    ],
+    [
+      {kind: 'entity', action: 'create', entity: 'team-1', before: {}, after: {}, depth: 0},
+      '+ entity team-1: a record of its own',
+    ],
+  ])('is one line with old and new values: %#', (change, line) => {
+    expect(changeLine(change)).toBe(line)
+  })
+})
+
+describe('a plan', () => {
+  it('counts its changes', () => {
+    expect(planLines(plan([update], {update: 1, adopt: 1}))).toEqual([
+      'Changes in namespace acme',
+      `  ${changeLine(update)}`,
+      '0 to create, 1 to update, 0 to delete, 1,200 unchanged; 1 set by others becomes managed',
+    ])
+    expect(planJson(plan([update]))).toMatchObject({
+      namespace: 'acme',
+      changes: [
+        {kind: 'limits', scope: {level: 'resource'}, changes: [{name: 'old', after: null}, {}, {}, {before: null}]},
+      ],
+    })
+  })
+
+  it('without changes says so', () => {
+    expect(planLines(plan([]))).toEqual(['No changes: in namespace acme everything is as stated'])
+    expect(planLines(plan([], {adopt: 2}))[0]).toMatch(/; 2 set by others become managed$/)
+  })
+})
+
+it('drift names what is missing, changed and extra', () => {
+  const differences = [
+    {kind: 'missing', change: limits({action: 'create'}, [], ['rpm=1/min'])},
+    {kind: 'changed', change: update},
+  ] as const
+  expect(diffLines(manifest, differences)).toEqual([
+    'Drift in namespace acme: what is there → what the file states',
+    '  missing  + resource gpt-4: rpm=1/min',
+    `  changed  ${changeLine(update)}`,
+  ])
+  expect(diffLines(manifest, [])).toEqual(['No drift: in namespace acme everything is as stated'])
+  expect(diffJson('acme', differences)).toMatchObject({drift: true, differences: [{difference: 'missing'}, {}]})
+  expect(diffJson('acme', [])).toEqual({namespace: 'acme', drift: false, differences: []})
+})
+
+describe('what came of a plan', () => {
+  const result: ApplyResult = {
+    outcome: 'complete',
+    created: 1,
+    updated: 2000,
+    deleted: 0,
+    adopted: 0,
+    failures: [],
+    left: 0,
+    buckets: {checked: 0, updated: 0, failed: 0},
+    recordFailure: undefined,
+  }
+  const error = new ZaelError('conflict', 'limits.contended', 'Others keep changing it.\nSecond line')
+
+  it('is told in numbers', () => {
+    expect(applyLines(result)).toEqual([
+      'Applied: everything is as the file states it',
+      '  created       1',
+      '  updated       2,000',
+      '  deleted       0',
+      '  live buckets  none concerned',
+    ])
+  })
+
+  it('names failures, the first of them one by one, and what was not tried', () => {
+    const failures = Array.from({length: 12}, () => ({change: update, error}))
+    const lines = applyLines({...result, outcome: 'failed', failures, left: 5, recordFailure: error})
+    expect(lines[0]).toBe('Not everything could be applied; run it again to do the rest')
+    expect(lines).toContain('  not tried     5')
+    expect(lines.filter(line => line.endsWith(': Others keep changing it.'))).toHaveLength(10)
+    expect(lines.at(-1)).toBe('  and 2 more')
+    expect(lines.find(line => line.includes('managed list'))).toContain('not brought up to date')
+    expect(applyResultJson({...result, failures, recordFailure: error})).toMatchObject({
+      failures: expect.arrayContaining([
+        {change: expect.anything(), error: {code: 'limits.contended', message: error.message}},
+      ]),
+      recordFailure: {code: 'limits.contended'},
+    })
+  })
+})
+
+it('a valid file is counted', () => {
+  expect(manifestCounts(manifest)).toEqual({namespace: 'acme', system: true, resources: 1, entities: 1, limits: 4})
+  expect(validLine('limits.yaml', manifest)).toBe(
+    'limits.yaml is valid: namespace acme, limits 4, resources 1, entities 1',
+  )
+})

@@ -1,0 +1,216 @@
+import {describe, expect, it} from 'vitest'
+import {checkedNames, scopeOf} from '../../../src/lib/cli/flags/scope.js'
+import {changeJson, limitJson, scopeJson} from '../../../src/lib/cli/limits/json.js'
+import {
+  changeLines,
+  configLines,
+  configListing,
+  doomedWords,
+  scopeWords,
+} from '../../../src/lib/cli/limits/presenter.js'
+import {resolveJson, resolveLines} from '../../../src/lib/cli/limits/resolve-presenter.js'
+import {listingLines} from '../../../src/lib/cli/output/listing.js'
+import {parseLimit, parseLimits} from '../../../src/lib/core/limit.js'
+import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import type {Resolution} from '../../../src/lib/repository/limits/resolver.js'
+import type {ConfigRecord, ConfigScope} from '../../../src/lib/schema/config-record.js'
+
+const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
+const entity: ConfigScope = {level: 'entity', entity: 'user-1', resource: 'gpt-4'}
+const entityDefault: ConfigScope = {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}
+const system: ConfigScope = {level: 'system'}
+
+const record = (scope: ConfigScope, ...limits: string[]): ConfigRecord => ({
+  namespace: 'ns',
+  scope,
+  limits: parseLimits(limits),
+  onUnavailable: undefined,
+  auditRetentionDays: undefined,
+})
+
+const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefined) => ({
+  scope: (previous ?? now)?.scope as ConfigScope,
+  before: previous?.limits ?? [],
+  after: now?.limits ?? [],
+  previous,
+  record: now,
+})
+
+describe('whose limits', () => {
+  it('is what the flags say, and nothing is assumed', () => {
+    expect(scopeOf({system: true})).toEqual(system)
+    expect(scopeOf({system: false, resource: 'gpt-4'})).toEqual(resource)
+    expect(scopeOf({system: false, entity: 'user-1'})).toEqual(entityDefault)
+    expect(scopeOf({system: false, entity: 'user-1', resource: 'gpt-4'})).toEqual(entity)
+    expect(() => scopeOf({system: false})).toThrow(expect.objectContaining({code: 'limits.scope', exitCode: 2}))
+  })
+
+  it.each([{entity: 'no spaces'}, {resource: 'no spaces'}, {resource: DEFAULT_RESOURCE}, {entity: ''}, {resource: ''}])(
+    'a name that cannot be one is refused: %j',
+    names => {
+      const refusal = expect.objectContaining({code: 'name.invalid', exitCode: 2})
+      expect(() => scopeOf({system: false, ...names})).toThrow(refusal)
+      expect(() => checkedNames({system: false, ...names})).toThrow(refusal)
+    },
+  )
+
+  it('is told to programs and people', () => {
+    expect([system, resource, entityDefault, entity].map(scopeJson)).toEqual([
+      {level: 'system', entity: null, resource: null},
+      {level: 'resource', entity: null, resource: 'gpt-4'},
+      {level: 'entity_default', entity: 'user-1', resource: null},
+      {level: 'entity', entity: 'user-1', resource: 'gpt-4'},
+    ])
+    expect([system, resource, entityDefault, entity].map(scopeWords)).toEqual([
+      'the system',
+      'resource gpt-4',
+      'entity user-1 for every resource',
+      'entity user-1 for gpt-4',
+    ])
+  })
+})
+
+describe('a change of limits', () => {
+  const before = record(resource, 'rpm=100/min', 'tpd=1M/day', 'old=5/sec')
+  const after = record(resource, 'rpm=200/min:400', 'tpd=1M/day', 'tpm=20k/min')
+
+  it('shows each limit before and after, and the buckets that followed', () => {
+    const buckets = {checked: 1500, updated: 1200, failed: 1}
+    expect(changeLines({...change(before, after), buckets}, false)).toEqual([
+      'Limits of resource gpt-4',
+      '  old           5/sec → (none)',
+      '  rpm           100/min → 200/min:400',
+      '  tpd           1M/day, unchanged',
+      '  tpm           (none) → 20k/min',
+      '  live buckets  1,200 brought in line, 299 already in line, 1 not reached, which follow with their next request',
+    ])
+  })
+
+  it('of a dry run says so and has no buckets', () => {
+    expect(changeLines(change(undefined, after), true).slice(0, 2)).toEqual([
+      'Limits of resource gpt-4 (dry run: nothing is written)',
+      '  rpm  (none) → 200/min:400',
+    ])
+    expect(changeJson(change(undefined, after)).buckets).toBeNull()
+  })
+
+  it('shows the policy for outages when there is one', () => {
+    const blocking = {...record(system, 'rpm=1/min'), onUnavailable: 'block' as const}
+    const policy = (was: ConfigRecord, is: ConfigRecord) => changeLines(change(was, is), true).at(-1)
+    expect(policy(record(system), blocking)).toBe('  on unavailable  (none) → block')
+    expect(policy(blocking, blocking)).toBe('  on unavailable  block, unchanged')
+    expect(policy(blocking, record(system))).toBe('  on unavailable  block → (none)')
+  })
+
+  it('says when no live bucket is concerned', () => {
+    const nobody = {...change(before, after), buckets: {checked: 0, updated: 0, failed: 0}}
+    expect(changeLines(nobody, false).at(-1)).toBe('  live buckets  none concerned')
+  })
+
+  it('is told to programs limit by limit', () => {
+    const told = changeJson({...change(before, after), buckets: {checked: 2, updated: 2, failed: 0}})
+    expect(told.changes.map(({name, before: was, after: is}) => [name, was?.text, is?.text])).toEqual([
+      ['old', 'old=5/sec', undefined],
+      ['rpm', 'rpm=100/min', 'rpm=200/min:400'],
+      ['tpd', 'tpd=1M/day', 'tpd=1M/day'],
+      ['tpm', undefined, 'tpm=20k/min'],
+    ])
+    expect(limitJson(parseLimit('rpm=10/sec:50'))).toEqual({
+      name: 'rpm',
+      capacity: 50,
+      refillAmount: 10,
+      refillPeriodSeconds: 1,
+      text: 'rpm=10/sec:50',
+    })
+  })
+})
+
+describe('what is configured', () => {
+  const whole = {...record(system, 'rpm=60/min'), onUnavailable: 'allow' as const, auditRetentionDays: 1000}
+
+  it('of one scope', () => {
+    expect(configLines(whole)).toEqual([
+      'Limits of the system',
+      '  rpm              60/min',
+      '  on unavailable   allow',
+      '  audit retention  1,000 days',
+    ])
+  })
+
+  it('everything that goes is named before it goes', () => {
+    expect(doomedWords(whole)).toBe('This takes away rpm, the policy for outages (allow) of the system')
+  })
+
+  it('everywhere', () => {
+    const listing = configListing([
+      whole,
+      record(resource, 'rpm=100/min', 'tpm=20k/min:40k'),
+      record(entityDefault, 'a=1/min'),
+    ])
+    expect(listingLines(listing, {'no-header': false}, 80)).toEqual([
+      'LEVEL           ENTITY  RESOURCE  LIMITS',
+      'system          -       -         rpm=60/min',
+      'resource        -       gpt-4     rpm=100/min tpm=20k/min:40k',
+      'entity_default  user-1  -         a=1/min',
+    ])
+    expect(listingLines(listing, {'no-header': true, columns: 'level,on-unavailable,audit-retention'}, 80)[0]).toBe(
+      'system          allow  1,000',
+    )
+  })
+})
+
+describe('what applies', () => {
+  const nothing = (scope: ConfigScope, level: Resolution['trace'][number]['level']) => ({scope, level, limits: []})
+  const resolution: Resolution = {
+    source: 'resource',
+    limits: parseLimits(['rpm=100/min']),
+    onUnavailable: undefined,
+    trace: [
+      nothing(entity, 'entity'),
+      nothing(entityDefault, 'entity_default'),
+      {level: 'resource', scope: resource, limits: parseLimits(['rpm=100/min'])},
+      {level: 'system', scope: system, limits: parseLimits(['rpm=60/min'])},
+    ],
+  }
+  const family = {entity: 'user-1', resource: 'gpt-4', isRegistered: true, own: resolution, parent: undefined}
+
+  it('is shown level by level', () => {
+    expect(resolveLines(family, 80)).toEqual([
+      'user-1 uses gpt-4 within these limits',
+      '  rpm  100/min',
+      '',
+      'LEVEL           ENTITY  RESOURCE  LIMITS',
+      'entity          user-1  gpt-4     -            nothing set',
+      'entity_default  user-1  -         -            nothing set',
+      'resource        -       gpt-4     rpm=100/min  applies',
+      'system          -       -         rpm=60/min   hidden by resource',
+    ])
+  })
+
+  it('to an entity without a record is shown with a word of caution', () => {
+    expect(resolveLines({...family, isRegistered: false}, 80).at(-1)).toContain('user-1 has no record')
+  })
+
+  it('to the parent is shown too, also when nothing does', () => {
+    const parent = {entity: 'team-1', resolution: {...resolution, source: undefined, limits: []}}
+    const lines = resolveLines({...family, parent}, 80)
+    expect(lines).toContain(
+      'Every request is charged to the parent team-1 too, within these limits: none, so requests fail',
+    )
+    expect(resolveJson({...family, parent})).toMatchObject({
+      source: 'resource',
+      parent: {entity: 'team-1', source: null},
+    })
+  })
+
+  it('is told to programs with the level that applies marked', () => {
+    const {levels, source} = resolveJson(family)
+    expect(source).toBe('resource')
+    expect(levels.map(({level, applies}) => [level, applies])).toEqual([
+      ['entity', false],
+      ['entity_default', false],
+      ['resource', true],
+      ['system', false],
+    ])
+  })
+})

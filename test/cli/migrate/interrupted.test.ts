@@ -1,0 +1,78 @@
+import {beforeAll, expect, it} from 'vitest'
+import {resolveAllWithProgress} from '../../../src/lib/cli/migrate/resolve.js'
+import {cleanUpWithProgress, compareWithProgress} from '../../../src/lib/cli/migrate/run.js'
+import type {Operation} from '../../../src/lib/dynamo/transport.js'
+import {s} from '../../../src/lib/schema/attribute-value.js'
+import {describeOnEngine} from '../../helpers/table.js'
+import {makePopulation} from '../../migrations/fixtures/make-population.js'
+import {itemsOf} from '../../migrations/fixtures/old-table.js'
+import {useOldTable, VERSION} from '../../migrations/old-table-scene.js'
+
+describeOnEngine('Ctrl-C', () => {
+  const population = makePopulation({entities: 3})
+  const scene = useOldTable(4, () => itemsOf(4, population), population)
+  beforeAll(() => scene.migrate())
+
+  /** Presses it when the first request of that kind is about to be sent. */
+  const pressAt = (wanted: Operation) => {
+    let isPressed = false
+    scene.transport = {
+      send: (operation, input, options) => {
+        if (operation === wanted && !isPressed) {
+          isPressed = true
+          process.emit('SIGINT')
+        }
+        return scene.own.send(operation, input, options)
+      },
+    }
+  }
+  const request = {ourVersion: VERSION, rateLimit: undefined, confirm: async () => {}}
+
+  it('while a clean-up compares says that nothing was deleted, and hands out no consent', async () => {
+    const before = await scene.items()
+    pressAt('Scan')
+    await expect(cleanUpWithProgress(scene.table, 'prod', request)).rejects.toMatchObject({
+      code: 'migrate.interrupted',
+      exitCode: 130,
+      message: 'Interrupted. Nothing was deleted.',
+      hint: 'Run it again to go on: zael migrate cleanup -s prod',
+    })
+    pressAt('Scan')
+    await expect(compareWithProgress(scene.table, VERSION)).rejects.toMatchObject({exitCode: 130})
+    expect(await scene.items()).toEqual(before)
+  })
+
+  it('while it deletes says that some may be gone', async () => {
+    pressAt('DeleteItem')
+    await expect(cleanUpWithProgress(scene.table, 'prod', request)).rejects.toMatchObject({
+      code: 'migrate.interrupted',
+      message: expect.stringMatching(/^Interrupted: at least \d+ old items are deleted, the rest is still there\.$/),
+      hint: 'Run it again to go on: zael migrate cleanup -s prod',
+    })
+  })
+
+  it('while conflicts are sought, or settled, says so', async () => {
+    const [entity = {}] = (await scene.items()).filter(({PK, SK}) => {
+      return PK && 'S' in PK && PK.S.startsWith('ENTITY#') && SK && 'S' in SK && SK.S === '#META'
+    })
+    const id = (entity.entity_id as {S: string}).S
+    const isCopy = (PK: object) => 'S' in PK && String(PK.S).endsWith(`/ENTITY#${id}`)
+    const [copy = {}] = (await scene.items()).filter(
+      ({PK = s(''), SK}) => isCopy(PK) && SK && 'S' in SK && SK.S === '#META',
+    )
+    await scene.own.send('PutItem', {TableName: scene.name, Item: {...entity, name: s('Old')}})
+    await scene.own.send('PutItem', {TableName: scene.name, Item: {...copy, name: s('New')}})
+    pressAt('Scan')
+    await expect(resolveAllWithProgress(scene.table, 'new', request)).rejects.toMatchObject({
+      exitCode: 130,
+      message: 'Interrupted. Nothing was settled.',
+    })
+    pressAt('UpdateItem')
+    await expect(resolveAllWithProgress(scene.table, 'new', request)).rejects.toMatchObject({
+      exitCode: 130,
+      message: 'Interrupted: at least 0 conflicts are settled.',
+    })
+    scene.transport = scene.own
+    expect(await resolveAllWithProgress(scene.table, 'new', request)).toMatchObject({settled: 1, left: {count: 0}})
+  })
+})

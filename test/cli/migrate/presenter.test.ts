@@ -1,0 +1,184 @@
+import {describe, expect, it} from 'vitest'
+import {planJson, statusJson} from '../../../src/lib/cli/migrate/json.js'
+import {planLines, statusLines} from '../../../src/lib/cli/migrate/presenter.js'
+import {planMigration} from '../../../src/lib/migrations/plan.js'
+import type {Survey} from '../../../src/lib/migrations/survey.js'
+import {schemaProblems} from '../../e2e/schemas.js'
+import {row, surveyOf, wholeTable} from '../../migrations/surveys.js'
+
+const status = (survey: Survey, width: number) =>
+  `\n${statusLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
+const plan = (survey: Survey, width: number) =>
+  `\n${planLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
+
+describe('migrate status', () => {
+  it('of a table in the middle of its migration', () => {
+    expect(status(wholeTable(), 80)).toMatchInlineSnapshot(`
+      "
+      Stack "prod": 12,345 items, 11,841 of them in older layouts
+        recorded  layout 0.8.0, from before namespaces
+        missing   index GSI4, expiry of items
+        last run  ops@bastion is at it since 2026-11-01T10:00:00Z, in step data
+
+      RECORDS         RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
+      usage           0.1–0.9            1  6,000    5,800          0      200
+      entities        0.6–0.9            2  1,200        0          2        0
+      audit events    0.6–0.9            2  3,000    3,000          0        0
+      limits          0.8–0.9            4    140        0          0        0
+      buckets         0.9                4  1,500      900          0       20
+      version record  0.8–0.9            4      1        1          0        0
+
+      2 old items and what is in the new place differ, 1 shown:
+        ENTITY#user-1 #META: was changed in the old place and in the new one
+
+      23 items of no known shape; left alone, 2 shown:
+        LOCK#deploy #META
+        ENTITY#user-1 #NOTE
+
+      Migration is pending.
+
+      Next:
+        zael migrate plan -s prod  the steps and what they cost
+      "
+    `)
+  })
+
+  it('of a table of today', () => {
+    expect(status(surveyOf(), 120)).toMatchInlineSnapshot(`
+      "
+      Stack "prod": 10 items, 0 of them in older layouts
+        recorded  layout 0.9.0
+
+      Nothing is pending.
+
+      Next:
+        zael status -s prod  how the stack is doing
+      "
+    `)
+  })
+
+  it('of a table that only has to be cleaned up', () => {
+    const run = {...wholeTable().run, finishedAt: '2026-11-01T10:20:00Z'} as Survey['run']
+    const old = [row('entity', 2, {items: 1})]
+    expect(status(surveyOf({old, run}), 120)).toMatchInlineSnapshot(`
+      "
+      Stack "prod": 10 items, 1 of them in older layouts
+        recorded  layout 0.9.0
+        last run  finished 2026-11-01T10:20:00Z
+
+      RECORDS   RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
+      entities  0.6–0.9            2      1        0          0        0
+
+      Nothing is pending; 1 item of older layouts can be cleaned up.
+
+      Next:
+        zael migrate verify -s prod   compare old and new, item by item
+        zael migrate cleanup -s prod  delete the old items
+      "
+    `)
+  })
+
+  it('of a table where somebody has to decide', () => {
+    const {conflicts} = wholeTable()
+    const survey = surveyOf({conflicts, old: [row('entity', 2, {conflicts: 1})]})
+    expect(status(survey, 80)).toContain('Everything is moved, but somebody has to decide about 1 old item.')
+    expect(plan(survey, 80)).toMatchInlineSnapshot(`
+      "
+      Everything is moved, but somebody has to decide about 1 old item.
+
+      Next:
+        zael migrate resolve 'ENTITY#user-1 #META' -s prod --keep new  or --keep old
+      "
+    `)
+  })
+
+  it('tells why a run stopped', () => {
+    const run = {...wholeTable().run, failure: 'the table was throttled'} as Survey['run']
+    expect(status(surveyOf({run}), 120)).toContain('stopped in step data: the table was throttled')
+  })
+})
+
+describe('migrate plan', () => {
+  it('with everything in the way', () => {
+    expect(plan(wholeTable(), 80)).toMatchInlineSnapshot(`
+      "
+      To bring stack "prod" up to date, 9,700 items of older layouts have to be moved:
+
+      STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
+      indexes        Add the indexes that are missing       2           0            0
+      namespaces     nothing to do                          0           0            0
+      configuration  nothing to do                          0       4,754            0
+      data           Copy buckets, usage, audit events  9,700      20,520       27,000
+      catch-up       Catch up with later changes            0      20,765            0
+      version        Record the new layout                  1           0            2
+
+      About 46,039 read units and 27,002 write units, more with traffic.
+      At 1,000 write units a second it takes about 28 s.
+      Old items stay where they are until \`zael migrate cleanup\`.
+
+      23 items of no known shape; left alone, 2 shown:
+        LOCK#deploy #META
+        ENTITY#user-1 #NOTE
+
+      In the way of \`zael migrate run\`: ops@bastion is at it, in step data.
+
+      In the way of \`zael migrate cleanup\`: somebody has to decide about 2 old items.
+
+      Next:
+        zael migrate status -s prod  how far it is
+      "
+    `)
+  })
+
+  it('of a small table from before namespaces', () => {
+    const survey = surveyOf({
+      old: [row('entity', 1, {pending: 1}), row('bucket', 1, {items: 3, pending: 3, bytes: 900})],
+      schema: {current: undefined, legacy: '1.0.0', isAccepted: false},
+      missing: {indexes: ['GSI3', 'GSI4'], stream: false, expiry: true},
+      registersDefault: true,
+    })
+    expect(plan(survey, 120)).toMatchInlineSnapshot(`
+      "
+      To bring stack "prod" up to date, 4 items of older layouts have to be moved:
+
+      STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
+      indexes        Add the indexes that are missing       3           0            0
+      namespaces     Register the namespace "default"       1           0            8
+      configuration  Copy entities and limits               1           4            3
+      data           Copy buckets, usage, audit events      3          11           12
+      catch-up       Catch up with later changes            0           6            0
+      version        Record the new layout                  1           0            2
+
+      About 21 read units and 25 write units, more with traffic.
+      At 1,000 write units a second it takes about 1 s.
+      Old items stay where they are until \`zael migrate cleanup\`.
+
+      Next:
+        zael migrate run -s prod --dry-run  look at everything, write nothing
+        zael migrate run -s prod            while traffic goes on
+      "
+    `)
+  })
+
+  it('of a table of today', () => {
+    expect(plan(surveyOf(), 120)).toMatchInlineSnapshot(`
+      "
+      Nothing is pending.
+
+      Next:
+        zael status -s prod  how the stack is doing
+      "
+    `)
+  })
+})
+
+describe('for programs', () => {
+  it.each([
+    ['a table of today', surveyOf()],
+    ['a table in the middle of its migration', wholeTable()],
+  ])('%s has the same keys', (_, survey) => {
+    const planned = planMigration(survey, 1000)
+    expect(schemaProblems('migrate status', statusJson('prod', survey, planned))).toEqual([])
+    expect(schemaProblems('migrate plan', planJson('prod', survey, planned))).toEqual([])
+  })
+})

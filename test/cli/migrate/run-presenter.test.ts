@@ -1,0 +1,201 @@
+import {describe, expect, it} from 'vitest'
+import {cleanedLines} from '../../../src/lib/cli/migrate/cleanup-presenter.js'
+import {runJson, runLines, verificationLines} from '../../../src/lib/cli/migrate/run-presenter.js'
+import {progressLine} from '../../../src/lib/cli/output/migrate-progress.js'
+import type {MigrationResult} from '../../../src/lib/migrations/run.js'
+import type {Verification} from '../../../src/lib/migrations/verify.js'
+import {STEPS} from '../../../src/lib/migrations/walk/steps.js'
+
+const nothing = {count: 0, shown: []}
+const noDecisions = {untangled: 0, keptAsLabelled: 0, superseded: 0}
+
+const result: MigrationResult = {
+  runId: 'x',
+  resumed: false,
+  finished: true,
+  settled: true,
+  steps: STEPS.map(({id, title}, at) => ({
+    id,
+    title,
+    state: 'done',
+    checked: at * 1000,
+    written: at,
+    expired: 0,
+    conflicts: 0,
+  })),
+  added: ['index GSI3', 'index GSI4'],
+  conflicts: nothing,
+  unknown: nothing,
+  decisions: noDecisions,
+  copiedAgain: {},
+}
+
+const verification: Verification = {
+  clean: true,
+  checked: {entity: 3, bucket: 2},
+  expired: 0,
+  differences: nothing,
+  unmovable: 0,
+  unknown: nothing,
+  decisions: noDecisions,
+}
+
+const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', says: 'was changed in both'} as const
+
+describe('what a run tells', () => {
+  it('of records that somebody may have deleted', () => {
+    const lines = runLines('prod', {...result, copiedAgain: {entity: 2, bucket: 1200}}, 80)
+    expect(lines).toContain(
+      'Not in the new place although an earlier run had finished, and copied: entity 2, bucket 1,200',
+    )
+    expect(runJson({...result, copiedAgain: {entity: 2}}).copiedAgain).toMatchObject({entity: 2, bucket: 0, usage: 0})
+    expect(runLines('prod', result, 80).join()).not.toContain('earlier run')
+  })
+
+  it('at the end of all steps', () => {
+    expect(runLines('prod', result, 80)).toMatchInlineSnapshot(`
+      [
+        "Stack "prod" has today's layout",
+        "",
+        "STEP           STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS",
+        "indexes        done         0        0        0          0",
+        "namespaces     done     1,000        1        0          0",
+        "configuration  done     2,000        2        0          0",
+        "data           done     3,000        3        0          0",
+        "catch-up       done     4,000        4        0          0",
+        "version        done     5,000        5        0          0",
+        "",
+        "Added to the table: index GSI3, index GSI4",
+        "",
+        "Next:",
+        "  zael migrate verify -s prod  Compare old and new, item by item",
+      ]
+    `)
+  })
+
+  it('what it decided, what is left to choose, and that old clients are at work', () => {
+    const told = runLines(
+      'prod',
+      {
+        ...result,
+        settled: false,
+        conflicts: {count: 30, shown: [conflict]},
+        unknown: {count: 1, shown: ['a b']},
+        decisions: {untangled: 1, keptAsLabelled: 2, superseded: 3},
+      },
+      80,
+    )
+    expect(told.slice(11)).toMatchInlineSnapshot(`
+      [
+        "",
+        "1 day of usage: the first hour was counted with the day, and is told apart",
+        "2 days of usage: the first hour may hold the whole day, and is kept as it calls itself",
+        "3 buckets in several old places: the one used last counts",
+        "",
+        "30 records changed in both places; choose with \`zael migrate resolve\`:",
+        "  ENTITY#a #META: was changed in both",
+        "  and 29 more",
+        "",
+        "1 item of no known shape; left alone:",
+        "  a b",
+        "",
+        "Old clients are still at work: the last pass found changes too. Run it again when they have stopped.",
+        "",
+        "Next:",
+        "  zael migrate verify -s prod  Compare old and new, item by item",
+      ]
+    `)
+  })
+
+  it('that it stopped where it was told to, or had nothing to do', () => {
+    expect(runLines('prod', {...result, finished: false}, 80)[0]).toBe(
+      'Stack "prod" is migrated up to the step asked for',
+    )
+    const idle = {...result, added: [], steps: result.steps.map(step => ({...step, written: 0}))}
+    expect(runLines('prod', idle, 80)[0]).toBe('Stack "prod": there was nothing to do')
+  })
+})
+
+describe('what a comparison tells', () => {
+  it('when all is well, and when not', () => {
+    expect(verificationLines('prod', verification)).toMatchInlineSnapshot(`
+      [
+        "Stack "prod": 5 old items compared, every one is in its new place",
+        "",
+        "Next:",
+        "  zael migrate cleanup -s prod  Delete the old items",
+      ]
+    `)
+    const differences = {count: 1, shown: [conflict]}
+    expect(verificationLines('prod', {...verification, clean: false, expired: 4, differences})).toMatchInlineSnapshot(`
+      [
+        "Stack "prod": 5 old items compared, 1 difference",
+        "4 old items have expired and need not be moved",
+        "",
+        "Differences:",
+        "  ENTITY#a #META: was changed in both",
+        "",
+        "Next:",
+        "  zael migrate run -s prod                                  Bring the new place up to date",
+        "  zael migrate resolve 'ENTITY#a #META' --keep new -s prod  Settle a conflict",
+      ]
+    `)
+  })
+})
+
+const stuck = {type: 'limits', key: 'RESOURCE#a #CONFIG', state: 'unmovable', says: 'cannot be moved'} as const
+
+describe('what cannot be moved', () => {
+  it('is told from conflicts, and stands in the way of nothing else', () => {
+    const conflicts = (...shown: (typeof stuck | typeof conflict)[]) =>
+      runLines('prod', {...result, conflicts: {count: shown.length, shown}}, 80).join('\n')
+    expect(conflicts(stuck)).toContain('1 record not moved:\n  RESOURCE#a #CONFIG: cannot be moved')
+    expect(conflicts(stuck, conflict)).toContain('2 records not moved, or changed in both places:')
+    const differences = {count: 30, shown: [stuck]}
+    const next = verificationLines('prod', {...verification, clean: false, differences, unmovable: 30}).slice(-3)
+    expect(next).toEqual([
+      'Next:',
+      '  zael migrate verify --all -s prod  List them all',
+      '  zael migrate cleanup -s prod       Delete the other old items',
+    ])
+    const left = {count: 1, shown: [stuck]}
+    expect(cleanedLines('prod', {verification, deleted: {}, left, unknown: nothing})).toEqual([
+      'Deleted 0 old items of stack "prod"',
+      '',
+      '1 record stayed:',
+      '  RESOURCE#a #CONFIG: cannot be moved',
+    ])
+  })
+})
+
+describe('what a clean-up tells', () => {
+  it('is what went, and what stayed', () => {
+    expect(cleanedLines('prod', {verification, deleted: {entity: 3}, left: nothing, unknown: nothing})).toEqual([
+      'Deleted 3 old items of stack "prod"',
+    ])
+    expect(cleanedLines('prod', {verification, deleted: {}, left: nothing, unknown: nothing})).toEqual([
+      'Stack "prod": there were no old items',
+    ])
+    const left = {count: 1, shown: [conflict]}
+    expect(cleanedLines('prod', {verification, deleted: {entity: 1}, left, unknown: nothing})).toContain(
+      '1 record changed meanwhile and stayed:',
+    )
+  })
+})
+
+describe('the progress of a migration', () => {
+  const progress = {step: 'data', scanned: 5000, total: 20_000, pass: 1, waitingFor: undefined} as const
+
+  it('shows the share, the pace and the time left, and fits its line', () => {
+    expect(progressLine(progress, 10_000, 80)).toMatchInlineSnapshot(
+      `"data  [#######-----------------------]  25%  5,000 of 20,000  500/s  30 s left"`,
+    )
+    expect(progressLine(progress, 10_000, 40).length).toBeLessThan(40)
+    expect(progressLine({...progress, step: 'catch-up', pass: 2}, 0, 80)).toContain('catch-up, pass 2')
+  })
+
+  it('counts where nobody knows how much there is, and names what it waits for', () => {
+    expect(progressLine({...progress, total: undefined}, 10_000, 80)).toBe('data  5,000 items  500/s')
+    expect(progressLine({...progress, step: 'indexes', waitingFor: 'GSI4'}, 0, 80)).toBe('indexes: GSI4 is being built')
+  })
+})

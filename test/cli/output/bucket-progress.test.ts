@@ -1,0 +1,47 @@
+import {PassThrough} from 'node:stream'
+import {expect, it} from 'vitest'
+import {withBucketProgress} from '../../../src/lib/cli/output/bucket-progress.js'
+import {parseLimit} from '../../../src/lib/core/limit.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newSpace, putBucket} from '../../repository/namespace-table.js'
+
+const terminal = (isTTY: boolean) => Object.assign(new PassThrough(), {isTTY, columns: 80})
+
+describeOnEngine('limits that change', () => {
+  const table = useTable()
+  const system = {level: 'system'} as const
+  const [before, after] = [parseLimit('rpm=100/min'), parseLimit('rpm=5/min')]
+
+  const populated = async () => {
+    const space = newSpace(table)
+    const namespace = new NamespaceRepository(space, undefined)
+    await namespace.configs.set(system, [before])
+    for (let at = 0; at < 30; at++) await putBucket(space, {entity: `user-${at}`, resource: 'gpt-4', limits: [before]})
+    return {space, namespace}
+  }
+
+  it.each([true, false])('count the buckets that follow, on a terminal only (%s)', async isTTY => {
+    const {namespace} = await populated()
+    const stream = terminal(isTTY)
+    const change = await withBucketProgress(sync => namespace.setLimits(system, [after], sync), stream)
+    expect(change.buckets).toEqual({checked: 30, updated: 30, failed: 0})
+    const shown = String(stream.read() ?? '')
+    expect(shown.includes('Live buckets in line  30')).toBe(isTTY)
+    expect(shown.endsWith('\u001b[2K')).toBe(isTTY)
+  })
+
+  it('are changed all the same when Ctrl-C comes meanwhile', async () => {
+    const {namespace, space} = await populated()
+    space.transport.before = operation => {
+      if (operation === 'UpdateItem') process.emit('SIGINT')
+    }
+    const stopped = withBucketProgress(sync => namespace.setLimits(system, [after], sync), terminal(false))
+    await expect(stopped).rejects.toMatchObject({
+      code: 'limits.interrupted',
+      exitCode: 130,
+      message: expect.stringMatching(/^The limits are changed, and \d+ live buckets are in line/),
+    })
+    expect((await namespace.configs.get(system))?.limits).toEqual([after])
+  })
+})

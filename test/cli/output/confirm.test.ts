@@ -1,0 +1,78 @@
+import {PassThrough} from 'node:stream'
+import {describe, expect, it} from 'vitest'
+import {confirm, confirmByName, type Terminal} from '../../../src/lib/cli/output/confirm.js'
+
+/** A terminal at which somebody types; `undefined` for the end of input. */
+function terminal(typed: string | undefined, isTTY = true): Terminal & {shown: () => string} {
+  const stdin = Object.assign(new PassThrough(), {isTTY})
+  const stderr = Object.assign(new PassThrough(), {isTTY})
+  stdin.end(typed)
+  return {stdin, stderr, shown: () => String(stderr.read() ?? '')}
+}
+
+describe('confirm', () => {
+  it.each(['y\n', 'Y\n', 'yes\n', ' y \n'])('%j goes on', async typed => {
+    const at = terminal(typed)
+    await confirm('This deletes all', {yes: false}, at)
+    expect(at.shown()).toContain('This deletes all. Continue? [y/N] ')
+  })
+
+  it.each(['n\n', '\n', 'yep\n', undefined])('%j changes nothing', async typed => {
+    await expect(confirm('This deletes all', {yes: false}, terminal(typed))).rejects.toMatchObject({
+      code: 'confirm.declined',
+      exitCode: 1,
+    })
+  })
+
+  it('what is said after the end of input has a line of its own', async () => {
+    const at = terminal(undefined)
+    await expect(confirm('This deletes all', {yes: false}, at)).rejects.toThrow()
+    expect(at.shown()).toMatch(/\[y\/N\] [^\n]*\n$/)
+  })
+
+  it('Ctrl-C ends the command with 130', async () => {
+    const at = terminal('\u0003')
+    await expect(confirm('This deletes all', {yes: false}, at)).rejects.toMatchObject({oclif: {exit: 130}})
+  })
+
+  it('--yes asks nobody, and without a terminal nobody can be asked', async () => {
+    const at = terminal('n\n')
+    await confirm('This deletes all', {yes: true}, at)
+    expect(at.shown()).toBe('')
+    await expect(confirm('This deletes all', {yes: false}, terminal('y\n', false))).rejects.toMatchObject({
+      code: 'confirm.needed',
+      exitCode: 2,
+    })
+  })
+})
+
+describe('confirmByName', () => {
+  const ask = (typed: string | undefined, given?: string, isTTY = true) =>
+    confirmByName('This deletes all', 'acme', {confirm: given}, terminal(typed, isTTY))
+
+  it('goes on when the name is typed, and shows what to type', async () => {
+    const at = terminal('acme\n')
+    await confirmByName('This deletes all', 'acme', {confirm: undefined}, at)
+    expect(at.shown()).toContain('This deletes all. Type "acme" to go on: ')
+    await ask(' acme \n')
+  })
+
+  it.each(['y\n', 'yes\n', 'Acme\n', '\n', 'acme2\n', undefined])('%j changes nothing', async typed => {
+    await expect(ask(typed)).rejects.toMatchObject({code: 'confirm.declined', exitCode: 1})
+  })
+
+  it('Ctrl-C ends the command with 130', async () => {
+    await expect(ask('\u0003')).rejects.toMatchObject({oclif: {exit: 130}})
+  })
+
+  it('--confirm must be the very name; without a terminal it is needed', async () => {
+    await ask('no\n', 'acme', false)
+    await expect(ask('acme\n', 'amce')).rejects.toMatchObject({code: 'confirm.name', exitCode: 2})
+    await expect(ask('acme\n', '')).rejects.toMatchObject({code: 'confirm.name'})
+    await expect(ask('acme\n', undefined, false)).rejects.toMatchObject({
+      code: 'confirm.needed',
+      exitCode: 2,
+      hint: 'Add --confirm acme; without a terminal nobody can be asked.',
+    })
+  })
+})

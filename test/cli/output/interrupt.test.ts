@@ -1,0 +1,54 @@
+import {afterEach, describe, expect, it} from 'vitest'
+import {interruptible} from '../../../src/lib/cli/output/interrupt.js'
+import {ZaelError} from '../../../src/lib/core/errors.js'
+import {Aborted} from '../../../src/lib/dynamo/errors.js'
+
+const interrupted = () => new ZaelError('interrupted', 'x.interrupted', 'half done')
+const listeners = process.listenerCount('SIGINT')
+
+afterEach(() => {
+  expect(process.listenerCount('SIGINT')).toBe(listeners)
+})
+
+/** Work that Ctrl-C stops, as a request to the table is stopped. */
+async function untilStopped(signal: AbortSignal): Promise<never> {
+  process.emit('SIGINT')
+  expect(signal.aborted).toBe(true)
+  throw new Aborted('Query', false, new Error('stopped'))
+}
+
+describe('work that can be interrupted', () => {
+  it('ends with 130 and what there is to say', async () => {
+    await expect(interruptible(untilStopped, interrupted)).rejects.toMatchObject({
+      code: 'x.interrupted',
+      exitCode: 130,
+    })
+  })
+
+  it('a second Ctrl-C is not caught', async () => {
+    await interruptible(async () => {
+      process.emit('SIGINT')
+      expect(process.listenerCount('SIGINT')).toBe(listeners)
+    }, interrupted)
+  })
+
+  it('gives its result, also when Ctrl-C came too late', async () => {
+    expect(await interruptible(async () => 7, interrupted)).toBe(7)
+    const late = async () => {
+      process.emit('SIGINT')
+      return 7
+    }
+    expect(await interruptible(late, interrupted)).toBe(7)
+  })
+
+  it('a failure of its own stays one', async () => {
+    const failure = new Error('no luck')
+    const fail = async () => {
+      process.emit('SIGINT')
+      throw failure
+    }
+    await expect(interruptible(fail, interrupted)).rejects.toBe(failure)
+    const aborted = new Aborted('Query', false, new Error('by somebody else'))
+    await expect(interruptible(() => Promise.reject(aborted), interrupted)).rejects.toBe(aborted)
+  })
+})

@@ -1,0 +1,105 @@
+import fc from 'fast-check'
+import {describe, expect, it, vi} from 'vitest'
+import {printable, textTable} from '../../../src/lib/cli/output/text-table.js'
+
+vi.stubEnv('FORCE_COLOR', '0')
+const RED = '\u001b[31m'
+const PLAIN = '\u001b[39m'
+
+describe('textTable', () => {
+  it('aligns text to the left and numbers to the right, with separators; nothing is a dash', () => {
+    const columns = [{header: 'NAME'}, {header: 'COUNT'}, {header: 'NOTE'}]
+    const rows = [
+      ['a', 1234567, null],
+      ['longer', 2.345, ''],
+      ['c', undefined, 'x'],
+    ]
+    expect(textTable(columns, rows, {header: true, width: undefined})).toEqual([
+      'NAME        COUNT  NOTE',
+      'a       1,234,567  -',
+      'longer       2.35  -',
+      'c               -  x',
+    ])
+    expect(textTable(columns, rows, {header: false, width: undefined})[0]).toBe('a       1,234,567  -')
+  })
+
+  it('text can be aligned to the right, and a number to the left', () => {
+    const columns = [{header: 'A', align: 'right'}, {header: 'B', align: 'left'}, {header: 'C'}] as const
+    const rows = [
+      ['x', 1, '.'],
+      ['yyy', 22, '.'],
+    ]
+    expect(textTable(columns, rows, {header: false, width: undefined})).toEqual(['  x  1   .', 'yyy  22  .'])
+  })
+
+  it('takes from the widest columns of text until every line fits, never from numbers', () => {
+    const columns = [{header: 'ID'}, {header: 'TEXT'}, {header: 'N'}]
+    const rows = [['an-id-of-20-letters!', 'a text that is thirty letters.', 123456789]]
+    const lines = textTable(columns, rows, {header: true, width: 40})
+    expect(lines).toEqual(['ID            TEXT                     N', 'an-id-of-20…  a text that …  123,456,789'])
+    expect(textTable(columns, rows, {header: true, width: 200})[1]).toContain('a text that is thirty letters.')
+    // Below six characters a column says nothing any more: the line is cut off then.
+    expect(textTable(columns, rows, {header: false, width: 20})).toEqual(['an-id…  a tex…  123…'])
+    expect(textTable(columns, rows, {header: false, width: 5})).toEqual(['an-i…'])
+  })
+
+  it('spares what can be spared before text gets unreadable, the last first, and never shortens a time', () => {
+    const columns = [
+      {header: 'TIME', fit: 'whole'},
+      {header: 'TEXT'},
+      {header: 'BAR', fit: 'spare'},
+      {header: 'N'},
+      {header: 'AGE', fit: 'spare'},
+    ] as const
+    const rows = [['2026-11-01T10:00:00Z', 'a text that is thirty letters.', '██████', 12, '3 min']]
+    const at = (width: number) => textTable(columns, rows, {header: false, width})[0]
+    expect(at(80)).toBe('2026-11-01T10:00:00Z  a text that is thirty letters.  ██████  12  3 min')
+    expect(at(60)).toBe('2026-11-01T10:00:00Z  a text that is thi…  ██████  12  3 min')
+    expect(at(50)).toBe('2026-11-01T10:00:00Z  a text that is …  ██████  12')
+    expect(at(44)).toBe('2026-11-01T10:00:00Z  a text that is th…  12')
+    expect(at(32)).toBe('2026-11-01T10:00:00Z  a tex…  12')
+  })
+
+  it('no line is longer than the width, whatever is in it', () => {
+    const cell = fc.oneof(fc.string({maxLength: 40}), fc.integer(), fc.constant(null))
+    const column = fc.record({header: fc.string({maxLength: 12}), fit: fc.constantFrom('whole', 'spare', undefined)})
+    fc.assert(
+      fc.property(
+        fc.array(column, {minLength: 1, maxLength: 8}),
+        fc.array(fc.array(cell, {minLength: 8, maxLength: 8}), {minLength: 1, maxLength: 4}),
+        fc.integer({min: 1, max: 120}),
+        (columns, rows, width) => {
+          const chosen = columns.map(({header, fit}) => (fit === undefined ? {header} : {header, fit}))
+          const cells = rows.map(row => row.slice(0, chosen.length))
+          for (const line of textTable(chosen, cells, {header: true, width})) {
+            expect([...line].length).toBeLessThanOrEqual(width)
+          }
+        },
+      ),
+    )
+  })
+
+  it('measures what is seen, not what is stored', () => {
+    const rows = [
+      [`${RED}red${PLAIN}`, 'x'],
+      ['🙂🙂🙂🙂', 'x'],
+    ]
+    const columns = [{header: 'A'}, {header: 'B'}]
+    expect(textTable(columns, rows, {header: false, width: undefined})).toEqual([
+      `${RED}red${PLAIN}   x`,
+      '🙂🙂🙂🙂  x',
+    ])
+    expect(textTable([{header: 'A'}], [['🙂🙂🙂🙂🙂🙂🙂🙂']], {header: false, width: 6})).toEqual(['🙂🙂🙂🙂🙂…'])
+  })
+
+  it('stored text cannot break out of its line', () => {
+    const hostile = 'a\nb\rc\td\u001b[2Je\u0007'
+    expect(textTable([{header: 'A'}], [[hostile]], {header: false, width: undefined})).toEqual(['a b c d [2Je'])
+    expect(printable(`${RED}x${PLAIN}\n`)).toBe(`${RED}x${PLAIN} `)
+  })
+
+  it('has room for more rows than a call has arguments', () => {
+    const rows = Array.from({length: 200_000}, (_, i) => [`r${i}`])
+    expect(textTable([{header: 'A'}], rows, {header: false, width: undefined}).at(-1)).toBe('r199999')
+  })
+})

@@ -1,0 +1,45 @@
+import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
+import {withinTime} from '../../../src/lib/cli/output/time-limit.js'
+
+describe('work that has so much time', () => {
+  beforeEach(() => {
+    vi.useFakeTimers()
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  it('gives what it comes to, and leaves no timer behind', async () => {
+    expect(await withinTime(5000, async () => 'done')).toBe('done')
+    expect(await withinTime(undefined, async () => 'done')).toBe('done')
+    await expect(withinTime(5000, async () => Promise.reject(new Error('no')))).rejects.toThrow('no')
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('is given up when the time is over, whether it listens or not', async () => {
+    let signal: AbortSignal | undefined
+    const deaf = withinTime(5000, given => {
+      signal = given
+      return new Promise(() => {})
+    })
+    const refused = expect(deaf).rejects.toMatchObject({code: 'time.over', exitCode: 1, details: {forMs: 5000}})
+    vi.advanceTimersByTime(4999)
+    expect(signal?.aborted).toBe(false)
+    vi.advanceTimersByTime(1)
+    expect(signal?.aborted).toBe(true)
+    await refused
+  })
+
+  it('says that the time was over, not how the work ended because of it', async () => {
+    const obedient = withinTime(
+      5000,
+      signal =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => reject(new Error('stopped')))
+        }),
+    )
+    const refused = expect(obedient).rejects.toMatchObject({code: 'time.over'})
+    vi.advanceTimersByTime(5000)
+    await refused
+  })
+})

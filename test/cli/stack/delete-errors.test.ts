@@ -1,0 +1,75 @@
+import {describe, expect, it} from 'vitest'
+import {interruptedDeletion, unfinishedDeletion} from '../../../src/lib/cli/stack/delete-errors.js'
+import {ZaelError} from '../../../src/lib/core/errors.js'
+import type {DeletedPart} from '../../../src/lib/infra/delete/delete.js'
+import type {DeletionPlan} from '../../../src/lib/infra/delete/plan.js'
+
+const PLAN: DeletionPlan = {
+  name: 'prod',
+  region: 'eu-west-1',
+  deleteTable: true,
+  emptyArchive: true,
+  stack: {
+    name: 'prod',
+    id: 'arn',
+    status: 'CREATE_COMPLETE',
+    statusReason: null,
+    createdAt: null,
+    updatedAt: null,
+    isTerminationProtected: false,
+    owner: 'zael',
+    parameters: {},
+    outputs: {},
+    tags: {},
+  },
+  goes: [],
+  stays: [],
+  table: {name: 'prod', items: 1, isProtected: false},
+  archive: 'bucket',
+}
+
+const begun = (...gone: DeletedPart[]) => ({plan: PLAN, gone: new Set(gone), flags: ' --stack prod'})
+const REST = 'zael delete --stack prod --delete-table --empty-archive'
+
+describe('a deletion that is interrupted', () => {
+  it.each<[string, DeletedPart[]]>([
+    ['Interrupted: CloudFormation goes on deleting stack "prod" by itself.', []],
+    ['Interrupted: DynamoDB goes on deleting the table "prod" if it had begun.', ['stack']],
+    ['Interrupted: the archive bucket is not empty yet.', ['stack', 'table']],
+    ['Interrupted: everything is deleted.', ['stack', 'table', 'archive']],
+  ])('says: %s', (message, gone) => {
+    const {exitCode, hint, ...error} = interruptedDeletion(begun(...gone))
+    expect({exitCode, hint}).toEqual({
+      exitCode: 130,
+      hint: `Look how it is doing with: zael status --stack prod; do the rest with: ${REST}`,
+    })
+    expect(interruptedDeletion(begun(...gone)).message).toBe(message)
+    expect(error.details).toMatchObject({done: gone})
+  })
+})
+
+describe('a deletion that fails', () => {
+  const cause = new ZaelError('access', 'aws.denied', 'Not allowed', {hint: 'Ask for it.'})
+
+  it('before anything is gone fails as it is', () => {
+    expect(unfinishedDeletion(cause, begun())).toBe(cause)
+    const bug = new TypeError('x')
+    expect(unfinishedDeletion(bug, begun('stack'))).toBe(bug)
+  })
+
+  it('half-way says what is gone, what is left and how to go on, with the exit code of the reason', () => {
+    expect(unfinishedDeletion(cause, begun('stack', 'table'))).toMatchObject({
+      kind: 'access',
+      code: 'delete.unfinished',
+      message: 'Stack "prod" and the table prod are deleted, but not the archive bucket: Not allowed',
+      hint: `Ask for it.\nThen go on with: ${REST}`,
+      details: {stack: 'prod', done: ['stack', 'table'], left: ['archive'], cause: 'aws.denied'},
+    })
+  })
+
+  it('when all is gone does not ask for more', () => {
+    expect(unfinishedDeletion(cause, begun('stack', 'table', 'archive'))).toMatchObject({
+      message: 'Stack "prod" and the table prod and the archive bucket are deleted: Not allowed',
+    })
+  })
+})

@@ -1,0 +1,124 @@
+import {describe, expect, it} from 'vitest'
+import {
+  deletedLines,
+  deletionJson,
+  deletionLines,
+  deletionQuestion,
+} from '../../../src/lib/cli/stack/delete-presenter.js'
+import type {DeletionPlan} from '../../../src/lib/infra/delete/plan.js'
+import {schemaProblems} from '../../e2e/schemas.js'
+
+// Lines have no columns to fit into a width: they are the same at 80 and at 120.
+const resource = (logicalId: string, physicalId: string, type: string) => {
+  return {logicalId, physicalId, type, status: 'CREATE_COMPLETE', statusReason: null}
+}
+
+const PLAN: DeletionPlan = {
+  name: 'prod',
+  region: 'eu-west-1',
+  deleteTable: false,
+  emptyArchive: false,
+  stack: {
+    name: 'prod',
+    id: 'arn',
+    status: 'CREATE_COMPLETE',
+    statusReason: null,
+    createdAt: null,
+    updatedAt: null,
+    isTerminationProtected: false,
+    owner: 'zael',
+    parameters: {},
+    outputs: {},
+    tags: {},
+  },
+  goes: [
+    resource('AggregatorFunction', 'prod-aggregator', 'AWS::Lambda::Function'),
+    resource('AggregatorLogGroup', '/aws/lambda/prod-aggregator', 'AWS::Logs::LogGroup'),
+  ],
+  stays: [
+    resource('Table', 'prod', 'AWS::DynamoDB::Table'),
+    resource('AuditArchiveBucket', 'prod-archive', 'AWS::S3::Bucket'),
+    resource('AuditArchiveBucketPolicy', 'prod-archive', 'AWS::S3::BucketPolicy'),
+  ],
+  table: {name: 'prod', items: 12_345, isProtected: false},
+  archive: 'prod-archive',
+}
+const EVERYTHING = {...PLAN, deleteTable: true, emptyArchive: true}
+
+describe('what a deletion takes', () => {
+  it('by default keeps table and archive', () => {
+    expect(deletionLines(PLAN).join('\n')).toMatchInlineSnapshot(`
+      "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
+        goes:
+          - AggregatorFunction prod-aggregator (Lambda Function)
+          - AggregatorLogGroup /aws/lambda/prod-aggregator (Logs LogGroup)
+        stays:
+          the table prod with about 12,345 items
+          the archive prod-archive of audit events"
+    `)
+    expect(deletionQuestion(PLAN)).toBe('This deletes stack "prod" in eu-west-1 for good')
+  })
+
+  it('names the data that is asked for', () => {
+    expect(deletionLines(EVERYTHING).join('\n')).toMatchInlineSnapshot(`
+      "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
+        goes:
+          - AggregatorFunction prod-aggregator (Lambda Function)
+          - AggregatorLogGroup /aws/lambda/prod-aggregator (Logs LogGroup)
+          - the table prod with about 12,345 items
+          - the archive prod-archive of audit events"
+    `)
+    expect(deletionQuestion(EVERYTHING)).toBe(
+      'This deletes stack "prod", the table with all its data, the archive in eu-west-1 for good',
+    )
+  })
+
+  it('may be a table without a stack', () => {
+    const lone = {...PLAN, stack: undefined, goes: [], stays: [], archive: undefined, deleteTable: true}
+    expect(deletionLines(lone)).toEqual([
+      'The table "prod" in eu-west-1, which belongs to no stack',
+      '  goes:',
+      '    - the table prod with about 12,345 items',
+    ])
+    expect(deletionQuestion(lone)).toBe('This deletes the table with all its data in eu-west-1 for good')
+  })
+})
+
+describe('what became of it', () => {
+  const kept = {stackDeleted: true, tableDeleted: false, tableLeft: true, archivedObjectsDeleted: null}
+  const gone = {stackDeleted: true, tableDeleted: true, tableLeft: false, archivedObjectsDeleted: 2_000}
+
+  it('tells what is left, and how to be rid of it', () => {
+    expect(deletedLines(PLAN, kept).join('\n')).toMatchInlineSnapshot(`
+      "Stack "prod" is deleted
+        left on AWS:
+          the table prod; to delete it too: zael delete --stack prod --delete-table
+          the archive prod-archive; to delete it too: aws s3 rb s3://prod-archive --force"
+    `)
+  })
+
+  it('tells what is gone', () => {
+    expect(deletedLines(EVERYTHING, gone).join('\n')).toMatchInlineSnapshot(`
+      "Stack "prod" is deleted
+        with its table of about 12,345 items
+        with its archive prod-archive of 2,000 objects
+        AWS keeps a last backup of a table for 35 days where point-in-time recovery was on"
+    `)
+  })
+
+  it('promises the backups of AWS only there', () => {
+    const local = {...EVERYTHING, region: null, stack: undefined, archive: undefined}
+    const result = {...gone, stackDeleted: false, archivedObjectsDeleted: null}
+    expect(deletedLines(local, result)).toEqual(['The table "prod" is deleted'])
+  })
+
+  it('does not speak of a table that is not there', () => {
+    expect(deletedLines(PLAN, {...kept, tableLeft: false}).join('\n')).not.toContain('the table prod;')
+  })
+
+  it('has the same keys for programs, done or planned', () => {
+    const [done, planned] = [deletionJson(EVERYTHING, gone), deletionJson(PLAN, undefined)]
+    expect(Object.keys(done)).toEqual(Object.keys(planned))
+    expect([...schemaProblems('delete', done), ...schemaProblems('delete', planned)]).toEqual([])
+  })
+})

@@ -1,0 +1,151 @@
+import {describe, expect, it} from 'vitest'
+import {deployJson, eventLines, finishedLines, planLines} from '../../../src/lib/cli/stack/deploy-presenter.js'
+import type {StackEvent} from '../../../src/lib/infra/deploy/events.js'
+import type {DeployPlan} from '../../../src/lib/infra/deploy/plan.js'
+import type {ChangeAction, PlannedChange} from '../../../src/lib/infra/deploy/planned-change.js'
+import {schemaProblems} from '../../e2e/schemas.js'
+
+// Lines have no columns to fit into a width: they are the same at 80 and at 120.
+const PLAN: DeployPlan = {
+  stack: 'prod',
+  region: 'eu-west-1',
+  action: 'update',
+  parameters: [],
+  changeSet: {id: 'cs', name: 'zael-1', stackId: 'st', hasOwnStack: false, changes: []},
+  code: 'current',
+  stackId: 'st',
+  hasEmptyTable: false,
+  runningCode: null,
+}
+
+function change(action: ChangeAction, logicalId: string, more: Partial<PlannedChange> = {}): PlannedChange {
+  return {action, logicalId, physicalId: null, type: 'AWS::Lambda::Function', properties: [], ...more}
+}
+
+function withChanges(...changes: PlannedChange[]): DeployPlan {
+  return {...PLAN, changeSet: {id: 'cs', name: 'zael-1', stackId: 'st', hasOwnStack: false, changes}}
+}
+
+describe('the plan of a deployment', () => {
+  it('lists what is added first and what is replaced last, with the properties that change', () => {
+    const plan = withChanges(
+      change('replace', 'AggregatorDLQ', {
+        physicalId: 'https://sqs.eu-west-1.amazonaws.com/123456789012/prod-aggregator-dlq',
+        type: 'AWS::SQS::Queue',
+        properties: [{name: 'QueueName', before: 'old', after: 'new'}],
+      }),
+      change('remove', 'ReadOnlyPolicy', {
+        physicalId: 'arn:aws:iam::1:policy/prod-read',
+        type: 'AWS::IAM::ManagedPolicy',
+      }),
+      change('keep', 'AuditArchiveBucket', {physicalId: 'prod-archive', type: 'AWS::S3::Bucket'}),
+      change('change', 'AggregatorFunction', {
+        physicalId: 'prod-aggregator',
+        properties: [
+          {name: 'MemorySize', before: '512', after: '1024'},
+          {name: 'Description', before: null, after: 'x'.repeat(60)},
+          {name: 'Tags', before: null, after: null},
+        ],
+      }),
+      change('maybe-replace', 'Table', {physicalId: 'prod', type: 'AWS::DynamoDB::Table'}),
+      change('add', 'Dashboard', {
+        type: 'AWS::CloudWatch::Dashboard',
+        properties: [{name: 'X', before: null, after: '1'}],
+      }),
+    )
+    const parameters = [
+      {option: 'lambdaMemory', before: '512', after: '1024'},
+      {option: 'alarmTopic', before: '', after: 'arn:aws:sns:eu-west-1:123456789012:ops'},
+    ]
+    expect(planLines({...plan, parameters, code: 'new'}).join('\n')).toMatchInlineSnapshot(`
+      "Stack "prod" in eu-west-1: to be changed
+        lambdaMemory: 512 -> 1024
+        alarmTopic: not set -> arn:aws:sns:eu-west-1:123456789012:ops
+        + Dashboard (CloudWatch Dashboard)
+        ~ AggregatorFunction prod-aggregator (Lambda Function)
+            MemorySize: 512 -> 1024
+            Description: not set -> xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+            Tags
+        - AuditArchiveBucket prod-archive (S3 Bucket): leaves the stack and stays on AWS
+        - ReadOnlyPolicy prod-read (IAM ManagedPolicy): is deleted
+        ! Table prod (DynamoDB Table): CloudFormation may replace it
+        ! AggregatorDLQ prod-aggregator-dlq (SQS Queue): is REPLACED: a new one is made, then this one is deleted
+            QueueName: old -> new
+        ~ code of the aggregator: to be uploaded
+
+      1 to add, 2 to change, 1 to replace, 2 to remove"
+    `)
+  })
+
+  it('without changes says so, and what the code needs', () => {
+    const none = {...PLAN, action: 'none', changeSet: undefined} as const
+    expect(planLines(none)).toEqual(['Stack "prod" in eu-west-1: no changes'])
+    expect(planLines({...none, code: 'new'})).toEqual([
+      'Stack "prod" in eu-west-1: no changes',
+      '  ~ code of the aggregator: to be uploaded',
+    ])
+  })
+
+  it('names of things on AWS cannot draw on the terminal', () => {
+    const [, line] = planLines(withChanges(change('change', 'Queue', {physicalId: 'evil\u001b[2J'})))
+    expect(line).not.toContain('\u001b[2J')
+  })
+})
+
+describe('an event', () => {
+  const event: StackEvent = {
+    id: '1',
+    at: new Date('2026-11-15T09:08:07Z'),
+    logicalId: 'AggregatorFunction',
+    physicalId: null,
+    type: 'AWS::Lambda::Function',
+    status: 'CREATE_COMPLETE',
+    reason: 'Resource creation Initiated',
+    isOfStack: false,
+  }
+
+  it('is one line; the reason of a failure has its own', () => {
+    expect(eventLines(event)).toEqual(['  09:08:07  CREATE_COMPLETE     AggregatorFunction'])
+    expect(eventLines({...event, status: 'CREATE_FAILED', reason: 'No room'})).toEqual([
+      '  09:08:07  CREATE_FAILED       AggregatorFunction',
+      '            No room',
+    ])
+  })
+})
+
+describe('the result', () => {
+  const finished = {
+    functionName: 'prod-aggregator',
+    codeSha256: 'f5TdLX0ZZZdGTIx8vSAtmvl2lCOrJpAOboKJ4EE+/fo=',
+    codeUpdated: false,
+    eventSource: 'Enabled',
+    schemaVersion: '0.9.0',
+    defaultNamespaceCreated: false,
+  }
+
+  it('tells how everything is now', () => {
+    expect(finishedLines(PLAN, finished).join('\n')).toMatchInlineSnapshot(`
+      "Stack "prod" is changed
+        table       prod, layout 0.9.0
+        aggregator  prod-aggregator
+        code        f5TdLX0ZZZdG, unchanged
+        stream      event source enabled"
+    `)
+    const unfed = finishedLines(PLAN, {...finished, eventSource: null})
+    expect(unfed.at(-1)).toBe('  stream      event source missing')
+    const bare = {...finished, functionName: null, codeSha256: null, eventSource: null}
+    expect(finishedLines({...PLAN, action: 'none'}, bare).join('\n')).toMatchInlineSnapshot(`
+      "Stack "prod" is up to date
+        table       prod, layout 0.9.0
+        aggregator  off"
+    `)
+  })
+
+  it('has the same keys for programs, whatever happened', () => {
+    const done = deployJson(PLAN, {dryRun: false, finished})
+    const dry = deployJson({...PLAN, action: 'recreate', changeSet: undefined}, {dryRun: true, finished: undefined})
+    expect(Object.keys(dry)).toEqual(Object.keys(done))
+    expect([...schemaProblems('deploy', done), ...schemaProblems('deploy', dry)]).toEqual([])
+    expect(dry).toMatchObject({complete: false, aggregator: null, schemaVersion: null})
+  })
+})

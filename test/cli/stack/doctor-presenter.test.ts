@@ -1,0 +1,30 @@
+import {expect, it} from 'vitest'
+import {checkLines} from '../../../src/lib/cli/stack/doctor-presenter.js'
+import {fail, ok, warn} from '../../../src/lib/infra/doctor/check.js'
+
+it('tells every check with its fix, by group, and counts them', () => {
+  const checks = [
+    ok('stack', 'stream', 'on, with both images'),
+    ok('machine', 'node', 'v22.1.0'),
+    warn('machine', 'clock', 'this machine is 2.5 s behind; zael corrects for it', 'Set the clock of this machine.'),
+    fail('stack', 'dead letters', '2 in prod-aggregator-dlq', 'aws logs tail /aws/lambda/prod-aggregator --since 1d'),
+  ]
+  expect(checkLines(checks).join('\n')).toMatchInlineSnapshot(`
+    "Machine
+      ok    node          v22.1.0
+      warn  clock         this machine is 2.5 s behind; zael corrects for it
+                          Try: Set the clock of this machine.
+
+    Stack
+      ok    stream        on, with both images
+      fail  dead letters  2 in prod-aggregator-dlq
+                          Try: aws logs tail /aws/lambda/prod-aggregator --since 1d
+
+    2 ok, 1 warn, 1 fail"
+  `)
+})
+
+it('keeps what a service says on one line', () => {
+  const lines = checkLines([fail('account', 'credentials', 'one\ntwo', null)])
+  expect(lines.filter(line => line.includes('\n'))).toEqual([])
+})

@@ -1,0 +1,194 @@
+import {expect, it} from 'vitest'
+import {withSupervisor} from '../../../src/lib/cli/base/local-health.js'
+import {healthJson, healthLines} from '../../../src/lib/cli/stack/status-presenter.js'
+import {passesCheck} from '../../../src/lib/infra/health/verdict.js'
+import {schemaProblems} from '../../e2e/schemas.js'
+import {healthWith, WELL} from '../../infra/health/sample-health.js'
+
+const AROUND = {cloudFormation: null, aggregator: null, mapping: null, traffic: null, deadLetters: null, alarms: null}
+
+const AGGREGATOR = {records: 3, batches: 1, snapshots: 3, refills: 0, splits: 0, archived: 0, errors: 0}
+
+const SUPERVISOR = {
+  endpoint: 'http://127.0.0.1:8000',
+  engine: 'dynoxide 1.2.1',
+  uptimeMs: 65_000,
+  engineRestarts: 1,
+  aggregator: {...AGGREGATOR, lastError: null, lagMs: 0, streamLength: 3},
+}
+
+const show = (...args: Parameters<typeof healthWith>) => healthLines(healthWith(...args), null).join('\n')
+
+it('tells a healthy stack, and the verdict last', () => {
+  expect(show()).toMatchInlineSnapshot(`
+    "Stack prod, eu-west-1
+      deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
+      chosen        LambdaMemorySize=1024, EnableTracing=true
+      table         active, 12,345 items, 3.2 MB
+      indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
+      safety        deletion protection on, point-in-time recovery on
+      stream        both images, expiry on
+      throttled     0 reads, 0 writes in the last hour
+      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, code of this zael
+      mapping       enabled, OK
+      lag           1 s behind, 0 errors in the last hour
+      dead letters  0 in prod-aggregator-dlq
+      alarms        1 insufficient data, 1 ok
+      versions      layout 0.9.0 by zael:0.1.0, no migration due
+
+    Alarms
+      prod-aggregator-errors  ok
+      prod-aggregator-dlq     insufficient data
+
+    Policies
+      AcquireOnly  arn:aws:iam::123456789012:policy/prod-acq
+      FullAccess   arn:aws:iam::123456789012:policy/prod-full
+
+    prod is healthy"
+  `)
+})
+
+it('C-41 tells alarms and dead letters, and what to do about them', () => {
+  const alarms = [{...WELL.alarms[0], state: 'ALARM', reason: 'Threshold Crossed', notifies: false}, WELL.alarms[1]]
+  expect(
+    show({
+      alarms: alarms.map(each => ({...each, notifies: false})),
+      deadLetters: {queue: 'prod-aggregator-dlq', messages: 3},
+    }),
+  ).toMatchInlineSnapshot(`
+    "Stack prod, eu-west-1
+      deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
+      chosen        LambdaMemorySize=1024, EnableTracing=true
+      table         active, 12,345 items, 3.2 MB
+      indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
+      safety        deletion protection on, point-in-time recovery on
+      stream        both images, expiry on
+      throttled     0 reads, 0 writes in the last hour
+      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, code of this zael
+      mapping       enabled, OK
+      lag           1 s behind, 0 errors in the last hour
+      dead letters  3 in prod-aggregator-dlq
+      alarms        1 alarm, 1 insufficient data; nobody is told
+      versions      layout 0.9.0 by zael:0.1.0, no migration due
+
+    Alarms
+      prod-aggregator-errors  alarm
+      prod-aggregator-dlq     insufficient data
+
+    Policies
+      AcquireOnly  arn:aws:iam::123456789012:policy/prod-acq
+      FullAccess   arn:aws:iam::123456789012:policy/prod-full
+
+    Problems
+      3 batches of the stream failed for good, see queue prod-aggregator-dlq.
+        Try: aws logs tail /aws/lambda/prod-aggregator --since 1d
+      Alarm prod-aggregator-errors: Threshold Crossed
+
+    prod is degraded: 2 problems"
+  `)
+})
+
+it('tells what is not known, and does not call it well', () => {
+  const denied = {
+    code: 'aws.denied',
+    reason: 'Not allowed to read the alarms',
+    fix: 'Ask for cloudwatch:DescribeAlarms.',
+  }
+  expect(
+    show({alarms: null, traffic: null}, [
+      {part: 'alarms', ...denied},
+      {part: 'traffic', ...denied},
+    ]),
+  ).toMatchInlineSnapshot(`
+    "Stack prod, eu-west-1
+      deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
+      chosen        LambdaMemorySize=1024, EnableTracing=true
+      table         active, 12,345 items, 3.2 MB
+      indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
+      safety        deletion protection on, point-in-time recovery on
+      stream        both images, expiry on
+      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, code of this zael
+      mapping       enabled, OK
+      dead letters  0 in prod-aggregator-dlq
+      versions      layout 0.9.0 by zael:0.1.0, no migration due
+
+    Policies
+      AcquireOnly  arn:aws:iam::123456789012:policy/prod-acq
+      FullAccess   arn:aws:iam::123456789012:policy/prod-full
+
+    Not known
+      alarms: Not allowed to read the alarms
+        Try: Ask for cloudwatch:DescribeAlarms.
+      metrics: Not allowed to read the alarms
+        Try: Ask for cloudwatch:DescribeAlarms.
+
+    prod is healthy as far as known; not known: alarms, metrics"
+  `)
+})
+
+it('does not call well what did not answer, and what may not be read only as far as known', () => {
+  const silent = {part: 'traffic', code: 'aws.unavailable', reason: 'AWS gives no answer', fix: null} as const
+  const denied = {part: 'alarms', code: 'aws.denied', reason: 'no', fix: null} as const
+  const verdictOf = (...args: Parameters<typeof healthWith>) =>
+    show(...args)
+      .split('\n')
+      .at(-1)
+  expect(verdictOf({traffic: null}, [silent])).toBe('prod is not known to be healthy; could not be read: metrics')
+  expect(verdictOf({traffic: null, alarms: null}, [silent, denied])).toBe(
+    'prod is not known to be healthy; could not be read: metrics, alarms',
+  )
+  expect(verdictOf({table: {...WELL.table, expiry: false}, traffic: null}, [silent])).toBe(
+    'prod is degraded: 1 problem; not known: metrics',
+  )
+  expect([
+    passesCheck(healthWith()),
+    passesCheck(healthWith({alarms: null}, [denied])),
+    passesCheck(healthWith({traffic: null, alarms: null}, [silent, denied])),
+    passesCheck(healthWith({table: null}, [])),
+  ]).toEqual([true, true, false, false])
+  expect(healthJson(healthWith({alarms: null}, [denied]), null)).toMatchObject({healthy: null})
+})
+
+it('tells a local stack with its supervisor', () => {
+  const health = {...healthWith(AROUND), region: null}
+  expect(healthLines(health, SUPERVISOR).join('\n')).toMatchInlineSnapshot(`
+    "Stack prod, on this machine
+      table       active, 12,345 items, 3.2 MB
+      indexes     GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
+      safety      deletion protection on, point-in-time recovery on
+      stream      both images, expiry on
+      aggregator  records 3, errors 0, lag 0 ms
+      versions    layout 0.9.0 by zael:0.1.0, no migration due
+      endpoint    http://127.0.0.1:8000
+      engine      dynoxide 1.2.1, up 1 min 5 s, restarts: 1
+
+    prod is healthy"
+  `)
+})
+
+it('an error of the local aggregator makes the stack degraded, and says where to look', () => {
+  const failing = {...SUPERVISOR, aggregator: {...SUPERVISOR.aggregator, lastError: 'no such stream'}}
+  const health = withSupervisor(healthWith(AROUND), failing)
+  expect(health.isHealthy).toBe(false)
+  expect(health.findings[0]).toMatchObject({message: 'no such stream', fix: 'zael local logs'})
+  expect(withSupervisor(healthWith(AROUND), SUPERVISOR).isHealthy).toBe(true)
+  expect(withSupervisor(healthWith(AROUND), null).isHealthy).toBe(true)
+})
+
+it('says where nobody counts usage, and only where that is known', () => {
+  const none = healthWith({...AROUND})
+  expect(healthLines(none, null)).toContain('  aggregator  none: usage is not counted')
+  expect(healthLines(none, {...SUPERVISOR, aggregator: null})).toContain('  aggregator  off: usage is not counted')
+})
+
+it('tells programs the same, by the schema', () => {
+  expect(schemaProblems('status', healthJson(healthWith(), null))).toEqual([])
+  expect(schemaProblems('status', healthJson({...healthWith(AROUND), region: null}, SUPERVISOR))).toEqual([])
+  const parts = [{part: 'table', code: 'dynamo.denied', reason: 'no', fix: null}] as const
+  expect(schemaProblems('status', healthJson(healthWith({table: null, versions: null}, parts), null))).toEqual([])
+  expect(healthJson(healthWith({versions: null}), null)).toMatchObject({
+    healthy: true,
+    versions: null,
+    aggregator: {ownCode: true},
+  })
+})

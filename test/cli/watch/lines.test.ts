@@ -1,0 +1,206 @@
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {type Told, watchDocument} from '../../../src/lib/cli/watch/document.js'
+import {pollLine, snapshotLines} from '../../../src/lib/cli/watch/lines.js'
+import {viewBucket} from '../../../src/lib/repository/buckets/view.js'
+import type {Reading, Selection} from '../../../src/lib/watch/model.js'
+import {rank} from '../../../src/lib/watch/rank.js'
+import {totalsAt} from '../../../src/lib/watch/totals.js'
+import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../../watch/support.js'
+
+const EVERYTHING: Selection = {sort: 'left', reversed: false, filter: ''}
+
+function told(readings: readonly Reading[], rest: Partial<Told> = {}): Told {
+  return {
+    readings: new Map(readings.map(reading => [reading.id, reading])),
+    known: {count: readings.length, isComplete: true, unreadable: 0},
+    problem: undefined,
+    lastPoll: {number: 3, atMs: READ_AT_MS, durationMs: 12, readUnits: 2.5, calls: 2, bucketsRead: readings.length},
+    ...rest,
+  }
+}
+
+const rates = (ratePerSecond: Record<string, number>) => ({ratePerSecond: new Map(Object.entries(ratePerSecond))})
+const ADA = readingOf(
+  bucketOf('ada#gpt-4', {limits: {rpm: {capacity: 100, refillPerSecond: 1, left: 12.999}, tpm: {capacity: 10_000}}}),
+  rates({rpm: 3.25, tpm: 1250}),
+)
+const BEN = readingOf(bucketOf('ben#gpt-4', {limits: {rpm: {capacity: 100, refillPerSecond: 0.001, left: -20}}}), {
+  ...rates({rpm: 0}),
+  readAtMs: READ_AT_MS - 40_000,
+})
+const ZOE = readingOf(
+  bucketOf('zoe#search', {limits: {rpm: {capacity: 60}}}, {limits: {rpm: {capacity: 60}}}),
+  rates({rpm: -1}),
+)
+const ALL = [ADA, BEN, ZOE]
+const line = (what: Told, selection = EVERYTHING) => pollLine(watchDocument(what, READ_AT_MS, selection, 0))
+const lines = (what: Told, width: number | undefined, selection = EVERYTHING, top?: number) =>
+  `${snapshotLines(watchDocument(what, READ_AT_MS, selection, top), width).join('\n')}\n`
+
+describe('a document', () => {
+  it('L6 has the figures of the repository for its instant, whatever is chosen', () => {
+    fc.assert(
+      fc.property(
+        anyReadings,
+        anyInstant,
+        fc.constantFrom('', 'gpt', '!a', 'status:over'),
+        (readings, nowMs, filter) => {
+          const selection = {...EVERYTHING, filter}
+          const ids = rank(readings, nowMs, selection)
+          const byId = new Map(readings.map(reading => [reading.id, reading]))
+          const document = watchDocument(told(readings), nowMs, selection, undefined)
+          const rated = ids.map(id => {
+            const {bucket, ratePerSecond} = byId.get(id) as Reading
+            const {limits} = viewBucket(bucket, nowMs)
+            return limits.map(limit => ({...limit, ratePerSecond: ratePerSecond.get(limit.name) ?? null}))
+          })
+          expect(document.buckets.map(({limits}) => limits)).toEqual(rated)
+          const {ratePerSecond, ...totals} = totalsAt(
+            ids.map(id => byId.get(id) as Reading),
+            nowMs,
+          )
+          expect(document.totals).toEqual({...totals, ratePerSecond: Object.fromEntries(ratePerSecond)})
+          const statuses = document.buckets.map(({status}) => status)
+          const worst = ['over', 'near', 'ok'].find(status => statuses.some(each => each === status))
+          if (document.worst) expect(document.worst.status).toBe(worst)
+        },
+      ),
+    )
+  })
+
+  it('names the limit by whose rate buckets are sorted', () => {
+    const limitOf = (selection: Partial<Selection>) =>
+      watchDocument(told(ALL), READ_AT_MS, {...EVERYTHING, ...selection}, 0).rateLimit
+    expect(limitOf({})).toBeNull()
+    expect(limitOf({sort: 'rate'})).toBe('tpm')
+    expect(limitOf({sort: 'rate', filter: 'search'})).toBe('rpm')
+    expect(limitOf({sort: 'rate', filter: 'nobody'})).toBeNull()
+  })
+
+  it('says whether everything was read', () => {
+    const {lastPoll} = told(ALL)
+    const sampled = (rest: Partial<Told>) => watchDocument(told(ALL, rest), READ_AT_MS, EVERYTHING, 0).sampled
+    expect(sampled({})).toBe(false)
+    expect(sampled({known: {count: 4, isComplete: true, unreadable: 0}})).toBe(true)
+    expect(sampled({known: {count: 3, isComplete: false, unreadable: 0}})).toBe(true)
+    expect(sampled({lastPoll: {...lastPoll, bucketsRead: 2}})).toBe(true)
+  })
+})
+
+describe('a poll in one line', () => {
+  it('has counts, the worst limit, rates and the price', () => {
+    expect(line(told(ALL))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units"`,
+    )
+    expect(line(told([ADA]))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  1 bucket, 0 over, 1 near  worst ada gpt-4 12.99 of 100 rpm (12%), empty in 5s  rpm 3.25/s, tpm 1,250/s  2.5 read units"`,
+    )
+    expect(line(told([ZOE]))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  1 bucket, 0 over, 0 near  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
+    )
+  })
+
+  it('says of how many buckets those are that the filter has chosen', () => {
+    expect(line(told(ALL), {...EVERYTHING, filter: 'search'})).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  1 of 3 buckets, 0 over, 0 near  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
+    )
+  })
+
+  it('says how many buckets cannot be read', () => {
+    const known = {count: 1, isComplete: true, unreadable: 2}
+    expect(line(told([ZOE], {known}))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  1 bucket, 0 over, 0 near, 2 unreadable  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
+    )
+    expect(line(told([], {known: {...known, count: 0}}))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  no buckets yet, 2 unreadable  2.5 read units"`,
+    )
+  })
+
+  it('moves no cursor and breaks no line, whatever names and messages hold', () => {
+    const odd = readingOf(bucketOf('a\u001b[2J\n#b\r', {limits: {'r\npm': {capacity: 10}}}), rates({'r\npm': 1}))
+    const problem = {message: 'no\r\n\u009b2Jthing', isThrottled: false, sinceMs: 0, nextTryAtMs: 0}
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
+    const control = /[\u0000-\u001f\u007f-\u009f]/
+    expect(line(told([odd]))).not.toMatch(control)
+    expect(line(told([odd], {problem}))).not.toMatch(control)
+  })
+
+  it('a rate that is little is not told as nothing', () => {
+    const slow = {...ZOE, ...rates({usd: 0.0005})}
+    expect(line(told([slow]))).toContain('  usd <0.01/s  ')
+  })
+
+  it('says that it sampled, and how old the oldest reading is', () => {
+    expect(line(told(ALL, {known: {count: 1200, isComplete: true, unreadable: 0}}))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units, read 3 of 1,200, oldest 40s ago"`,
+    )
+    expect(line(told(ALL, {known: {count: 300, isComplete: false, unreadable: 0}}))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units, read 3 of 300 or more, oldest 40s ago"`,
+    )
+  })
+
+  it('says what failed, and how old everything is', () => {
+    const problem = {message: 'DynamoDB did not answer Query', isThrottled: false, sinceMs: 0, nextTryAtMs: 0}
+    const lastPoll = {...told(ALL).lastPoll, atMs: READ_AT_MS - 75_000}
+    expect(line(told(ALL, {problem, lastPoll}))).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  DynamoDB did not answer Query; data is 1m15s old"`,
+    )
+  })
+
+  it('without buckets says why', () => {
+    expect(line(told([]))).toMatchInlineSnapshot(`"2027-01-15T08:00:00Z  no buckets yet  2.5 read units"`)
+    expect(line(told(ALL), {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(
+      `"2027-01-15T08:00:00Z  no buckets match  2.5 read units"`,
+    )
+  })
+})
+
+describe('a snapshot', () => {
+  it('is a table and a line about all', () => {
+    expect(lines(told(ALL), 80)).toMatchInlineSnapshot(`
+      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  SHARDS
+      over    ben     gpt-4     rpm      -20       100    0%    20     <0.01       1
+      near    ada     gpt-4     rpm    12.99       100   12%     0         1       1
+      ok      zoe     search    rpm       60        60  100%     0         6       2
+
+      3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units
+      "
+    `)
+    expect(lines(told(ALL), 120, {sort: 'entity', reversed: true, filter: ''}, 2)).toMatchInlineSnapshot(`
+      "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  SHARDS
+      ok      zoe     search    rpm       60        60  100%     0         6       2
+      over    ben     gpt-4     rpm      -20       100    0%    20     <0.01       1
+
+      2 of 3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units
+      "
+    `)
+  })
+
+  it('without buckets says why', () => {
+    expect(lines(told([]), 80)).toMatchInlineSnapshot(`
+      "There are no buckets yet: nothing was consumed, or all have expired.
+      "
+    `)
+    expect(lines(told(ALL), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
+      "None of 3 buckets matches the filter.
+      "
+    `)
+  })
+
+  it('says of how many buckets the shown and the chosen ones are', () => {
+    const gpt = {...EVERYTHING, filter: 'gpt'}
+    const closing = (top?: number) => lines(told(ALL), 80, gpt, top).trimEnd().split('\n').at(-1)
+    expect([closing(), closing(1)]).toMatchInlineSnapshot(`
+      [
+        "2 of 3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units",
+        "1 shown; 2 of 3 buckets, 1 over, 1 near, 1 in debt; 2.5 read units",
+      ]
+    `)
+  })
+
+  it('L6 promises no token that is not there', () => {
+    const almost = readingOf(bucketOf('a#b', {limits: {rpm: {capacity: 10, refillPerSecond: 0.001, left: 0.999}}}))
+    expect(lines(told([almost]), undefined)).toMatch(/over +a +b +rpm +0\.99 +10 +9%/)
+  })
+})

@@ -1,0 +1,26 @@
+import {randomUUID} from 'node:crypto'
+import {expect, inject, it} from 'vitest'
+import {CapacityMeter} from '../../../src/lib/dynamo/capacity.js'
+import {resolveConnection} from '../../../src/lib/dynamo/connection.js'
+import {createTransport} from '../../../src/lib/dynamo/transports/create.js'
+import {meteredTransport} from '../../../src/lib/dynamo/transports/metered.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+describeOnEngine('a metered transport', () => {
+  const {name: TableName} = useTable()
+  const Key = {PK: {S: randomUUID()}, SK: {S: '#'}}
+
+  it('knows what requests cost, in front of a transport that does not ask', async () => {
+    const connection = resolveConnection({endpointUrl: inject('engineEndpoint')}, {})
+    const inner = createTransport({connection, clock: Date.now})
+    const meter = new CapacityMeter()
+    const transport = meteredTransport(inner, meter, Date.now)
+    await transport.send('GetItem', {TableName, Key, ConsistentRead: true})
+    expect(meter.snapshot()).toMatchObject({calls: 1, read: 1, write: 0})
+    await transport.send('DescribeTable', {TableName})
+    expect(meter.snapshot()).toMatchObject({calls: 2, read: 1})
+    await expect(transport.send('GetItem', {TableName: 'no-such-table', Key})).rejects.toThrow()
+    expect(meter.snapshot()).toMatchObject({calls: 3, read: 1})
+    await inner.close()
+  })
+})

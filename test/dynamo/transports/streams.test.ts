@@ -1,0 +1,126 @@
+import {once} from 'node:events'
+import {type AddressInfo, createServer} from 'node:net'
+import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
+import {latestStreamArn, listShards, openShard, readRecords} from '../../../src/lib/dynamo/transports/streams.js'
+import {openStreams} from '../../aggregator/local-stream/poll-support.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+describeOnEngine('a stream', () => {
+  const table = useTable({stream: true})
+  const plain = useTable()
+  const stream = openStreams(inject('engineEndpoint') || 'http://127.0.0.1:1')
+  let streamArn = ''
+  let shardId = ''
+  afterAll(() => stream.close())
+
+  beforeAll(async () => {
+    streamArn = (await latestStreamArn(table.transport, table.name)) ?? ''
+    shardId = (await listShards(stream, streamArn))[0]?.ShardId ?? ''
+  })
+
+  const put = (version: number, more = {}) => {
+    const Item = {PK: {S: 'ä'}, SK: {S: 'x'}, version: {N: String(version)}, ...more}
+    return table.transport.send('PutItem', {TableName: table.name, Item})
+  }
+
+  async function readAll(after?: string) {
+    const iterator = await openShard(stream, {streamArn, shardId, after})
+    return (await readRecords(stream, iterator ?? '', 1_000)).records
+  }
+
+  it('is named by its table, and a table without one says so', async () => {
+    expect(streamArn).toContain(`table/${table.name}/stream/`)
+    expect(await latestStreamArn(plain.transport, plain.name)).toBeUndefined()
+  })
+
+  it('has one open shard, which may be empty', async () => {
+    expect(await listShards(stream, streamArn)).toHaveLength(1)
+    const page = await readRecords(stream, (await openShard(stream, {streamArn, shardId, after: undefined})) ?? '', 10)
+    expect(page).toEqual({records: [], next: expect.any(String)})
+  })
+
+  it('tells every change with both images, in order, and goes on behind a record', async () => {
+    await put(0, {bytes: {B: new Uint8Array([0, 255])}})
+    await put(1)
+    await table.transport.send('DeleteItem', {TableName: table.name, Key: {PK: {S: 'ä'}, SK: {S: 'x'}}})
+    const records = await readAll()
+    expect(
+      records.map(({eventName, dynamodb}) => [eventName, dynamodb.OldImage?.version, dynamodb.NewImage?.version]),
+    ).toEqual([
+      ['INSERT', undefined, {N: '0'}],
+      ['MODIFY', {N: '0'}, {N: '1'}],
+      ['REMOVE', {N: '1'}, undefined],
+    ])
+    expect(records[0]?.dynamodb.NewImage?.bytes).toEqual({B: new Uint8Array([0, 255])})
+    expect(records[2]?.dynamodb).toMatchObject({Keys: {PK: {S: 'ä'}, SK: {S: 'x'}}, SequenceNumber: expect.any(String)})
+    expect(records[2]?.userIdentity).toBeUndefined()
+    // Seconds, whole ones or cut to the minute.
+    const ageSeconds = Date.now() / 1000 - (records[0]?.dynamodb.ApproximateCreationDateTime ?? 0)
+    expect(Math.abs(ageSeconds)).toBeLessThan(3_600)
+    expect(await readAll(records[1]?.dynamodb.SequenceNumber)).toEqual(records.slice(2))
+  })
+
+  it('reads on page by page', async () => {
+    const all = await readAll()
+    const first = await readRecords(stream, (await openShard(stream, {streamArn, shardId, after: undefined})) ?? '', 2)
+    const second = await readRecords(stream, first.next ?? '', 2)
+    expect([...first.records, ...second.records]).toEqual(all)
+  })
+
+  it('fails with what went wrong', async () => {
+    await expect(readRecords(stream, 'nonsense', 1)).rejects.toMatchObject({code: 'dynamo.validation'})
+    await expect(listShards(stream, 'arn:aws:dynamodb:x:000000000000:table/none/stream/1')).rejects.toMatchObject({
+      code: 'table.missing',
+    })
+    await expect(openStreams('http://127.0.0.1:1').send('GetRecords', {ShardIterator: 'x'})).rejects.toMatchObject({
+      code: 'dynamo.unavailable',
+      maybeApplied: false,
+    })
+    const signal = AbortSignal.abort()
+    await expect(listShards(stream, streamArn, {signal})).rejects.toMatchObject({code: 'dynamo.aborted'})
+  })
+
+  it('is none any more when it was turned off', async () => {
+    const StreamSpecification = {StreamEnabled: false}
+    await table.transport.send('UpdateTable', {TableName: table.name, StreamSpecification})
+    expect(await latestStreamArn(table.transport, table.name)).toBeUndefined()
+  })
+})
+
+describe('reading', () => {
+  it('leaves nothing half done when the connection breaks', async () => {
+    const server = createServer(socket => socket.on('data', () => socket.destroy()).on('error', () => {}))
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const {port} = server.address() as AddressInfo
+    const stream = openStreams(`http://127.0.0.1:${port}`)
+    await expect(readRecords(stream, 'any', 1)).rejects.toMatchObject({
+      code: 'dynamo.unavailable',
+      maybeApplied: false,
+    })
+    stream.close()
+    server.close()
+  })
+})
+
+describe('records of an expiry', () => {
+  it('are removals by the service, also as DynamoDB Local spells them', async () => {
+    const key = {PK: {S: 'a'}, SK: {S: 'x'}}
+    // As version 3 answered, in short.
+    const answer = {
+      Records: [
+        {
+          eventName: 'UNKNOWN_TO_SDK_VERSION',
+          dynamodb: {ApproximateCreationDateTime: 1_794_721_740, Keys: key, OldImage: key, SequenceNumber: '2'},
+        },
+      ],
+    }
+    const stream = {send: async () => answer as never, close: () => {}}
+    expect((await readRecords(stream, 'any', 1)).records).toEqual([
+      {
+        ...answer.Records[0],
+        eventName: 'REMOVE',
+        userIdentity: {type: 'Service', principalId: 'dynamodb.amazonaws.com'},
+      },
+    ])
+  })
+})

@@ -1,0 +1,50 @@
+import {describe, expect, it} from 'vitest'
+import {destroysTable, type PlannedChange, toPlannedChange} from '../../../src/lib/infra/deploy/planned-change.js'
+
+describe('a change of a change set', () => {
+  it.each([
+    [{Action: 'Add'}, 'add'],
+    [{Action: 'Modify', Replacement: 'False'}, 'change'],
+    [{Action: 'Modify', Replacement: 'Conditional'}, 'maybe-replace'],
+    [{Action: 'Modify', Replacement: 'True'}, 'replace'],
+    [{Action: 'Remove', PolicyAction: 'Delete'}, 'remove'],
+    [{Action: 'Remove', PolicyAction: 'Retain'}, 'keep'],
+    [{Action: 'Dynamic'}, 'maybe-replace'],
+  ] as const)('%o is %s', (change, action) => {
+    expect(toPlannedChange({ResourceChange: change}).action).toBe(action)
+  })
+
+  it('has each property once, with its values where they are told', () => {
+    const change = toPlannedChange({
+      ResourceChange: {
+        Action: 'Modify',
+        LogicalResourceId: 'AggregatorFunction',
+        PhysicalResourceId: 'prod-aggregator',
+        ResourceType: 'AWS::Lambda::Function',
+        Details: [
+          {Target: {Attribute: 'Properties', Name: 'MemorySize', BeforeValue: '512', AfterValue: '1024'}},
+          {Target: {Attribute: 'Properties', Name: 'MemorySize'}},
+          {Target: {Attribute: 'Tags'}},
+        ],
+      },
+    })
+    expect(change.properties).toEqual([
+      {name: 'MemorySize', before: '512', after: '1024'},
+      {name: 'Tags', before: null, after: null},
+    ])
+  })
+
+  it.each([
+    ['replace', true],
+    ['remove', true],
+    ['keep', true],
+    ['change', false],
+    // A table with a name of its own cannot be replaced: CloudFormation fails and goes back.
+    ['maybe-replace', false],
+    ['add', false],
+  ] as const)('to %s the table loses its data: %s', (action, isLost) => {
+    const change = {action, logicalId: 'Table', physicalId: 'prod', properties: []}
+    expect(destroysTable({...change, type: 'AWS::DynamoDB::Table'} satisfies PlannedChange)).toBe(isLost)
+    expect(destroysTable({...change, type: 'AWS::SQS::Queue'} satisfies PlannedChange)).toBe(false)
+  })
+})

@@ -1,0 +1,69 @@
+import {mkdtemp, readFile, rm} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {describe, expect, it} from 'vitest'
+import {deployFailed} from '../../../src/lib/infra/deploy/errors.js'
+import {awaitEventSource} from '../../../src/lib/infra/deploy/event-source.js'
+import type {StackEvent} from '../../../src/lib/infra/deploy/events.js'
+import {lambdaPackage} from '../../../src/lib/infra/lambda/package.js'
+import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
+import {BIN, run, zael} from '../../e2e/zael.js'
+import {fakeAws, noWaiting} from '../fake-aws.js'
+
+// What takes a deployment to show is in deploy.slow.test.ts.
+describe('deploying', () => {
+  it('C-9 --audit-retention-days was echoed and dropped: deploy offers only what it does', async () => {
+    const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--audit-retention-days', '7'])
+    expect({code, stderr}).toMatchObject({code: 2, stderr: expect.stringContaining('--audit-retention-days')})
+    const template = await readFile(new URL('../../../templates/stack.yaml', import.meta.url), 'utf8')
+    const unused = STACK_OPTIONS.filter(({parameter}) => template.split(parameter).length < 3)
+    expect(unused).toEqual([])
+  })
+
+  it('C-10 the reason of a failure was hidden: the first one is the message', () => {
+    const event = (logicalId: string, status: string, reason: string | null): StackEvent => {
+      const isOfStack = logicalId === 'prod'
+      return {
+        id: status,
+        at: new Date(0),
+        logicalId,
+        physicalId: null,
+        type: 'AWS::IAM::Role',
+        status,
+        reason,
+        isOfStack,
+      }
+    }
+    const end = event('prod', 'ROLLBACK_COMPLETE', null)
+    const events = [
+      event('AggregatorRole', 'CREATE_FAILED', 'prod-aggr already exists'),
+      event('AppRole', 'CREATE_FAILED', 'Resource creation cancelled'),
+      end,
+    ]
+    const {message, details} = deployFailed('prod', events, end)
+    expect(message).toBe(
+      'Stack "prod" could not be deployed. AggregatorRole (AWS::IAM::Role): prod-aggr already exists',
+    )
+    expect(details).toMatchObject({resource: 'AggregatorRole', status: 'ROLLBACK_COMPLETE'})
+  })
+
+  it('C-10 waited 45 s for an event source that was ready: a ready one is not waited for', async () => {
+    const {aws} = fakeAws({getEventSourceMapping: () => ({State: 'Enabled'})})
+    const waiting = noWaiting()
+    expect(await awaitEventSource(aws, 'id', waiting)).toBe('Enabled')
+    expect(waiting.pauses).toEqual([])
+  })
+
+  it('C-13 built at deploy time with pip and a network: the code comes with zael, whatever the machine has', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'zael-museum-'))
+    try {
+      // No program can be found, and no address: there is nothing to build with, and nowhere to fetch from.
+      const nothing = {PATH: folder, HTTPS_PROXY: 'http://127.0.0.1:9'}
+      const {code} = await run(process.execPath, [BIN, 'deploy', '--export', join(folder, 'out')], {env: nothing})
+      expect(code).toBe(0)
+      expect(await readFile(join(folder, 'out', 'aggregator.zip'))).toEqual((await lambdaPackage()).zip)
+    } finally {
+      await rm(folder, {recursive: true})
+    }
+  })
+})

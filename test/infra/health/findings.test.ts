@@ -1,0 +1,153 @@
+import {describe, expect, it} from 'vitest'
+import {parameterDrift} from '../../../src/lib/infra/health/part.js'
+import type {HealthParts} from '../../../src/lib/infra/health/parts.js'
+import {parametersOf, STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
+import {healthWith, WELL} from './sample-health.js'
+
+const told = (other: Partial<HealthParts>) =>
+  healthWith(other).findings.map(({severity, part, message}) => `${severity} ${part}: ${message}`)
+
+describe('a stack', () => {
+  it('that is well has nothing to tell', () => {
+    expect(healthWith()).toMatchObject({isHealthy: true, findings: []})
+  })
+
+  it.each<[string, Partial<HealthParts>, string]>([
+    ['CREATE_FAILED', {cloudFormation: {...WELL.cloudFormation, status: 'CREATE_FAILED'}}, 'problem cloudFormation'],
+    ['ROLLBACK_COMPLETE', {cloudFormation: {...WELL.cloudFormation, status: 'ROLLBACK_COMPLETE'}}, 'problem'],
+    ['UPDATE_ROLLBACK_FAILED', {cloudFormation: {...WELL.cloudFormation, status: 'UPDATE_ROLLBACK_FAILED'}}, 'problem'],
+    ['a rolled back update', {cloudFormation: {...WELL.cloudFormation, status: 'UPDATE_ROLLBACK_COMPLETE'}}, 'note'],
+    ['an update under way', {cloudFormation: {...WELL.cloudFormation, status: 'UPDATE_IN_PROGRESS'}}, 'note'],
+    ['no table', {table: null}, 'problem table: The table is missing.'],
+    ['a table that is being deleted', {table: {...WELL.table, status: 'DELETING'}}, 'problem table'],
+    ['a table that is being changed', {table: {...WELL.table, status: 'UPDATING'}}, 'note table'],
+    [
+      'a lost index',
+      {table: {...WELL.table, indexes: WELL.table.indexes.slice(1)}},
+      'problem table: The table lacks GSI1',
+    ],
+    ['no stream', {table: {...WELL.table, stream: null}, mapping: null}, 'problem table: The table has no stream'],
+    ['half a stream', {table: {...WELL.table, stream: 'NEW_IMAGE'}}, 'problem table: The stream tells NEW_IMAGE'],
+    ['no expiry', {table: {...WELL.table, expiry: false}}, 'problem table: Expiry is off'],
+    ['no recovery', {table: {...WELL.table, pointInTimeRecovery: false}}, 'note table'],
+    ['a placeholder', {aggregator: {...WELL.aggregator, isOurCode: false, codeBytes: 900}}, 'problem aggregator'],
+    ['other code', {aggregator: {...WELL.aggregator, isOurCode: false}}, 'note aggregator'],
+    ['no function', {aggregator: null, mapping: null}, 'problem aggregator: The function is gone'],
+    ['a deleted alarm', {alarms: [WELL.alarms[1]]}, 'note alarms: Alarm prod-aggregator-errors is gone'],
+    ['a failed function', {aggregator: {...WELL.aggregator, state: 'Failed'}}, 'problem aggregator'],
+    ['C-15 a disabled mapping', {mapping: {...WELL.mapping, state: 'Disabled'}}, 'problem mapping'],
+    [
+      'C-15 a mapping that cannot read',
+      {mapping: {...WELL.mapping, lastResult: 'PROBLEM: Function call failed'}},
+      'problem',
+    ],
+    ['C-15 no mapping', {mapping: null}, 'problem mapping: Nothing carries the stream'],
+    ['a mapping on its way', {mapping: {...WELL.mapping, state: 'Creating'}}, 'note mapping'],
+    ['lag', {traffic: {...WELL.traffic, iteratorAgeMs: 66_000}}, 'problem traffic: The function is 66 s behind'],
+    [
+      'throttles',
+      {traffic: {...WELL.traffic, throttledWrites: 7}},
+      'note traffic: DynamoDB throttled 0 reads and 7 writes',
+    ],
+    ['errors', {traffic: {...WELL.traffic, aggregatorErrors: 3}}, 'note traffic: The function failed 3 times'],
+    ['dead letters', {deadLetters: {queue: 'q', messages: 2}}, 'problem deadLetters: 2 batches of the stream failed'],
+    [
+      'an alarm',
+      {alarms: [{...WELL.alarms[0], state: 'ALARM', reason: 'too many'}]},
+      'problem alarms: Alarm prod-aggr',
+    ],
+    ['no version record', {versions: {...WELL.versions, schemaVersion: null}}, 'note versions'],
+  ])('with %s says so, once', (_, other, beginning) => {
+    expect(told(other)).toEqual([expect.stringContaining(beginning)])
+    expect(healthWith(other).isHealthy).toBe(beginning.startsWith('note'))
+  })
+
+  it('is told to do what helps: what vanished behind the back of CloudFormation needs more than a deploy', () => {
+    const fixOf = (other: Partial<HealthParts>) => healthWith(other).findings[0]?.fix
+    // Without the aggregator and with it again would take the dead letters along.
+    for (const gone of [{mapping: null}, {mapping: null, aggregator: null}]) {
+      expect(fixOf(gone)).toMatch(/^docs\/deploying\.md#parts-that-are-gone .*keep dead letters/)
+    }
+    expect(fixOf({table: null, mapping: null})).toContain('docs/deploying.md#restoring-a-lost-table')
+    expect(fixOf({alarms: []})).toBe('zael deploy --stack prod --no-alarms, then the same with --alarms')
+    expect(fixOf({table: {...WELL.table, expiry: false}})).toBe('zael migrate plan --stack prod')
+    expect(fixOf({table: {...WELL.table, indexes: []}})).toBe('zael migrate plan --stack prod')
+    expect(fixOf({table: {...WELL.table, stream: 'NEW_IMAGE'}})).toContain(
+      'StreamEnabled=false, then zael migrate plan',
+    )
+    expect(fixOf({table: {...WELL.table, pointInTimeRecovery: false}})).toContain('update-continuous-backups')
+  })
+
+  it('that must be migrated is degraded, with the command', () => {
+    const problem = {message: 'The layout of the table is 0.8.0: that is too old.', fix: 'zael migrate'}
+    const {findings} = healthWith({versions: {...WELL.versions, isMigrationDue: true, problem}})
+    expect(findings).toEqual([{severity: 'problem', part: 'versions', ...problem}])
+  })
+
+  it('tells problems before notes', () => {
+    const severities = told({
+      cloudFormation: {...WELL.cloudFormation, status: 'UPDATE_IN_PROGRESS'},
+      deadLetters: {queue: 'q', messages: 1},
+    }).map(line => line.split(' ')[0])
+    expect(severities).toEqual(['problem', 'note'])
+  })
+
+  it.each([
+    ['5', 65_000, 0],
+    ['5', 65_001, 1],
+    ['120', 180_000, 0],
+    ['120', 180_001, 1],
+  ])('that waits %s s for a full batch may be %i ms behind: %i problems', (value, iteratorAgeMs, problems) => {
+    const chosen = value === '5' ? [] : [{name: 'StreamBatchWindow', value, default: '5'}]
+    const cloudFormation = {...WELL.cloudFormation, parameters: {...WELL.cloudFormation.parameters, chosen}}
+    const {findings} = healthWith({cloudFormation, traffic: {...WELL.traffic, iteratorAgeMs}})
+    expect(findings).toHaveLength(problems)
+  })
+
+  it('is not blamed for what nobody could see', () => {
+    const unknown = [{part: 'mapping', code: 'aws.denied', reason: 'no', fix: null}] as const
+    expect(healthWith({mapping: null}, unknown)).toMatchObject({isHealthy: null, findings: []})
+    const unseen = [{part: 'aggregator', code: 'aws.denied', reason: 'no', fix: null}] as const
+    expect(healthWith({aggregator: null}, unseen).findings).toEqual([])
+    const blind = [{part: 'table', code: 'dynamo.denied', reason: 'no', fix: null}] as const
+    expect(healthWith({table: null, mapping: null}, blind).findings).toEqual([])
+  })
+
+  it('without anything around it may do without a stream', () => {
+    const around = {
+      cloudFormation: null,
+      aggregator: null,
+      mapping: null,
+      traffic: null,
+      deadLetters: null,
+      alarms: null,
+    }
+    expect(told({...around, table: {...WELL.table, stream: null}})).toEqual([expect.stringContaining('note table')])
+  })
+
+  it('of the Python tool is not to be deployed by zael', () => {
+    const cloudFormation = {...WELL.cloudFormation, owner: 'zae-limiter' as const}
+    const {findings} = healthWith({cloudFormation, mapping: null})
+    expect(findings[0]?.fix).toContain('docs/deploying.md')
+  })
+})
+
+describe('parameters', () => {
+  const defaults = parametersOf(Object.fromEntries(STACK_OPTIONS.map(option => [option.name, option.default])))
+
+  it('at their defaults are no drift', () => {
+    expect(parameterDrift(defaults)).toEqual({chosen: [], missing: [], unknown: []})
+  })
+
+  it('are told when chosen, missing or strange', () => {
+    const {LambdaTimeout: _, ...others} = defaults
+    expect(parameterDrift({...others, LambdaMemorySize: '1024', PITRRecoveryPeriodDays: '7', Strange: 'x'})).toEqual({
+      chosen: [
+        {name: 'PITRRecoveryPeriodDays', value: '7', default: null},
+        {name: 'LambdaMemorySize', value: '1024', default: '512'},
+      ],
+      missing: ['LambdaTimeout'],
+      unknown: ['Strange'],
+    })
+  })
+})

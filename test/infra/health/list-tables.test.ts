@@ -1,0 +1,41 @@
+import {expect, it} from 'vitest'
+import {TableMissing} from '../../../src/lib/dynamo/errors.js'
+import type {Transport} from '../../../src/lib/dynamo/transport.js'
+import {listTables} from '../../../src/lib/infra/health/list-tables.js'
+import {encodeVersion} from '../../../src/lib/schema/version-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+describeOnEngine('tables of a local engine', () => {
+  const table = useTable()
+
+  it('are listed page by page, and one that is deleted meanwhile is left out', async () => {
+    const pages: (string | undefined)[] = []
+    const transport: Transport = {
+      send: (async (operation: string, input: {TableName?: string; ExclusiveStartTableName?: string}) => {
+        if (operation === 'ListTables') {
+          pages.push(input.ExclusiveStartTableName)
+          if (input.ExclusiveStartTableName === undefined) return {TableNames: ['gone'], LastEvaluatedTableName: 'gone'}
+          return {TableNames: [table.name]}
+        }
+        if (input.TableName === 'gone') throw new TableMissing('DescribeTable')
+        return table.transport.send(operation as 'DescribeTable', input as {TableName: string})
+      }) as Transport['send'],
+    }
+    expect(await listTables(transport)).toMatchObject([{name: table.name, status: 'ACTIVE', tool: null}])
+    expect(pages).toEqual([undefined, 'gone'])
+  })
+
+  it.each([
+    ['zael:0.1.0', 'zael', '0.1.0'],
+    ['cli:0.10.3', 'zae-limiter', '0.10.3'],
+    ['client:0.10.3', 'zae-limiter', '0.10.3'],
+    ['somebody', null, null],
+    [undefined, null, null],
+  ])('tell by their version record who made them: %s', async (updatedBy, tool, version) => {
+    const record = {schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0', updatedBy}
+    const Item = encodeVersion({...record, updatedAt: '2026-01-01T00:00:00Z'})
+    await table.transport.send('PutItem', {TableName: table.name, Item})
+    const listed = (await listTables(table.transport)).find(({name}) => name === table.name)
+    expect(listed).toMatchObject({tool, version, schemaVersion: '0.9.0'})
+  })
+})

@@ -1,0 +1,133 @@
+import {createHash} from 'node:crypto'
+import {mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
+import {createServer} from 'node:http'
+import type {AddressInfo} from 'node:net'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {pathToFileURL} from 'node:url'
+import {afterAll, beforeAll, expect, inject, it} from 'vitest'
+import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
+import {encodeAudit} from '../../../src/lib/schema/audit-record.js'
+import {usageOf} from '../../aggregator/fixtures/stored-usage.js'
+import {bucketImage, NOON_MS, streamRecord} from '../../aggregator/fixtures/stream.js'
+import {type Outcome, run} from '../../e2e/zael.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+describeOnEngine('the function that AWS runs', () => {
+  const table = useTable()
+  let folder: string
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'zael-bundle-'))
+    const {code, stdout} = await run(process.execPath, ['.ci/bundle.js', folder], {})
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^aggregator\.mjs: \d+ KiB, sha256 [0-9a-f]{12}\n$/)
+  })
+  afterAll(() => rm(folder, {recursive: true}))
+
+  /** A process of its own that knows nothing but the bundle; the last line it prints is the handler's answer. */
+  async function invoke(Records: readonly StreamRecord[], env: Record<string, string> = {}): Promise<Outcome> {
+    const bundle = pathToFileURL(join(folder, 'aggregator.mjs')).href
+    const caller = join(folder, 'call.mjs')
+    await writeFile(
+      caller,
+      `const {handler} = await import(${JSON.stringify(bundle)})
+      const answer = await handler(${JSON.stringify({Records})})
+      console.log(JSON.stringify({answer}))`,
+    )
+    const connection = {AWS_ENDPOINT_URL_DYNAMODB: inject('engineEndpoint'), TABLE_NAME: table.name}
+    const quiet = {AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'}
+    return run(process.execPath, [caller], {cwd: folder, env: {...connection, ...quiet, ...env}})
+  }
+
+  const linesOf = ({stdout}: Outcome) =>
+    stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line))
+
+  it('is the same file after every build, and says its hash and size', async () => {
+    const read = async () => ({
+      bundle: await readFile(join(folder, 'aggregator.mjs')),
+      facts: JSON.parse(await readFile(join(folder, 'aggregator.json'), 'utf8')),
+    })
+    const first = await read()
+    expect(first.facts).toEqual({
+      sha256: createHash('sha256').update(first.bundle).digest('hex'),
+      bytes: first.bundle.length,
+    })
+    await run(process.execPath, ['.ci/bundle.js', folder], {})
+    expect((await read()).facts).toEqual(first.facts)
+  })
+
+  it('counts usage in a real table, and prints a log line and metrics', async () => {
+    const outcome = await invoke([streamRecord(undefined, bucketImage({namespace: 'ok', tc: {tpm: 7000}, rq: 2}))])
+    expect(outcome).toMatchObject({code: 0, stderr: ''})
+    const [log, metrics, last] = linesOf(outcome)
+    expect(log).toMatchObject({level: 'info', message: 'batch', records: 1, snapshots: 3, errors: 0})
+    expect(metrics).toMatchObject({
+      _aws: {CloudWatchMetrics: [{Namespace: 'zael', Dimensions: [['Stack']]}]},
+      Stack: table.name,
+      Records: 1,
+      Snapshots: 3,
+      Refills: 0,
+      Splits: 0,
+      Archived: 0,
+      Errors: 0,
+      MalformedRecords: 0,
+    })
+    const named = metrics._aws.CloudWatchMetrics[0].Metrics.map(({Name}: {Name: string}) => Name)
+    for (const name of named) expect(metrics[name]).toEqual(expect.any(Number))
+    expect(metrics.LagMs).toBeGreaterThan(Date.UTC(2026, 0) - NOON_MS)
+    expect(last).toEqual({answer: {batchItemFailures: []}})
+    expect((await usageOf(table, 'ok'))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 7, events: 2})
+  })
+
+  it('reports what it could not do, by sequence number', async () => {
+    const record = streamRecord(undefined, bucketImage({namespace: 'lost', tc: {tpm: 7000}}), {sequence: 4711})
+    const outcome = await invoke([record], {TABLE_NAME: 'no-such-table'})
+    const lines = linesOf(outcome)
+    expect(lines.at(-1)).toEqual({answer: {batchItemFailures: [{itemIdentifier: '4711'}]}})
+    expect(lines[0]).toMatchObject({level: 'error', message: 'usage failed', code: 'table.missing'})
+  })
+
+  it('refuses to start with a wrong setting', async () => {
+    const {code, stderr} = await invoke([], {SNAPSHOT_WINDOWS: 'hourly,weekly'})
+    expect(code).toBe(1)
+    expect(stderr).toContain('SNAPSHOT_WINDOWS is "hourly,weekly"; it must be some of hourly, daily, monthly')
+  })
+
+  it('archives to S3', async () => {
+    const received: {method: string | undefined; url: string; body: Buffer}[] = []
+    const s3 = createServer((request, response) => {
+      const chunks: Buffer[] = []
+      request.on('data', chunk => chunks.push(chunk))
+      request.on('end', () => {
+        received.push({method: request.method, url: decodeURIComponent(request.url ?? ''), body: Buffer.concat(chunks)})
+        response.end()
+      })
+    })
+    await new Promise<void>(resolve => s3.listen(0, '127.0.0.1', resolve))
+    try {
+      const {port} = s3.address() as AddressInfo
+      const event = encodeAudit({
+        ...{namespace: 'ns', entity: 'user-1', eventId: 'A', timestamp: '2023-08-16T11:12:13Z', action: 'limits_set'},
+        ...{principal: undefined, resource: undefined, details: {}, ttlSeconds: 1},
+      })
+      const outcome = await invoke([streamRecord(event, undefined, {byService: true})], {
+        ENABLE_ARCHIVAL: 'true',
+        ARCHIVE_BUCKET_NAME: 'archive',
+        AWS_ENDPOINT_URL_S3: `http://127.0.0.1:${port}`,
+        AWS_REGION: 'us-east-1',
+        AWS_ACCESS_KEY_ID: 'local',
+        AWS_SECRET_ACCESS_KEY: 'local',
+      })
+      expect(linesOf(outcome).at(-1)).toEqual({answer: {batchItemFailures: []}})
+      expect(received).toMatchObject([{method: 'PUT', url: expect.stringMatching(/^\/archive\/audit\/year=2023\//)}])
+      // The SDK sends the body in signed chunks; the gzip stream is in it.
+      expect(received[0]?.body.includes(Buffer.from([0x1f, 0x8b, 0x08]))).toBe(true)
+    } finally {
+      await new Promise(resolve => s3.close(resolve))
+    }
+  })
+})

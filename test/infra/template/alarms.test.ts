@@ -1,0 +1,117 @@
+import {describe, expect, it} from 'vitest'
+import type {TemplateNode} from '../../../src/lib/schema/template-yaml.js'
+import {stackWith} from './stack-model.js'
+
+const off = 'false'
+const TOPIC = 'arn:aws:sns:eu-west-1:123456789012:ops'
+const TABLE_AND_INDEXES = [
+  'TableName=prod',
+  ...['GSI1', 'GSI2', 'GSI3', 'GSI4'].map(index => `TableName=prod GlobalSecondaryIndexName=${index}`),
+]
+
+describe('alarms', () => {
+  it('C-41 every one of them tells the topic when it goes off and when it is over; without a topic they only show', () => {
+    const alarms = (parameters = {}) => {
+      const {Resources} = stackWith(parameters)
+      return Object.values(Resources).filter(({Type}) => Type === 'AWS::CloudWatch::Alarm')
+    }
+    const told = alarms({AlarmSNSTopicArn: TOPIC}).map(({Properties: {AlarmName, AlarmActions, OKActions}}) => {
+      expect([AlarmActions, OKActions]).toEqual([[TOPIC], [TOPIC]])
+      return AlarmName
+    })
+    expect(told).toEqual([
+      ...['prod-aggregator-errors', 'prod-aggregator-failed-records', 'prod-aggregator-duration'],
+      ...['prod-stream-iterator-age', 'prod-aggregator-dlq', 'prod-read-throttle', 'prod-write-throttle'],
+    ])
+    expect(alarms().every(({Properties}) => !('AlarmActions' in Properties || 'OKActions' in Properties))).toBe(true)
+    expect(alarms({EnableAggregator: off}).length).toBe(2)
+    expect(alarms({EnableAlarms: off})).toEqual([])
+  })
+
+  it.each([
+    ['AggregatorErrorAlarm', 'AWS/Lambda Errors Sum', ['FunctionName=ref:AggregatorFunction']],
+    ['AggregatorFailedRecordAlarm', 'zael FailedRecords Sum', ['Stack=prod']],
+    ['AggregatorDurationAlarm', 'AWS/Lambda Duration Maximum', ['FunctionName=ref:AggregatorFunction']],
+    ['StreamIteratorAgeAlarm', 'AWS/Lambda IteratorAge Maximum', ['FunctionName=ref:AggregatorFunction']],
+    [
+      ...(['AggregatorDLQAlarm', 'AWS/SQS ApproximateNumberOfMessagesVisible Maximum'] as const),
+      ['QueueName=QueueName:AggregatorDLQ'],
+    ],
+    ['ReadThrottleAlarm', 'AWS/DynamoDB ReadThrottleEvents Sum', TABLE_AND_INDEXES],
+    ['WriteThrottleAlarm', 'AWS/DynamoDB WriteThrottleEvents Sum', TABLE_AND_INDEXES],
+  ])('%s measures %s of %j', (id, metric, subjects) => {
+    const watched = watchedBy(stackWith().Resources[id].Properties)
+    expect(watched).toEqual(subjects.map(subject => `${metric} ${subject}`))
+  })
+
+  it('add up what is turned away at the table and at each index, though most of them have no figures', () => {
+    for (const id of ['ReadThrottleAlarm', 'WriteThrottleAlarm']) {
+      const {Metrics, Threshold} = stackWith().Resources[id].Properties
+      const told = Metrics.filter(({ReturnData}: TemplateNode) => ReturnData !== false)
+      expect(told).toMatchObject([{Expression: 'SUM(FILL(METRICS(), 0))'}])
+      expect(Threshold).toBe(1)
+    }
+  })
+
+  it('measure slowness against the timeout, and lag beyond the wait for a full batch', () => {
+    const {Resources} = stackWith({LambdaTimeout: '30', StreamBatchWindow: '60', LambdaDurationAlarmPercent: '50'})
+    const {Metrics: duration, Threshold} = Resources.AggregatorDurationAlarm.Properties
+    // ms / (s × 10) = %
+    expect([duration[0].Expression, Threshold]).toEqual(['measured / (30 * 10)', '50'])
+    const {Metrics: age, Threshold: seconds} = Resources.StreamIteratorAgeAlarm.Properties
+    expect([age[0].Expression, seconds]).toEqual(['measured / 1000 - 60', 60])
+  })
+
+  it('C-41 a dashboard comes with the stack, with or without the aggregator', () => {
+    const widgets = (parameters = {}) => {
+      const {Resources} = stackWith(parameters)
+      return JSON.parse(Resources.Dashboard.Properties.DashboardBody).widgets.map(
+        ({properties}: TemplateNode) => properties.title,
+      )
+    }
+    expect(widgets().length).toBe(9)
+    expect(widgets({EnableAggregator: off})).toEqual(['Capacity used', 'Turned away', 'Latency of writes (ms)'])
+    expect(stackWith({EnableDashboard: off}).Resources).not.toHaveProperty('Dashboard')
+  })
+
+  it('a stack of the same name in another region has a dashboard of another name: they are the account’s', () => {
+    const nameIn = (region: string) =>
+      stackWith({}, {'AWS::Region': region}).Resources.Dashboard.Properties.DashboardName
+    expect([nameIn('eu-west-1'), nameIn('us-east-2')]).toEqual(['prod-eu-west-1', 'prod-us-east-2'])
+  })
+
+  it('the dashboard shows every index beside the table, whose figures do not hold theirs', () => {
+    const {widgets} = JSON.parse(stackWith().Resources.Dashboard.Properties.DashboardBody)
+    const shown = ['Capacity used', 'Turned away'].flatMap(title => {
+      const {metrics} = widgets.find(({properties}: TemplateNode) => properties.title === title).properties
+      return spelledOut(metrics)
+    })
+    const metrics = ['ConsumedWriteCapacityUnits', 'ConsumedReadCapacityUnits', 'WriteThrottleEvents']
+    expect(shown).toEqual(
+      [...metrics, 'ReadThrottleEvents'].flatMap(metric =>
+        TABLE_AND_INDEXES.map(subject => `AWS/DynamoDB ${metric} ${subject}`),
+      ),
+    )
+  })
+})
+
+/** What an alarm looks at, with its statistic; by itself, or to calculate with. */
+function watchedBy({Metrics, Namespace, MetricName, Dimensions, Statistic}: TemplateNode): string[] {
+  const told = (metric: TemplateNode, statistic: string) => {
+    const dimensions = metric.Dimensions.map(({Name, Value}: TemplateNode) => `${Name}=${Value}`)
+    return `${metric.Namespace} ${metric.MetricName} ${statistic} ${dimensions.join(' ')}`
+  }
+  if (!Metrics) return [told({Namespace, MetricName, Dimensions}, Statistic)]
+  return Metrics.flatMap(({MetricStat}: TemplateNode) => (MetricStat ? told(MetricStat.Metric, MetricStat.Stat) : []))
+}
+
+/** The metrics of a widget; in its shorthand a dot is what stands above it. */
+function spelledOut(metrics: string[][]): string[] {
+  let above: string[] = []
+  return metrics.map(metric => {
+    above = metric.map((word, at) => (word === '.' ? (above[at] ?? '') : word))
+    const [namespace, name, ...dimensions] = above
+    const pairs = dimensions.flatMap((word, at) => (at % 2 === 0 ? `${word}=${dimensions[at + 1]}` : []))
+    return [namespace, name, ...pairs].join(' ')
+  })
+}

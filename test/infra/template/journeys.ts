@@ -1,0 +1,208 @@
+import {parseLimits} from '../../../src/lib/core/limit.js'
+import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {fillMissingShards, healShardCount, splitBucket} from '../../../src/lib/repository/buckets/split.js'
+import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
+import {ensureVersion, readVersion} from '../../../src/lib/repository/table/version.js'
+import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
+import {keys} from '../../../src/lib/schema/keys.js'
+import {tableOver} from '../../aggregator/fixtures/stream.js'
+import {PATIENT_MS, type TestTable} from '../../helpers/table.js'
+import {type Authorisation, RecordingTransport} from './authorisations.js'
+
+/** Calls by what was done; the name is that of the method. */
+export type Recorded = ReadonlyMap<string, readonly Authorisation[]>
+
+type Steps<T> = Readonly<Record<string, (on: T) => unknown>>
+
+const RESOURCE = 'gpt-4'
+const MANAGED = {managesSystem: false, resources: [RESOURCE], entities: new Map()}
+const NOTE = {entity: 'child', action: 'noted', details: {}}
+const ofResource = {level: 'resource', resource: RESOURCE} as const
+const request = (entity: string, consume: Record<string, number> = {rpm: 1}) => ({entity, resource: RESOURCE, consume})
+
+/** Everything that a program with a rate limiter can do. */
+const LIMITER: Steps<RateLimiter> = {
+  resolveLimits: limiter => limiter.resolveLimits('child', RESOURCE),
+  acquire: async limiter => {
+    await limiter.acquire(request('child'))
+    await limiter.acquire(request('child'))
+    const lease = await limiter.acquire(request('child'))
+    await lease.adjust({rpm: 1})
+    await lease.consume({rpm: 1})
+    await lease.release({rpm: 1})
+    await lease.rollback()
+    await limiter.acquire(request('child', {rpm: 90}))
+    await limiter.acquire(request('child', {rpm: 90})).catch(() => {})
+  },
+  withLease: limiter => limiter.withLease(request('single'), () => {}),
+  check: limiter => limiter.check(request('child')),
+  available: limiter => limiter.available(request('child')),
+  timeUntilAvailable: limiter => limiter.timeUntilAvailable(request('child')),
+  resourceCapacity: limiter => limiter.resourceCapacity(RESOURCE),
+  close: limiter => limiter.close(),
+}
+
+/** What looks at one namespace. */
+const LOOKS: Steps<NamespaceRepository> = {
+  'audit.get': space => space.audit.get('child', 'none'),
+  'audit.find': space => space.audit.find('none'),
+  'audit.list': space => space.audit.list({entity: 'child'}),
+  'audit.listAll': space => space.audit.listAll(),
+  'buckets.get': space => space.buckets.get('child', RESOURCE, 0),
+  'buckets.find': space => space.buckets.find('child', RESOURCE),
+  'buckets.ofEntity': space => all(space.buckets.ofEntity('child')),
+  'buckets.ofResource': space => all(space.buckets.ofResource(RESOURCE)),
+  'buckets.ofNamespace': space => all(space.buckets.ofNamespace()),
+  'configs.get': space => space.configs.get(ofResource),
+  'configs.getMany': space => space.configs.getMany([ofResource, {level: 'system'}]),
+  'configs.resolve': space => space.configs.resolve('child', RESOURCE),
+  'configs.onUnavailable': space => space.configs.onUnavailable(),
+  'configs.resources': space => space.configs.resources(),
+  'configs.ofEntity': space => space.configs.ofEntity('child'),
+  'configs.entities': space => space.configs.entities(RESOURCE),
+  'configs.entityCounts': space => space.configs.entityCounts(),
+  'configs.preview': space => space.configs.preview(ofResource, parseLimits(['rpm=7'])),
+  'entities.get': space => space.entities.get('child'),
+  'entities.need': space => space.entities.need('child'),
+  'entities.getMany': space => space.entities.getMany(['child', 'parent']),
+  'entities.list': space => space.entities.list(),
+  'entities.search': space => space.entities.search('chi'),
+  'entities.similar': space => space.entities.similar('chidl'),
+  'entities.children': space => space.entities.children('parent'),
+  'entities.parents': space => space.entities.parents('child'),
+  'entities.countRemoval': space => space.entities.countRemoval('child'),
+  'provisioner.get': space => space.provisioner.get(),
+  'provisioner.itemOf': async space => space.provisioner.itemOf(MANAGED, await space.provisioner.get()),
+  'usage.ofEntity': space => space.usage.ofEntity('child'),
+  'usage.ofResource': space => space.usage.ofResource(RESOURCE),
+  'usage.summary': space => space.usage.summary({resource: RESOURCE}),
+}
+
+/** What changes one namespace. */
+const CHANGES: Steps<NamespaceRepository> = {
+  'audit.put': space => space.audit.put(NOTE),
+  'audit.record': space => space.audit.record(NOTE),
+  'entities.create': space => space.entities.create({id: 'new', parent: 'parent', cascade: true}),
+  'entities.update': space => space.entities.update('new', {parent: null}),
+  'entities.change': space => space.entities.change('child', {name: 'Child', cascade: false}),
+  'configs.set': space => space.configs.set({level: 'system'}, parseLimits(['rpm=1k', 'rpd=1M/day'])),
+  'configs.unset': space => space.configs.unset({level: 'system'}, 'rpm'),
+  'configs.delete': space => space.configs.delete({level: 'system'}),
+  setLimits: async space => {
+    await space.setLimits(ofResource, parseLimits(['rpm=200', 'tpm=1k']))
+    await space.setLimits({level: 'entity', entity: 'child', resource: RESOURCE}, parseLimits(['rpm=300']))
+  },
+  unsetLimit: space => space.unsetLimit(ofResource, 'tpm'),
+  resetBucket: space => space.resetBucket('child', RESOURCE),
+  deleteLimits: space => space.deleteLimits({level: 'entity', entity: 'child', resource: RESOURCE}),
+  'provisioner.save': async space => space.provisioner.save(MANAGED, await space.provisioner.get()),
+  'entities.delete': space => space.entities.delete('child'),
+}
+
+/** What is about namespaces, and what looks only. */
+const REGISTRY_LOOKS: Steps<Repository> = {
+  'namespaces.resolve': ({namespaces}) => namespaces.resolve('spare'),
+  'namespaces.show': ({namespaces}) => namespaces.show('spare'),
+  'namespaces.find': ({namespaces}) => namespaces.find('spare'),
+  'namespaces.list': ({namespaces}) => namespaces.list(),
+  'namespaces.orphans': ({namespaces}) => namespaces.orphans(),
+  'namespaces.deletable': ({namespaces}) => namespaces.deletable('spare'),
+  'namespaces.countItems': async ({namespaces}) => namespaces.countItems((await namespaces.show('spare')).id),
+  'namespaces.countIndexed': async ({namespaces}) => namespaces.countIndexed((await namespaces.show('spare')).id),
+}
+
+const REGISTRY_CHANGES: Steps<Repository> = {
+  'namespaces.register': ({namespaces}) => namespaces.register('another'),
+  'namespaces.registerMany': ({namespaces}) => namespaces.registerMany(['some', 'more']),
+  'namespaces.delete': ({namespaces}) => namespaces.delete('another'),
+  'namespaces.recover': async ({namespaces}) => namespaces.recover((await orphan(namespaces)).id),
+  'namespaces.purgeable': async ({namespaces}) => {
+    await namespaces.delete('spare')
+    await namespaces.purgeable((await orphan(namespaces)).id)
+  },
+  'namespaces.purge': async ({namespaces}) => namespaces.purge((await orphan(namespaces)).id),
+}
+
+/** Every call of every path, run on a table in a namespace of its own. */
+export interface Journeys {
+  /** The opaque id of the namespace. */
+  readonly namespace: string
+  readonly limiter: Recorded
+  readonly looks: Recorded
+  readonly changes: Recorded
+  readonly registryLooks: Recorded
+  readonly registryChanges: Recorded
+}
+
+export async function recordJourneys(table: TestTable): Promise<Journeys> {
+  const transport = new RecordingTransport(table.transport)
+  const open = {stack: table.name, transport}
+  const repository = new Repository(open)
+  const {namespace} = await repository.namespaces.register('tenant')
+  const spare = await repository.namespaces.register('spare')
+  await repository.namespaceById(spare.namespace.id).entities.create({id: 'somebody'})
+  const space = repository.namespaceById(namespace.id)
+  await space.entities.create({id: 'parent'})
+  await space.entities.create({id: 'child', parent: 'parent', cascade: true})
+  await space.setLimits(ofResource, parseLimits(['rpm=100']))
+  transport.take()
+
+  const own = {...tableOver(transport, table.name, Date.now), namespace: namespace.id}
+  const limiter = await recorded(
+    transport,
+    LIMITER,
+    new RateLimiter({...open, namespace: 'tenant', timeoutMs: PATIENT_MS}),
+  )
+  // What a limiter does when a bucket is written too often, and when another client has announced more shards.
+  limiter.set('split', await recordOne(transport, () => splitBucket(own, 'child', RESOURCE, 1)))
+  await announceShards(table, namespace.id, 4)
+  limiter.set('fill', await recordOne(transport, () => fillMissingShards(own, 'child', RESOURCE, 32)))
+  await announceShards(table, namespace.id, 1000)
+  limiter.set('heal', await recordOne(transport, () => healShardCount(own, 'child', RESOURCE, 32)))
+
+  const looks = await recorded(transport, LOOKS, space)
+  const changes = await recorded(transport, CHANGES, space)
+  const registryLooks = await recorded(transport, REGISTRY_LOOKS, repository)
+  const registryChanges = await recorded(transport, REGISTRY_CHANGES, repository)
+  registryChanges.set('ensureVersion', await recordOne(transport, () => ensureVersion(own, {by: 'test'})))
+  registryLooks.set('readVersion', await recordOne(transport, () => readVersion(own)))
+  return {namespace: namespace.id, limiter, looks, changes, registryLooks, registryChanges}
+}
+
+async function recorded<T>(
+  transport: RecordingTransport,
+  steps: Steps<T>,
+  on: T,
+): Promise<Map<string, Authorisation[]>> {
+  const calls = new Map<string, Authorisation[]>()
+  for (const [name, step] of Object.entries(steps)) calls.set(name, await recordOne(transport, () => step(on)))
+  return calls
+}
+
+async function recordOne(transport: RecordingTransport, step: () => unknown): Promise<Authorisation[]> {
+  await step()
+  return transport.take()
+}
+
+/** As a client that doubles the count and lets others make the shards. */
+async function announceShards(table: TestTable, namespace: string, count: number): Promise<void> {
+  const {PK, SK} = keys.bucket(namespace, 'child', RESOURCE, 0)
+  await table.transport.send('UpdateItem', {
+    TableName: table.name,
+    Key: {PK: {S: PK}, SK: {S: SK}},
+    UpdateExpression: 'SET shard_count = :count',
+    ExpressionAttributeValues: {':count': n(count)} as Item,
+  })
+}
+
+async function orphan(namespaces: Repository['namespaces']) {
+  const [first] = await namespaces.orphans()
+  if (!first) throw new Error('no namespace is deleted')
+  return first
+}
+
+async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = []
+  for await (const each of source) found.push(each)
+  return found
+}

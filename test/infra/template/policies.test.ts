@@ -1,0 +1,175 @@
+import {beforeAll, describe, expect, it} from 'vitest'
+import {neededActions} from '../../../src/lib/infra/doctor/needed-actions.js'
+import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {Audit} from '../../../src/lib/repository/audit/audit.js'
+import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
+import {Entities} from '../../../src/lib/repository/entities/entities.js'
+import {Configs} from '../../../src/lib/repository/limits/configs.js'
+import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
+import {Provisioner} from '../../../src/lib/repository/provisioner.js'
+import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
+import {Usage} from '../../../src/lib/repository/usage/usage.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {recordAggregator} from './aggregator-journey.js'
+import type {Authorisation} from './authorisations.js'
+import {isAllowed} from './iam.js'
+import {type Journeys, type Recorded, recordJourneys} from './journeys.js'
+import {inRegistry, isWrite, lets, POLICIES, possible, refused, TABLE_ARN} from './policy-check.js'
+
+const {ACQ, FULL, READ, NS_ACQ, NS_FULL, NS_READ, AGGREGATOR} = POLICIES
+
+describeOnEngine('policies and the calls that the code makes', () => {
+  const table = useTable()
+  let journeys: Journeys
+  let own: string
+  beforeAll(async () => {
+    journeys = await recordJourneys(table)
+    own = journeys.namespace
+  })
+
+  it('every method that can call is on the record', () => {
+    const methods = (type: {prototype: object}, prefix = '') =>
+      Object.getOwnPropertyNames(type.prototype)
+        .filter(name => name !== 'constructor')
+        .map(name => prefix + name)
+    const known = [...journeys.looks.keys(), ...journeys.changes.keys()]
+    const families = {audit: Audit, buckets: Buckets, configs: Configs, entities: Entities} as const
+    const more = {provisioner: Provisioner, usage: Usage} as const
+    for (const [name, type] of Object.entries({...families, ...more})) {
+      expect(known).toEqual(expect.arrayContaining(methods(type, `${name}.`)))
+    }
+    expect(known).toEqual(expect.arrayContaining(methods(NamespaceRepository)))
+    expect([...journeys.limiter.keys()]).toEqual(expect.arrayContaining(methods(RateLimiter)))
+    const registry = [...journeys.registryLooks.keys(), ...journeys.registryChanges.keys()]
+    expect(registry).toEqual(expect.arrayContaining(methods(Namespaces, 'namespaces.')))
+  })
+
+  it('C-19 D-37 acquire-only does all that a limiter does, and nothing that an operator does', () => {
+    expect(refused(ACQ, journeys.limiter)).toEqual({})
+    expect(possible(ACQ, journeys.changes)).toEqual([])
+    expect(possible(ACQ, journeys.registryChanges)).toEqual([])
+  })
+
+  it('acquire-only writes buckets and no limits, so that nobody raises his own', () => {
+    const write = (key: string): Authorisation => ({action: 'dynamodb:UpdateItem', target: 'table', leadingKeys: [key]})
+    for (const policies of [ACQ, NS_ACQ]) {
+      expect(lets(policies, write(`${own}/BUCKET#user-1#gpt-4#0`), own)).toBe(true)
+      for (const key of [`${own}/RESOURCE#gpt-4`, `${own}/ENTITY#user-1`, `${own}/SYSTEM#`, '_/SYSTEM#']) {
+        expect(lets(policies, write(key), own)).toBe(false)
+      }
+    }
+  })
+
+  it('full access does everything', () => {
+    for (const steps of [journeys.limiter, journeys.looks, journeys.changes]) expect(refused(FULL, steps)).toEqual({})
+    for (const steps of [journeys.registryLooks, journeys.registryChanges]) expect(refused(FULL, steps)).toEqual({})
+    const operations = ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem', 'ConditionCheckItem', 'Query', 'Scan']
+    for (const operation of [...operations, 'BatchGetItem', 'BatchWriteItem']) {
+      expect(lets(FULL, {action: `dynamodb:${operation}`, target: 'table', leadingKeys: ['x']})).toBe(true)
+    }
+  })
+
+  it.each([
+    ['read-only', READ, ['look']],
+    ['full access', FULL, ['look', 'operate']],
+  ])('%s is enough for what zael doctor asks for', (_, policies, purposes) => {
+    const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'prod'}
+    const needed = neededActions(place).filter(({purpose}) => purposes.includes(purpose))
+    expect(needed.length).toBeGreaterThan(3)
+    const denied = needed.flatMap(({actions, resources}) =>
+      resources.flatMap(resource => actions.filter(action => !isAllowed(policies, {action, resource, context: {}}))),
+    )
+    expect(denied).toEqual([])
+  })
+
+  it('L8 read-only looks at everything and changes nothing', () => {
+    expect(refused(READ, journeys.looks)).toEqual({})
+    expect(refused(READ, journeys.registryLooks)).toEqual({})
+    const writes = (steps: Recorded) => [...steps.values()].flat().filter(isWrite)
+    const all = [journeys.limiter, journeys.changes, journeys.registryChanges].flatMap(writes)
+    expect(all.length).toBeGreaterThan(20)
+    expect(all.filter(call => lets(READ, call) || lets(NS_READ, call, own))).toEqual([])
+  })
+
+  it('C-19 namespace-acquire does all that a limiter does, in the namespace of its tag only', () => {
+    expect(refused(NS_ACQ, journeys.limiter, own)).toEqual({})
+    for (const tag of ['AnotherTags', `${own}x`, own.slice(0, -1), '_', undefined]) {
+      const calls = [...journeys.limiter.values()].flat().filter(call => !inRegistry(call))
+      expect(calls.length).toBeGreaterThan(10)
+      expect(calls.filter(call => lets(NS_ACQ, call, tag))).toEqual([])
+    }
+  })
+
+  it('C-20 namespace-full does everything in its namespace, and nothing to the registry', () => {
+    for (const steps of [journeys.limiter, journeys.looks, journeys.changes]) {
+      expect(refused(NS_FULL, steps, own)).toEqual({})
+      const elsewhere = [...steps.values()].flat().filter(call => !inRegistry(call))
+      expect(elsewhere.filter(call => lets(NS_FULL, call, 'AnotherTags'))).toEqual([])
+    }
+    expect(possible(NS_FULL, journeys.registryChanges, own)).toEqual([])
+    // The tag of nobody: the registry's own.
+    for (const tag of [own, '_', undefined]) {
+      const writes = [...journeys.registryChanges.values()].flat().filter(call => isWrite(call) && inRegistry(call))
+      expect(writes.length).toBeGreaterThan(5)
+      expect(writes.filter(call => lets([...NS_FULL, ...NS_ACQ, ...NS_READ], call, tag))).toEqual([])
+    }
+  })
+
+  it('namespace-read looks at its namespace, and can ask the registry for one name but not for all', () => {
+    expect(refused(NS_READ, journeys.looks, own)).toEqual({})
+    const other = [...journeys.looks.values()].flat()
+    expect(other.filter(call => lets(NS_READ, call, 'AnotherTags'))).toEqual([])
+    for (const policies of [NS_ACQ, NS_READ, NS_FULL]) {
+      expect(possible(policies, journeys.registryLooks, own)).toEqual([
+        'namespaces.resolve',
+        'namespaces.show',
+        'namespaces.deletable',
+      ])
+    }
+  })
+
+  it('a batch with one key of another namespace is refused as a whole', () => {
+    const batch = (...leadingKeys: string[]): Authorisation => ({
+      ...{action: 'dynamodb:BatchGetItem', target: 'table', leadingKeys},
+    })
+    expect(lets(NS_READ, batch(`${own}/ENTITY#a`, `${own}/ENTITY#b`), own)).toBe(true)
+    expect(lets(NS_READ, batch(`${own}/ENTITY#a`, 'AnotherTags/ENTITY#b'), own)).toBe(false)
+  })
+
+  it('what names no key is not let through for want of one to compare', () => {
+    for (const action of ['dynamodb:Scan', 'dynamodb:GetItem', 'dynamodb:Query', 'dynamodb:UpdateItem']) {
+      for (const policies of [NS_ACQ, NS_READ, NS_FULL]) {
+        expect(lets(policies, {action, target: 'table', leadingKeys: undefined}, own)).toBe(false)
+      }
+    }
+  })
+
+  it('indexes are named by namespace and a slash, but for GSI4, which is by namespace alone', () => {
+    const queries = [journeys.looks, journeys.changes, journeys.limiter]
+      .flatMap(steps => [...steps.values()].flat())
+      .filter(({target}) => target.startsWith('index/'))
+    const bare = queries.filter(({leadingKeys = []}) => leadingKeys.includes(own)).map(({target}) => target)
+    expect(new Set(bare)).toEqual(new Set(['index/GSI4']))
+    const slashed = queries.filter(({leadingKeys = []}) => leadingKeys.every(key => key.startsWith(`${own}/`)))
+    expect(new Set(slashed.map(({target}) => target))).toEqual(new Set(['index/GSI1', 'index/GSI2', 'index/GSI3']))
+  })
+
+  describe('the role of the aggregator', () => {
+    let calls: Authorisation[]
+    beforeAll(async () => {
+      calls = await recordAggregator(table)
+    })
+
+    it('does all that the aggregator does', () => {
+      expect(calls.length).toBeGreaterThan(5)
+      expect(calls.filter(call => !lets(AGGREGATOR, call))).toEqual([])
+    })
+
+    it('does nothing else to the table', () => {
+      const granted = AGGREGATOR.flatMap(({Statement}) => Statement)
+        .filter(({Resource}) => Resource === TABLE_ARN)
+        .flatMap(({Action}) => Action)
+      expect(new Set(granted)).toEqual(new Set(calls.map(({action}) => action)))
+    })
+  })
+})

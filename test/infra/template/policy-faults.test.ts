@@ -1,0 +1,57 @@
+import {beforeAll, expect, it} from 'vitest'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import type {PolicyDocument} from './iam.js'
+import {type Journeys, recordJourneys} from './journeys.js'
+import {inRegistry, isWrite, lets, POLICIES, refused, TABLE_ARN} from './policy-check.js'
+
+/** A policy of the reference: actions of DynamoDB on the table and its indexes, for some leading keys if they are named. */
+function reference(actions: string, leadingKeys?: readonly string[]): PolicyDocument {
+  const statement = {
+    Effect: 'Allow',
+    Action: actions.split(' ').map(name => `dynamodb:${name}`),
+    Resource: [TABLE_ARN, `${TABLE_ARN}/index/*`],
+  } as const
+  if (!leadingKeys) return {Statement: [statement]}
+  return {Statement: [{...statement, Condition: {'ForAllValues:StringLike': {'dynamodb:LeadingKeys': leadingKeys}}}]}
+}
+
+// biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of IAM
+const OWN = ['${aws:PrincipalTag/zael_namespace_id}/*']
+
+describeOnEngine('policies', () => {
+  const table = useTable()
+  let journeys: Journeys
+  beforeAll(async () => {
+    journeys = await recordJourneys(table)
+  })
+
+  it('C-19 D-37 acquire-only could not acquire: transactions are authorised as the writes in them', () => {
+    const acq = [reference('GetItem BatchGetItem Query TransactWriteItems')]
+    expect(refused(acq, journeys.limiter).acquire).toEqual(['dynamodb:UpdateItem table'])
+    expect(refused(POLICIES.ACQ, journeys.limiter)).toEqual({})
+  })
+
+  it('C-19 D-37 a tenant could not make its first bucket, which was a PutItem: here it is an UpdateItem', () => {
+    const actions = [...journeys.limiter.values()].flat().map(({action}) => action)
+    expect(actions).not.toContain('dynamodb:PutItem')
+    expect(refused(POLICIES.NS_ACQ, journeys.limiter, journeys.namespace)).toEqual({})
+    // So a zael client gets along with the reference's policy too.
+    const theirs = [
+      reference('GetItem BatchGetItem Query UpdateItem', OWN),
+      reference('GetItem BatchGetItem Query', ['_/*']),
+    ]
+    expect(refused(theirs, journeys.limiter, journeys.namespace)).toEqual({})
+  })
+
+  it('C-20 a tenant could rewrite the registry, and could not delete an entity', () => {
+    const all = 'GetItem BatchGetItem Query PutItem UpdateItem DeleteItem'
+    const theirs = [reference(all, OWN), reference(all, ['_/*'])]
+    const writes = [...journeys.registryChanges.values()].flat().filter(call => isWrite(call) && inRegistry(call))
+    expect(writes.every(call => lets(theirs, call, journeys.namespace))).toBe(true)
+    expect(writes.some(call => lets(POLICIES.NS_FULL, call, journeys.namespace))).toBe(false)
+    expect(refused(theirs, journeys.changes, journeys.namespace)['entities.delete']).toContain(
+      'dynamodb:BatchWriteItem table',
+    )
+    expect(refused(POLICIES.NS_FULL, journeys.changes, journeys.namespace)).toEqual({})
+  })
+})

@@ -1,0 +1,186 @@
+import {describe, expect, it} from 'vitest'
+import {parseLambdaSettings} from '../../../src/lib/aggregator/settings.js'
+import type {TemplateNode} from '../../../src/lib/schema/template-yaml.js'
+import {stackWith, TEMPLATE} from './stack-model.js'
+
+const off = 'false'
+const KEY = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'
+const ROLE = 'arn:aws:iam::123456789012:role/given'
+
+const idsOf = (type: string, stack = stackWith()) =>
+  Object.entries(stack.Resources).flatMap(([id, {Type}]) => (Type === type ? [id] : []))
+
+describe('the table', () => {
+  const table = (parameters = {}) => stackWith(parameters).Resources.Table
+
+  it('C-12 stays when its stack goes, and so does the archive', () => {
+    for (const id of ['Table', 'AuditArchiveBucket', 'AuditArchiveBucketPolicy']) {
+      const {DeletionPolicy, UpdateReplacePolicy} = TEMPLATE.Resources[id]
+      expect({DeletionPolicy, UpdateReplacePolicy}).toEqual({DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain'})
+    }
+    expect(table().Properties.DeletionProtectionEnabled).toBe(false)
+    expect(table({EnableDeletionProtection: 'true'}).Properties.DeletionProtectionEnabled).toBe(true)
+  })
+
+  it('can be restored, as far back as asked', () => {
+    const recovery = (parameters = {}) => table(parameters).Properties.PointInTimeRecoverySpecification
+    expect(recovery()).toEqual({PointInTimeRecoveryEnabled: true})
+    expect(recovery({PITRRecoveryPeriodDays: '7'})).toEqual({
+      PointInTimeRecoveryEnabled: true,
+      RecoveryPeriodInDays: '7',
+    })
+  })
+
+  it('C-14 is encrypted with the key that was chosen', () => {
+    const encryption = (TableEncryptionKey: string) => table({TableEncryptionKey}).Properties.SSESpecification
+    expect(encryption('aws-owned')).toEqual({SSEEnabled: false})
+    expect(encryption('aws-managed')).toEqual({SSEEnabled: true, SSEType: 'KMS'})
+    expect(encryption(KEY)).toEqual({SSEEnabled: true, SSEType: 'KMS', KMSMasterKeyId: KEY})
+  })
+
+  it('lets those who may use it use a key of its own, through DynamoDB only, and no key otherwise', () => {
+    const keyResources = (parameters = {}) => {
+      const {AggregatorRole, ...Resources} = stackWith(parameters).Resources
+      const managed = idsOf('AWS::IAM::ManagedPolicy').map(id => Resources[id].Properties.PolicyDocument)
+      return [...managed, AggregatorRole.Properties.Policies[0].PolicyDocument].map(({Statement}) => {
+        const {Resource, Condition} = Statement.find(({Sid}: TemplateNode) => Sid === 'Key')
+        expect(Condition).toEqual({StringLike: {'kms:ViaService': 'dynamodb.*'}})
+        return Resource
+      })
+    }
+    expect(new Set(keyResources({TableEncryptionKey: KEY}))).toEqual(new Set([KEY]))
+    expect(new Set(keyResources())).toEqual(new Set(['arn:aws:kms:eu-west-1:123456789012:alias/aws/dynamodb']))
+  })
+})
+
+describe('the aggregator', () => {
+  const properties = (parameters = {}) => stackWith(parameters).Resources.AggregatorFunction.Properties
+
+  it('gets an environment that it can read', () => {
+    const settings = (parameters = {}) => parseLambdaSettings(properties(parameters).Environment.Variables)
+    expect(settings()).toMatchObject({
+      tableName: 'prod',
+      archiveBucket: 'ref:AuditArchiveBucket',
+      windows: ['hourly', 'daily', 'monthly'],
+      retentionDays: 90,
+    })
+    const chosen = {SnapshotWindows: 'daily', SnapshotRetentionDays: '0', EnableAuditArchival: off}
+    expect(settings(chosen)).toMatchObject({archiveBucket: undefined, windows: ['daily'], retentionDays: 0})
+  })
+
+  it('C-13 C-14 runs where and how it was asked to', () => {
+    expect(properties()).toMatchObject({
+      ...{Runtime: 'nodejs22.x', Handler: 'index.handler', Architectures: ['arm64'], MemorySize: '512', Timeout: '60'},
+      TracingConfig: {Mode: 'PassThrough'},
+    })
+    expect(properties()).not.toHaveProperty('ReservedConcurrentExecutions')
+    const asked = {LambdaReservedConcurrency: '5', LambdaArchitecture: 'x86_64', EnableTracing: 'true'}
+    expect(properties(asked)).toMatchObject({
+      ...{ReservedConcurrentExecutions: '5', Architectures: ['x86_64'], TracingConfig: {Mode: 'Active'}},
+    })
+  })
+
+  it('fails loudly until its code is there', async () => {
+    const exports: {handler?: () => Promise<void>} = {}
+    new Function('exports', properties().Code.ZipFile)(exports)
+    await expect(exports.handler?.()).rejects.toThrow('The code of the aggregator is not here yet: run "zael deploy"')
+  })
+
+  it('is told of every record until it has taken it, for 6 of the 24 hours that the stream keeps it', () => {
+    expect(stackWith().Resources.AggregatorEventSourceMapping.Properties).toMatchObject({
+      ...{BisectBatchOnFunctionError: true, FunctionResponseTypes: ['ReportBatchItemFailures']},
+      ...{MaximumRetryAttempts: -1, MaximumRecordAgeInSeconds: 21_600, StartingPosition: 'TRIM_HORIZON'},
+      ...{BatchSize: '1000', MaximumBatchingWindowInSeconds: '5'},
+      DestinationConfig: {OnFailure: {Destination: 'arn:AggregatorDLQ'}},
+    })
+    expect(stackWith().Resources.AggregatorDLQ.Properties.SqsManagedSseEnabled).toBe(true)
+  })
+
+  it('is left out with all that is only there for it', () => {
+    const {Resources} = stackWith({EnableAggregator: off, EnableIAM: off, EnableAlarms: off, EnableDashboard: off})
+    expect(Object.keys(Resources)).toEqual(['Table'])
+  })
+
+  it('runs under a role of its own, or one that is given', () => {
+    expect(properties().Role).toBe('arn:AggregatorRole')
+    expect(properties({EnableIAM: off, AggregatorRoleArn: ROLE}).Role).toBe(ROLE)
+    expect(idsOf('AWS::IAM::Role', stackWith({AggregatorRoleArn: ROLE}))).toEqual([])
+    const withoutIam = stackWith({EnableIAM: off, AggregatorRoleArn: ROLE})
+    expect(Object.values(withoutIam.Resources).filter(({Type}) => Type.startsWith('AWS::IAM::'))).toEqual([])
+  })
+
+  it('may write to the archive only where it does', () => {
+    expect(idsOf('AWS::IAM::Policy')).toEqual(['AggregatorArchiving'])
+    expect(idsOf('AWS::IAM::Policy', stackWith({EnableAuditArchival: off}))).toEqual([])
+    const [statement] = stackWith().Resources.AggregatorArchiving.Properties.PolicyDocument.Statement
+    expect(statement).toEqual({Effect: 'Allow', Action: 's3:PutObject', Resource: 'arn:AuditArchiveBucket/audit/*'})
+  })
+
+  it('has a role that may write traces before tracing is switched on: Lambda looks at that moment', () => {
+    for (const EnableTracing of ['true', off]) {
+      const {Policies} = stackWith({EnableTracing}).Resources.AggregatorRole.Properties
+      const statements: TemplateNode[] = Policies.flatMap(({PolicyDocument}: TemplateNode) => PolicyDocument.Statement)
+      expect(statements.filter(({Sid}) => Sid === 'Traces')).toEqual([
+        {Sid: 'Traces', Effect: 'Allow', Action: ['xray:PutTelemetryRecords', 'xray:PutTraceSegments'], Resource: '*'},
+      ])
+    }
+  })
+
+  it('finds its log group made, before Lambda makes one that keeps everything for ever', () => {
+    const {AggregatorFunction, AggregatorLogGroup} = stackWith().Resources
+    expect(AggregatorFunction.DependsOn).toBe('AggregatorLogGroup')
+    expect(AggregatorLogGroup.Properties).toEqual({
+      LogGroupName: `/aws/lambda/${AggregatorFunction.Properties.FunctionName}`,
+      RetentionInDays: '30',
+    })
+  })
+})
+
+describe('names of roles and policies', () => {
+  it('follow the format, and a boundary is a name or an ARN', () => {
+    const names = (parameters = {}) => {
+      const {Resources} = stackWith({EnableIAMRoles: 'true', ...parameters})
+      return Object.values(Resources).flatMap(
+        ({Properties: {RoleName, ManagedPolicyName}}) => RoleName ?? ManagedPolicyName ?? [],
+      )
+    }
+    expect(names()).toEqual([
+      ...['prod-aggr', 'prod-acq', 'prod-full', 'prod-read', 'prod-ns-acq', 'prod-ns-full', 'prod-ns-read'],
+      ...['prod-app', 'prod-admin', 'prod-read'],
+    ])
+    expect(names({RoleNameFormat: 'team-{}-v1', PolicyNameFormat: 'p-{}'})).toEqual([
+      ...['team-prod-aggr-v1', 'p-prod-acq', 'p-prod-full', 'p-prod-read', 'p-prod-ns-acq', 'p-prod-ns-full'],
+      ...['p-prod-ns-read', 'team-prod-app-v1', 'team-prod-admin-v1', 'team-prod-read-v1'],
+    ])
+    const boundary = (PermissionBoundary: string) => {
+      const {Resources} = stackWith({EnableIAMRoles: 'true', PermissionBoundary})
+      return new Set(
+        ['AggregatorRole', 'AppRole', 'AdminRole', 'ReadOnlyRole'].map(
+          id => Resources[id].Properties.PermissionsBoundary,
+        ),
+      )
+    }
+    expect(boundary('')).toEqual(new Set([undefined]))
+    expect(boundary('bound')).toEqual(new Set(['arn:aws:iam::123456789012:policy/bound']))
+    expect(boundary('arn:aws:iam::aws:policy/Bound')).toEqual(new Set(['arn:aws:iam::aws:policy/Bound']))
+  })
+})
+
+describe('the archive', () => {
+  it('is encrypted, private, open to encrypted connections only, and moves to Glacier', () => {
+    const {Resources} = stackWith({AuditArchiveGlacierTransitionDays: '30'})
+    const {BucketEncryption, PublicAccessBlockConfiguration, LifecycleConfiguration} =
+      Resources.AuditArchiveBucket.Properties
+    expect(BucketEncryption.ServerSideEncryptionConfiguration).toEqual([
+      {ServerSideEncryptionByDefault: {SSEAlgorithm: 'AES256'}},
+    ])
+    expect(Object.values(PublicAccessBlockConfiguration)).toEqual([true, true, true, true])
+    expect(LifecycleConfiguration.Rules[0].Transitions).toEqual([{StorageClass: 'GLACIER_IR', TransitionInDays: '30'}])
+    const [statement] = Resources.AuditArchiveBucketPolicy.Properties.PolicyDocument.Statement
+    expect(statement).toMatchObject({
+      Effect: 'Deny',
+      Action: 's3:*',
+      Condition: {Bool: {'aws:SecureTransport': 'false'}},
+    })
+  })
+})

@@ -1,0 +1,104 @@
+import {describe, expect, it} from 'vitest'
+import {parameterText} from '../../../src/lib/infra/options/option.js'
+import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
+import type {TemplateNode} from '../../../src/lib/schema/template-yaml.js'
+import {stackWith, TEMPLATE, TEMPLATE_TEXT} from './stack-model.js'
+
+/** CloudFormation takes a longer template only from a bucket. */
+const LONGEST_INLINE_BYTES = 51_200
+
+const off = 'false'
+const KEY = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab'
+const ROLE = 'arn:aws:iam::123456789012:role/given'
+
+describe('parameters', () => {
+  it('are the options, both ways', () => {
+    expect(Object.keys(TEMPLATE.Parameters)).toEqual(STACK_OPTIONS.map(({parameter}) => parameter))
+  })
+
+  it.each(STACK_OPTIONS.map(option => [option.parameter, option] as const))(
+    '%s allows what its option allows',
+    (_, option) => {
+      const {Default, AllowedValues, AllowedPattern, MinValue, MaxValue, Type} = TEMPLATE.Parameters[option.parameter]
+      const {kind, choices = [], spelled = {}, min = 0, max = 0, pattern} = option
+      expect(String(Default)).toBe(parameterText(option, option.default))
+      const matches = (text: string) => new RegExp(AllowedPattern).test(text)
+      switch (kind) {
+        case 'boolean':
+          return expect({Type, AllowedValues}).toEqual({Type: 'String', AllowedValues: ['true', 'false']})
+        case 'choice':
+          return expect(AllowedValues.map(String)).toEqual(choices.map(word => spelled[word] ?? word))
+        case 'text':
+          return expect(AllowedPattern).toBe(option.default === null ? `^(${pattern})?$` : `^(${pattern})$`)
+        case 'list':
+          for (const word of choices) expect([word, matches(word)]).toEqual([word, true])
+          expect([matches(choices.join(',')), matches('weekly'), matches(''), matches('hourly,')]).toEqual([
+            ...[true, false, false, false],
+          ])
+          return
+        case 'integer':
+          if (option.default !== null)
+            return expect({Type, MinValue, MaxValue}).toEqual({Type: 'Number', MinValue: min, MaxValue: max})
+          expect([min, max, ''].map(value => matches(String(value)))).toEqual([true, true, true])
+          expect([min - 1, max + 1, 'x', '1.5'].map(value => matches(String(value)))).toEqual([
+            false,
+            false,
+            false,
+            false,
+          ])
+      }
+    },
+  )
+})
+
+describe('the template', () => {
+  it('is short enough to be handed over inline', () => {
+    expect(Buffer.byteLength(TEMPLATE_TEXT)).toBeLessThan(LONGEST_INLINE_BYTES)
+  })
+
+  it.each([
+    [{}],
+    [{EnableAggregator: off}],
+    [{EnableAggregator: off, EnableIAM: off, EnableAlarms: off, EnableDashboard: off}],
+    [{EnableIAM: off, AggregatorRoleArn: ROLE}],
+    [{AggregatorRoleArn: ROLE, EnableTracing: 'true'}],
+    [{EnableAuditArchival: off, EnableIAMRoles: 'true', PermissionBoundary: 'bound'}],
+    [{EnableTracing: 'true', TableEncryptionKey: KEY, PITRRecoveryPeriodDays: '7', LambdaReservedConcurrency: '2'}],
+  ])('makes nothing that leans on what is not made: %j', parameters => {
+    const {Resources, Outputs} = stackWith(parameters)
+    expect(Resources.Table.Type).toBe('AWS::DynamoDB::Table')
+    expect(Outputs.TableName.Value).toBe('prod')
+  })
+
+  it.each([
+    ['aws-cn', 'cn-north-1'],
+    ['aws-us-gov', 'us-gov-west-1'],
+  ])('names no resource of another partition: %s', (partition, region) => {
+    const pseudo = {'AWS::Partition': partition, 'AWS::Region': region}
+    const arns = JSON.stringify(stackWith({EnableIAMRoles: 'true', PermissionBoundary: 'bound'}, pseudo)).match(
+      /arn:aws[^"]*/g,
+    )
+    expect(arns?.length).toBeGreaterThan(10)
+    expect(arns?.filter(arn => !arn.startsWith(`arn:${partition}:`))).toEqual([])
+    expect(TEMPLATE_TEXT.replaceAll(/AllowedPattern: .*/g, '')).not.toContain('arn:aws')
+  })
+
+  it('exports every output under the name of the stack', () => {
+    const {Outputs} = stackWith({EnableIAMRoles: 'true'})
+    const exports = Object.values(Outputs).map(({Export}: TemplateNode) => Export.Name)
+    expect(exports.every(name => name.startsWith('prod-'))).toBe(true)
+    expect(new Set(exports).size).toBe(exports.length)
+    expect(exports).toEqual(expect.arrayContaining(['prod-TableName', 'prod-AggregatorArn', 'prod-DLQUrl']))
+    expect(Object.keys(Outputs)).toEqual(Object.keys(TEMPLATE.Outputs))
+  })
+
+  it('refuses options that contradict each other', () => {
+    expect(stackWith().brokenRules).toEqual([])
+    expect(stackWith({EnableIAM: off, EnableIAMRoles: 'true', AggregatorRoleArn: ROLE}).brokenRules).toEqual([
+      'RolesNeedIAM',
+    ])
+    expect(stackWith({EnableIAM: off}).brokenRules).toEqual(['AggregatorNeedsRole'])
+    expect(stackWith({EnableIAM: off, EnableAggregator: off}).brokenRules).toEqual([])
+    expect(stackWith({EnableIAM: off, AggregatorRoleArn: ROLE}).brokenRules).toEqual([])
+  })
+})

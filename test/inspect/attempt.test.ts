@@ -1,0 +1,155 @@
+import {describe, expect, it} from 'vitest'
+import {type AttemptOptions, attempt} from '../../src/lib/inspect/attempt.js'
+import {parseConsumption} from '../../src/lib/limiter/amounts.js'
+import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {request} from '../limiter/visit.js'
+
+describe('amounts as they are typed', () => {
+  it.each([
+    [['rpm=1'], {rpm: 1}],
+    [['rpm:1', 'tpm=20k'], {rpm: 1, tpm: 20_000}],
+    [['tpm=2K', 'tpd=3M'], {tpm: 2000, tpd: 3_000_000}],
+  ])('%j', (texts, consume) => {
+    expect(parseConsumption(texts)).toEqual(consume)
+  })
+
+  it.each([
+    ['rpm', 'request.syntax', 'it is not NAME=N'],
+    ['rpm=', 'request.syntax', 'it is not NAME=N'],
+    ['=1', 'request.syntax', 'it is not NAME=N'],
+    ['rpm=1/min', 'request.syntax', 'it is not NAME=N'],
+    ['rpm=-1', 'request.syntax', 'it is not NAME=N'],
+    ['rpm=1.5', 'request.syntax', 'it is not NAME=N'],
+    ['rpm=0', 'request.syntax', 'it must be at least 1'],
+    ['tpm=1 tpm=2', 'request.syntax', 'tpm is given twice'],
+    ['wcu=1', 'name.invalid', 'it is reserved'],
+    [`rpm=${Number.MAX_SAFE_INTEGER}`, 'request.amount', 'must be a whole number up to'],
+  ])('%s is refused', (texts, code, why) => {
+    const refusal = expect.objectContaining({code, exitCode: 2, message: expect.stringContaining(why)})
+    expect(() => parseConsumption(texts.split(' '))).toThrow(refusal)
+  })
+})
+
+describeOnEngine('a request that is tried once', () => {
+  const table = useTable()
+
+  /** A limit of five a minute, and a sleep that moves the clock. */
+  const stage = async (limiterOptions: Partial<RateLimiterOptions> = {}) => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
+    const limiter = scene.limiter(limiterOptions)
+    const waits: number[] = []
+    const tryIt = (rpm: number, options: Partial<AttemptOptions> = {}, signal?: AbortSignal) =>
+      attempt(
+        limiter,
+        {...request({rpm}), ...(signal ? {signal} : {})},
+        {
+          clock: () => scene.nowMs,
+          onWait: ms => waits.push(ms),
+          sleep: async ms => {
+            scene.nowMs += ms
+          },
+          ...options,
+        },
+      )
+    return {scene, tryIt, waits}
+  }
+
+  it('keeps its charge and says what is left', async () => {
+    const {scene, tryIt} = await stage()
+    expect(await tryIt(2)).toMatchObject({
+      admitted: true,
+      isMetered: true,
+      parent: undefined,
+      waitedMs: 0,
+      retryAfterMs: 0,
+      statuses: [{name: 'rpm', requested: 2, available: 3, exceeded: false}],
+    })
+    // More was taken than is left: that is no refusal after the fact.
+    expect(await tryIt(3)).toMatchObject({admitted: true, statuses: [{available: 0, exceeded: false, retryAfterMs: 0}]})
+    expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 5})
+  })
+
+  it('is refused with the time to wait, and waits only when asked to', async () => {
+    const {tryIt, waits} = await stage()
+    await tryIt(5)
+    const refused = await tryIt(1)
+    expect(refused).toMatchObject({admitted: false, waitedMs: 0, statuses: [{exceeded: true}]})
+    expect(waits).toEqual([])
+    const {retryAfterMs} = refused
+    expect(await tryIt(1, {waitMs: retryAfterMs - 1})).toMatchObject({admitted: false, waitedMs: 0})
+    expect(waits).toEqual([])
+    expect(await tryIt(1, {waitMs: retryAfterMs})).toMatchObject({admitted: true, waitedMs: retryAfterMs})
+    expect(waits).toEqual([retryAfterMs])
+  })
+
+  it('goes on waiting when others were faster, but not beyond its time', async () => {
+    const {scene, tryIt, waits} = await stage()
+    await tryIt(5)
+    const rival = scene.limiter()
+    const sleep = async (ms: number) => {
+      scene.nowMs += ms
+      await rival.acquire(request({rpm: 1}))
+    }
+    const outcome = await tryIt(1, {waitMs: 40_000, sleep})
+    expect(outcome).toMatchObject({admitted: false})
+    expect(waits).toHaveLength(3)
+    expect(outcome.waitedMs).toBeLessThanOrEqual(40_000)
+  })
+
+  it('sleeps an hour at most, and looks again', async () => {
+    const {scene, tryIt} = await stage()
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day')
+    const naps: number[] = []
+    const sleep = async (ms: number) => {
+      naps.push(ms)
+      scene.nowMs += ms
+    }
+    await tryIt(1)
+    expect(await tryIt(1, {waitMs: 2 * 86_400_000, sleep})).toMatchObject({admitted: true})
+    expect(Math.max(...naps)).toBe(3_600_000)
+    expect(naps).toHaveLength(24)
+  })
+
+  it('in a dry run charges nothing and names what will never fit', async () => {
+    const {scene, tryIt} = await stage()
+    expect(await tryIt(5, {dryRun: true})).toMatchObject({admitted: true, statuses: [{available: 5}]})
+    expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
+    await tryIt(5)
+    expect(await tryIt(1, {dryRun: true})).toMatchObject({admitted: false, statuses: [{exceeded: true}]})
+    for (const dryRun of [true, false]) {
+      await expect(tryIt(6, {dryRun})).rejects.toMatchObject({code: 'request.too-large', exitCode: 2})
+      const unknown = attempt(scene.limiter(), request({rpx: 1}), {dryRun, clock: Date.now, sleep: async () => {}})
+      await expect(unknown).rejects.toMatchObject({code: 'limit.unknown', exitCode: 2})
+    }
+  })
+
+  it('names the parent that was charged too', async () => {
+    const {scene, tryIt} = await stage()
+    await scene.entity('team-1')
+    await scene.entity('user-1', 'team-1')
+    expect(await tryIt(1, {dryRun: true})).toMatchObject({parent: 'team-1'})
+    expect(await tryIt(5)).toMatchObject({parent: 'team-1', statuses: [{level: 'entity'}, {level: 'parent'}]})
+  })
+
+  it('ends when it is given up, without a charge', async () => {
+    const {scene, tryIt} = await stage()
+    await tryIt(5)
+    const stop = new AbortController()
+    const sleep = async (_: number, signal?: AbortSignal) => {
+      expect(signal).toBe(stop.signal)
+      stop.abort()
+    }
+    const waiting = tryIt(1, {waitMs: 60_000, sleep}, stop.signal)
+    await expect(waiting).rejects.toMatchObject({code: 'dynamo.aborted'})
+    expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 5})
+  })
+
+  it('is let through unmetered in an outage, where that is the policy', async () => {
+    const {scene, tryIt} = await stage({onUnavailable: 'allow', timeoutMs: 50})
+    scene.transport = {send: () => new Promise(() => {})}
+    expect(await tryIt(1)).toMatchObject({admitted: true, isMetered: false, statuses: []})
+  })
+})

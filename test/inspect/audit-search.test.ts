@@ -1,0 +1,105 @@
+import {describe, expect, it} from 'vitest'
+import {followAudit} from '../../src/lib/inspect/audit-follow.js'
+import {findEvent, findEvents} from '../../src/lib/inspect/audit-search.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import type {AuditRecord} from '../../src/lib/schema/audit-record.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {newSpace} from '../repository/namespace-table.js'
+
+const event = (eventId: string) => ({eventId}) as AuditRecord
+
+/** What a follower tells when its looks find this, one after another. */
+async function follow(looks: string[][], told: string[]): Promise<string[]> {
+  const seen: string[] = []
+  const since: number[] = []
+  let at = 0
+  const read = async (sinceMs: number) => {
+    since.push(sinceMs)
+    const look = looks[at++]
+    if (!look) throw new Error('over')
+    return look.map(event)
+  }
+  const following = followAudit({read, told: told.map(event), clock: () => 100_000, sleep: async () => {}})
+  await expect(async () => {
+    for await (const {eventId} of following) seen.push(eventId)
+  }).rejects.toThrow('over')
+  expect(new Set(since)).toEqual(new Set([40_000]))
+  return seen
+}
+
+describe('following', () => {
+  it('tells every event once, oldest first', async () => {
+    expect(
+      await follow(
+        [
+          ['b', 'a'],
+          ['d', 'c', 'b', 'a'],
+          ['d', 'c'],
+        ],
+        ['b', 'a'],
+      ),
+    ).toEqual(['c', 'd'])
+  })
+
+  it('does not miss what happened between the list and the first look', async () => {
+    expect(await follow([['c', 'b', 'a']], ['a'])).toEqual(['b', 'c'])
+    expect(await follow([['a']], [])).toEqual(['a'])
+  })
+
+  it('does not tell what the list left out, but tells what an index shows late', async () => {
+    expect(
+      await follow(
+        [
+          ['c', 'b', 'a'],
+          ['c', 'b', 'a'],
+        ],
+        ['c'],
+      ),
+    ).toEqual([])
+    expect(await follow([['c'], ['c', 'b']], ['c'])).toEqual(['b'])
+  })
+})
+
+describeOnEngine('searching', () => {
+  const table = useTable()
+
+  it('finds one event among those of all entities, and of no other namespace', async () => {
+    const [space, other] = [newSpace(table), newSpace(table)]
+    const [own, foreign] = [new NamespaceRepository(space, 'ops'), new NamespaceRepository(other, 'ops')]
+    for (const entity of ['a', 'b', 'c']) await own.audit.record({entity, action: 'x', details: {}})
+    const wanted = await own.audit.record({entity: 'b', action: 'y', details: {n: 1}})
+    expect(await findEvent(own, wanted.eventId, undefined)).toEqual(wanted)
+    expect(await findEvent(own, wanted.eventId, 'b')).toEqual(wanted)
+    const missing = {code: 'audit.missing', exitCode: 3, details: {complete: true}}
+    await expect(findEvent(own, wanted.eventId, 'a')).rejects.toMatchObject(missing)
+    await expect(findEvent(foreign, wanted.eventId, undefined)).rejects.toMatchObject(missing)
+    await expect(findEvent(own, 'nonsense', undefined)).rejects.toMatchObject({code: 'audit.id', exitCode: 2})
+  })
+
+  it('gives a search up after many pages and says what to do', async () => {
+    const space = newSpace(table)
+    const own = new NamespaceRepository(space, 'ops')
+    await own.audit.record({entity: 'a', action: 'x', details: {}})
+    // As if every page ended before its first match.
+    space.transport.after = (operation, output) => {
+      if (operation !== 'Query') return
+      const key = {PK: {S: `${space.namespace}/AUDIT#a`}, SK: {S: '#AUDIT#0'}}
+      const LastEvaluatedKey = {...key, GSI4PK: {S: space.namespace}, GSI4SK: key.PK}
+      Object.assign(output as object, {Items: [], LastEvaluatedKey})
+    }
+    await expect(findEvent(own, '01KA0000000000000000000000', undefined)).rejects.toMatchObject({
+      exitCode: 3,
+      details: {complete: false},
+      hint: expect.stringContaining('--entity'),
+    })
+    expect(space.transport.count('Query')).toBe(100)
+  })
+
+  it('an entity that is gone is known by its events; one that never was is not', async () => {
+    const own = new NamespaceRepository(newSpace(table), 'ops')
+    await own.audit.record({entity: 'gone', action: 'x', details: {}})
+    expect(await findEvents(own, {entity: 'gone', action: 'none'})).toEqual({records: [], next: undefined})
+    expect(await findEvents(own, {entity: '$SYSTEM'})).toEqual({records: [], next: undefined})
+    await expect(findEvents(own, {entity: 'never'})).rejects.toMatchObject({code: 'entity.missing'})
+  })
+})

@@ -1,0 +1,158 @@
+import {expect, it} from 'vitest'
+import {DEFAULT_RESOURCE} from '../../src/lib/core/names.js'
+import {explain, type Question} from '../../src/lib/inspect/explain.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {encodeEntity} from '../../src/lib/schema/entity-record.js'
+import {encodeUsage} from '../../src/lib/schema/usage-record.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {request, splitInto} from '../limiter/visit.js'
+
+describeOnEngine('an explanation', () => {
+  const table = useTable()
+
+  /** Explains through a transport that refuses to write. */
+  const ask = (scene: Scene, question: Partial<Question> = {}) => {
+    const transport: Scene['transport'] = {
+      send: (operation, input, options) => {
+        if (!/^(Get|BatchGet|Query)/.test(operation)) throw new Error(`explain wants to ${operation}`)
+        return scene.table.transport.send(operation, input, options)
+      },
+    }
+    const namespace = new NamespaceRepository({...scene.space, transport}, undefined)
+    return explain(namespace, {entity: 'user-1', resource: 'gpt-4', ...question}, () => scene.nowMs)
+  }
+
+  const used = async (scene: Scene, entity: string, tokens: Record<string, number>) => {
+    const start = `${new Date(scene.nowMs).toISOString().slice(0, 13)}:00:00Z`
+    const record = {namespace: scene.namespace, entity, resource: 'gpt-4', window: 'hourly' as const, start}
+    const Item = encodeUsage({
+      ...record,
+      totalEvents: 1,
+      tokens: new Map(Object.entries(tokens)),
+      ttlSeconds: undefined,
+    } as Parameters<typeof encodeUsage>[0])
+    await table.transport.send('PutItem', {TableName: table.name, Item})
+  }
+
+  /** An entity that has a parent and keeps its charges to itself. */
+  const loner = async (scene: Scene, entity: string, parent: string) => {
+    const {namespace} = scene
+    const record = {namespace, entity, name: entity, parent, cascade: false, metadata: {}, createdAt: '', version: 1}
+    await table.transport.send('PutItem', {TableName: table.name, Item: encodeEntity(record)})
+  }
+
+  it('of a bucket that nobody has used: one of each limit fits', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'system'}, 'rpm=60/min')
+    await scene.configure({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}, 'rpm=100/min', 'tpm=20k/min')
+    const told = await ask(scene)
+    expect(told).toMatchObject({admitted: true, retryAfterMs: 0, isRegistered: false, parent: undefined})
+    expect(told.limits).toMatchObject([
+      {name: 'rpm', source: 'entity_default', requested: 1, available: 100, shards: [{shard: 0, available: 100}]},
+      {name: 'tpm', source: 'entity_default', requested: 1, available: 20_000},
+    ])
+    expect(told.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
+  })
+
+  it('tells the time until it clears, which is the one a refusal tells', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 6}))
+    scene.nowMs += 5000
+    const {retryAfterMs} = await limiter.check(request({rpm: 2}))
+    expect(retryAfterMs).toBeGreaterThan(0)
+    const told = await ask(scene, {consume: {rpm: 2}})
+    expect(told).toMatchObject({admitted: false, retryAfterMs})
+    expect(told.limits).toMatchObject([{name: 'rpm', available: 0, requested: 2, deficit: 2, exceeded: true}])
+    scene.nowMs += retryAfterMs
+    expect(await ask(scene, {consume: {rpm: 2}})).toMatchObject({admitted: true})
+  })
+
+  it('follows limits that were changed since the bucket was written', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min')
+    await scene.limiter().acquire(request({rpm: 1}))
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min', 'tpm=7/min')
+    expect((await ask(scene)).limits).toMatchObject([
+      {name: 'rpm', capacity: 5, available: 5},
+      {name: 'tpm', capacity: 7, available: 7},
+    ])
+  })
+
+  it('shows what each shard holds', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min')
+    await scene.limiter().acquire(request({rpm: 20}))
+    await splitInto(scene, 4)
+    const [limit] = (await ask(scene)).limits
+    expect(limit?.shards.map(({shard, capacity}) => [shard, capacity])).toEqual([0, 1, 2, 3].map(each => [each, 25]))
+    expect(limit?.shards.reduce((sum, {available}) => sum + available, 0)).toBe(80)
+    expect(limit?.available).toBe(80)
+  })
+
+  it('names the children that drained the parent in this hour, most first', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=20k/min')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=5/day')
+    await scene.entity('team-1')
+    for (const child of ['user-1', 'user-2', 'user-3']) await scene.entity(child, 'team-1')
+    await scene.limiter().acquire(request({rpm: 5}, 'user-2'))
+    await used(scene, 'user-1', {rpm: 2})
+    await used(scene, 'user-2', {rpm: 3, tpm: 9})
+    await used(scene, 'stranger', {rpm: 50})
+    await loner(scene, 'user-4', 'team-1')
+    await used(scene, 'user-4', {rpm: 50})
+    const told = await ask(scene, {consume: {rpm: 1, tpm: 1}})
+    expect(told).toMatchObject({admitted: false, parent: 'team-1', isRegistered: true})
+    expect(told.limits.map(({name, level, exceeded}) => [name, level, exceeded])).toEqual([
+      ['rpm', 'entity', false],
+      ['tpm', 'entity', false],
+      ['rpm', 'parent', true],
+    ])
+    expect(told.limits.map(({drainedBy}) => drainedBy)).toEqual([
+      [],
+      [],
+      [
+        {entity: 'user-2', tokens: 3},
+        {entity: 'user-1', tokens: 2},
+      ],
+    ])
+    // Asked about the team itself, its children are named too.
+    const [team] = (await ask(scene, {entity: 'team-1'})).limits
+    expect(team?.drainedBy).toHaveLength(2)
+    // The next hour is another one.
+    scene.nowMs += 3_600_000
+    const later = await ask(scene, {consume: {rpm: 5}})
+    expect(later).toMatchObject({admitted: false})
+    expect(later.limits.flatMap(({drainedBy}) => drainedBy)).toEqual([])
+  })
+
+  it('leaves out a parent with whom no charge is shared', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
+    await scene.entity('team-1')
+    await loner(scene, 'user-1', 'team-1')
+    const told = await ask(scene)
+    expect(told).toMatchObject({isRegistered: true, parent: undefined})
+    expect(told.limits).toHaveLength(1)
+  })
+
+  it('of too large a request never clears', async () => {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
+    expect(await ask(scene, {consume: {rpm: 6}})).toMatchObject({admitted: false, retryAfterMs: Infinity})
+  })
+
+  it('is refused for limits that do not apply, and where none do', async () => {
+    const scene = new Scene(table)
+    await expect(ask(scene)).rejects.toMatchObject({code: 'limits.missing', exitCode: 3})
+    await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=5/min')
+    await expect(ask(scene, {consume: {rpx: 1}})).rejects.toMatchObject({code: 'limit.unknown', exitCode: 2})
+    // As an acquire would be.
+    await scene.entity('user-1', 'team-1')
+    await expect(ask(scene)).rejects.toMatchObject({code: 'limits.missing', details: {entity: 'team-1'}})
+    await expect(scene.limiter().acquire(request({rpm: 1}))).rejects.toMatchObject({code: 'limits.missing'})
+  })
+})

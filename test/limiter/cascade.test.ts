@@ -1,0 +1,159 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {Scene} from '../helpers/limiter.js'
+import {PythonPeer} from '../helpers/python-peer.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {refusal, request} from './visit.js'
+
+const PERIOD_MS = 60_000
+
+describeOnEngine('cascade', () => {
+  const table = useTable()
+  let scene: Scene
+  beforeEach(async () => {
+    scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/day')
+  })
+
+  const consumed = async (entity: string) => (await scene.totals(entity, 'gpt-4', 'rpm')).consumed
+
+  describe('D-23 a full parent raised a naming error about wcu', () => {
+    beforeEach(async () => {
+      await scene.entity('user-1', 'team-1')
+      await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=10/min')
+      await scene.limiter().acquire(request({rpm: 10}))
+    })
+
+    it.each([
+      ['one after the other', 0],
+      ['side by side', 1],
+    ])('D-23 it is a refusal with the true wait, without wcu (asked %s)', async (_, admittedBefore) => {
+      const limiter = scene.limiter({denyCacheMs: 0})
+      if (admittedBefore > 0) {
+        scene.nowMs += 6000
+        await limiter.acquire(request({rpm: 1}))
+      }
+      const error = await refusal(limiter.acquire({...request({rpm: 5}), onUnavailable: 'allow'}))
+      expect(error.retryAfterMs).toBe(30_001)
+      expect(error.statuses.filter(({exceeded}) => exceeded)).toMatchObject([
+        {entity: 'team-1', level: 'parent', name: 'rpm', available: 0, requested: 5, capacity: 10, deficit: 5},
+      ])
+      expect(JSON.stringify([error.statuses, error, error.message, error.details, error.headers()])).not.toContain(
+        'wcu',
+      )
+      await limiter.close()
+      expect(await consumed('user-1')).toBe(10 + admittedBefore)
+      expect(await consumed('team-1')).toBe(10 + admittedBefore)
+      scene.nowMs += error.retryAfterMs
+      await limiter.acquire(request({rpm: 5}))
+      expect(await consumed('team-1')).toBe(15 + admittedBefore)
+    })
+
+    it('D-23 when both are too small the wait is the longer one', async () => {
+      await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=10/hour')
+      const limiter = scene.limiter()
+      // After the second the child has its new limit, and like its parent nothing left.
+      for (let admitted = 0; admitted < 2; admitted++) {
+        scene.nowMs += PERIOD_MS
+        await limiter.acquire(request({rpm: 10}))
+      }
+      const error = await refusal(limiter.acquire(request({rpm: 10})))
+      expect(error.retryAfterMs).toBe(3_600_001)
+      expect(error.statuses).toMatchObject([
+        {entity: 'user-1', level: 'entity', exceeded: true, retryAfterMs: 3_600_001},
+        {entity: 'team-1', level: 'parent', exceeded: true, retryAfterMs: 60_001},
+      ])
+      scene.nowMs += error.retryAfterMs
+      await limiter.acquire(request({rpm: 10}))
+    })
+  })
+
+  describe('D-25 cascade and parent were frozen into the bucket when it was created', () => {
+    it('D-25 acquire before the entity exists (5 admissions, parent never charged): charged within one period', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1}))
+      await scene.entity('user-1', 'team-1')
+      scene.nowMs += PERIOD_MS
+      for (let admitted = 0; admitted < 5; admitted++) await limiter.acquire(request({rpm: 1}))
+      expect(await consumed('team-1')).toBe(5)
+      expect(await new PythonPeer(scene).item()).toMatchObject({cascade: {BOOL: true}, parent_id: {S: 'team-1'}})
+      // Other processes see it in the bucket.
+      await scene.limiter().acquire(request({rpm: 1}))
+      expect(await consumed('team-1')).toBe(6)
+    })
+
+    it('D-25 the first acquire after the entity was created reads its record consistently', async () => {
+      const consistent: unknown[] = []
+      const {transport} = scene
+      scene.transport = {
+        send: (operation, input, options) => {
+          if (operation === 'GetItem') consistent.push((input as {ConsistentRead?: boolean}).ConsistentRead)
+          return transport.send(operation, input, options)
+        },
+      }
+      await scene.entity('user-1', 'team-1')
+      await scene.limiter().acquire(request({rpm: 1}))
+      expect(new Set(consistent)).toEqual(new Set([true]))
+      expect(await consumed('team-1')).toBe(1)
+    })
+
+    it('D-25 moved to another parent: the new one is charged within one period, the old one keeps nothing', async () => {
+      await scene.entity('user-1', 'team-1')
+      const limiter = scene.limiter()
+      const other = scene.limiter()
+      for (const each of [limiter, other]) await each.acquire(request({rpm: 1}))
+      await scene.entity('user-1', 'team-2')
+      scene.nowMs += PERIOD_MS
+      for (const each of [limiter, other]) {
+        await each.acquire(request({rpm: 1}))
+        await each.acquire(request({rpm: 1}))
+      }
+      for (const each of [limiter, other]) await each.close()
+      expect(await consumed('team-1')).toBe(2)
+      expect(await consumed('team-2')).toBe(4)
+      expect(await consumed('user-1')).toBe(6)
+    })
+
+    it('D-25 a lease that began without a parent and takes more with one returns everything', async () => {
+      const limiter = scene.limiter()
+      const lease = await limiter.acquire(request({rpm: 1}))
+      await scene.entity('user-1', 'team-1')
+      scene.nowMs += PERIOD_MS
+      await lease.consume({rpm: 5})
+      expect(await consumed('team-1')).toBe(5)
+      await lease.rollback()
+      expect(await consumed('team-1')).toBe(0)
+      expect(await consumed('user-1')).toBe(0)
+    })
+
+    it('D-25 an entity that no longer cascades stops charging its parent within one period', async () => {
+      await scene.entity('user-1', 'team-1')
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1}))
+      await scene.entity('user-1')
+      scene.nowMs += PERIOD_MS
+      for (let admitted = 0; admitted < 3; admitted++) await limiter.acquire(request({rpm: 1}))
+      await limiter.close()
+      expect(await consumed('team-1')).toBe(1)
+      expect(await consumed('user-1')).toBe(4)
+    })
+  })
+
+  it('D-26 a grandparent was charged on some calls and never refunded (96 of 100): exactly child and parent are', async () => {
+    await scene.entity('user-1', 'team-1')
+    await scene.entity('team-1', 'org-1')
+    const limiter = scene.limiter()
+    // The parent's own bucket is known to cascade, which is what misled the sequential path.
+    await limiter.acquire(request({rpm: 2}, 'team-1'))
+    expect(await consumed('org-1')).toBe(2)
+    const leases = []
+    for (let admitted = 0; admitted < 3; admitted++) leases.push(await limiter.acquire(request({rpm: 1})))
+    leases.push(await scene.limiter().acquire(request({rpm: 1})))
+    expect(await consumed('user-1')).toBe(4)
+    expect(await consumed('team-1')).toBe(6)
+    expect(await consumed('org-1')).toBe(2)
+    for (const lease of leases) await lease.rollback()
+    expect(await consumed('user-1')).toBe(0)
+    expect(await consumed('team-1')).toBe(2)
+    expect(await consumed('org-1')).toBe(2)
+  })
+})

@@ -1,4 +1,0 @@
-import {ON_LEASES} from './fault-scenarios.js'
-import {describeFaults} from './fault-suite.js'
-
-describeFaults(ON_LEASES)

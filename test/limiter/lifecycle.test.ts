@@ -1,0 +1,245 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {Denied} from '../../src/lib/dynamo/errors.js'
+import type {Operation} from '../../src/lib/dynamo/transport.js'
+import {EntityCache} from '../../src/lib/limiter/entity-cache.js'
+import {n} from '../../src/lib/schema/attribute-value.js'
+import {Scene} from '../helpers/limiter.js'
+import {PythonPeer} from '../helpers/python-peer.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {admittedUntilRefused, isAdmitted, refusal, request, splitInto} from './visit.js'
+
+const PERIOD_MS = 60_000
+
+describeOnEngine('life of a bucket', () => {
+  const table = useTable()
+  let scene: Scene
+  let python: PythonPeer
+  beforeEach(async () => {
+    scene = new Scene(table)
+    python = new PythonPeer(scene)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min')
+  })
+
+  /** What an acquire-only policy grants; a transaction needs the permissions of its parts. */
+  function allowOnly(...allowed: Operation[]) {
+    const {transport} = scene
+    const parts: string[] = []
+    scene.transport = {
+      send: async (operation, input, options) => {
+        if (operation === 'TransactWriteItems') {
+          for (const item of (input as {TransactItems: object[]}).TransactItems) parts.push(...Object.keys(item))
+        } else if (!allowed.includes(operation)) throw new Denied(operation)
+        return transport.send(operation, input, options)
+      },
+    }
+    return parts
+  }
+
+  it('D-37 the first acquire was a PutItem, which acquire-only policies deny: everything is an update', async () => {
+    const parts = allowOnly('GetItem', 'BatchGetItem', 'Query', 'UpdateItem')
+    await scene.entity('user-1', 'team-1')
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire(request({rpm: 1}))
+    await lease.adjust({rpm: 5})
+    for (let second = 0; second < 3; second++) {
+      await python.countWrites(2000)
+      scene.nowMs += 1000
+      await limiter.acquire(request({rpm: 1}))
+      await limiter.close()
+    }
+    expect(await python.number('shard_count')).toBeGreaterThanOrEqual(2)
+    await scene.limiter().acquire(request({rpm: 80}))
+    await lease.rollback()
+    expect(new Set(parts)).toEqual(new Set(['Update']))
+  })
+
+  it('D-37 the item is the one that a PutItem would have made', async () => {
+    await scene.limiter().acquire(request({rpm: 1}))
+    const {wn_0, wn_1, wn_2, wn_3, wn_4, wn_5, wn_6, wn_7, rq, ...item} = (await python.item()) ?? {}
+    expect(rq).toEqual({N: '1'})
+    const ns = scene.namespace
+    expect(item).toEqual({
+      PK: {S: `${ns}/BUCKET#user-1#gpt-4#0`},
+      SK: {S: '#STATE'},
+      entity_id: {S: 'user-1'},
+      resource: {S: 'gpt-4'},
+      rf: {N: '1700000000000'},
+      shard_count: {N: '1'},
+      cascade: {BOOL: false},
+      ttl: {N: '1700000420'},
+      b_rpm_tk: {N: '99000'},
+      b_rpm_cp: {N: '100000'},
+      b_rpm_ra: {N: '100000'},
+      b_rpm_rp: {N: '60000'},
+      b_rpm_tc: {N: '1000'},
+      b_wcu_tk: {N: '1000000'},
+      b_wcu_cp: {N: '1000000'},
+      b_wcu_ra: {N: '1000000'},
+      b_wcu_rp: {N: '1000'},
+      b_wcu_tc: {N: '0'},
+      GSI2PK: {S: `${ns}/RESOURCE#gpt-4`},
+      GSI2SK: {S: 'BUCKET#user-1#0'},
+      GSI3PK: {S: `${ns}/ENTITY#user-1`},
+      GSI3SK: {S: 'BUCKET#gpt-4#0'},
+      GSI4PK: {S: ns},
+      GSI4SK: {S: 'BUCKET#user-1#gpt-4#0'},
+    })
+  })
+
+  it('D-39 every token update was written a second time to an index: an acquire is one write unit, indexes included', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    const before = table.capacity.snapshot()
+    for (let admitted = 0; admitted < 10; admitted++) await limiter.acquire(request({rpm: 1}))
+    expect(table.capacity.since(before)).toMatchObject({calls: 10, read: 0, write: 10})
+    scene.nowMs += 1000
+    const refilling = table.capacity.snapshot()
+    await limiter.acquire(request({rpm: 90}))
+    expect(table.capacity.since(refilling)).toMatchObject({write: 1})
+  })
+
+  describe('D-40 caches without bounds, without age, behind one lock', () => {
+    const record = (entity: string, shardCount = 1) => ({
+      namespace: 'ns',
+      entity,
+      resource: 'gpt-4',
+      shard: 0,
+      shardCount,
+      cascade: true,
+      parent: 'team-1',
+      ttlSeconds: undefined,
+      state: {refilledAtMs: 0, limits: new Map()},
+    })
+
+    it('D-40 what is known of entities is bounded and ages', () => {
+      const cache = new EntityCache({clock: () => scene.nowMs, ttlMs: PERIOD_MS, maxEntries: 100})
+      for (let index = 0; index < 150; index++) cache.notice(record(`user-${index}`, 4))
+      expect(cache.family('user-0')).toBeUndefined()
+      expect(cache.family('user-149')).toMatchObject({cascade: true, parent: 'team-1'})
+      expect(cache.shardCount('user-149', 'gpt-4')).toBe(4)
+      scene.nowMs += PERIOD_MS
+      expect(cache.family('user-149')).toBeUndefined()
+      expect(cache.shardCount('user-149', 'gpt-4')).toBe(1)
+    })
+
+    it('D-40 20 first requests at once read the limits once', async () => {
+      const limiter = scene.limiter()
+      await Promise.all(Array.from({length: 20}, () => limiter.acquire(request({rpm: 1}))))
+      expect(scene.calls.filter(call => call === 'BatchGetItem')).toHaveLength(1)
+      expect(scene.calls.filter(call => call === 'GetItem')).toHaveLength(1)
+      expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 80, consumed: 20})
+    })
+
+    it('D-40 requests of known entities do not wait for a read of another one', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1}))
+      let release: (() => void) | undefined
+      const held = new Promise<void>(resolve => {
+        release = resolve
+      })
+      const {transport} = scene
+      scene.transport = {
+        send: async (operation, input, options) => {
+          if (operation === 'BatchGetItem') await held
+          return transport.send(operation, input, options)
+        },
+      }
+      const other = limiter.acquire(request({rpm: 1}, 'user-2'))
+      scene.nowMs += 1
+      for (let admitted = 0; admitted < 5; admitted++) await limiter.acquire(request({rpm: 1}))
+      await limiter.acquire(request({rpm: 94}))
+      release?.()
+      await other
+    })
+
+    it('D-40 a split that failed leaves no wrong shard count behind', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1}))
+      const {transport} = scene
+      scene.transport = {
+        send: async (operation, input, options) => {
+          if (operation === 'TransactWriteItems') throw new Denied(operation)
+          return transport.send(operation, input, options)
+        },
+      }
+      for (let second = 0; second < 3; second++) {
+        await python.countWrites(2000)
+        scene.nowMs += 1000
+        await limiter.acquire(request({rpm: 1}))
+      }
+      await limiter.close()
+      scene.calls.length = 0
+      for (let admitted = 0; admitted < 20; admitted++) await limiter.acquire(request({rpm: 1}))
+      expect(scene.calls).toEqual(Array.from({length: 20}, () => 'UpdateItem'))
+      expect(await python.number('shard_count')).toBe(1)
+    })
+  })
+
+  describe('D-41 debt', () => {
+    it('D-41 a debt of 10 capacities outlives the usual 7 fill times: expiry counts it in', async () => {
+      const limiter = scene.limiter()
+      const lease = await limiter.acquire(request({rpm: 1}))
+      await lease.adjust({rpm: 1099})
+      const ttl = await python.number('ttl')
+      const repaidSeconds = (1000 / 100) * 60
+      expect(ttl).toBeGreaterThan(scene.nowMs / 1000 + repaidSeconds)
+      // Refused meanwhile, and no refusal shortens it.
+      scene.nowMs += 300_000
+      await refusal(limiter.acquire(request({rpm: 1})))
+      expect(await python.number('ttl')).toBeGreaterThanOrEqual(ttl)
+    })
+
+    it('D-41 a debt on one of 16 shards is repaid at a 16th of the rate, and its expiry knows', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({}))
+      await splitInto(scene, 16)
+      await limiter.acquire(request({}))
+      const lease = await limiter.acquire(request({rpm: 1}))
+      await lease.adjust({rpm: 5000})
+      const indebted = (await scene.shards('user-1', 'gpt-4', 16)).find(
+        ({state}) => (state.limits.get('rpm')?.tokensMilli ?? 0n) < 0n,
+      )
+      const debt = -Number(indebted?.state.limits.get('rpm')?.tokensMilli) / 1000
+      expect(indebted?.ttlSeconds).toBeGreaterThan(scene.nowMs / 1000 + (debt / 6.25) * 60)
+    })
+
+    it('D-41 refill repays it, and one millitoken of debt shows as -1', async () => {
+      const limiter = scene.limiter()
+      const lease = await limiter.acquire(request({rpm: 100}))
+      await lease.adjust({rpm: 50})
+      expect(await limiter.available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpm: -50})
+      const error = await refusal(limiter.acquire(request({rpm: 1})))
+      expect(error.retryAfterMs).toBe(30_601)
+      scene.nowMs += 29_999
+      expect(await limiter.available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpm: -1})
+      scene.nowMs += 602
+      expect(await isAdmitted(limiter.acquire(request({rpm: 1})))).toBe(true)
+    })
+
+    it('D-41 an expired item that is still there keeps its debt', async () => {
+      const lease = await scene.limiter().acquire(request({rpm: 1}))
+      await lease.adjust({rpm: 599})
+      await python.set({ttl: n(Math.floor(scene.nowMs / 1000) - 1)})
+      const limiter = scene.limiter()
+      const error = await refusal(limiter.acquire(request({rpm: 1})))
+      expect(error.statuses).toMatchObject([{available: -500}])
+      // The refusal does not wait for the write that renews the bucket; closing does.
+      await limiter.close()
+      expect(await python.number('ttl')).toBeGreaterThan(scene.nowMs / 1000 + 300)
+    })
+
+    it('D-41 a refund into a bucket that is full again raised it above its capacity until a refill: it is cut off', async () => {
+      await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tick=1/sec')
+      const limiter = scene.limiter()
+      const lease = await limiter.acquire(request({rpm: 50, tick: 1}))
+      scene.nowMs += 60_000
+      // Needs a refill, which fills the other limit too.
+      await limiter.acquire(request({tick: 1}))
+      expect(await python.number('b_rpm_tk')).toBe(100_000)
+      await lease.rollback()
+      expect(await python.number('b_rpm_tc')).toBe(0)
+      scene.nowMs += 1
+      expect(await admittedUntilRefused(limiter, {rpm: 10}, 20)).toBe(10)
+    })
+  })
+})

@@ -1,0 +1,137 @@
+import fc from 'fast-check'
+import {expect, it} from 'vitest'
+import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/errors.js'
+import {n} from '../../src/lib/schema/attribute-value.js'
+import {Scene} from '../helpers/limiter.js'
+import {PythonPeer} from '../helpers/python-peer.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {failure, request, splitInto} from './visit.js'
+
+interface State {
+  readonly capacity: number
+  readonly rate: number
+  readonly periodSeconds: number
+  readonly shards: number
+  /** Millitokens per shard, as some history may have left them. */
+  readonly balances: readonly number[]
+  readonly remainderMs: number
+  /** How far the refill instant lies behind the clock (ahead when negative), in ms. */
+  readonly sinceRefillMs: number
+  readonly parentBalance: number | undefined
+  readonly asked: number
+}
+
+const states: fc.Arbitrary<State> = fc.record({
+  capacity: fc.integer({min: 1, max: 5000}),
+  rate: fc.integer({min: 1, max: 5000}),
+  periodSeconds: fc.constantFrom(1, 7, 60, 3600, 86_400),
+  shards: fc.constantFrom(1, 1, 2, 4),
+  balances: fc.array(fc.integer({min: -20_000, max: 100_000}), {minLength: 4, maxLength: 4}),
+  remainderMs: fc.nat(999),
+  sinceRefillMs: fc.integer({min: -10_000, max: 100_000}),
+  parentBalance: fc.option(fc.integer({min: -5000, max: 50_000}), {nil: undefined}),
+  asked: fc.integer({min: 1, max: 5000}),
+})
+
+/**
+ * Above its share a shard gives more than it should until it is next written, which a refused attempt may do: the wait
+ * that was told cannot know of that, and only the next one can be relied on.
+ */
+const isAboveShare = ({balances, capacity, shards}: State) =>
+  balances.slice(0, shards).some(balance => balance > (capacity * 1000) / shards)
+
+/** The refusal that an attempt ends in, if it does; other failures go on. */
+const refusalOf = (attempt: Promise<unknown>): Promise<RateLimitExceeded | undefined> =>
+  attempt.then(
+    () => undefined,
+    (error: unknown) => {
+      if (error instanceof RateLimitExceeded) return error
+      throw error
+    },
+  )
+
+describeOnEngine('L2 retry-after', {timeout: 300_000}, () => {
+  const table = useTable()
+
+  async function stage({capacity, rate, periodSeconds, ...state}: State): Promise<Scene> {
+    const scene = new Scene(table)
+    const python = new PythonPeer(scene)
+    const limit = `rpm=${rate}/${periodSeconds}sec:${capacity}`
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, limit)
+    if (state.parentBalance !== undefined) await scene.entity('user-1', 'team-1')
+    await scene.limiter().acquire(request({}))
+    await splitInto(scene, state.shards)
+    const rf = scene.nowMs - state.sinceRefillMs
+    const rfr = {S: `${rf}|rpm:${state.remainderMs}/${periodSeconds * 1000}`}
+    for (let shard = 0; shard < state.shards; shard++) {
+      const tk = Math.min(state.balances[shard] as number, capacity * 1000)
+      await python.set({b_rpm_tk: n(tk), rf: n(rf), rfr}, shard)
+    }
+    const {parentBalance} = state
+    if (parentBalance !== undefined) {
+      const tk = Math.min(parentBalance, capacity * 1000)
+      await new PythonPeer(scene, 'team-1').set({b_rpm_tk: n(tk), rf: n(rf), rfr})
+    }
+    return scene
+  }
+
+  it('is finite, positive and true: waiting that long with no competitors admits', async () => {
+    let refused = 0
+    await fc.assert(
+      fc.asyncProperty(states, async state => {
+        const scene = await stage(state)
+        const limiter = scene.limiter()
+        const ask = () => limiter.acquire(request({rpm: state.asked}))
+        const error = await ask().then(
+          () => undefined,
+          (caught: unknown) => caught,
+        )
+        await limiter.close()
+        if (error instanceof RequestTooLarge) {
+          expect(state.asked).toBeGreaterThan(state.capacity)
+          return
+        }
+        expect(state.asked).toBeLessThanOrEqual(state.capacity)
+        if (error === undefined) return
+        refused++
+        expect(error).toBeInstanceOf(RateLimitExceeded)
+        const {retryAfterMs} = error as RateLimitExceeded
+        expect(retryAfterMs).toBeGreaterThan(0)
+        expect(Number.isSafeInteger(retryAfterMs)).toBe(true)
+        const check = await limiter.check(request({rpm: state.asked}))
+        expect(check).toMatchObject(isAboveShare(state) ? {admitted: false} : {admitted: false, retryAfterMs})
+        scene.nowMs += retryAfterMs
+        if (isAboveShare(state)) {
+          const again = await refusalOf(ask())
+          if (again === undefined) return
+          await limiter.close()
+          scene.nowMs += again.retryAfterMs
+        }
+        await ask()
+      }),
+      {numRuns: 80},
+    )
+    // How many there are is chance; that there are none in 80 is none.
+    expect(refused).toBeGreaterThan(0)
+  })
+
+  it('is not much too long: 2 ms less, and the request is refused again', async () => {
+    await fc.assert(
+      fc.asyncProperty(states, async generated => {
+        // None above its share.
+        const share = Math.floor((generated.capacity * 1000) / generated.shards)
+        const balances = generated.balances.map(balance => Math.min(balance, share))
+        const state = {...generated, balances, asked: Math.min(generated.asked, generated.capacity)}
+        const scene = await stage(state)
+        const limiter = scene.limiter({denyCacheMs: 0})
+        const ask = () => limiter.acquire(request({rpm: state.asked}))
+        const error = await failure(ask())
+        if (!(error instanceof RateLimitExceeded) || error.retryAfterMs <= 2) return
+        await limiter.close()
+        scene.nowMs += error.retryAfterMs - 2
+        expect(await failure(ask())).toBeInstanceOf(RateLimitExceeded)
+      }),
+      {numRuns: 30},
+    )
+  })
+})

@@ -1,0 +1,268 @@
+import {beforeEach, expect, it} from 'vitest'
+import {n} from '../../src/lib/schema/attribute-value.js'
+import {Scene} from '../helpers/limiter.js'
+import {PythonPeer} from '../helpers/python-peer.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {admittedUntilRefused, failure, refusal, request, splitInto} from './visit.js'
+
+describeOnEngine('shards', () => {
+  const table = useTable()
+  let scene: Scene
+  let python: PythonPeer
+  beforeEach(() => {
+    scene = new Scene(table)
+    python = new PythonPeer(scene)
+  })
+
+  const limits = (...texts: string[]) => scene.configure({level: 'resource', resource: 'gpt-4'}, ...texts)
+
+  /** A limiter that knows the bucket's shards and draws them in the given order, then again from the start. */
+  async function drawing(...draws: number[]) {
+    let next = 0
+    let isReady = false
+    const random = () => (isReady ? (draws[next++ % draws.length] as number) : 0)
+    const limiter = scene.limiter({random})
+    await limiter.acquire(request({}))
+    isReady = true
+    return limiter
+  }
+  const LAST = 0.999
+  const FIRST = 0
+
+  it('D-7 30 admissions, half of them on a second shard, charged the parent 15 times: it is charged 30 times', async () => {
+    await limits('rpm=1000/day')
+    await scene.entity('user-1', 'team-1')
+    await scene.limiter().acquire(request({rpm: 1}))
+    await splitInto(scene, 2)
+    // Shard 1 is drawn first every time and has nothing.
+    await python.adjust({rpm: (await python.number('b_rpm_tk', 1)) / 1000}, 1)
+    const limiter = await drawing(LAST)
+    for (let admitted = 0; admitted < 30; admitted++) await limiter.acquire(request({rpm: 1}))
+    expect(await scene.totals('team-1', 'gpt-4', 'rpm')).toEqual({tokens: 969, consumed: 31})
+    expect(await python.number('b_rpm_tc', 0)).toBe(31_000)
+  })
+
+  it('D-7 a lease from a second shard was dead: it can be adjusted, extended and rolled back', async () => {
+    await limits('rpm=1000/day')
+    await scene.entity('user-1', 'team-1')
+    await scene.limiter().acquire(request({rpm: 1}))
+    await splitInto(scene, 2)
+    await python.adjust({rpm: (await python.number('b_rpm_tk', 1)) / 1000}, 1)
+    const limiter = await drawing(LAST)
+    const lease = await limiter.acquire(request({rpm: 10}))
+    await lease.adjust({rpm: 5})
+    await lease.consume({rpm: 5})
+    expect(lease.consumed).toEqual({rpm: 20})
+    expect(await scene.totals('team-1', 'gpt-4', 'rpm')).toEqual({tokens: 979, consumed: 21})
+    await lease.rollback()
+    expect(await scene.totals('team-1', 'gpt-4', 'rpm')).toEqual({tokens: 999, consumed: 1})
+    expect(await python.number('b_rpm_tc', 0)).toBe(1_000)
+    await limiter.withLease(request({rpm: 10}), () => Promise.reject(new Error('no'))).catch(() => {})
+    expect(await scene.totals('user-1', 'gpt-4', 'rpm', 2)).toMatchObject({consumed: 500.5})
+    expect(await scene.totals('team-1', 'gpt-4', 'rpm')).toEqual({tokens: 999, consumed: 1})
+  })
+
+  it('D-8 every refund, adjustment and rollback hit shard 0: each goes to the shard that was charged', async () => {
+    await limits('rpm=1000/day', 'tpm=1000/day')
+    await scene.limiter().acquire(request({rpm: 1}))
+    await splitInto(scene, 4)
+    const before = await scene.shards('user-1', 'gpt-4', 4)
+    const charged = async () => {
+      const after = await scene.shards('user-1', 'gpt-4', 4)
+      return after.map(({state}, shard) => {
+        const was = before[shard]?.state.limits
+        return ['rpm', 'tpm'].map(name => {
+          const [now, then] = [state.limits.get(name), was?.get(name)]
+          expect(now?.tokensMilli).toBe(
+            (then?.tokensMilli ?? 0n) - ((now?.consumedMilli ?? 0n) - (then?.consumedMilli ?? 0n)),
+          )
+          return Number((now?.consumedMilli ?? 0n) - (then?.consumedMilli ?? 0n)) / 1000
+        })
+      })
+    }
+    const limiter = await drawing(LAST)
+    const lease = await limiter.acquire(request({rpm: 10}))
+    await lease.adjust({rpm: 5, tpm: 300})
+    expect(await charged()).toEqual([
+      [0, 0],
+      [0, 0],
+      [0, 0],
+      [15, 300],
+    ])
+    await lease.release({rpm: 12})
+    expect(await charged()).toEqual([
+      [0, 0],
+      [0, 0],
+      [0, 0],
+      [3, 300],
+    ])
+    await lease.rollback()
+    expect(await charged()).toEqual([
+      [0, 0],
+      [0, 0],
+      [0, 0],
+      [0, 0],
+    ])
+  })
+
+  it('D-8 a request gathered from several shards goes back to each of them', async () => {
+    await limits('rpm=1000/day')
+    await scene.limiter().acquire(request({rpm: 1}))
+    await splitInto(scene, 4)
+    const before = await scene.shards('user-1', 'gpt-4', 4)
+    const lease = await (await drawing(FIRST)).acquire(request({rpm: 900}))
+    await lease.release({rpm: 400})
+    expect(await scene.totals('user-1', 'gpt-4', 'rpm', 4)).toEqual({tokens: 499, consumed: 501})
+    await lease.rollback()
+    expect((await scene.shards('user-1', 'gpt-4', 4)).map(({state}) => state.limits.get('rpm'))).toEqual(
+      before.map(({state}) => state.limits.get('rpm')),
+    )
+  })
+
+  it('D-9 100 per day after 3 doublings admitted 248: it admits 100', async () => {
+    await limits('rpd=100/day')
+    const limiter = scene.limiter()
+    expect(await admittedUntilRefused(limiter, {rpd: 1}, 10)).toBe(10)
+    await splitInto(scene, 8)
+    expect(await scene.totals('user-1', 'gpt-4', 'rpd', 8)).toEqual({tokens: 90, consumed: 10})
+    expect(await admittedUntilRefused(scene.limiter(), {rpd: 1}, 300)).toBe(90)
+    expect(await scene.totals('user-1', 'gpt-4', 'rpd', 8)).toEqual({tokens: 0, consumed: 100})
+  })
+
+  it.each([2, 8])('D-9 sharding nearly doubled the rate: %d shards of 100/min admit 100 a minute', async count => {
+    await limits('rpm=100/min')
+    await scene.limiter().acquire(request({rpm: 100}))
+    await splitInto(scene, count)
+    const limiter = scene.limiter({denyCacheMs: 0})
+    let admitted = 0
+    for (let second = 0; second < 60; second += 6) {
+      scene.nowMs += 6000
+      admitted += await admittedUntilRefused(limiter, {rpm: 1}, 300)
+    }
+    expect(admitted).toBe(100)
+  })
+
+  it('D-9 a Python bump without an aggregator leaves phantom shards: tokens are moved there, none minted', async () => {
+    await limits('rpd=100/day')
+    await scene.limiter().acquire(request({rpd: 10}))
+    await python.bump(1)
+    await python.bump(2)
+    await python.bump(4)
+    expect(await admittedUntilRefused(scene.limiter(), {rpd: 1}, 300)).toBe(90)
+    // Items that are there keep the aggregator from cloning full ones.
+    for (let shard = 0; shard < 8; shard++) {
+      expect(await python.item(shard), `shard ${shard}`).toMatchObject({
+        shard_count: {N: '8'},
+        b_rpd_cp: {N: '100000'},
+        GSI2SK: {S: `BUCKET#user-1#${shard}`},
+        GSI3SK: {S: `BUCKET#gpt-4#${shard}`},
+        GSI4SK: {S: `BUCKET#user-1#gpt-4#${shard}`},
+      })
+    }
+  })
+
+  it('D-9 a Python bump of a bucket that has shards: those behind learn the new count, and the rate stays', async () => {
+    await limits('rpm=80/min')
+    await scene.limiter().acquire(request({rpm: 80}))
+    await splitInto(scene, 2)
+    await python.bump(2)
+    const limiter = scene.limiter({denyCacheMs: 0})
+    let admitted = 0
+    for (let second = 0; second < 60; second += 6) {
+      scene.nowMs += 6000
+      admitted += await admittedUntilRefused(limiter, {rpm: 1}, 300)
+    }
+    expect(admitted).toBeLessThanOrEqual(80)
+    expect(admitted).toBeGreaterThanOrEqual(70)
+    expect((await scene.shards('user-1', 'gpt-4', 4)).map(({shardCount}) => shardCount)).toEqual([4, 4, 4, 4])
+  })
+
+  it.each([
+    [8, [LAST]],
+    [8, [FIRST]],
+    [4, [0.5]],
+  ])('D-9 the whole capacity of a bucket with %d phantom shards can be had at once', async (count, draws) => {
+    await limits('rpd=1000/day')
+    await scene.limiter().acquire(request({}))
+    for (let from = 1; from < count; from *= 2) await python.bump(from)
+    const limiter = await drawing(...draws)
+    await limiter.acquire(request({rpd: 1000}))
+    const error = await refusal(limiter.acquire(request({rpd: 500})))
+    expect(error.retryAfterMs).toBeLessThanOrEqual(43_300_000)
+    scene.nowMs += error.retryAfterMs
+    await limiter.acquire(request({rpd: 500}))
+  })
+
+  it('D-9 a sharded bucket that vanished under a client that knows its shards starts anew', async () => {
+    await limits('rpd=100/day')
+    await scene.limiter().acquire(request({rpd: 1}))
+    await splitInto(scene, 4)
+    const limiter = await drawing(LAST)
+    await python.vanish(0, 1, 2, 3)
+    expect(await admittedUntilRefused(limiter, {rpd: 1}, 300)).toBe(100)
+  })
+
+  it('D-9 one shard that vanished takes its tokens along: the others go on, it comes back with a part of theirs', async () => {
+    await limits('rpd=100/day')
+    await scene.limiter().acquire(request({rpd: 20}))
+    await splitInto(scene, 4)
+    const limiter = await drawing(LAST)
+    await python.vanish(3)
+    expect(await admittedUntilRefused(limiter, {rpd: 1}, 300)).toBe(60)
+  })
+
+  it('D-9 a missing shard that no draw has met: the whole capacity can still be had after a true wait', async () => {
+    await limits('rpd=100/day')
+    await scene.limiter().acquire(request({}))
+    await splitInto(scene, 4)
+    const limiter = await drawing(FIRST)
+    await python.vanish(3)
+    const error = await refusal(limiter.acquire(request({rpd: 100})))
+    expect(error.retryAfterMs).toBeLessThanOrEqual(86_400_001)
+    scene.nowMs += error.retryAfterMs
+    await limiter.acquire(request({rpd: 100}))
+  })
+
+  it('D-10 capacity 4 at 8 shards left 500 milli stranded on each: 4 are admitted, none is stranded', async () => {
+    await limits('rpd=4/day')
+    await scene.limiter().acquire(request({}))
+    await splitInto(scene, 8)
+    expect(await admittedUntilRefused(scene.limiter(), {rpd: 1}, 20)).toBe(4)
+    expect(await scene.totals('user-1', 'gpt-4', 'rpd', 8)).toEqual({tokens: 0, consumed: 4})
+  })
+
+  it('D-10 1000 per day on 2 shards (997 + 500), request 600: 1 success while 897 remained; both that fit are admitted', async () => {
+    await limits('rpd=1000/day')
+    await scene.limiter().acquire(request({rpd: 3}))
+    await python.bump(1)
+    await python.clone(1, 2, {rpd: 500})
+    const limiter = scene.limiter()
+    expect(await admittedUntilRefused(limiter, {rpd: 600}, 10)).toBe(2)
+    const error = await refusal(limiter.acquire(request({rpd: 600})))
+    expect(error.statuses).toMatchObject([{name: 'rpd', available: 297, requested: 600, shard: undefined}])
+    scene.nowMs += error.retryAfterMs
+    await limiter.acquire(request({rpd: 600}))
+  })
+
+  it('D-10 waiting never helps only above the whole capacity, not above a share', async () => {
+    await limits('rpd=1000/day')
+    await scene.limiter().acquire(request({rpd: 1}))
+    await splitInto(scene, 8)
+    const limiter = scene.limiter()
+    const error = await refusal(limiter.acquire(request({rpd: 1000})))
+    expect(error.retryAfterMs).toBeLessThan(120_000)
+    scene.nowMs += error.retryAfterMs
+    await limiter.acquire(request({rpd: 1000}))
+    expect(await failure(limiter.acquire(request({rpd: 1001})))).toMatchObject({code: 'request.too-large'})
+  })
+
+  it('D-10 a limit that lost its parameters on one shard is healed when several shards serve a request', async () => {
+    await limits('rpd=1000/day', 'tpd=1000/day')
+    await scene.limiter().acquire(request({rpd: 1}))
+    await splitInto(scene, 2)
+    await python.remove(['b_tpd_cp', 'b_tpd_ra', 'b_tpd_rp'], 1)
+    await python.set({b_tpd_tk: n(0)}, 1)
+    await (await drawing(FIRST)).acquire(request({rpd: 900}))
+    expect(await scene.totals('user-1', 'gpt-4', 'rpd', 2)).toMatchObject({consumed: 901})
+  })
+})

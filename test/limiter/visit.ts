@@ -1,0 +1,56 @@
+import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/errors.js'
+import type {AcquireRequest} from '../../src/lib/limiter/options.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {splitBucket} from '../../src/lib/repository/buckets/split.js'
+import type {Scene} from '../helpers/limiter.js'
+
+/** The request most scenarios make. */
+export const request = (consume: Record<string, number>, entity = 'user-1'): AcquireRequest => ({
+  entity,
+  resource: 'gpt-4',
+  consume,
+})
+
+/** The refusal that an attempt must end in. */
+export async function refusal(attempt: Promise<unknown>): Promise<RateLimitExceeded> {
+  const error = await failure(attempt)
+  if (error instanceof RateLimitExceeded) return error
+  throw error
+}
+
+/** The error that an attempt must end in. */
+export async function failure(attempt: Promise<unknown>): Promise<unknown> {
+  return attempt.then(
+    () => new Error('expected a failure'),
+    (error: unknown) => error,
+  )
+}
+
+/** Whether a request was admitted; errors other than "not now" and "never" go on. */
+export async function isAdmitted(attempt: Promise<unknown>): Promise<boolean> {
+  return attempt.then(
+    () => true,
+    error => {
+      if (error instanceof RateLimitExceeded || error instanceof RequestTooLarge) return false
+      throw error
+    },
+  )
+}
+
+/** How many of `most` equal requests, one after the other, are admitted before the first refusal. */
+export async function admittedUntilRefused(
+  limiter: RateLimiter,
+  consume: Record<string, number>,
+  most: number,
+  entity = 'user-1',
+): Promise<number> {
+  for (let admitted = 0; admitted < most; admitted++) {
+    if (!(await isAdmitted(limiter.acquire(request(consume, entity))))) return admitted
+  }
+  return most
+}
+
+/** Splits a bucket until it has `count` shards, as pressure would. */
+export async function splitInto(scene: Scene, count: number, entity = 'user-1', resource = 'gpt-4'): Promise<void> {
+  for (let shards = 1; shards < count; shards *= 2) await splitBucket(scene.space, entity, resource, shards)
+}

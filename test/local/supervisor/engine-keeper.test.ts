@@ -1,0 +1,91 @@
+import {describe, expect, it} from 'vitest'
+import type {Engine} from '../../../src/lib/local/engines/engine.js'
+import type {ProcessExit} from '../../../src/lib/local/engines/tethered-process.js'
+import {keepEngine} from '../../../src/lib/local/supervisor/engine-keeper.js'
+
+/** An engine whose end is in the test's hand. */
+function scriptedEngine(pid: number) {
+  let end: (exit: ProcessExit) => void = () => {}
+  const exited = new Promise<ProcessExit>(resolve => {
+    end = resolve
+  })
+  const kill = () => end({code: null, signal: 'SIGKILL'})
+  const engine = {
+    name: 'dynoxide',
+    pid,
+    exited,
+    endpoint: 'http://x',
+    stderrTail: () => 'ouch',
+    stop: async () => kill(),
+  }
+  return {engine: engine as unknown as Engine, kill}
+}
+
+/** Keeps engines that each run for `livesMs` and then die, until the keeper gives up or `lives` are used up. */
+async function keep(livesMs: readonly number[], restartFails: readonly number[] = []) {
+  let nowMs = 0
+  let starts = 0
+  const pauses: number[] = []
+  const happened: string[] = []
+  const ending = new AbortController()
+  const live = (index: number) => {
+    const {engine, kill} = scriptedEngine(index)
+    const lifeMs = livesMs[index]
+    // A life that is not in the list does not end: there the test ends the stack instead.
+    if (lifeMs === undefined) queueMicrotask(() => ending.abort())
+    else
+      setImmediate(() => {
+        nowMs += lifeMs
+        kill()
+      })
+    return engine
+  }
+  const outcome = await keepEngine(live(0), {
+    restart: async () => {
+      starts++
+      if (restartFails.includes(starts)) throw new Error('port taken')
+      return live(starts - restartFails.filter(each => each < starts).length)
+    },
+    onDown: async () => void happened.push('down'),
+    onUp: async () => void happened.push('up'),
+    log: () => {},
+    clock: () => nowMs,
+    sleep: async ms => void pauses.push(ms),
+    signal: ending.signal,
+  }).then(
+    () => 'ended',
+    (error: Error) => error.message,
+  )
+  return {outcome, starts, pauses, happened}
+}
+
+describe('an engine that dies', () => {
+  it('is started again, after those who use it were told', async () => {
+    expect(await keep([10])).toEqual({outcome: 'ended', starts: 1, pauses: [100], happened: ['down', 'up']})
+  })
+
+  it('again and again is given up, each pause twice the last', async () => {
+    const {outcome, starts, pauses} = await keep(Array(20).fill(10))
+    expect(outcome).toBe('the engine did not stay up after 5 new starts: the engine ended with SIGKILL')
+    expect({starts, pauses}).toEqual({starts: 5, pauses: [100, 200, 400, 800, 1600]})
+  })
+
+  it('once an hour is started again for ever', async () => {
+    const {outcome, starts, pauses} = await keep(Array(20).fill(3_600_000))
+    expect({outcome, starts}).toEqual({outcome: 'ended', starts: 20})
+    expect(new Set(pauses)).toEqual(new Set([100]))
+  })
+
+  it('and does not start at first is tried again; its users are told once', async () => {
+    const {outcome, starts, happened} = await keep([10], [1, 2])
+    expect({outcome, starts, happened}).toEqual({outcome: 'ended', starts: 3, happened: ['down', 'up']})
+  })
+
+  it('and never starts is given up with the reason', async () => {
+    expect((await keep([10], [1, 2, 3, 4, 5])).outcome).toContain('new starts: port taken')
+  })
+
+  it('is left alone when the stack is to end', async () => {
+    expect(await keep([])).toEqual({outcome: 'ended', starts: 0, pauses: [], happened: []})
+  })
+})

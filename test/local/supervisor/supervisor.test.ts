@@ -1,0 +1,134 @@
+import {spawn} from 'node:child_process'
+import {once} from 'node:events'
+import {existsSync} from 'node:fs'
+import {mkdir, mkdtemp, readdir, rm} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {setTimeout as sleep} from 'node:timers/promises'
+import {afterEach, beforeEach, expect, it, onTestFinished} from 'vitest'
+import {askStatus, type LiveStatus} from '../../../src/lib/local/home/control.js'
+import {stackHomeIn} from '../../../src/lib/local/home/home.js'
+import type {LogLevel} from '../../../src/lib/local/home/log.js'
+import {tailLog} from '../../../src/lib/local/home/read-log.js'
+import {readEnd, readState, type StackState, writeState} from '../../../src/lib/local/home/state.js'
+import {supervisorProgram} from '../../../src/lib/local/supervisor/start.js'
+import {runSupervisor, type SupervisorOptions} from '../../../src/lib/local/supervisor/supervisor.js'
+import {describeOnEngine} from '../../helpers/table.js'
+import {childrenOfThisProcess} from '../support.js'
+
+/** For folders into which a process may write at the same moment. */
+const WHILE_WRITTEN = {maxRetries: 50, retryDelay: 100}
+
+let folder = ''
+let others: number[]
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
+  others = childrenOfThisProcess()
+})
+
+afterEach(async () => {
+  await rm(folder, {recursive: true, ...WHILE_WRITTEN})
+  expect(childrenOfThisProcess()).toEqual(others)
+})
+
+/** Runs a supervisor inside the test. */
+function supervise(changes: Partial<SupervisorOptions> = {}) {
+  const ending = new AbortController()
+  const logged: Array<{level: LogLevel; message: string}> = []
+  let ended: Promise<unknown> = Promise.resolve()
+  const ready = new Promise<StackState>((resolve, reject) => {
+    ended = runSupervisor(
+      {home: folder, dataDir: join(folder, 'data'), aggregator: true, version: '0.1.0', ...changes},
+      {log: (level, message) => logged.push({level, message}), signal: ending.signal, ready: resolve},
+    ).catch((error: Error) => error)
+    ended.then(reject)
+  })
+  ready.catch(() => {})
+  return {ending, logged, ready, ended}
+}
+
+async function live({controlPort, startToken}: StackState): Promise<LiveStatus> {
+  const status = await askStatus(controlPort, startToken)
+  if (!status) throw new Error('no answer')
+  return status
+}
+
+describeOnEngine('a supervisor', () => {
+  const home = () => stackHomeIn(folder)
+
+  it('tells that it runs, and that it has ended; nothing is left but the data', async () => {
+    const {ending, logged, ready, ended} = supervise()
+    const state = await ready
+    expect(await readState(home())).toEqual(state)
+    expect(await live(state)).toMatchObject({engineRestarts: 0, aggregator: {errors: 0}})
+    ending.abort()
+    expect(await ended).toBe(undefined)
+    expect(await readState(home())).toBe(undefined)
+    expect(await readEnd(home())).toMatchObject({port: state.port, reason: null})
+    expect(await askStatus(state.controlPort, state.startToken)).toBe(undefined)
+    expect((await readdir(folder)).sort()).toEqual(['data', 'ended.json'])
+    expect(await readdir(home().dataDir)).not.toContain('zael.lock')
+    expect(logged.filter(({level}) => level !== 'info')).toEqual([])
+    const stops = ['the aggregator has stopped', 'the engine has stopped', 'the stack has ended']
+    expect(logged.slice(-3).map(({message}) => message)).toEqual(stops)
+  })
+
+  it('that is stopped while it starts leaves nothing', async () => {
+    const {ending, ended} = supervise()
+    ending.abort(new Error('changed my mind'))
+    expect(await ended).toMatchObject({message: 'changed my mind'})
+    expect(existsSync(home().stateFile)).toBe(false)
+    expect(existsSync(home().endFile)).toBe(false)
+  })
+
+  it('whose home is deleted ends by itself', async () => {
+    const {ready, ended} = supervise({dataDir: null})
+    await ready
+    await rm(folder, {recursive: true, ...WHILE_WRITTEN})
+    expect(await ended).toBe(undefined)
+    expect(existsSync(folder)).toBe(false)
+    await mkdir(folder)
+  })
+
+  it('whose home has passed to another leaves that one alone', async () => {
+    const {ready, ended} = supervise({dataDir: null, aggregator: false})
+    const other = {...(await ready), startToken: 'another'}
+    await writeState(home(), other)
+    expect(await ended).toBe(undefined)
+    expect(await readState(home())).toEqual(other)
+  })
+
+  it('whose engine does not stay up ends, and says why', async () => {
+    const {logged, ready, ended} = supervise({dataDir: null, aggregator: false})
+    const state = await ready
+    for (let restarts = 0; restarts <= 5; restarts++) {
+      while ((await live(state)).engineRestarts < restarts) await sleep(20)
+      process.kill((await live(state)).enginePid, 'SIGKILL')
+    }
+    expect(await ended).toMatchObject({code: 'local.engine-lost'})
+    expect(await readState(home())).toBe(undefined)
+    expect(await readEnd(home())).toMatchObject({reason: expect.stringContaining('the engine ended with SIGKILL')})
+    expect(logged.at(-1)).toEqual({level: 'error', message: 'the stack has ended'})
+  })
+})
+
+it.skipIf(process.platform === 'win32')('whose starter goes away before it is ready ends', async () => {
+  const options = {home: folder, dataDir: join(folder, 'data'), aggregator: true, version: '0.1.0'}
+  const child = spawn(process.execPath, [...supervisorProgram(), JSON.stringify(options)], {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  child.disconnect()
+  expect(await once(child, 'exit')).toEqual([1, null])
+  expect(existsSync(stackHomeIn(folder).stateFile)).toBe(false)
+  expect(await tailLog(stackHomeIn(folder).logFile, 1)).toMatchObject([
+    {message: 'the stack has ended', fields: {reason: expect.stringContaining('the command that starts it went away')}},
+  ])
+})
+
+it('that has no right to its data folder says so, and holds nothing', async () => {
+  const {ended} = supervise({dataDir: '/proc/zael'})
+  expect(await ended).toMatchObject({code: 'engine.data-dir'})
+  expect(await readdir(folder)).toEqual([])
+})

@@ -1,0 +1,150 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {ValidationFailed} from '../../src/lib/dynamo/errors.js'
+import {diffManifest} from '../../src/lib/manifest/diff.js'
+import {openManifestNamespace} from '../../src/lib/manifest/open-namespace.js'
+import {parseManifest} from '../../src/lib/manifest/parse.js'
+import {planManifest} from '../../src/lib/manifest/plan.js'
+import {Repository} from '../../src/lib/repository/repository.js'
+import type {Item} from '../../src/lib/schema/attribute-value.js'
+import {keys} from '../../src/lib/schema/keys.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {putBucket, stored, type TestSpace, totalOf} from '../repository/namespace-table.js'
+import {apply, manifestOf, newNamespace, planLines} from './support.js'
+
+const TEXT = `
+system: {limits: {rpm: 1000/min}}
+resources: {gpt-4: {limits: {rpm: 100/min}}}
+entities:
+  user: {limits: {rpm: 5/min}, resources: {gpt-4: {limits: {rpm: 7/min}}}}
+  other: {resources: {gpt-4: {limits: {rpm: 8/min}}}}
+`
+const USER = {level: 'entity', entity: 'user', resource: 'gpt-4'} as const
+
+/** Every item of a namespace, those in no index included. */
+async function itemsOf(space: TestSpace): Promise<Item[]> {
+  const {Items = []} = await space.transport.send('Scan', {TableName: space.name, ConsistentRead: true})
+  return Items.filter(({PK}) => PK && 'S' in PK && PK.S.startsWith(`${space.namespace}/`))
+}
+
+describeOnEngine('declarative limits', () => {
+  const table = useTable()
+
+  it('M-1: plan, apply and drift need nothing but the table', async () => {
+    const {repository} = newNamespace(table)
+    expect((await planManifest(repository, manifestOf(TEXT))).counts.create).toBe(5)
+    expect((await apply(repository, TEXT)).outcome).toBe('complete')
+    const resolved = await repository.configs.resolve('user', 'gpt-4')
+    expect(resolved).toMatchObject({source: 'entity', limits: parseLimits(['rpm=7/min'])})
+    expect(await diffManifest(repository, manifestOf(TEXT))).toEqual([])
+  })
+
+  it('M-2: an unchanged manifest has no changes, and a changed one only those', async () => {
+    const {repository} = newNamespace(table)
+    await apply(repository, TEXT)
+    const {changes, counts} = await planManifest(repository, manifestOf(TEXT))
+    expect(changes).toEqual([])
+    expect(counts).toEqual({create: 0, update: 0, delete: 0, adopt: 0, unchanged: 5})
+    expect(await planLines(repository, TEXT.replace('100/min', '200/min'))).toEqual([
+      'update resource gpt-4: rpm=100/60:100 → rpm=200/60:200',
+    ])
+  })
+
+  it('M-3: drift is found in the live items, whoever changed them', async () => {
+    const {repository} = newNamespace(table)
+    await apply(repository, TEXT)
+    await repository.setLimits(USER, parseLimits(['rpm=70/min']))
+    await repository.deleteLimits({level: 'resource', resource: 'gpt-4'})
+    const drift = await diffManifest(repository, manifestOf(TEXT))
+    expect(drift.map(({kind, change}) => [kind, change.kind === 'limits' && change.scope])).toEqual([
+      ['missing', {level: 'resource', resource: 'gpt-4'}],
+      ['changed', USER],
+    ])
+  })
+
+  it('M-4: items are in the indexes: listed with their resource, and reached by a purge', async () => {
+    const {space, repository} = newNamespace(table)
+    await apply(repository, TEXT)
+    const {records} = await repository.configs.entities('gpt-4')
+    expect(records.map(({scope}) => scope.level === 'entity' && scope.entity).sort()).toEqual(['other', 'user'])
+    const items = await itemsOf(space)
+    expect(items.filter(item => !item.GSI4PK || !item.GSI4SK)).toEqual([])
+    const entityConfigs = items.filter(({SK}) => SK && 'S' in SK && SK.S.startsWith('#CONFIG#'))
+    expect(entityConfigs.filter(item => item.GSI3PK && item.GSI3SK)).toHaveLength(3)
+  })
+
+  it('M-5: the registries know the resources and how many entities have limits', async () => {
+    const {space, repository} = newNamespace(table)
+    await apply(repository, TEXT)
+    const registry = await stored(space, keys.resourceRegistry(space.namespace))
+    expect(registry?.resources).toEqual({SS: ['gpt-4']})
+    const counts = await stored(space, keys.entityConfigRegistry(space.namespace))
+    expect(counts).toMatchObject({'gpt-4': {N: '2'}, _default_: {N: '1'}})
+  })
+
+  it('M-6: changes are audited, reach live buckets, and deletes leave the registries', async () => {
+    const {space, repository} = newNamespace(table)
+    await apply(repository, TEXT)
+    const bucket = {entity: 'user', resource: 'gpt-4', limits: parseLimits(['rpm=7/min'])}
+    await putBucket(space, bucket)
+    const capacity = async () => totalOf(await repository.buckets.find('user', 'gpt-4'), 'rpm', 'capacityMilli')
+    const updated = await apply(repository, TEXT.replace('rpm: 7/min', 'rpm: 3/min'))
+    expect(updated.buckets).toEqual({checked: 1, updated: 1, failed: 0})
+    expect(await capacity()).toBe(3)
+    // Without its own limits the entity's default applies.
+    await apply(repository, 'entities: {user: {limits: {rpm: 5/min}}}')
+    expect(await capacity()).toBe(5)
+    const events = (await repository.audit.list({entity: 'user'})).records.filter(({resource}) => resource === 'gpt-4')
+    expect(events.map(({action, principal}) => [action, principal]).sort()).toEqual([
+      ['limits_deleted', 'tester'],
+      ['limits_set', 'tester'],
+      ['limits_set', 'tester'],
+    ])
+    expect(await repository.configs.entityCounts()).toEqual(new Map([['_default_', 1]]))
+    expect((await stored(space, keys.resourceRegistry(space.namespace)))?.resources).toBeUndefined()
+  })
+
+  it('M-7: what failed is not recorded as applied, and the run says so', async () => {
+    const {space, repository} = newNamespace(table)
+    space.transport.before = (operation, input) => {
+      const isUser = operation === 'TransactWriteItems' && JSON.stringify(input).includes('ENTITY#user"')
+      if (isUser) throw new ValidationFailed(operation)
+    }
+    const result = await apply(repository, TEXT)
+    expect(result).toMatchObject({outcome: 'failed', created: 3, failures: [{}, {}]})
+    const {record} = await repository.provisioner.get()
+    expect(record).toMatchObject({appliedHash: undefined, lastApplied: undefined, managesSystem: true})
+    expect(record.entities).toEqual(new Map([['other', ['gpt-4']]]))
+  })
+
+  it('M-8: a namespace that is asked for is not ignored', async () => {
+    const repository = new Repository({stack: table.name, transport: table.transport})
+    await repository.namespaces.registerMany(['one', 'two'])
+    const manifest = parseManifest(`namespace: two\n${TEXT}`, {file: 'limits.yaml'})
+    await expect(openManifestNamespace(repository, manifest, 'one')).rejects.toMatchObject({
+      code: 'manifest.namespace',
+      exitCode: 2,
+      message: 'The manifest is for namespace "two", not for "one".',
+    })
+    await apply(await openManifestNamespace(repository, manifest, 'two'), manifest)
+    const system = {level: 'system'} as const
+    expect(await (await repository.namespace('two')).configs.get(system)).toMatchObject({scope: system})
+    expect(await (await repository.namespace('one')).configs.get(system)).toBeUndefined()
+    const nowhere = parseManifest('namespace: three', {file: 'limits.yaml'})
+    await expect(openManifestNamespace(repository, nowhere)).rejects.toMatchObject({
+      code: 'namespace.missing',
+      exitCode: 3,
+    })
+    await repository.close()
+  })
+
+  it('M-9: no list of changes is too long for the answer', async () => {
+    const {repository} = newNamespace(table)
+    const names = Array.from({length: 120}, (_, at) => `resource-with-a-long-name-${at}`)
+    const manifest = manifestOf(`resources: {${names.map(name => `${name}: {limits: {rpm: 1/min}}`).join(', ')}}`)
+    const {changes} = await planManifest(repository, manifest)
+    expect(changes).toHaveLength(120)
+    expect(JSON.stringify(changes).length).toBeGreaterThan(4096)
+    expect(await apply(repository, manifest)).toMatchObject({outcome: 'complete', created: 120})
+  })
+})

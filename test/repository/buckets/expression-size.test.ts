@@ -1,0 +1,60 @@
+import {describe, expect, it} from 'vitest'
+import type {BucketState} from '../../../src/lib/core/bucket.js'
+import {boundsOfFullness} from '../../../src/lib/core/fullness.js'
+import {fullBucketUpdate} from '../../../src/lib/repository/buckets/full-bucket-write.js'
+import {planBucket} from '../../../src/lib/repository/buckets/plan.js'
+import {
+  adjustUpdate,
+  type BucketUpdate,
+  consumeUpdate,
+  createUpdate,
+  plannedUpdate,
+} from '../../../src/lib/repository/buckets/writes.js'
+import type {Space} from '../../../src/lib/repository/table/table.js'
+import type {BucketRecord} from '../../../src/lib/schema/bucket-record.js'
+
+const NOW = 1_700_000_000_000
+const space = {name: 'table', namespace: 'ns'} as Space
+const mark = {slot: 3, nonce: 'AbCdEfGh1'}
+
+function bucketOf(count: number): BucketRecord {
+  const limits = Array.from({length: count}, (_, at) => {
+    const capacityMilli = 100_000n + BigInt(at)
+    const rate = {capacityMilli, refillAmountMilli: capacityMilli, refillPeriodMs: 60_000 + at}
+    return [`limit-${at}`, {...rate, tokensMilli: 90_000n + BigInt(at), remainder: 7n, consumedMilli: 5n}] as const
+  })
+  const state: BucketState = {refilledAtMs: NOW - 90_000, limits: new Map(limits)}
+  const whose = {namespace: 'ns', entity: 'user-1', resource: 'gpt-4', shard: 0, shardCount: 1, cascade: false}
+  return {...whose, parent: undefined, ttlSeconds: 1_700_000_420, state}
+}
+
+const amountsOf = ({state}: BucketRecord) =>
+  new Map([...state.limits.keys()].map((name, at) => [name, 1000n + BigInt(at)]))
+
+/** DynamoDB takes expressions of up to 4 KB with up to 300 operators and functions. */
+function expectAccepted({UpdateExpression = '', ConditionExpression = ''}: BucketUpdate): void {
+  for (const text of [UpdateExpression, ConditionExpression]) {
+    expect(Buffer.byteLength(text)).toBeLessThanOrEqual(4096)
+    expect(text.match(/[<>]=?|=|\bAND\b|\bOR\b|\w+\(/g)?.length ?? 0).toBeLessThanOrEqual(300)
+  }
+}
+
+describe('expressions of bucket writes are within what DynamoDB accepts', () => {
+  it('for 12 limits of a bucket that has filled up', () => {
+    const record = bucketOf(12)
+    const amounts = amountsOf(record)
+    const bounds = boundsOfFullness(record.state, amounts, NOW)
+    expect(bounds.length).toBe(4)
+    expectAccepted(fullBucketUpdate(space, record, bounds, {amounts, requests: 1, nowMs: NOW, ttlSeconds: 1}, mark))
+  })
+
+  it('for 48 limits of which all are asked for', () => {
+    const record = bucketOf(48)
+    const amounts = amountsOf(record)
+    const plan = planBucket({record, incomplete: new Map()}, NOW)
+    expectAccepted(consumeUpdate(space, record, amounts, mark, {nowMs: NOW, requests: 1}))
+    expectAccepted(adjustUpdate(space, record, amounts, mark, {requests: 1}))
+    expectAccepted(createUpdate(space, record, {amounts, requests: 1}, mark))
+    expectAccepted(plannedUpdate(space, plan, {amounts, requests: 1, ttlSeconds: 1, isExact: true}, mark))
+  })
+})

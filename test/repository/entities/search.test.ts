@@ -1,0 +1,126 @@
+import {beforeAll, describe, expect, it} from 'vitest'
+import {Entities} from '../../../src/lib/repository/entities/entities.js'
+import {changedMetadata} from '../../../src/lib/repository/entities/update.js'
+import type {EntityRecord} from '../../../src/lib/schema/entity-record.js'
+import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {bucketItem, entityConfigItem, entityItem, putAll, scanNamespace, usageItem} from '../namespace-items.js'
+import {newAudit, newSpace} from '../namespace-table.js'
+
+const record = (namespace: string, entity: string, name: string): EntityRecord => ({
+  namespace,
+  entity,
+  name,
+  parent: undefined,
+  cascade: false,
+  metadata: {},
+  createdAt: '',
+  version: 1,
+})
+
+describeOnEngine('looking for entities', () => {
+  const table = useTable()
+  const space = newSpace(table)
+  const entities = new Entities(space, {audit: newAudit(space)})
+  const ids = Array.from({length: 250}, (_, i) => `e${String(i).padStart(3, '0')}`)
+  // Every tenth has a name that matches, in changing case.
+  const matching = ids.filter((_, i) => i % 10 === 3)
+
+  beforeAll(async () => {
+    const items = ids.map((id, i) => encodeEntity(record(space.namespace, id, i % 10 === 3 ? `Ann ${i}` : id)))
+    const others = ids.slice(0, 30).map(id => usageItem(space.namespace, id, 'ann', 1))
+    await putAll(space, [...items, ...others, entityItem(`${space.namespace}x`, 'ann-elsewhere')])
+  })
+
+  it('finds all, by id or name, in whatever case', async () => {
+    const {records, next} = await entities.search('aNN')
+    expect(records.map(({entity}) => entity)).toEqual(matching)
+    expect(next).toBeUndefined()
+    expect((await entities.search('E01')).records).toHaveLength(10)
+    expect(await entities.search('nobody')).toEqual({records: [], next: undefined})
+  })
+
+  it.each([1, 3, 24, 25, 26])('pages of %i make up the whole, each full but the last', async limit => {
+    const seen: string[] = []
+    const sizes: number[] = []
+    let cursor: string | undefined
+    do {
+      const page = await entities.search('ann', {limit, cursor})
+      seen.push(...page.records.map(({entity}) => entity))
+      sizes.push(page.records.length)
+      cursor = page.next
+    } while (cursor !== undefined)
+    expect(seen).toEqual(matching)
+    expect(sizes.slice(0, -1).every(size => size === limit)).toBe(true)
+    expect(sizes).toHaveLength(Math.ceil(25 / limit))
+  })
+
+  it('takes cursors of the list, and refuses those of another namespace', async () => {
+    const {next} = await entities.list({limit: 100})
+    expect((await entities.search('ann', {cursor: next})).records).toHaveLength(15)
+    const elsewhere = newSpace(table)
+    const others = new Entities(elsewhere, {audit: newAudit(elsewhere)})
+    await expect(others.search('ann', {cursor: next})).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+    await expect(entities.search('ann', {limit: 0})).rejects.toMatchObject({code: 'page.limit'})
+  })
+
+  it('ids that begin alike come with one request', async () => {
+    const before = space.transport.calls.length
+    const similar = await entities.similar('e012x')
+    expect(space.transport.calls.slice(before)).toEqual(['Query'])
+    expect(similar).toContain('e012')
+    expect(similar.every(id => id.startsWith('e0'))).toBe(true)
+    expect(await entities.similar('x')).toHaveLength(250)
+    expect(await entities.similar('zz')).toEqual([])
+  })
+
+  it('`need` misses what `get` does not find', async () => {
+    expect(await entities.need('e000')).toEqual(await entities.get('e000'))
+    await expect(entities.need('nobody')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+  })
+})
+
+describeOnEngine('changing and deleting, with what was there', () => {
+  const table = useTable()
+  const space = newSpace(table)
+  const entities = new Entities(space, {audit: newAudit(space)})
+
+  it('a change tells before and after, and keeps other metadata when several write at once', async () => {
+    const created = await entities.create({id: 'e', metadata: {keep: 1, drop: 2}})
+    const {before, after} = await entities.change('e', {setMetadata: {tier: 'gold'}, unsetMetadata: ['drop', 'never']})
+    expect(before).toEqual(created)
+    expect(after).toEqual({...created, metadata: {keep: 1, tier: 'gold'}, version: 2})
+    const same = await entities.change('e', {setMetadata: {tier: 'gold'}})
+    expect(same.before).toBe(same.after)
+    await Promise.all(['a', 'b', 'c'].map(key => entities.change('e', {setMetadata: {[key]: true}})))
+    expect((await entities.need('e')).metadata).toEqual({keep: 1, tier: 'gold', a: true, b: true, c: true})
+  })
+
+  it('what a deletion would delete is counted, and nothing is written', async () => {
+    const {namespace} = space
+    await putAll(space, [
+      entityItem(namespace, 'doomed'),
+      entityConfigItem(namespace, 'doomed', 'r1'),
+      usageItem(namespace, 'doomed', 'r1', 1),
+      ...[0, 1].map(shard => bucketItem(namespace, 'doomed', 'r1', shard, 2)),
+      entityItem(namespace, 'child', 'parent'),
+      entityItem(namespace, 'parent'),
+    ])
+    const stored = await scanNamespace(space, namespace)
+    const counts = await entities.countRemoval('doomed')
+    expect(counts).toEqual({entity: 1, 'entity-config': 1, usage: 1, bucket: 2})
+    await expect(entities.countRemoval('parent')).rejects.toMatchObject({code: 'entity.has-children', exitCode: 5})
+    await expect(entities.countRemoval('nobody')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    expect(await scanNamespace(space, namespace)).toEqual(stored)
+    expect((await entities.delete('doomed')).byKind).toEqual(counts)
+  })
+})
+
+describe('metadata', () => {
+  it('can be replaced, set and unset; unset wins', () => {
+    const before = {...record('ns', 'e', 'e'), metadata: {a: 1, b: 2}}
+    expect(changedMetadata(before, {})).toEqual({a: 1, b: 2})
+    expect(changedMetadata(before, {setMetadata: {b: 3, c: 4}, unsetMetadata: ['a', 'c']})).toEqual({b: 3})
+    expect(changedMetadata(before, {metadata: {x: 1}, setMetadata: {y: 2}})).toEqual({x: 1, y: 2})
+  })
+})

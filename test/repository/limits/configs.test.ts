@@ -1,0 +1,456 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {type Limit, parseLimit} from '../../../src/lib/core/limit.js'
+import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {Throttled, TransactionCancelled, Unavailable} from '../../../src/lib/dynamo/errors.js'
+import {ConfigCache} from '../../../src/lib/repository/limits/cache.js'
+import {Configs} from '../../../src/lib/repository/limits/configs.js'
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
+import {keys} from '../../../src/lib/schema/keys.js'
+import {encodeProvisioner} from '../../../src/lib/schema/provisioner-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newAudit, newSpace, put, stored, type TestSpace} from '../namespace-table.js'
+
+const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
+const system: ConfigScope = {level: 'system'}
+const resource = (name: string): ConfigScope => ({level: 'resource', resource: name})
+const entity = (id: string, name: string): ConfigScope => ({level: 'entity', entity: id, resource: name})
+const LEVELS = [entity('e1', 'gpt-4'), entity('e1', DEFAULT_RESOURCE), resource('gpt-4'), system]
+
+/** As the Python system's declarative tool writes it: no version, no GSI4SK, no GSI3 keys. */
+function asPythonProvisioner(namespace: string, scope: ConfigScope, texts: string[]): Item {
+  const record = {namespace, scope, limits: limits(...texts), onUnavailable: undefined, auditRetentionDays: undefined}
+  const {config_version: _, GSI4SK: __, GSI3PK: ___, GSI3SK: ____, ...item} = encodeConfig(record)
+  return item
+}
+
+describeOnEngine('configured limits', () => {
+  const table = useTable()
+  let space: TestSpace
+  let configs: Configs
+
+  beforeEach(() => {
+    space = newSpace(table)
+    configs = new Configs(space, {audit: newAudit(space)})
+  })
+
+  const item = (scope: ConfigScope) => stored(space, configKey(space.namespace, scope))
+  const registry = () => stored(space, keys.resourceRegistry(space.namespace))
+  const counts = () => stored(space, keys.entityConfigRegistry(space.namespace))
+  const events = async (subject: string) => {
+    const {records} = await newAudit(space).list({entity: subject})
+    return records.toReversed()
+  }
+
+  describe.each(LEVELS)('at $level $resource', scope => {
+    it('stores what other clients read', async () => {
+      const [rpm] = limits('rpm=100/min:150') as [Limit]
+      await configs.set(scope, [rpm])
+      const {rev, ...rest} = (await item(scope)) as Item
+      const record = {namespace: space.namespace, scope, limits: [rpm]}
+      expect(rest).toEqual(encodeConfig({...record, onUnavailable: undefined, auditRetentionDays: undefined}))
+      expect(rev).toHaveProperty('S')
+    })
+
+    it('merges, replaces, unsets, and says what was there', async () => {
+      const first = await configs.set(scope, limits('rpm=100/min', 'tpm=5k/min'))
+      expect(first).toMatchObject({before: [], after: limits('rpm=100/min', 'tpm=5k/min')})
+
+      const merged = await configs.set(scope, limits('rpm=200/min', 'rpd=1k/day'))
+      expect(merged.before).toEqual(limits('rpm=100/min', 'tpm=5k/min'))
+      expect(merged.after).toEqual(limits('rpd=1k/day', 'rpm=200/min', 'tpm=5k/min'))
+      expect((await configs.get(scope))?.limits).toEqual(merged.after)
+
+      const unset = await configs.unset(scope, 'rpd')
+      expect(unset.after).toEqual(limits('rpm=200/min', 'tpm=5k/min'))
+
+      const replaced = await configs.set(scope, limits('tpm=1/sec'), {replace: true})
+      expect(replaced).toMatchObject({before: unset.after, after: limits('tpm=1/sec')})
+      expect(
+        Object.keys((await item(scope)) ?? {})
+          .filter(name => name.startsWith('l_'))
+          .sort(),
+      ).toEqual(['l_tpm_cp', 'l_tpm_ra', 'l_tpm_rp'])
+    })
+
+    it('leaves attributes of others alone and completes what they left out', async () => {
+      const old = asPythonProvisioner(space.namespace, scope, ['rpm=1/min', 'tpm=2/min'])
+      await put(space, {...old, note: {S: 'mine'}, l_rpm_bx: {N: '9'}, l_tpm_bx: {N: '8'}})
+      await configs.set(scope, limits('rpm=5/min'), {replace: false})
+      expect(await item(scope)).toMatchObject({note: {S: 'mine'}, l_tpm_bx: {N: '8'}, config_version: {N: '1'}})
+      // A burst of older clients would override the capacity that was just set.
+      expect(await item(scope)).not.toHaveProperty('l_rpm_bx')
+      const {PK} = configKey(space.namespace, scope)
+      expect(await item(scope)).toMatchObject({GSI4PK: {S: space.namespace}, GSI4SK: {S: PK}})
+      await configs.set(scope, limits('tpd=7/day'), {replace: true})
+      expect(await item(scope)).toMatchObject({note: {S: 'mine'}})
+      expect((await configs.get(scope))?.limits).toEqual(limits('tpd=7/day'))
+      expect(await item(scope)).not.toHaveProperty('l_tpm_bx')
+    })
+
+    it('keeps the version that is there', async () => {
+      await put(space, {...asPythonProvisioner(space.namespace, scope, []), config_version: {N: '3'}})
+      await configs.set(scope, limits('rpm=5/min'))
+      expect(await item(scope)).toMatchObject({config_version: {N: '3'}})
+    })
+
+    it('deletes, once', async () => {
+      await configs.set(scope, limits('rpm=5/min'))
+      const deleted = await configs.delete(scope)
+      expect(deleted).toMatchObject({before: limits('rpm=5/min'), after: []})
+      expect((await configs.get(scope))?.limits ?? []).toEqual([])
+      await expect(configs.delete(scope)).rejects.toMatchObject({code: 'limits.missing', exitCode: 3})
+      await expect(configs.unset(scope, 'rpm')).rejects.toMatchObject({code: 'limits.missing', exitCode: 3})
+    })
+
+    it('writes one event per change, with what was there before', async () => {
+      const subject = scope.level === 'entity' ? 'e1' : scope.level === 'resource' ? '$RESOURCE:gpt-4' : '$SYSTEM'
+      await configs.set(scope, limits('rpm=100/min'))
+      space.nowMs += 1
+      await configs.set(scope, limits('tpm=3/sec:9'))
+      space.nowMs += 1
+      await configs.delete(scope)
+      const rpm = {name: 'rpm', capacity: 100, refill_amount: 100, refill_period_seconds: 60}
+      const tpm = {name: 'tpm', capacity: 9, refill_amount: 3, refill_period_seconds: 1}
+      const policy = scope.level === 'system' ? {on_unavailable: null} : {}
+      const names = scope.level === 'system' ? {limits: ['rpm', 'tpm']} : {}
+      expect((await events(subject)).map(({action, details, principal}) => ({action, details, principal}))).toEqual([
+        {action: 'limits_set', details: {limits: [rpm], before: [], ...policy}, principal: 'tester'},
+        {action: 'limits_set', details: {limits: [rpm, tpm], before: [rpm], ...policy}, principal: 'tester'},
+        {action: 'limits_deleted', details: {before: [rpm, tpm], ...names, ...policy}, principal: 'tester'},
+      ])
+    })
+
+    it('lets 20 concurrent changes happen one after another', async () => {
+      const changes = await Promise.all(
+        Array.from({length: 20}, (_, at) => configs.set(scope, limits(`l${at}=${at + 1}/min`))),
+      )
+      expect((await configs.get(scope))?.limits).toHaveLength(20)
+      // Every change found exactly what the one before it had left.
+      const sizes = changes.map(({before, after}) => [before.length, after.length] as const).sort(([a], [b]) => a - b)
+      expect(sizes).toEqual(Array.from({length: 20}, (_, at) => [at, at + 1]))
+    })
+  })
+
+  it('unsets the last limit by deleting the record, except for the system', async () => {
+    for (const scope of LEVELS) await configs.set(scope, limits('rpm=1/min'))
+    for (const scope of LEVELS) expect((await configs.unset(scope, 'rpm')).after).toEqual([])
+    expect(await Promise.all(LEVELS.map(item))).toEqual([undefined, undefined, undefined, expect.anything()])
+    expect(await counts()).not.toHaveProperty('gpt-4')
+    expect(await registry()).not.toHaveProperty('resources')
+  })
+
+  it('keeps policy and retention through every change of limits', async () => {
+    await configs.set(system, [], {onUnavailable: 'allow', auditRetentionDays: 30})
+    await configs.set(system, limits('rpm=1/min'))
+    await configs.set(system, limits('tpm=1/min'), {replace: true})
+    await configs.unset(system, 'tpm')
+    expect(await configs.get(system)).toMatchObject({limits: [], onUnavailable: 'allow', auditRetentionDays: 30})
+    await configs.delete(system)
+    expect(await configs.get(system)).toMatchObject({limits: [], onUnavailable: undefined, auditRetentionDays: 30})
+    await expect(configs.delete(system)).rejects.toMatchObject({code: 'limits.missing'})
+  })
+
+  it.each<[string, () => Promise<unknown>, string]>([
+    ['an entity id', () => configs.set(entity('a#b', 'r'), limits('rpm=1/min')), 'name.invalid'],
+    ['a resource that is an attribute', () => configs.set(entity('a', 'GSI4PK'), limits('rpm=1/min')), 'name.invalid'],
+    ['the default as a resource', () => configs.set(resource(DEFAULT_RESOURCE), limits('rpm=1/min')), 'name.invalid'],
+    [
+      'the hidden limit',
+      () => configs.set(system, [{name: 'wcu', capacity: 1, refillAmount: 1, refillPeriodSeconds: 1}]),
+      'name.invalid',
+    ],
+    [
+      'no capacity',
+      () => configs.set(system, [{name: 'rpm', capacity: 0, refillAmount: 1, refillPeriodSeconds: 1}]),
+      'limit.number',
+    ],
+    ['a limit twice', () => configs.set(system, limits('rpm=1/min', 'rpm=2/min')), 'limit.duplicate'],
+    ['nothing', () => configs.set(system, []), 'limits.empty'],
+    ['nothing instead of all', () => configs.set(resource('r'), [], {replace: true}), 'limits.empty'],
+    ['a policy of a resource', () => configs.set(resource('r'), [], {onUnavailable: 'allow'}), 'limits.settings'],
+    ['retention of no days', () => configs.set(system, [], {auditRetentionDays: 0}), 'limits.retention'],
+  ])('refuses %s and sends nothing', async (_, act, code) => {
+    await expect(act()).rejects.toMatchObject({code, exitCode: 2})
+    expect(space.transport.calls).toEqual([])
+  })
+
+  describe('registries', () => {
+    it('count each entity once, whatever is set how often, and forget a resource with its last entity', async () => {
+      const scopes = Array.from({length: 20}, (_, at) => entity(`e${at}`, at % 2 ? 'gpt-4' : DEFAULT_RESOURCE))
+      await Promise.all(scopes.flatMap(scope => [scope, scope]).map(scope => configs.set(scope, limits('rpm=1/min'))))
+      expect(await counts()).toMatchObject({'gpt-4': {N: '10'}, [DEFAULT_RESOURCE]: {N: '10'}})
+      expect(await configs.entityCounts()).toEqual(
+        new Map([
+          [DEFAULT_RESOURCE, 10],
+          ['gpt-4', 10],
+        ]),
+      )
+      // Half of them go, each asked for twice at the same time: one succeeds, the other finds nothing.
+      const gone = scopes.slice(0, 11)
+      const results = await Promise.allSettled(gone.flatMap(scope => [configs.delete(scope), configs.delete(scope)]))
+      expect(results.filter(({status}) => status === 'fulfilled')).toHaveLength(11)
+      expect(await counts()).toMatchObject({'gpt-4': {N: '5'}, [DEFAULT_RESOURCE]: {N: '4'}})
+      await Promise.all(scopes.slice(11).map(scope => configs.delete(scope)))
+      expect(await counts()).toEqual({
+        PK: {S: `${space.namespace}/SYSTEM#`},
+        SK: {S: '#ENTITY_CONFIG_RESOURCES'},
+        GSI4PK: {S: space.namespace},
+        GSI4SK: {S: `${space.namespace}/SYSTEM#`},
+      })
+      expect(await configs.entityCounts()).toEqual(new Map())
+    })
+
+    it('hold exactly the resources with limits after concurrent sets and deletes', async () => {
+      const names = Array.from({length: 20}, (_, at) => `r${at}`)
+      await Promise.all(names.map(name => configs.set(resource(name), limits('rpm=1/min'))))
+      await Promise.all(names.slice(5).map(name => configs.delete(resource(name))))
+      const {resources} = (await registry()) as {resources: {SS: string[]}} & Item
+      expect(resources.SS.toSorted()).toEqual(names.slice(0, 5))
+      expect((await configs.resources()).map(({scope}) => scope)).toEqual(names.slice(0, 5).map(resource))
+    })
+
+    it('stay right when a delete and a set of the same entity race', async () => {
+      const scope = entity('e1', 'gpt-4')
+      for (let round = 0; round < 10; round++) {
+        await Promise.allSettled([
+          configs.set(scope, limits('rpm=1/min')),
+          configs.delete(scope),
+          configs.set(scope, limits('tpm=1/min')),
+          configs.delete(scope),
+        ])
+        const expected = (await configs.get(scope)) ? new Map([['gpt-4', 1]]) : new Map()
+        expect(await configs.entityCounts()).toEqual(expected)
+      }
+    })
+
+    it('count a configuration of the Python declarative tool when it is first set, and not when it is deleted', async () => {
+      const scopes = [entity('e1', 'gpt-4'), entity('e2', 'gpt-4')] as const
+      for (const scope of scopes) await put(space, asPythonProvisioner(space.namespace, scope, ['rpm=1/min']))
+      await configs.set(scopes[0], limits('rpm=2/min'))
+      await configs.set(scopes[0], limits('rpm=3/min'))
+      expect(await counts()).toMatchObject({'gpt-4': {N: '1'}})
+      await configs.delete(scopes[1])
+      expect(await counts()).toMatchObject({'gpt-4': {N: '1'}})
+    })
+  })
+
+  describe('listings', () => {
+    it('tell of resources that only the index or only the declarative tool knows', async () => {
+      const record = {namespace: space.namespace, onUnavailable: undefined, auditRetentionDays: undefined}
+      await configs.set(resource('registered'), limits('rpm=1/min'))
+      await put(
+        space,
+        encodeConfig({...record, scope: resource('indexed'), limits: limits('rpm=2/min')}),
+        asPythonProvisioner(space.namespace, resource('provisioned'), ['rpm=3/min']),
+        encodeProvisioner({
+          namespace: space.namespace,
+          managesSystem: false,
+          resources: ['provisioned', 'gone'],
+          entities: new Map(),
+          lastApplied: undefined,
+          appliedHash: undefined,
+        }),
+      )
+      const found = (await configs.resources()).map(({scope, limits: [limit]}) => [scope, limit?.capacity])
+      expect(found).toEqual([
+        [resource('indexed'), 2],
+        [resource('provisioned'), 3],
+        [resource('registered'), 1],
+      ])
+    })
+
+    it('page through the entities of a resource, none twice, those in no index included', async () => {
+      const ids = Array.from({length: 7}, (_, at) => `e${at}`)
+      for (const id of ids) await configs.set(entity(id, 'gpt-4'), limits('rpm=1/min'))
+      await configs.set(entity('other', 'gpt-4o'), limits('rpm=1/min'))
+      await put(
+        space,
+        asPythonProvisioner(space.namespace, entity('hidden', 'gpt-4'), ['rpm=1/min']),
+        encodeProvisioner({
+          namespace: space.namespace,
+          managesSystem: false,
+          resources: [],
+          entities: new Map([
+            ['hidden', ['gpt-4', 'gone']],
+            ['e3', ['gpt-4']],
+          ]),
+          lastApplied: undefined,
+          appliedHash: undefined,
+        }),
+      )
+      const found: string[] = []
+      let cursor: string | undefined
+      let pages = 0
+      do {
+        const page = await configs.entities('gpt-4', {limit: 3, cursor})
+        found.push(...page.records.map(({scope}) => (scope.level === 'entity' ? scope.entity : '')))
+        cursor = page.next
+        pages++
+      } while (cursor)
+      expect(found).toEqual(['hidden', ...ids])
+      expect(pages).toBe(3)
+      expect((await configs.entityCounts()).get('gpt-4')).toBe(8)
+    })
+
+    it('give all limits of one entity', async () => {
+      await configs.set(entity('e1', 'b'), limits('rpm=1/min'))
+      await configs.set(entity('e1', DEFAULT_RESOURCE), limits('rpm=2/min'))
+      await configs.set(entity('e10', 'c'), limits('rpm=3/min'))
+      expect((await configs.ofEntity('e1')).map(({scope}) => scope)).toEqual([
+        entity('e1', DEFAULT_RESOURCE),
+        entity('e1', 'b'),
+      ])
+    })
+  })
+
+  describe('resolution', () => {
+    it('takes the most specific level that has limits, and shows all four', async () => {
+      const own = LEVELS.map((_, at) => limits(`rpm=${at + 1}/min`))
+      expect(await configs.resolve('e1', 'gpt-4')).toMatchObject({source: undefined, limits: []})
+      for (const [at, level] of (['system', 'resource', 'entity_default', 'entity'] as const).entries()) {
+        await configs.set(LEVELS[3 - at] as ConfigScope, own[3 - at] as Limit[])
+        const {source, limits: found, trace} = await configs.resolve('e1', 'gpt-4')
+        expect([source, found]).toEqual([level, own[3 - at]])
+        expect(trace.map(({scope}) => scope)).toEqual(LEVELS)
+        expect(trace.map(each => each.limits)).toEqual(own.map((each, index) => (index >= 3 - at ? each : [])))
+      }
+      expect((await configs.resolve('e2', 'gpt-4')).source).toBe('resource')
+      expect((await configs.resolve('e1', 'other')).source).toBe('entity_default')
+      expect((await configs.resolve('e2', 'other')).source).toBe('system')
+    })
+
+    it('sees own changes at once and those of others after a minute', async () => {
+      const others = new Configs(space, {audit: newAudit(space)})
+      await configs.set(system, limits('rpm=1/min'))
+      expect((await configs.resolve('e', 'r')).limits).toEqual(limits('rpm=1/min'))
+      await others.set(system, limits('rpm=2/min'))
+      expect((await configs.resolve('e', 'r')).limits).toEqual(limits('rpm=1/min'))
+      space.nowMs += 60_000
+      expect((await configs.resolve('e', 'r')).limits).toEqual(limits('rpm=2/min'))
+      await configs.delete(system)
+      expect((await configs.resolve('e', 'r')).limits).toEqual([])
+    })
+
+    it('costs one BatchGetItem however many ask at once, then none', async () => {
+      await configs.set(resource('r'), limits('rpm=1/min'))
+      space.transport.calls.length = 0
+      const all = await Promise.all(Array.from({length: 100}, () => configs.resolve('e', 'r')))
+      expect(new Set(all.map(({source}) => source))).toEqual(new Set(['resource']))
+      await configs.resolve('e', 'r')
+      expect(space.transport.calls).toEqual(['BatchGetItem'])
+    })
+
+    it('does not take unprocessed keys for absent records', async () => {
+      await configs.set(entity('e', 'r'), limits('rpm=1/min'))
+      let held = 2
+      space.transport.after = (operation, output, input) => {
+        if (operation !== 'BatchGetItem' || held-- <= 0) return
+        const {RequestItems} = input as {RequestItems: object}
+        Object.assign(output as object, {Responses: {[space.name]: []}, UnprocessedKeys: RequestItems})
+      }
+      expect((await configs.resolve('e', 'r')).source).toBe('entity')
+      expect(space.transport.count('BatchGetItem')).toBe(3)
+    })
+
+    it('fails rather than remember an answer it did not get', async () => {
+      await configs.set(entity('e', 'r'), limits('rpm=1/min'))
+      space.transport.before = operation => {
+        if (operation === 'BatchGetItem') throw new Throttled(operation)
+      }
+      await expect(configs.resolve('e', 'r')).rejects.toBeInstanceOf(Throttled)
+      space.transport.before = () => {}
+      expect((await configs.resolve('e', 'r')).source).toBe('entity')
+    })
+
+    it('knows the outage policy, during an outage the last one', async () => {
+      expect(await configs.onUnavailable()).toBeUndefined()
+      await configs.set(system, [], {onUnavailable: 'allow'})
+      expect(await configs.onUnavailable()).toBe('allow')
+      expect((await configs.resolve('e', 'r')).onUnavailable).toBe('allow')
+      space.nowMs += 60_000
+      space.transport.before = operation => {
+        throw new Unavailable(operation, false)
+      }
+      expect(await configs.onUnavailable()).toBe('allow')
+      space.transport.before = () => {
+        throw new TypeError('a bug')
+      }
+      await expect(configs.onUnavailable()).rejects.toThrow(TypeError)
+    })
+
+    it('gives the last outage policy when the deadline has passed', async () => {
+      await configs.set(system, [], {onUnavailable: 'allow'})
+      await configs.onUnavailable()
+      configs.cache.invalidate()
+      space.transport.before = () => new Promise(() => {})
+      expect(await configs.onUnavailable({signal: AbortSignal.timeout(5)})).toBe('allow')
+    })
+
+    it('keeps namespaces apart in a shared cache', async () => {
+      const other = newSpace(table)
+      const cache = new ConfigCache({clock: space.clock})
+      const here = new Configs(space, {audit: newAudit(space), cache})
+      const there = new Configs(other, {audit: newAudit(other), cache})
+      await here.set(system, limits('rpm=1/min'))
+      expect((await here.resolve('e', 'r')).source).toBe('system')
+      expect((await there.resolve('e', 'r')).source).toBeUndefined()
+    })
+  })
+
+  describe('under faults', () => {
+    it('counts a change once when its answer is lost', async () => {
+      const scope = entity('e1', 'gpt-4')
+      for (const act of [() => configs.set(scope, limits('rpm=1/min')), () => configs.delete(scope)]) {
+        let lost = 1
+        space.transport.after = operation => {
+          if (operation === 'TransactWriteItems' && lost-- > 0) throw new Unavailable(operation, true)
+        }
+        await act()
+        space.nowMs += 1
+        space.transport.after = () => {}
+      }
+      expect(await configs.entityCounts()).toEqual(new Map())
+      expect((await events('e1')).map(({action}) => action)).toEqual(['limits_set', 'limits_deleted'])
+    })
+
+    it('writes nothing at all when the audit event cannot be written', async () => {
+      space.transport.before = (operation, input) => {
+        if (operation !== 'TransactWriteItems') return
+        // The engine refuses the last item, which is the event.
+        const items = (input as {TransactItems: {Put?: {Item: Item}}[]}).TransactItems
+        const {Put} = items.at(-1) as {Put: {Item: Item; ConditionExpression: string}}
+        Put.ConditionExpression = Put.ConditionExpression.replace('_not_', '_')
+      }
+      const scope = entity('e1', 'gpt-4')
+      await expect(configs.set(scope, limits('rpm=1/min'))).rejects.toMatchObject({
+        code: 'limits.contended',
+        exitCode: 5,
+      })
+      expect([await item(scope), await counts()]).toEqual([undefined, undefined])
+    })
+
+    it('passes on a failure that trying again does not mend', async () => {
+      space.transport.before = operation => {
+        if (operation === 'TransactWriteItems')
+          throw new TransactionCancelled(operation, [{code: 'ValidationError', message: '', oldItem: undefined}])
+      }
+      await expect(configs.set(system, limits('rpm=1/min'))).rejects.toBeInstanceOf(TransactionCancelled)
+      expect(space.transport.count('TransactWriteItems')).toBe(1)
+    })
+
+    it('does not overwrite what another client put in between', async () => {
+      const scope = resource('r')
+      await configs.set(scope, limits('rpm=1/min'))
+      const record = {namespace: space.namespace, scope, onUnavailable: undefined, auditRetentionDays: undefined}
+      let between = 1
+      space.transport.before = async operation => {
+        if (operation !== 'TransactWriteItems' || between-- <= 0) return
+        await put(space, encodeConfig({...record, limits: limits('rpm=1/min', 'tpm=9/min')}))
+      }
+      const {before, after} = await configs.set(scope, limits('rpd=1/day'))
+      expect(before).toEqual(limits('rpm=1/min', 'tpm=9/min'))
+      expect(after).toEqual(limits('rpd=1/day', 'rpm=1/min', 'tpm=9/min'))
+    })
+  })
+})

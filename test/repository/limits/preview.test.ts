@@ -1,0 +1,53 @@
+import {expect, it} from 'vitest'
+import {parseLimits} from '../../../src/lib/core/limit.js'
+import {Configs} from '../../../src/lib/repository/limits/configs.js'
+import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newAudit, newSpace} from '../namespace-table.js'
+
+const system: ConfigScope = {level: 'system'}
+
+describeOnEngine('a preview of a change', () => {
+  const table = useTable()
+
+  const open = () => {
+    const space = newSpace(table)
+    return {space, configs: new Configs(space, {audit: newAudit(space)})}
+  }
+
+  it.each([{}, {replace: true}, {onUnavailable: 'block' as const}])(
+    'is what the change then comes to: %j',
+    async options => {
+      const {configs, space} = open()
+      const first = {onUnavailable: 'allow', auditRetentionDays: 30} as const
+      await configs.set(system, parseLimits(['rpm=1/min', 'tpm=1/min']), first)
+      const given = parseLimits(['rpm=2/min', 'tpd=5/day'])
+      const written = () => space.transport.calls.filter(call => !/^(Get|BatchGet|Query)/.test(call)).length
+      const before = written()
+      const preview = await configs.preview(system, given, options)
+      expect(written()).toBe(before)
+      expect(preview.previous).toMatchObject(first)
+      expect(preview.record).toMatchObject({onUnavailable: options.onUnavailable ?? 'allow', auditRetentionDays: 30})
+      expect(preview.after.map(({name}) => name)).toEqual(options.replace ? ['rpm', 'tpd'] : ['rpm', 'tpd', 'tpm'])
+      expect(await configs.set(system, given, options)).toEqual(preview)
+      expect(await configs.get(system)).toEqual(preview.record)
+    },
+  )
+
+  it('refuses what the change refuses', async () => {
+    const {configs} = open()
+    const resource: ConfigScope = {level: 'resource', resource: 'no spaces'}
+    for (const method of ['preview', 'set'] as const) {
+      await expect(configs[method](resource, parseLimits(['rpm=1']))).rejects.toMatchObject({code: 'name.invalid'})
+      await expect(configs[method](system, [])).rejects.toMatchObject({code: 'limits.empty'})
+      const twice = [...parseLimits(['rpm=1']), ...parseLimits(['rpm=2'])]
+      await expect(configs[method](system, twice)).rejects.toMatchObject({code: 'limit.duplicate'})
+    }
+  })
+
+  it('a limit that is not there is told with those that are', async () => {
+    const {configs} = open()
+    await configs.set(system, parseLimits(['rpm=1', 'tpm=1']))
+    await expect(configs.unset(system, 'rpx')).rejects.toMatchObject({code: 'limits.missing', hint: 'It has rpm, tpm.'})
+  })
+})

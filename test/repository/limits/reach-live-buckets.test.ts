@@ -1,0 +1,49 @@
+import {expect, it} from 'vitest'
+import {parseLimit} from '../../../src/lib/core/limit.js'
+import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {ConditionFailed} from '../../../src/lib/dynamo/errors.js'
+import {newMark} from '../../../src/lib/repository/buckets/write-mark.js'
+import {consumeUpdate} from '../../../src/lib/repository/buckets/writes.js'
+import {syncLimits} from '../../../src/lib/repository/limit-sync.js'
+import {Configs} from '../../../src/lib/repository/limits/configs.js'
+import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newAudit, newSpace, putBucket} from '../namespace-table.js'
+
+const scopes: ConfigScope[] = [
+  {level: 'entity', entity: 'user-1', resource: 'gpt-4'},
+  {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE},
+  {level: 'resource', resource: 'gpt-4'},
+  {level: 'system'},
+]
+
+/**
+ * The reference pushes new limits to shard 0 of one bucket, and only when they are set for exactly that entity and
+ * resource; everybody else keeps the old ones until the bucket item disappears. After lowering 100 to 5, 50 more were
+ * admitted (also C-21).
+ */
+describeOnEngine('D-18: config changes reach live buckets', () => {
+  const table = useTable()
+
+  it.each(scopes)('lowering 100 to 5 at $level $resource leaves at most 5, over all shards', async scope => {
+    const space = newSpace(table)
+    const configs = new Configs(space, {audit: newAudit(space)})
+    await configs.set(scope, [parseLimit('rpm=100/day')])
+    await putBucket(space, {entity: 'user-1', resource: 'gpt-4', limits: [parseLimit('rpm=100/day')], shardCount: 4})
+    await configs.set(scope, [parseLimit('rpm=5/day')])
+    await syncLimits(space, scope)
+
+    let admitted = 0
+    for (let request = 0; request < 60; request++) {
+      const address = {entity: 'user-1', resource: 'gpt-4', shard: request % 4}
+      const amounts = new Map([['rpm', 1000n]])
+      const update = consumeUpdate(space, address, amounts, newMark(space), {requests: 1, nowMs: space.nowMs})
+      await space.transport.send('UpdateItem', update).then(
+        () => admitted++,
+        error => expect(error).toBeInstanceOf(ConditionFailed),
+      )
+    }
+    // 1.25 tokens per shard: one each.
+    expect(admitted).toBe(4)
+  })
+})

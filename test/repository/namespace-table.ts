@@ -1,0 +1,115 @@
+import {randomBytes} from 'node:crypto'
+import type {LimitState} from '../../src/lib/core/bucket.js'
+import {type Limit, rateOf} from '../../src/lib/core/limit.js'
+import {shareOfRate} from '../../src/lib/core/shards.js'
+import {toMilli} from '../../src/lib/core/token-math.js'
+import {sleepMs} from '../../src/lib/dynamo/retry.js'
+import type {Operation, OperationInput, OperationOutput, Transport} from '../../src/lib/dynamo/transport.js'
+import {Audit} from '../../src/lib/repository/audit/audit.js'
+import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
+import type {Space} from '../../src/lib/repository/table/table.js'
+import type {Item, Key} from '../../src/lib/schema/attribute-value.js'
+import {encodeBucket} from '../../src/lib/schema/bucket-record.js'
+import type {TestTable} from '../helpers/table.js'
+
+/** A transport in between: counts what passes, and can fail or change it. */
+export class Interceptor implements Transport {
+  readonly calls: Operation[] = []
+  /** Runs before a request is passed on; may throw instead. */
+  before: (operation: Operation, input: unknown) => void | Promise<void> = () => {}
+  /** Runs after the engine answered; may throw (a lost answer) or change the answer. */
+  after: (operation: Operation, output: unknown, input: unknown) => void | Promise<void> = () => {}
+  readonly #inner: Transport
+
+  constructor(inner: Transport) {
+    this.#inner = inner
+  }
+
+  async send<O extends Operation>(operation: O, input: OperationInput<O>): Promise<OperationOutput<O>> {
+    this.calls.push(operation)
+    await this.before(operation, input)
+    const output = await this.#inner.send(operation, input)
+    await this.after(operation, output, input)
+    return output
+  }
+
+  count(operation: Operation): number {
+    return this.calls.filter(call => call === operation).length
+  }
+}
+
+export interface TestSpace extends Space {
+  readonly transport: Interceptor
+  nowMs: number
+}
+
+/** A namespace of its own in a test table, with a clock that stands still until it is moved. */
+export function newSpace(table: TestTable, options: {attempts?: number} = {}): TestSpace {
+  const space: TestSpace = {
+    name: table.name,
+    namespace: `ns${randomBytes(6).toString('hex')}`,
+    transport: new Interceptor(table.transport),
+    nowMs: 1_800_000_000_000,
+    clock: () => space.nowMs,
+    randomBytes: count => randomBytes(count),
+    backoff: {random: Math.random, sleep: sleepMs, baseMs: 5, maxMs: 200, attempts: options.attempts ?? 10},
+  }
+  return space
+}
+
+export function newAudit(space: Space): Audit {
+  return new Audit(space, {principal: 'tester'})
+}
+
+/** An item as it is stored. */
+export async function stored(space: Space, {PK, SK}: Key): Promise<Item | undefined> {
+  const Key = {PK: {S: PK}, SK: {S: SK}}
+  const answer = await space.transport.send('GetItem', {TableName: space.name, Key, ConsistentRead: true})
+  return answer.Item
+}
+
+export async function put(space: Space, ...items: Item[]): Promise<void> {
+  for (const Item of items) await space.transport.send('PutItem', {TableName: space.name, Item})
+}
+
+export interface BucketSketch {
+  readonly entity: string
+  readonly resource: string
+  readonly limits: readonly Limit[]
+  readonly shardCount?: number
+  /** Shards that are written; all when absent. */
+  readonly shards?: readonly number[]
+  /** Tokens taken from each limit of each shard; more than there is makes a debt. */
+  readonly consumed?: number
+  readonly ttlSeconds?: number | undefined
+}
+
+/** Writes the shards of a bucket as of now: full, less what is said to be consumed. */
+export async function putBucket(space: TestSpace, sketch: BucketSketch): Promise<void> {
+  const {entity, resource, shardCount = 1, ttlSeconds} = sketch
+  const consumedMilli = toMilli(sketch.consumed ?? 0)
+  for (const shard of sketch.shards ?? Array.from({length: shardCount}, (_, at) => at)) {
+    const limits = new Map<string, LimitState>()
+    for (const limit of sketch.limits) {
+      const rate = rateOf(limit)
+      const tokensMilli = shareOfRate(limit.name, rate, shard, shardCount).capacityMilli - consumedMilli
+      limits.set(limit.name, {...rate, tokensMilli, consumedMilli, remainder: 0n})
+    }
+    const state = {refilledAtMs: space.nowMs, limits}
+    const {namespace} = space
+    const family = {cascade: false, parent: undefined}
+    await put(space, encodeBucket({namespace, entity, resource, shard, shardCount, ...family, ttlSeconds, state}))
+  }
+}
+
+/** Tokens of a limit over all shards; `undefined` when no shard has it. */
+export function totalOf(
+  bucket: ShardedBucket | undefined,
+  limit: string,
+  field: 'tokensMilli' | 'consumedMilli' | 'capacityMilli' = 'tokensMilli',
+): number | undefined {
+  const parts = (bucket?.shards ?? []).flatMap(shard =>
+    shard.kind === 'bucket' ? (shard.record.state.limits.get(limit)?.[field] ?? []) : [],
+  )
+  return parts.length === 0 ? undefined : Number(parts.reduce((sum, part) => sum + part, 0n)) / 1000
+}

@@ -1,0 +1,121 @@
+import {describe, expect, it} from 'vitest'
+import {Unavailable} from '../../../src/lib/dynamo/errors.js'
+import {ensureVersion, readVersion} from '../../../src/lib/repository/table/version.js'
+import {checkCompatibility} from '../../../src/lib/repository/table/version-compatibility.js'
+import {s} from '../../../src/lib/schema/attribute-value.js'
+import {keys} from '../../../src/lib/schema/keys.js'
+import {encodeVersion, type VersionRecord} from '../../../src/lib/schema/version-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newSpace, put, stored} from '../namespace-table.js'
+
+const record = (schemaVersion: string, rest: Partial<VersionRecord> = {}): VersionRecord => ({
+  schemaVersion,
+  lambdaVersion: undefined,
+  clientMinVersion: '0.0.0',
+  updatedAt: '2026-06-01T00:00:00Z',
+  updatedBy: 'client:0.10.3',
+  ...rest,
+})
+
+const verdict = (stored: VersionRecord | undefined, ours = '0.1.0', hasLegacyRecord = false): string => {
+  try {
+    checkCompatibility(stored, ours, hasLegacyRecord)
+    return 'fine'
+  } catch (error) {
+    return (error as {code: string}).code
+  }
+}
+
+describe('compatibility', () => {
+  it.each([
+    ['0.9.0', 'fine'],
+    ['0.9.7', 'fine'],
+    ['0.10.0', 'fine'],
+    ['v0.10.3', 'fine'],
+    ['0.10.0.dev4', 'fine'],
+    ['0.7.0', 'schema.needs-migration'],
+    ['0.8.0', 'schema.needs-migration'],
+    ['0.8.99', 'schema.needs-migration'],
+    ['0.11.0', 'schema.too-new'],
+    ['1.0.0', 'schema.too-new'],
+    ['1.9.0', 'schema.too-new'],
+    ['', 'schema.unreadable'],
+    ['latest', 'schema.unreadable'],
+    ['0.9', 'schema.unreadable'],
+  ])('layout %j: %s', (schemaVersion, expected) => expect(verdict(record(schemaVersion))).toBe(expected))
+
+  it('takes a table without a record for a new one, unless it has the record of an old one', () => {
+    expect(verdict(undefined)).toBe('fine')
+    expect(verdict(undefined, '0.1.0', true)).toBe('schema.needs-migration')
+  })
+
+  it('lets a migrated table keep its old record', () => {
+    expect(verdict(record('0.9.0'), '0.1.0', true)).toBe('fine')
+    expect(verdict(record('0.8.0'), '0.1.0', true)).toBe('schema.needs-migration')
+  })
+
+  it('says what to do, with the exit code of a conflict', () => {
+    expect(() => checkCompatibility(record('0.8.0'), '0.1.0', false)).toThrow(
+      expect.objectContaining({exitCode: 5, hint: expect.stringContaining('zael migrate')}),
+    )
+  })
+})
+
+describeOnEngine('the version record', () => {
+  describe('of a new table', () => {
+    const table = useTable()
+
+    it('is written once, whoever comes first, and a lost answer changes nothing', async () => {
+      const space = newSpace(table)
+      expect(await readVersion(space)).toEqual({record: undefined, hasLegacyRecord: false})
+      let losses = 1
+      space.transport.after = operation => {
+        if (operation === 'PutItem' && losses-- > 0) throw new Unavailable(operation, true)
+      }
+      const answers = await Promise.all(
+        ['zael:0.1.0', 'zael:0.2.0', 'zael:0.3.0'].map(by => ensureVersion(space, {by})),
+      )
+      const {record: kept} = await readVersion(space)
+      expect(kept).toMatchObject({schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0'})
+      expect(answers).toEqual([kept, kept, kept])
+      expect(await stored(space, keys.version())).toEqual({
+        PK: s('_/SYSTEM#'),
+        SK: s('#VERSION'),
+        schema_version: s('0.9.0'),
+        lambda_version: {NULL: true},
+        client_min_version: s('0.0.0'),
+        updated_at: s('2027-01-15T08:00:00Z'),
+        updated_by: s(kept?.updatedBy as string),
+        GSI4PK: s('_'),
+        GSI4SK: s('_/SYSTEM#'),
+      })
+    })
+  })
+
+  describe('of a table that another client uses', () => {
+    const table = useTable()
+
+    it('is left alone, and nothing is written', async () => {
+      const space = newSpace(table)
+      const theirs = record('0.10.0', {lambdaVersion: '0.10.3'})
+      await put(space, {...encodeVersion(theirs), extra: s('kept')})
+      const before = await stored(space, keys.version())
+      space.transport.calls.length = 0
+      expect(await ensureVersion(space, {by: 'zael:0.1.0'})).toEqual(theirs)
+      expect(space.transport.calls).toEqual(['BatchGetItem'])
+      expect(await stored(space, keys.version())).toEqual(before)
+    })
+  })
+
+  describe('of a table from before namespaces', () => {
+    const table = useTable()
+
+    it('is seen, and no new one is put beside it', async () => {
+      const space = newSpace(table)
+      await put(space, {PK: s('SYSTEM#'), SK: s('#VERSION'), schema_version: s('1.0.0')})
+      expect(await readVersion(space)).toEqual({record: undefined, hasLegacyRecord: true})
+      await expect(ensureVersion(space, {by: 'zael:0.1.0'})).rejects.toMatchObject({code: 'schema.needs-migration'})
+      expect(await stored(space, keys.version())).toBeUndefined()
+    })
+  })
+})

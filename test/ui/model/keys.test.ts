@@ -1,0 +1,117 @@
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {BINDINGS, type Intent, intentOf, type KeyPress, strokesOf} from '../../../src/lib/ui/model/keys.js'
+import type {Mode, Tab} from '../../../src/lib/ui/model/screen-state.js'
+
+const MODES: Mode[] = ['list', 'filter', 'detail', 'help']
+const list = (input: string, key: KeyPress = {}, tab: Tab = 'overview') => intentOf(input, key, 'list', tab)
+
+describe('in the list', () => {
+  it.each<[string, KeyPress, Intent]>([
+    ['q', {}, {type: 'quit', exitCode: 0}],
+    ['c', {ctrl: true}, {type: 'quit', exitCode: 130}],
+    ['?', {}, {type: 'help'}],
+    ['', {escape: true}, {type: 'back'}],
+    ['/', {}, {type: 'filter'}],
+    ['', {upArrow: true}, {type: 'move', move: {by: -1}}],
+    ['', {downArrow: true}, {type: 'move', move: {by: 1}}],
+    ['j', {}, {type: 'move', move: {by: 1}}],
+    ['k', {}, {type: 'move', move: {by: -1}}],
+    ['g', {}, {type: 'move', move: {to: 'start'}}],
+    ['G', {}, {type: 'move', move: {to: 'end'}}],
+    ['', {home: true}, {type: 'move', move: {to: 'start'}}],
+    ['', {end: true}, {type: 'move', move: {to: 'end'}}],
+    ['', {pageUp: true}, {type: 'move', move: {pages: -1}}],
+    ['', {pageDown: true}, {type: 'move', move: {pages: 1}}],
+    ['u', {ctrl: true}, {type: 'move', move: {pages: -0.5}}],
+    ['d', {ctrl: true}, {type: 'move', move: {pages: 0.5}}],
+    ['', {return: true}, {type: 'open'}],
+    ['p', {}, {type: 'pause'}],
+    [' ', {}, {type: 'pause'}],
+    ['r', {}, {type: 'refresh'}],
+    ['s', {}, {type: 'sort-next'}],
+    ['S', {}, {type: 'sort-reverse'}],
+    ['1', {}, {type: 'sort-by', key: 'entity'}],
+    ['7', {}, {type: 'sort-by', key: 'empty'}],
+    ['+', {}, {type: 'interval', step: 1}],
+    ['-', {}, {type: 'interval', step: -1}],
+    ['', {tab: true}, {type: 'tab'}],
+    ['w', {}, {type: 'wide'}],
+    ['c', {}, {type: 'tell'}],
+  ])('%j %j', (input, key, intent) => {
+    expect(list(input, key)).toEqual(intent)
+  })
+
+  it('ignores what is no key', () => {
+    for (const input of ['x', '8', '9', 'Z', '[']) expect(list(input)).toBeUndefined()
+    expect(list('q', {meta: true})).toBeUndefined()
+    expect(list('s', {ctrl: true})).toBeUndefined()
+    expect(list('p', {meta: true})).toBeUndefined()
+  })
+
+  it('sorts, filters and drills only where that means something', () => {
+    for (const input of ['s', 'S', '1', 'w', 'c']) expect(list(input, {}, 'resources')).toBeUndefined()
+    expect(list('', {return: true}, 'resources')).toEqual({type: 'open'})
+    expect(list('', {return: true}, 'health')).toBeUndefined()
+    expect(list('/', {}, 'health')).toEqual({type: 'filter'})
+  })
+})
+
+describe('while a filter is typed', () => {
+  it('takes every printable character as text', () => {
+    fc.assert(
+      fc.property(fc.string({minLength: 1, maxLength: 1, unit: 'grapheme-ascii'}), text => {
+        expect(intentOf(text, {}, 'filter', 'overview')).toEqual({type: 'filter-type', text})
+      }),
+    )
+  })
+
+  it.each<[string, KeyPress, Intent | undefined]>([
+    ['c', {ctrl: true}, {type: 'quit', exitCode: 130}],
+    ['', {return: true}, {type: 'filter-keep'}],
+    ['', {escape: true}, {type: 'back'}],
+    ['', {backspace: true}, {type: 'filter-erase'}],
+    ['', {delete: true}, {type: 'filter-erase'}],
+    ['u', {ctrl: true}, {type: 'filter-empty'}],
+    ['', {tab: true}, undefined],
+    ['', {upArrow: true}, undefined],
+    ['x', {ctrl: true}, undefined],
+  ])('%j %j', (input, key, intent) => {
+    expect(intentOf(input, key, 'filter', 'overview')).toEqual(intent)
+  })
+})
+
+it('always quits with Ctrl-C, and with q wherever letters are no text', () => {
+  for (const mode of MODES) expect(intentOf('c', {ctrl: true}, mode, 'health')).toEqual({type: 'quit', exitCode: 130})
+  for (const mode of ['list', 'detail', 'help'] as const) {
+    expect(intentOf('q', {}, mode, 'overview')).toEqual({type: 'quit', exitCode: 0})
+  }
+})
+
+it('in the help scrolls it or leaves it', () => {
+  for (const input of ['s', '/', 'p', 'r']) expect(intentOf(input, {}, 'help', 'overview')).toBeUndefined()
+  expect(intentOf('j', {}, 'help', 'overview')).toEqual({type: 'move', move: {by: 1}})
+  expect(intentOf('', {escape: true}, 'help', 'overview')).toEqual({type: 'back'})
+  expect(intentOf('?', {}, 'help', 'overview')).toEqual({type: 'help'})
+})
+
+it('takes apart what came together', () => {
+  const strokes = strokesOf('/a\r\u0003\t\u007f\u001b\u0004', {})
+  expect(strokes.map(({input, key}) => intentOf(input, key, 'list', 'overview')?.type)).toEqual([
+    'filter',
+    undefined,
+    'open',
+    'quit',
+    'tab',
+    undefined,
+    'back',
+    'move',
+  ])
+  expect(strokesOf('u', {ctrl: true})).toEqual([{input: 'u', key: {ctrl: true}}])
+  expect(strokesOf('', {upArrow: true})).toEqual([{input: '', key: {upArrow: true}}])
+})
+
+it('binds nothing that changes anything', () => {
+  const words = BINDINGS.map(({says}) => says).join(' ')
+  expect(words).not.toMatch(/delete|reset|remove|set /)
+})

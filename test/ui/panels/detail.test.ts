@@ -1,0 +1,65 @@
+import {describe, expect, it} from 'vitest'
+import {bucketOf, READ_AT_MS, readingOf} from '../../watch/support.js'
+import {draw, type Look} from '../draw.js'
+import {DETAIL} from '../fixtures.js'
+
+const linesOf = (look: Look): string[] => draw({columns: 80, rows: 40, ...look}).split('\n')
+const inDetail = (detailId: string) => ({mode: 'detail' as const, detailId})
+
+describe('the drill-in', () => {
+  it('tells how long ago it read what polls do not read', () => {
+    const knowledge = {
+      detail: {...DETAIL, loadedAtMs: READ_AT_MS - 12_000},
+      lastPoll: {number: 9, atMs: READ_AT_MS, durationMs: 9, readUnits: 1, calls: 1, bucketsRead: 1},
+    }
+    const text = draw({columns: 80, rows: 40, ageMs: 500, state: inDetail(DETAIL.id), knowledge})
+    expect(text).toContain('data <1s old')
+    for (const title of ['Limits in force, and where they come from', 'Usage', 'Changes']) {
+      expect(text).toContain(`${title}  read 12s ago\n`)
+    }
+  })
+
+  it('counts its ages on while it is paused', () => {
+    const state = {...inDetail(DETAIL.id), pausedAtMs: READ_AT_MS + 1000}
+    const text = draw({columns: 100, rows: 40, ageMs: 9000, state, knowledge: {detail: DETAIL}})
+    expect(text).toContain('charged to org-1 too, read 9s ago')
+    expect(text).toContain('Usage  read 9s ago')
+  })
+
+  it('tells the writes of every shard between two readings, as the overview does, and nothing before', () => {
+    const shard = {limits: {rps: {capacity: 90, left: 10}}}
+    const bucket = bucketOf('hot#search', shard, shard, shard)
+    const writePressures = new Map([
+      [0, 0.86],
+      [1, 0],
+    ])
+    const reading = readingOf(bucket, {writePressure: 0.86, writePressures})
+    const shards = linesOf({readings: [reading], state: inDetail(reading.id)}).filter(line => line.includes('writes'))
+    expect(shards.map(line => line.slice(line.indexOf('writes')))).toEqual(['writes 86%', 'writes 0%', 'writes –'])
+  })
+
+  it('never tells a slow refill as none', () => {
+    const limits = {
+      rpm: {capacity: 60, refillPerSecond: 1},
+      usd: {capacity: 50, refillPerSecond: 50, refillPeriodMs: 86_400_000},
+    }
+    const reading = readingOf(bucketOf('ada#gpt-4', {limits}))
+    const text = draw({columns: 80, rows: 20, readings: [reading], state: inDetail(reading.id)})
+    expect(text).toContain('50 of 50  refills <0.01/s')
+    expect(text).toContain('60 of 60  refills 1/s')
+  })
+
+  it('shows the limits of a shard with the tightest first, on as many lines as they need', () => {
+    const names = ['alpha', 'beta', 'delta', 'gamma']
+    const limits = Object.fromEntries(names.map((name, at) => [name, {capacity: 1000, left: 900 - 200 * at}]))
+    const reading = readingOf(bucketOf('ada#gpt-4', {limits}), {writePressures: new Map([[0, 0.25]])})
+    const at = (columns: number) => {
+      const lines = draw({columns, rows: 24, ageMs: 0, readings: [reading], state: inDetail(reading.id)}).split('\n')
+      const from = lines.indexOf('Shards') + 1
+      return lines.slice(from, lines.indexOf('', from)).map(line => line.replaceAll(/ [█▉▊▋▌▍▎▏░]+ /g, ' '))
+    }
+    expect(at(130)).toEqual(['    0 gamma 300/1k  delta 500/1k  beta 700/1k  alpha 900/1k  writes 25%'])
+    expect(at(60)).toEqual(['    0 gamma 300/1k  delta 500/1k', '      beta 700/1k  alpha 900/1k', '      writes 25%'])
+    expect(at(40)).toHaveLength(5)
+  })
+})

@@ -4,7 +4,7 @@ import type {Transport} from '../src/lib/dynamo/transport.js'
 import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {readShards} from '../src/lib/repository/buckets/split.js'
-import type {Space} from '../src/lib/repository/table/table.js'
+import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import {percentile} from './measure.js'
 import type {Stage} from './stage.js'
 import {short, textTable} from './text-table.js'
@@ -157,7 +157,7 @@ async function ask(limiter: RateLimiter, tally: Tally): Promise<void> {
   tally.latenciesMs.push(performance.now() - sentMs)
 }
 
-async function look(space: Space): Promise<{tokens: number; consumed: number; refilledAtMs: number}> {
+async function look(space: NamespaceTable): Promise<{tokens: number; consumed: number; refilledAtMs: number}> {
   const record = (await readShards(space, ENTITY, RESOURCE, 1)).get(0)
   const limit = record?.state.limits.get('tpm')
   const whole = (milli: bigint | undefined) => Number(milli ?? 0n) / 1000

@@ -8,7 +8,7 @@ import {createTransport} from '../src/lib/dynamo/transports/create.js'
 import type {RateLimiterOptions} from '../src/lib/limiter/options.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {startEngine} from '../src/lib/local/engines/engine.js'
-import type {Space} from '../src/lib/repository/table/table.js'
+import type {NamespaceTable} from '../src/lib/repository/table/table.js'
 import {type ConfigScope, encodeConfig} from '../src/lib/schema/config-record.js'
 import {encodeEntity} from '../src/lib/schema/entity-record.js'
 import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
@@ -19,10 +19,10 @@ export interface Stage {
   readonly endpoint: string
   readonly transport: Transport
   /** A namespace nobody has used. */
-  newSpace(): Space
-  limiter(space: Space, options?: Partial<RateLimiterOptions>): RateLimiter
-  configure(space: Space, scope: ConfigScope, ...limits: string[]): Promise<void>
-  addEntity(space: Space, entity: string, parent: string): Promise<void>
+  newSpace(): NamespaceTable
+  limiter(space: NamespaceTable, options?: Partial<RateLimiterOptions>): RateLimiter
+  configure(space: NamespaceTable, scope: ConfigScope, ...limits: string[]): Promise<void>
+  addEntity(space: NamespaceTable, entity: string, parent: string): Promise<void>
   close(): Promise<void>
 }
 

@@ -3,7 +3,7 @@ import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/typed-flags.js'
 import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
-import {deletedLines, deletionJson, deletionLines, deletionQuestion} from '../lib/cli/stack/delete-presenter.js'
+import {stackDeletedLines, deletionJson, deletionLines, deletionQuestion} from '../lib/cli/stack/delete-presenter.js'
 import {deleteWithEvents} from '../lib/cli/stack/delete-run.js'
 import {InvalidInput} from '../lib/core/errors.js'
 
@@ -50,7 +50,7 @@ export default class Delete extends WholeStackCommand<typeof Delete> {
     await confirmByName(deletionQuestion(plan), table.name, {confirm: flags.confirm})
     const manner = {flags: typedFlags(this.settings), logToStderr: this.logToStderr.bind(this)}
     const deleted = await deleteWithEvents(aws, table, plan, manner)
-    this.log(`\n${deletedLines(plan, deleted).join('\n')}`)
+    this.log(`\n${stackDeletedLines(plan, deleted).join('\n')}`)
     return deletionJson(plan, deleted)
   }
 }

@@ -1,6 +1,6 @@
 import type {StackContext} from '../lib/cli/base/context.js'
 import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
-import {healthJson, healthLines} from '../lib/cli/stack/status-presenter.js'
+import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Status extends WholeStackCommand<typeof Status> {
@@ -27,7 +27,7 @@ export default class Status extends WholeStackCommand<typeof Status> {
     using aws = await surroundings()
     const local = aws ? null : await supervisorOf({stack, endpoint})
     const health = withSupervisor(await gatherHealth({table, aws, ourVersion: this.config.version}), local)
-    this.log(healthLines(health, local).join('\n'))
+    this.log(statusHealthLines(health, local).join('\n'))
     if (!passesCheck(health)) process.exitCode = EXIT.checkSaidNo
     return healthJson(health, local)
   }

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest'
 import {InvalidInput} from '../../src/lib/core/errors.js'
-import {classify} from '../../src/lib/dynamo/classify.js'
+import {classifyError} from '../../src/lib/dynamo/classify.js'
 import {
   Aborted,
   ConditionFailed,
@@ -47,7 +47,7 @@ describe('what a failure means', () => {
     ['thrown by someone rude', RequestFailed, 1],
     [undefined, RequestFailed, 1],
   ])('%s', (error, expected, exitCode) => {
-    const failure = classify(error, 'UpdateItem')
+    const failure = classifyError(error, 'UpdateItem')
     expect(failure).toBeInstanceOf(expected)
     expect(failure.exitCode).toBe(exitCode)
     expect(failure.cause).toBe(error)
@@ -55,49 +55,49 @@ describe('what a failure means', () => {
 
   test('a failure of our own passes as it is', () => {
     const failure = new InvalidInput('x', 'y')
-    expect(classify(failure, 'Query')).toBe(failure)
+    expect(classifyError(failure, 'Query')).toBe(failure)
   })
 
   test('the stored item comes along with a failed condition', () => {
     const Item = {PK: {S: 'a'}}
-    expect(classify(named('ConditionalCheckFailedException', {Item}), 'PutItem')).toMatchObject({oldItem: Item})
+    expect(classifyError(named('ConditionalCheckFailedException', {Item}), 'PutItem')).toMatchObject({oldItem: Item})
   })
 
   test('an answer that came is believed even if the signal fired too', () => {
-    const failure = classify(named('ValidationException'), 'PutItem', {signal: AbortSignal.abort()})
+    const failure = classifyError(named('ValidationException'), 'PutItem', {signal: AbortSignal.abort()})
     expect(failure).toBeInstanceOf(ValidationFailed)
   })
 
   test('whatever breaks because the signal fired is the signal', () => {
-    expect(classify(coded('ECONNRESET'), 'PutItem', {signal: AbortSignal.abort()})).toBeInstanceOf(Aborted)
+    expect(classifyError(coded('ECONNRESET'), 'PutItem', {signal: AbortSignal.abort()})).toBeInstanceOf(Aborted)
   })
 
   test('a refused connection to every address of a name never left', () => {
     const refused = coded('ECONNREFUSED', {syscall: 'connect'})
     const all = Object.assign(new AggregateError([refused, refused]), {code: 'ECONNREFUSED'})
-    expect(classify(all, 'UpdateItem')).toMatchObject({maybeApplied: false})
+    expect(classifyError(all, 'UpdateItem')).toMatchObject({maybeApplied: false})
   })
 
   test('a connection that timed out while connecting never left, one that timed out later may have', () => {
-    expect(classify(coded('ETIMEDOUT', {syscall: 'connect'}), 'PutItem')).toMatchObject({maybeApplied: false})
-    expect(classify(coded('ETIMEDOUT', {syscall: 'read'}), 'PutItem')).toMatchObject({maybeApplied: true})
+    expect(classifyError(coded('ETIMEDOUT', {syscall: 'connect'}), 'PutItem')).toMatchObject({maybeApplied: false})
+    expect(classifyError(coded('ETIMEDOUT', {syscall: 'read'}), 'PutItem')).toMatchObject({maybeApplied: true})
   })
 
   test('messages are one line without the jargon of the SDK', () => {
     const jargon = named('TimeoutError', {message: '@smithy/node-http-handler - [ERROR] took too long.\n  Hint: look'})
-    expect(classify(jargon, 'GetItem').message).toBe('DynamoDB did not answer GetItem: took too long.')
+    expect(classifyError(jargon, 'GetItem').message).toBe('DynamoDB did not answer GetItem: took too long.')
   })
 
   test('who has no credentials is told from who may not', () => {
-    const nobody = classify(named('CredentialsProviderError', {message: 'Could not load credentials'}), 'GetItem')
+    const nobody = classifyError(named('CredentialsProviderError', {message: 'Could not load credentials'}), 'GetItem')
     expect(nobody.message).toBe('Cannot GetItem without valid AWS credentials: Could not load credentials')
     expect(nobody.hint).toContain('--profile')
   })
 
   test('a signature refused for its time points at the clock', () => {
     const skewed = named('InvalidSignatureException', {message: 'Signature expired: 20260101T000000Z is now earlier'})
-    expect(classify(skewed, 'GetItem').hint).toContain('clock')
-    expect(classify(named('InvalidSignatureException'), 'GetItem').hint).toContain('credentials')
+    expect(classifyError(skewed, 'GetItem').hint).toContain('clock')
+    expect(classifyError(named('InvalidSignatureException'), 'GetItem').hint).toContain('credentials')
   })
 })
 

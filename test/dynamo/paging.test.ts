@@ -2,7 +2,7 @@ import {afterAll, beforeAll, describe, expect, inject, test} from 'vitest'
 import {batchGet, batchWrite, keyId} from '../../src/lib/dynamo/batch.js'
 import {Aborted, Throttled, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import {ExpressionBuilder} from '../../src/lib/dynamo/expression.js'
-import {type Page, queryItems, queryPages, scanPages} from '../../src/lib/dynamo/paging.js'
+import {type ItemPage, queryItems, queryPages, scanPages} from '../../src/lib/dynamo/paging.js'
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {createTestTable} from './engine-table.js'
@@ -68,7 +68,7 @@ describe.skipIf(endpoint === '')('D-38 pages on a real engine, to the end', () =
   })
 
   test.each([1, 4])('a scan in %i segments finds every item once', async segments => {
-    const pages: Page[] = await collect(scanPages(transport, {TableName: table, Limit: 9}, {backoff, segments}))
+    const pages: ItemPage[] = await collect(scanPages(transport, {TableName: table, Limit: 9}, {backoff, segments}))
     expect(sortKeys(pages.flatMap(page => page.items)).sort()).toEqual(firstKeys(COUNT))
   })
 

@@ -1,4 +1,4 @@
-import {classify} from '../../src/lib/dynamo/classify.js'
+import {classifyError} from '../../src/lib/dynamo/classify.js'
 import {isRead, type Operation, type OperationInput, type Transport} from '../../src/lib/dynamo/transport.js'
 import {signalOf} from '../../src/lib/dynamo/transports/sdk.js'
 
@@ -114,7 +114,7 @@ export class FaultTransport implements Transport {
     }
     this.hits++
     const signal = signalOf(options ?? {})
-    const fail = (evidence: unknown) => classify(evidence, operation, {signal, sent: true})
+    const fail = (evidence: unknown) => classifyError(evidence, operation, {signal, sent: true})
     switch (kind) {
       case 'lost after apply':
         await this.#inner.send(operation, input).catch(ignore)

@@ -4,7 +4,7 @@ import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
 import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {readShards} from '../../src/lib/repository/buckets/split.js'
-import type {Space} from '../../src/lib/repository/table/table.js'
+import type {NamespaceTable} from '../../src/lib/repository/table/table.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {type ConfigScope, encodeConfig} from '../../src/lib/schema/config-record.js'
 import {encodeEntity} from '../../src/lib/schema/entity-record.js'
@@ -33,7 +33,7 @@ export class Scene {
     },
   }
 
-  get space(): Space {
+  get space(): NamespaceTable {
     return {
       name: this.table.name,
       transport: this.table.transport,

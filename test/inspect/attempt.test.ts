@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {type AttemptOptions, attempt} from '../../src/lib/inspect/attempt.js'
+import {type AttemptOptions, attemptAcquire} from '../../src/lib/inspect/attempt.js'
 import {parseConsumption} from '../../src/lib/limiter/amounts.js'
 import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
 import {Scene} from '../helpers/limiter.js'
@@ -42,7 +42,7 @@ describeOnEngine('a request that is tried once', () => {
     const limiter = scene.limiter(limiterOptions)
     const waits: number[] = []
     const tryIt = (rpm: number, options: Partial<AttemptOptions> = {}, signal?: AbortSignal) =>
-      attempt(
+      attemptAcquire(
         limiter,
         {...request({rpm}), ...(signal ? {signal} : {})},
         {
@@ -121,7 +121,7 @@ describeOnEngine('a request that is tried once', () => {
     expect(await tryIt(1, {dryRun: true})).toMatchObject({admitted: false, statuses: [{exceeded: true}]})
     for (const dryRun of [true, false]) {
       await expect(tryIt(6, {dryRun})).rejects.toMatchObject({code: 'request.too-large', exitCode: 2})
-      const unknown = attempt(scene.limiter(), request({rpx: 1}), {dryRun, clock: Date.now, sleep: async () => {}})
+      const unknown = attemptAcquire(scene.limiter(), request({rpx: 1}), {dryRun, clock: Date.now, sleep: async () => {}})
       await expect(unknown).rejects.toMatchObject({code: 'limit.unknown', exitCode: 2})
     }
   })

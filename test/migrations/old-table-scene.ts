@@ -7,7 +7,7 @@ import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {createTransport} from '../../src/lib/dynamo/transports/create.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {type CleanUpResult, cleanUp} from '../../src/lib/migrations/cleanup.js'
-import {classify, type Generation, type OldRecordType} from '../../src/lib/migrations/records/classify.js'
+import {classifyItem, type Generation, type OldRecordType} from '../../src/lib/migrations/records/classify.js'
 import {type MigrateOptions, type MigrationResult, migrateTable} from '../../src/lib/migrations/run.js'
 import {type Verification, verifyMigration} from '../../src/lib/migrations/verify.js'
 import type {Table} from '../../src/lib/repository/table/table.js'
@@ -85,7 +85,7 @@ export class OldTableScene {
   async census(): Promise<{old: Counts; current: Counts; unknown: number}> {
     const census = {old: {} as Counts, current: {} as Counts, unknown: 0}
     for (const item of await this.items()) {
-      const record = classify(item, {literalDefaultMoves: true})
+      const record = classifyItem(item, {literalDefaultMoves: true})
       if (record.kind === 'unknown') census.unknown++
       else census[record.kind][record.type] = (census[record.kind][record.type] ?? 0) + 1
     }

@@ -7,7 +7,7 @@ import {sleepMs} from '../../src/lib/dynamo/retry.js'
 import type {Operation, OperationInput, OperationOutput, Transport} from '../../src/lib/dynamo/transport.js'
 import {Audit} from '../../src/lib/repository/audit/audit.js'
 import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
-import type {Space} from '../../src/lib/repository/table/table.js'
+import type {NamespaceTable} from '../../src/lib/repository/table/table.js'
 import type {Item, Key} from '../../src/lib/schema/attribute-value.js'
 import {encodeBucket} from '../../src/lib/schema/bucket-record.js'
 import type {TestTable} from '../helpers/table.js'
@@ -38,7 +38,7 @@ export class Interceptor implements Transport {
   }
 }
 
-export interface TestSpace extends Space {
+export interface TestSpace extends NamespaceTable {
   readonly transport: Interceptor
   nowMs: number
 }
@@ -57,18 +57,18 @@ export function newSpace(table: TestTable, options: {attempts?: number} = {}): T
   return space
 }
 
-export function newAudit(space: Space): Audit {
+export function newAudit(space: NamespaceTable): Audit {
   return new Audit(space, {principal: 'tester'})
 }
 
 /** An item as it is stored. */
-export async function stored(space: Space, {PK, SK}: Key): Promise<Item | undefined> {
+export async function stored(space: NamespaceTable, {PK, SK}: Key): Promise<Item | undefined> {
   const Key = {PK: {S: PK}, SK: {S: SK}}
   const answer = await space.transport.send('GetItem', {TableName: space.name, Key, ConsistentRead: true})
   return answer.Item
 }
 
-export async function put(space: Space, ...items: Item[]): Promise<void> {
+export async function put(space: NamespaceTable, ...items: Item[]): Promise<void> {
   for (const Item of items) await space.transport.send('PutItem', {TableName: space.name, Item})
 }
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {expect, it} from 'vitest'
 import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
-import {compact} from '../../src/lib/watch/compact.js'
+import {compactRecord} from '../../src/lib/watch/compact.js'
 import {anyBucket, anyInstant, bucketOf, READ_AT_MS, shardOf} from './support.js'
 
 const plain = ({entity, resource, shardCount, shards}: ShardedBucket) => ({entity, resource, shardCount, shards})
@@ -10,8 +10,8 @@ const plain = ({entity, resource, shardCount, shards}: ShardedBucket) => ({entit
 it('a compact bucket says the same, at every instant (L6)', () => {
   fc.assert(
     fc.property(anyBucket, anyInstant, (bucket, nowMs) => {
-      expect(plain(compact(bucket))).toEqual(plain(bucket))
-      expect(viewBucket(compact(bucket), nowMs)).toEqual(viewBucket(bucket, nowMs))
+      expect(plain(compactRecord(bucket))).toEqual(plain(bucket))
+      expect(viewBucket(compactRecord(bucket), nowMs)).toEqual(viewBucket(bucket, nowMs))
     }),
   )
 })
@@ -29,7 +29,7 @@ it.each([{}, {ttlSeconds: 1_900_000_000}, {parent: undefined}, {cascade: false},
   'keeps everything of the usual bucket: %o',
   change => {
     const bucket = bucketWith(change)
-    const compacted = compact(bucket)
+    const compacted = compactRecord(bucket)
     expect(compacted).not.toBe(bucket)
     expect(plain(compacted)).toEqual(plain(bucket))
   },
@@ -40,7 +40,7 @@ it('keeps balances that a number cannot hold', () => {
   const limit = shard?.kind === 'bucket' ? shard.record.state.limits.get('rpm') : undefined
   for (const large of [{tokensMilli: 2n ** 53n + 1n}, {consumedMilli: 2n ** 60n + 1n}, {remainder: 2n ** 53n + 1n}]) {
     const bucket = bucketWith({state: {refilledAtMs: READ_AT_MS, limits: new Map([['rpm', {...limit, ...large}]])}})
-    expect(plain(compact(bucket))).toEqual(plain(bucket))
+    expect(plain(compactRecord(bucket))).toEqual(plain(bucket))
   }
 })
 
@@ -49,5 +49,5 @@ it('keeps what another client left of a limit', () => {
   if (shard?.kind !== 'bucket') throw new Error('no bucket')
   const incomplete = new Map([['tpm', {tokensMilli: -5n, consumedMilli: 7n}]])
   const bucket = {...bucketWith({}), shards: [{...shard, incomplete}]}
-  expect(plain(compact(bucket))).toEqual(plain(bucket))
+  expect(plain(compactRecord(bucket))).toEqual(plain(bucket))
 })

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {consumptionOf} from '../../src/lib/watch/consumption.js'
+import {consumptionBetween} from '../../src/lib/watch/consumption.js'
 import type {Reading} from '../../src/lib/watch/model.js'
 import {resourcesAt} from '../../src/lib/watch/resources.js'
 import {totalsAt} from '../../src/lib/watch/totals.js'
@@ -13,7 +13,7 @@ function used(entity: string, rates: Readonly<Record<string, number>>, parent?: 
   })
 }
 
-const together = (...readings: Reading[]) => Object.fromEntries(consumptionOf(readings))
+const together = (...readings: Reading[]) => Object.fromEntries(consumptionBetween(readings))
 
 describe('what buckets consume together', () => {
   it('counts a request once that is charged to a parent too', () => {

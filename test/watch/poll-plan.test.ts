@@ -2,14 +2,14 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {
   affordableShards,
-  type Candidate,
+  type PollCandidate,
   isWalkDue,
   POLL_UNITS,
   pageSize,
   planReads,
 } from '../../src/lib/watch/poll-plan.js'
 
-const candidate = (id: number | string, rest: Partial<Candidate> = {}): Candidate => ({
+const candidate = (id: number | string, rest: Partial<PollCandidate> = {}): PollCandidate => ({
   id: String(id),
   shards: 1,
   readAtMs: undefined,

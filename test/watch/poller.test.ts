@@ -5,7 +5,7 @@ import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import type {WatchScope} from '../../src/lib/watch/model.js'
-import {Poller} from '../../src/lib/watch/poller.js'
+import {BucketPoller} from '../../src/lib/watch/poller.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newSpace, putBucket, type TestSpace} from '../repository/namespace-table.js'
 
@@ -23,7 +23,7 @@ describeOnEngine('the poller', () => {
       await putBucket(space, {entity: `user-${at}`, resource: `r${at % 2}`, limits})
     })
   }
-  const poll = (poller: Poller, ...focus: string[]) => poller.poll(new Set(focus), never)
+  const poll = (poller: BucketPoller, ...focus: string[]) => poller.poll(new Set(focus), never)
 
   it('reads every bucket of the scope with all its shards, and nothing else', async () => {
     const space = newSpace(table)
@@ -31,13 +31,13 @@ describeOnEngine('the poller', () => {
     await putBucket(space, {entity: 'ada', resource: 'search', limits})
     await putBucket(space, {entity: 'ben', resource: 'gpt-4', limits, consumed: 101})
     await putBucket(newSpace(table), {entity: 'stranger', resource: 'gpt-4', limits})
-    const ids = async (scope: WatchScope) => [...(await poll(new Poller(space, scope))).readings.keys()].toSorted()
+    const ids = async (scope: WatchScope) => [...(await poll(new BucketPoller(space, scope))).readings.keys()].toSorted()
     expect(await ids(NAMESPACE)).toEqual(['ada#gpt-4', 'ada#search', 'ben#gpt-4'])
     expect(await ids({kind: 'resource', resource: 'gpt-4'})).toEqual(['ada#gpt-4', 'ben#gpt-4'])
     expect(await ids({kind: 'entity', entity: 'ada'})).toEqual(['ada#gpt-4', 'ada#search'])
     expect(await ids({kind: 'entity', entity: 'nobody'})).toEqual([])
 
-    const {readings, known, lastPoll} = await poll(new Poller(space, NAMESPACE))
+    const {readings, known, lastPoll} = await poll(new BucketPoller(space, NAMESPACE))
     const repository = new Buckets(space)
     for (const {bucket} of readings.values()) {
       const stored = await repository.find(bucket.entity, bucket.resource)
@@ -51,7 +51,7 @@ describeOnEngine('the poller', () => {
     const space = newSpace(table)
     await putMany(space, 30)
     const before = table.capacity.snapshot()
-    const {lastPoll} = await poll(new Poller(space, NAMESPACE))
+    const {lastPoll} = await poll(new BucketPoller(space, NAMESPACE))
     const {read, calls} = table.capacity.since(before)
     expect(lastPoll).toMatchObject({readUnits: read, calls})
     expect(read).toBeGreaterThan(0)
@@ -60,7 +60,7 @@ describeOnEngine('the poller', () => {
   it('1,000 buckets stay under 50 read units per poll; those on the screen are read each time, all come round', async () => {
     const space = newSpace(table)
     await putMany(space, 1000)
-    const poller = new Poller(space, NAMESPACE)
+    const poller = new BucketPoller(space, NAMESPACE)
     const seen = new Set<string>()
     const units: number[] = []
     let result = await poll(poller)
@@ -86,7 +86,7 @@ describeOnEngine('the poller', () => {
     await forEachConcurrently(chunksOf(numbers, 1), 16, async ([at = 0]) => {
       await putBucket(space, {entity: `user-${at}`, resource: 'r', limits: parseLimits(many)})
     })
-    const poller = new Poller(space, NAMESPACE)
+    const poller = new BucketPoller(space, NAMESPACE)
     const perBucket: number[] = []
     for (let polls = 1; polls <= 4; polls++) {
       const {lastPoll} = await poll(poller)
@@ -102,7 +102,7 @@ describeOnEngine('the poller', () => {
     const space = newSpace(table)
     await putMany(space, 400)
     const busy = ['user-3#r1', 'user-200#r0', 'user-399#r1']
-    const poller = new Poller(space, NAMESPACE)
+    const poller = new BucketPoller(space, NAMESPACE)
     const firstRead = new Map<string, number>()
     const rated = new Map<string, number>()
     for (let polls = 1; polls <= 12; polls++) {
@@ -129,7 +129,7 @@ describeOnEngine('the poller', () => {
     const {PK, SK} = keys.bucket(space.namespace, 'ben', 'r', 0)
     const Key = {PK: {S: PK}, SK: {S: SK}}
     await space.transport.send('UpdateItem', {TableName: space.name, Key, UpdateExpression: 'REMOVE rf'})
-    const poller = new Poller(space, NAMESPACE)
+    const poller = new BucketPoller(space, NAMESPACE)
     for (let polls = 1; polls <= 2; polls++) {
       const {readings, known, lastPoll} = await poll(poller)
       expect([...readings.keys()]).toEqual(['ada#r'])
@@ -148,7 +148,7 @@ describeOnEngine('the poller', () => {
     const space = newSpace(table)
     await putBucket(space, {entity: 'old', resource: 'r', limits})
     await putBucket(space, {entity: 'hot', resource: 'r', limits})
-    const poller = new Poller(space, NAMESPACE)
+    const poller = new BucketPoller(space, NAMESPACE)
     await poll(poller)
     await putBucket(space, {entity: 'new', resource: 'r', limits})
     await putBucket(space, {entity: 'hot', resource: 'r', limits, shardCount: 2})
@@ -174,14 +174,14 @@ describeOnEngine('the poller', () => {
       const answer = output as {Items: {PK: {S: string}}[]}
       answer.Items = answer.Items.filter(({PK}) => PK.S.endsWith('#0'))
     }
-    const {readings} = await poll(new Poller(space, NAMESPACE))
+    const {readings} = await poll(new BucketPoller(space, NAMESPACE))
     expect(readings.get('hot#r')?.bucket.shards).toHaveLength(8)
   })
 
   it('rates are what was consumed between two polls', async () => {
     const space = newSpace(table)
     await putBucket(space, {entity: 'ada', resource: 'r', limits, shardCount: 2, consumed: 10})
-    const poller = new Poller(space, NAMESPACE)
+    const poller = new BucketPoller(space, NAMESPACE)
     await poll(poller)
     await putBucket(space, {entity: 'ada', resource: 'r', limits, shardCount: 2, consumed: 25})
     space.nowMs += 3000
@@ -195,13 +195,13 @@ describeOnEngine('the poller', () => {
     space.transport.calls.length = 0
     const inputs: string[] = []
     space.transport.before = (_, input) => void inputs.push(JSON.stringify(input))
-    await poll(new Poller(space, NAMESPACE))
+    await poll(new BucketPoller(space, NAMESPACE))
     expect(space.transport.calls).toEqual(['Query', 'BatchGetItem'])
     expect(inputs.filter(input => input.includes('"ConsistentRead":true'))).toEqual([])
   })
 
   it('an empty namespace has nothing to read', async () => {
-    expect(await poll(new Poller(newSpace(table), NAMESPACE))).toMatchObject({
+    expect(await poll(new BucketPoller(newSpace(table), NAMESPACE))).toMatchObject({
       readings: new Map(),
       known: {count: 0, isComplete: true, unreadable: 0},
       lastPoll: {bucketsRead: 0, calls: 1},

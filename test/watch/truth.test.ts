@@ -5,7 +5,7 @@ import {parseLimits} from '../../src/lib/core/limit.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {type BucketView, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
-import {Poller} from '../../src/lib/watch/poller.js'
+import {BucketPoller} from '../../src/lib/watch/poller.js'
 import {resourcesAt} from '../../src/lib/watch/resources.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
 import {totalsAt} from '../../src/lib/watch/totals.js'
@@ -33,7 +33,7 @@ describeOnEngine('L6 what a watch tells after real traffic', () => {
     })
     const settings = {clock: space.clock, timeoutMs: PATIENT_MS}
     const limiter = new RateLimiter({stack: table.name, namespaceId: space.namespace, transport, ...settings})
-    const poller = new Poller({...space, transport}, {kind: 'namespace'})
+    const poller = new BucketPoller({...space, transport}, {kind: 'namespace'})
     const poll = () => poller.poll(new Set(), new AbortController().signal)
 
     const lease = await limiter.acquire({entity: 'ada', resource: 'gpt-4', consume: {rpm: 1, tpm: 9000}})

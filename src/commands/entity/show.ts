@@ -20,13 +20,13 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
   ]
 
   protected async work(stack: StackContext): Promise<object> {
-    const [{entityOverview}, {overviewJson, overviewLines}, namespace] = await Promise.all([
+    const [{entityOverview}, {overviewJson, entityOverviewLines}, namespace] = await Promise.all([
       import('../../lib/inspect/entity-overview.js'),
       import('../../lib/cli/data/entity-overview-presenter.js'),
       stack.namespace(),
     ])
     const overview = await entityOverview(namespace, this.args.id, stack.table.clock())
-    this.log(overviewLines(overview, lineWidth()).join('\n'))
+    this.log(entityOverviewLines(overview, lineWidth()).join('\n'))
     return overviewJson(overview)
   }
 }

@@ -3,8 +3,8 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {applyWithProgress} from '../../lib/cli/limits/manifest-apply.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
-import {applyResultJson, planJson} from '../../lib/cli/limits/manifest-json.js'
-import {applyLines, planLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {applyResultJson, manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
+import {applyLines, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {EXIT} from '../../lib/core/errors.js'
 
@@ -33,8 +33,8 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
     const {manifest, namespace} = await openManifest(file, stack, this.settings)
     const {planManifest} = await import('../../lib/manifest/plan.js')
     const plan = await planManifest(namespace, manifest)
-    this.log(planLines(plan).join('\n'))
-    const told = {dryRun, ...planJson(plan)}
+    this.log(manifestPlanLines(plan).join('\n'))
+    const told = {dryRun, ...manifestPlanJson(plan)}
     if (dryRun) return {...told, result: null}
     const {delete: doomed} = plan.counts
     if (doomed > 0) await confirm(`This deletes the limits of ${doomed} ${doomed === 1 ? 'scope' : 'scopes'}`, {yes})

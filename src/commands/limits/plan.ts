@@ -1,8 +1,8 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
-import {planJson} from '../../lib/cli/limits/manifest-json.js'
-import {planLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
+import {manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
 
 export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
   static override summary = 'Show what `zael limits apply` would change'
@@ -21,7 +21,7 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
     const {planManifest} = await import('../../lib/manifest/plan.js')
     const plan = await planManifest(namespace, manifest)
-    this.log(planLines(plan).join('\n'))
-    return planJson(plan)
+    this.log(manifestPlanLines(plan).join('\n'))
+    return manifestPlanJson(plan)
   }
 }

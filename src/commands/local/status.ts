@@ -1,6 +1,6 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {openStack} from '../../lib/cli/base/context.js'
-import {stateJson, statusLines, type TableFacts} from '../../lib/cli/stack/local-presenter.js'
+import {stateJson, localStatusLines, type TableFacts} from '../../lib/cli/stack/local-presenter.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
@@ -19,7 +19,7 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
     const home = findStackHome()
     const status = await stackStatus(home)
     const table = status.running ? await describeTable() : null
-    this.log(statusLines(status, table, home.logFile).join('\n'))
+    this.log(localStatusLines(status, table, home.logFile).join('\n'))
     if (!status.running) {
       process.exitCode = EXIT.checkSaidNo
       return {...status, home: home.folder}

@@ -2,8 +2,8 @@ import {integer} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {lineWidth} from '../../lib/cli/base/settings-command.js'
 import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
-import {planJson} from '../../lib/cli/migrate/json.js'
-import {planLines} from '../../lib/cli/migrate/presenter.js'
+import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
+import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
 
 export default class MigratePlan extends WholeStackCommand<typeof MigratePlan> {
@@ -31,7 +31,7 @@ export default class MigratePlan extends WholeStackCommand<typeof MigratePlan> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, this.flags['rate-limit'] ?? DEFAULT_PACE)
-    this.log(planLines(stack, survey, plan, lineWidth()).join('\n'))
-    return planJson(stack, survey, plan)
+    this.log(migrationPlanLines(stack, survey, plan, lineWidth()).join('\n'))
+    return migrationPlanJson(stack, survey, plan)
   }
 }

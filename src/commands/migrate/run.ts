@@ -3,8 +3,8 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {lineWidth} from '../../lib/cli/base/settings-command.js'
 import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
 import {followMsOf} from '../../lib/cli/migrate/follow.js'
-import {planJson} from '../../lib/cli/migrate/json.js'
-import {planLines} from '../../lib/cli/migrate/presenter.js'
+import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
+import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
 import {migrateWithProgress} from '../../lib/cli/migrate/run.js'
 import {runJson, runLines} from '../../lib/cli/migrate/run-presenter.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
@@ -58,7 +58,7 @@ export default class MigrateRun extends WholeStackCommand<typeof MigrateRun> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE)
-    this.log(planLines(stack, survey, plan, lineWidth()).join('\n'))
-    return planJson(stack, survey, plan)
+    this.log(migrationPlanLines(stack, survey, plan, lineWidth()).join('\n'))
+    return migrationPlanJson(stack, survey, plan)
   }
 }

@@ -2,7 +2,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {lineWidth} from '../../lib/cli/base/settings-command.js'
 import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
 import {statusJson} from '../../lib/cli/migrate/json.js'
-import {statusLines} from '../../lib/cli/migrate/presenter.js'
+import {migrationStatusLines} from '../../lib/cli/migrate/presenter.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
 import {EXIT} from '../../lib/core/errors.js'
 
@@ -22,7 +22,7 @@ export default class MigrateStatus extends WholeStackCommand<typeof MigrateStatu
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, DEFAULT_PACE)
-    this.log(statusLines(stack, survey, plan, lineWidth()).join('\n'))
+    this.log(migrationStatusLines(stack, survey, plan, lineWidth()).join('\n'))
     if (plan.isPending) process.exitCode = EXIT.checkSaidNo
     return statusJson(stack, survey, plan)
   }

@@ -2,7 +2,7 @@ import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
-import {deletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presenter.js'
+import {namespaceDeletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presenter.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 
 export default class NamespaceDelete extends WholeStackCommand<typeof NamespaceDelete> {
@@ -29,7 +29,7 @@ export default class NamespaceDelete extends WholeStackCommand<typeof NamespaceD
     const found = await namespaces.deletable(this.args.namespace)
     await confirm(`This deletes ${namespaceTitle(found)}; its data stays`, this.flags)
     const deleted = await namespaces.delete(found.id)
-    this.log(deletedLines(deleted).join('\n'))
+    this.log(namespaceDeletedLines(deleted).join('\n'))
     return namespaceJson(deleted)
   }
 }

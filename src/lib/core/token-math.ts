@@ -20,7 +20,7 @@ export interface Balance {
   readonly remainder: bigint
 }
 
-export interface Attempt {
+export interface ConsumeResult {
   readonly admitted: boolean
   /** The balance afterwards: refilled, and charged when admitted. */
   readonly balance: Balance
@@ -62,7 +62,7 @@ export function refill(rate: Rate, balance: Balance, elapsedMs: number): Balance
 }
 
 /** Admits when the refilled balance covers the amount; a refusal charges nothing. */
-export function tryConsume(rate: Rate, balance: Balance, elapsedMs: number, amountMilli: bigint): Attempt {
+export function tryConsume(rate: Rate, balance: Balance, elapsedMs: number, amountMilli: bigint): ConsumeResult {
   const refilled = refill(rate, balance, elapsedMs)
   const available = toTokens(refilled.tokensMilli)
   if (refilled.tokensMilli < amountMilli) {

@@ -67,7 +67,7 @@ const NETWORK_CODES = new Set(
 )
 
 /** The typed failure for whatever went wrong. Service answers go first: they are certain even if a signal fired too. */
-export function classify(error: unknown, operation: Operation, context: ClassifyContext = {}): ZaelError {
+export function classifyError(error: unknown, operation: Operation, context: ClassifyContext = {}): ZaelError {
   if (error instanceof ZaelError) return error
   const evidence: Evidence = typeof error === 'object' && error !== null ? error : {}
   const name = evidence.name ?? ''

@@ -11,7 +11,7 @@ export interface PagingOptions {
 }
 
 /** One answer of a Query or Scan. */
-export interface Page {
+export interface ItemPage {
   items: Item[]
   /** Where the next page starts (its `ExclusiveStartKey`); undefined after the last one. */
   next: Item | undefined
@@ -24,7 +24,7 @@ export function queryPages(
   transport: Transport,
   input: OperationInput<'Query'>,
   options: PagingOptions,
-): AsyncGenerator<Page, void> {
+): AsyncGenerator<ItemPage, void> {
   return pages(transport, 'Query', input, options)
 }
 
@@ -42,7 +42,7 @@ export async function* scanPages(
   transport: Transport,
   input: OperationInput<'Scan'>,
   options: Omit<PagingOptions, 'limit'> & {segments?: number},
-): AsyncGenerator<Page, void> {
+): AsyncGenerator<ItemPage, void> {
   const {segments = 1} = options
   if (segments === 1) {
     yield* pages(transport, 'Scan', input, options)
@@ -59,7 +59,7 @@ async function* pages(
   operation: PagedOperation,
   input: OperationInput<PagedOperation>,
   options: PagingOptions,
-): AsyncGenerator<Page, void> {
+): AsyncGenerator<ItemPage, void> {
   const {backoff, signal, limit = Infinity} = options
   let remaining = limit
   let start = input.ExclusiveStartKey

@@ -20,7 +20,7 @@ export interface AttemptOptions {
 const LONGEST_SLEEP_MS = 3_600_000
 
 /** What became of a request that was tried once. */
-export interface Attempt {
+export interface AcquireAttempt {
   readonly admitted: boolean
   /** False when the table was out of reach and the policy let the request through: nothing was charged. */
   readonly isMetered: boolean
@@ -35,11 +35,11 @@ export interface Attempt {
 }
 
 /** Acquires and keeps the charge, or says why not. Waits for room only where the wait is known to fit into the time. */
-export async function attempt(
+export async function attemptAcquire(
   limiter: RateLimiter,
   request: AcquireRequest,
   {dryRun = false, waitMs = 0, onWait, clock, sleep}: AttemptOptions,
-): Promise<Attempt> {
+): Promise<AcquireAttempt> {
   const startMs = clock()
   for (let waits = 0; ; waits++) {
     const outcome = dryRun ? await preview(limiter, request) : await acquire(limiter, request)
@@ -53,7 +53,7 @@ export async function attempt(
   }
 }
 
-type Outcome = Omit<Attempt, 'waitedMs'>
+type Outcome = Omit<AcquireAttempt, 'waitedMs'>
 
 async function acquire(limiter: RateLimiter, request: AcquireRequest): Promise<Outcome> {
   try {

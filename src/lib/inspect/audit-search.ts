@@ -2,7 +2,7 @@ import {InvalidInput, ZaelError} from '../core/errors.js'
 import {ulidTimeMs} from '../core/ulid.js'
 import type {AuditSelection} from '../repository/audit/audit.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-import type {Page} from '../repository/table/query.js'
+import type {RecordPage} from '../repository/table/query.js'
 import type {Table} from '../repository/table/table.js'
 import type {AuditRecord} from '../schema/audit-record.js'
 import {followAudit} from './audit-follow.js'
@@ -14,7 +14,7 @@ export interface EventSearch extends AuditSelection {
 }
 
 /** Events of an entity or of the namespace, newest first. An entity of which nothing is known is an error. */
-export async function findEvents(space: NamespaceRepository, search: EventSearch): Promise<Page<AuditRecord>> {
+export async function findEvents(space: NamespaceRepository, search: EventSearch): Promise<RecordPage<AuditRecord>> {
   const {entity} = search
   if (entity === undefined) return space.audit.listAll(search)
   const page = await space.audit.list({...search, entity})

@@ -2,7 +2,7 @@ import {checkEntityId} from '../core/names.js'
 import {bucketMissing} from '../repository/buckets/reset.js'
 import {type BucketView, viewBucket} from '../repository/buckets/view.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-import {badCursor, checkPageLimit, type Page, type PageRequest} from '../repository/table/query.js'
+import {badCursor, checkPageLimit, type RecordPage, type PageRequest} from '../repository/table/query.js'
 import {needEntity, needResource} from './known-names.js'
 
 /** The buckets of an entity as they are now, or the one for a resource. What does not exist is an error. */
@@ -30,7 +30,7 @@ export async function bucketsFor(
   resource: string,
   {limit, cursor}: PageRequest,
   nowMs: number,
-): Promise<Page<BucketView>> {
+): Promise<RecordPage<BucketView>> {
   const wanted = checkPageLimit(limit)
   const records: BucketView[] = []
   for await (const bucket of space.buckets.ofResource(resource, {after: checkCursor(cursor)})) {

@@ -1,11 +1,11 @@
 import type {Amounts} from '../core/bucket.js'
 import {toTokens} from '../core/token-math.js'
 import {windowStart} from '../core/window.js'
-import {type Consumption, consumptionOf} from '../limiter/amounts.js'
+import {type Consumption, checkConsumption} from '../limiter/amounts.js'
 import type {RefusalStatus} from '../limiter/errors.js'
-import {shareOf} from '../limiter/known-bucket.js'
+import {shareOfRecord} from '../limiter/known-bucket.js'
 import {checkKnown, currentRecord, untouched} from '../limiter/reads.js'
-import {refusalOf} from '../limiter/refusal.js'
+import {explainRefusal} from '../limiter/refusal.js'
 import {nothingApplies} from '../repository/limits/checks.js'
 import type {Resolution} from '../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../repository/repository.js'
@@ -26,7 +26,7 @@ export interface ShardShare {
 }
 
 /** Who used up a shared limit, in whole tokens. */
-export interface Consumer {
+export interface CapacityConsumer {
   readonly entity: string
   readonly tokens: number
 }
@@ -36,7 +36,7 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly scope: ConfigScope
   readonly shards: readonly ShardShare[]
   /** Children that shared the charge in this hour, most first; only where the limit is exceeded. */
-  readonly drainedBy: readonly Consumer[]
+  readonly drainedBy: readonly CapacityConsumer[]
 }
 
 /** Why a request would be admitted or refused now. */
@@ -70,11 +70,11 @@ export async function explain(
   {entity, resource, consume}: Question,
   clock: () => number,
 ): Promise<Explanation> {
-  const asked = consume && consumptionOf(consume)
+  const asked = consume && checkConsumption(consume)
   const {own, parent, isRegistered} = await resolveFamily(namespace, entity, resource)
   if (parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
   const names = own.limits.map(({name}) => name)
-  const amounts = asked ?? consumptionOf(Object.fromEntries(names.map(name => [name, 1])))
+  const amounts = asked ?? checkConsumption(Object.fromEntries(names.map(name => [name, 1])))
   checkKnown(entity, resource, amounts, names)
   const atMs = clock()
   const question = {resource, amounts, atMs}
@@ -116,7 +116,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     shard.kind === 'bucket' ? [currentRecord(shard, nowMs, limits)] : [],
   )
   const records = stored.length > 0 ? stored : [untouched({namespace: namespace.id, entity, resource}, limits, nowMs)]
-  const {statuses} = refusalOf({records, amounts, nowMs, source}, level)
+  const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
   const drained = exceeded.length === 0 ? [] : await consumers(namespace, entity, resource, nowMs)
   return statuses.map(({shard: _, ...status}) => ({
@@ -128,7 +128,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
 }
 
 function shardShare(record: BucketRecord, name: string): ShardShare {
-  const limit = shareOf(record).limits.get(name)
+  const limit = shareOfRecord(record).limits.get(name)
   const [available, capacity] = [limit?.tokensMilli ?? 0n, limit?.capacityMilli ?? 0n]
   return {shard: record.shard, available: toTokens(available), capacity: toTokens(capacity)}
 }
@@ -146,7 +146,7 @@ async function consumers(
   return records.filter(record => children.has(record.entity))
 }
 
-function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): Consumer[] {
+function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): CapacityConsumer[] {
   return used
     .map(({entity, tokens}) => ({entity, tokens: tokens.get(name) ?? 0}))
     .filter(({tokens}) => tokens > 0)

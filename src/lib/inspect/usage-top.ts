@@ -12,7 +12,7 @@ const MOST_WINDOWS = 20_000
 const MOST_BUCKETS = 2000
 
 /** What one entity consumed of one resource, in whole tokens. */
-export interface Consumer {
+export interface TopConsumer {
   readonly entity: string
   readonly resource: string
   readonly requests: number
@@ -22,7 +22,7 @@ export interface Consumer {
 }
 
 export interface TopConsumers {
-  readonly consumers: readonly Consumer[]
+  readonly consumers: readonly TopConsumer[]
   /** Entities, per resource, that consumed anything. */
   readonly total: number
   readonly resources: readonly string[]
@@ -37,7 +37,7 @@ export interface TopRequest extends Omit<UsageSubject, 'entity'> {
   readonly most: number
 }
 
-type Tally = Omit<Consumer, 'share' | 'limits'> & {readonly limits: Map<string, number>}
+type Tally = Omit<TopConsumer, 'share' | 'limits'> & {readonly limits: Map<string, number>}
 
 /** The largest consumers of a resource, or of all resources that are configured or in use. */
 export async function topConsumers(space: NamespaceRepository, request: TopRequest): Promise<TopConsumers> {
@@ -71,7 +71,7 @@ function add(tallies: Map<string, Tally>, {entity, resource, tokens: used, total
 function rank(
   tallies: readonly Tally[],
   {by, most, whole}: {readonly by: string; readonly most: number; readonly whole: number},
-): Consumer[] {
+): TopConsumer[] {
   const measure = ({requests, limits}: Tally): number => (by === 'requests' ? requests : (limits.get(by) ?? 0))
   const names = [...new Set(tallies.flatMap(({limits}) => [...limits.keys()]))].sort()
   if (tallies.length > 0 && by !== 'requests' && !names.includes(by)) {

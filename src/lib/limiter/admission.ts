@@ -4,17 +4,17 @@ import {isRetryable} from '../dynamo/errors.js'
 import {retrying} from '../dynamo/retry.js'
 import {fillMissingShards, healShardCount, splitBucket} from '../repository/buckets/split.js'
 import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
-import type {Space} from '../repository/table/table.js'
+import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {negated} from './amounts.js'
-import {Desk} from './bucket-queue.js'
-import {type AppliedLimits, type DeskSettings, type Family, type Load, markSource, type Office} from './context.js'
-import type {Patience} from './deadline.js'
+import {BucketQueue} from './bucket-queue.js'
+import {type AppliedLimits, type LimiterSettings, type Family, type Load, markSource, type LimiterContext} from './context.js'
+import type {Deadline} from './deadline.js'
 import type {EntityCache} from './entity-cache.js'
 import {gather} from './gather.js'
-import type {Entry, Grant} from './grant.js'
-import {ShardGone, Ticket, type Verdict} from './pending-request.js'
-import {type Refusal, refusalOf} from './refusal.js'
+import type {Holding, Grant} from './grant.js'
+import {ShardGone, PendingRequest, type Verdict} from './pending-request.js'
+import {type Refusal, explainRefusal} from './refusal.js'
 
 /** Desks kept; the longest unused idle ones go first. */
 const MOST_DESKS = 10_000
@@ -23,9 +23,9 @@ const MOST_DESKS = 10_000
 const SHARDS_TRIED = 3
 
 export interface AdmissionOptions {
-  readonly space: Space
+  readonly space: NamespaceTable
   readonly entities: EntityCache
-  readonly settings: DeskSettings
+  readonly settings: LimiterSettings
   /** Whether requests for one bucket share a write. */
   readonly merge: boolean
   readonly random: () => number
@@ -40,18 +40,18 @@ export interface AdmissionRequest {
   /** 0 when more is taken for a request that was counted before. */
   readonly requests: 0 | 1
   readonly level: 'entity' | 'parent'
-  readonly patience: Patience
+  readonly patience: Deadline
 }
 
 /** Admits at one level: chooses the shard, tries others, gathers from all, and lets hot buckets grow. */
-export class Admission implements Office {
-  readonly space: Space
-  readonly settings: DeskSettings
+export class Admission implements LimiterContext {
+  readonly space: NamespaceTable
+  readonly settings: LimiterSettings
   readonly nextMark: () => WriteMark
   readonly limitsOf: AdmissionOptions['limitsOf']
   readonly familyOf: AdmissionOptions['familyOf']
   readonly #options: AdmissionOptions
-  readonly #desks = new Map<string, Desk>()
+  readonly #desks = new Map<string, BucketQueue>()
   readonly #growing = new Set<string>()
   readonly #gathering = new Map<string, Promise<void>>()
   readonly #background = new Set<Promise<void>>()
@@ -78,7 +78,7 @@ export class Admission implements Office {
     }
     const last = refused.at(-1) as Verdict & {admitted: false}
     const countNow = this.#options.entities.shardCount(entity, resource)
-    if (countNow === 1) return refusalOf({...last, records: [last.record]}, level)
+    if (countNow === 1) return explainRefusal({...last, records: [last.record]}, level)
     return this.#left(
       this.#oneByOne(entity, resource, () => this.#gather({...request, amounts: last.amounts}, countNow)),
       patience,
@@ -116,7 +116,7 @@ export class Admission implements Office {
     for (const record of gathered.records) {
       this.desk({entity, resource, shard: record.shard}).learnRecord(record, gathered.sinceMs)
     }
-    return refusalOf({...gathered, amounts}, level)
+    return explainRefusal({...gathered, amounts}, level)
   }
 
   /** Looks at all shards of one bucket come one after the other: side by side they would only disturb each other. */
@@ -146,7 +146,7 @@ export class Admission implements Office {
     const count = this.#options.entities.shardCount(entity, resource)
     const records: BucketRecord[] = []
     let source: AppliedLimits['source'] | undefined
-    const ticket = new Ticket(amounts, level === 'parent')
+    const ticket = new PendingRequest(amounts, level === 'parent')
     for (let shard = 0; shard < count; shard++) {
       const desk = this.#desks.get(deskKey({entity, resource, shard}))
       const denial = desk?.denial(ticket)
@@ -155,11 +155,11 @@ export class Admission implements Office {
       source ??= denial.source
     }
     const nowMs = this.space.clock()
-    const refusal = refusalOf({records, amounts: ticket.amounts, nowMs, source}, level)
+    const refusal = explainRefusal({records, amounts: ticket.amounts, nowMs, source}, level)
     return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
   }
 
-  async refund(entries: readonly Entry[]): Promise<void> {
+  async refund(entries: readonly Holding[]): Promise<void> {
     const returns = entries.map(entry => {
       const deltas = negated(entry.heldMilli)
       const requests = -entry.requests
@@ -181,11 +181,11 @@ export class Admission implements Office {
   }
 
   /** The conversation with one bucket item. */
-  desk(address: BucketAddress): Desk {
-    if (!this.#options.merge) return new Desk(this, address)
+  desk(address: BucketAddress): BucketQueue {
+    if (!this.#options.merge) return new BucketQueue(this, address)
     const key = deskKey(address)
     const known = this.#desks.get(key)
-    const desk = known ?? new Desk(this, address)
+    const desk = known ?? new BucketQueue(this, address)
     if (known) this.#desks.delete(key)
     this.#desks.set(key, desk)
     if (this.#desks.size > MOST_DESKS) this.#dismissIdle()
@@ -231,7 +231,7 @@ export class Admission implements Office {
   async #ask(address: BucketAddress, request: AdmissionRequest): Promise<Verdict> {
     const {amounts, requests, level, patience} = request
     const desk = this.desk(address)
-    const ticket = new Ticket(amounts, level === 'parent', requests)
+    const ticket = new PendingRequest(amounts, level === 'parent', requests)
     const denial = desk.denial(ticket)
     if (denial) return denial
     patience.watch(ticket)
@@ -245,7 +245,7 @@ export class Admission implements Office {
   }
 
   /** Waits as long as the caller wants to; what it leaves behind is seen to, and waited for when the limiter closes. */
-  async #left<T>(work: Promise<T>, patience: Patience): Promise<T> {
+  async #left<T>(work: Promise<T>, patience: Deadline): Promise<T> {
     try {
       return await patience.until(work)
     } finally {

@@ -25,7 +25,7 @@ export function parseConsumption(texts: readonly string[]): Consumption {
     consume.set(name, tokens)
   }
   const amounts = Object.fromEntries(consume)
-  consumptionOf(amounts)
+  checkConsumption(amounts)
   return amounts
 }
 
@@ -35,7 +35,7 @@ function complaint(name: string, tokens: number): string | undefined {
 }
 
 /** Amounts to consume: whole, not negative. Zeros are dropped: a limit of which nothing is asked is not checked. */
-export function consumptionOf(consume: Consumption): Map<string, bigint> {
+export function checkConsumption(consume: Consumption): Map<string, bigint> {
   const amounts = signedAmountsOf(consume)
   for (const [name, milli] of amounts) {
     if (milli < 0n)

@@ -10,8 +10,8 @@ import type {BucketUpdate, WriteMark} from '../repository/buckets/writes.js'
 import {type BucketAddress, consumeUpdate, markIn, plannedUpdate} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {Correction, Counter} from './bucket-writer.js'
-import type {AppliedLimits, Office} from './context.js'
+import type {Correction, BucketWriter} from './bucket-writer.js'
+import type {AppliedLimits, LimiterContext} from './context.js'
 import {sendCorrections} from './corrections.js'
 import {renewedExpiry} from './expiry.js'
 import {chooseFitting, requestsOf, total} from './fit.js'
@@ -19,17 +19,17 @@ import {
   fullnessFor,
   hasFilledUp,
   hasOverflown,
-  isExpired,
+  isBucketExpired,
   isOverfull,
   isTooLarge,
-  judge,
+  decideLocally,
   type KnownBucket,
   knownFrom,
   missingNames,
   storedTokens,
 } from './known-bucket.js'
-import type {Ticket, Verdict} from './pending-request.js'
-import {createBucket, type RewriteRules, rewriteBucket, unchangedLimits} from './slow-path.js'
+import type {PendingRequest, Verdict} from './pending-request.js'
+import {createBucket, type RewriteRules, refillAndConsume, unchangedLimits} from './slow-path.js'
 
 /** Rounds of look, compute and write before a contended batch is refused. */
 const MOST_ROUNDS = 12
@@ -44,9 +44,9 @@ const FIRST_WAITING_ROUND = 3
  * All conversation of this process with one bucket item. At most one write is in flight; whoever comes meanwhile shares
  * the next one, in order. A lone request goes out at once.
  */
-export class Desk implements Counter {
+export class BucketQueue implements BucketWriter {
   readonly #gauge = new PressureGauge()
-  #tickets: Ticket[] = []
+  #tickets: PendingRequest[] = []
   #corrections: Correction[] = []
   #serving: Promise<void> | undefined
   #known: KnownBucket | undefined
@@ -57,7 +57,7 @@ export class Desk implements Counter {
   #source: AppliedLimits['source'] | undefined
 
   constructor(
-    readonly office: Office,
+    readonly office: LimiterContext,
     readonly address: BucketAddress,
   ) {}
 
@@ -77,7 +77,7 @@ export class Desk implements Counter {
   }
 
   /** Asks for admission; the ticket's answer comes when it is this request's turn. */
-  ask(ticket: Ticket): void {
+  ask(ticket: PendingRequest): void {
     this.#tickets.push(ticket)
     for (const [name, milli] of ticket.amounts) {
       if (milli > (this.#largest.get(name) ?? 0n)) this.#largest.set(name, milli)
@@ -97,7 +97,7 @@ export class Desk implements Counter {
    * A refusal that needs no call: even the largest balance consistent with what is known is too small. Tokens that
    * others return are not known, so this holds for a limited time only.
    */
-  denial(ticket: Ticket): Verdict | undefined {
+  denial(ticket: PendingRequest): Verdict | undefined {
     const nowMs = this.office.space.clock()
     const known = this.#known
     if (!known?.exists || !this.#isFresh(known, nowMs) || this.#corrections.length > 0) return undefined
@@ -108,8 +108,8 @@ export class Desk implements Counter {
     if ([...amounts].every(([name, milli]) => (record.state.limits.get(name)?.tokensMilli ?? 0n) >= milli))
       return undefined
     if (missingNames(record, amounts).length > 0 || isTooLarge(record, amounts)) return undefined
-    if (this.#isCheckDue(nowMs) || isExpired(record, nowMs)) return undefined
-    return judge(record, amounts, nowMs).admitted ? undefined : this.#refusal(amounts, nowMs)
+    if (this.#isCheckDue(nowMs) || isBucketExpired(record, nowMs)) return undefined
+    return decideLocally(record, amounts, nowMs).admitted ? undefined : this.#refusal(amounts, nowMs)
   }
 
   #serve(): void {
@@ -134,7 +134,7 @@ export class Desk implements Counter {
     this.#serving = undefined
   }
 
-  async #decide(tickets: readonly Ticket[]): Promise<void> {
+  async #decide(tickets: readonly PendingRequest[]): Promise<void> {
     for (let round = 0; ; round++) {
       const open = tickets.filter(ticket => !ticket.isSettled && !ticket.isAbandoned)
       if (open.length === 0) return
@@ -154,7 +154,7 @@ export class Desk implements Counter {
   }
 
   /** One step towards a decision for a bucket of which a state is known; only a certain state may refuse. */
-  async #decideByState(open: Ticket[], known: KnownBucket & {exists: true}, rules: RewriteRules): Promise<void> {
+  async #decideByState(open: PendingRequest[], known: KnownBucket & {exists: true}, rules: RewriteRules): Promise<void> {
     if (this.#isCheckDue(this.office.space.clock())) {
       const applied = await unchangedLimits(this, known)
       if (applied) this.noteLimitsChecked(applied)
@@ -169,7 +169,7 @@ export class Desk implements Counter {
     const needsLimits =
       this.#isCheckDue(nowMs) ||
       open.some(ticket => missingNames(record, ticket.amounts).length > 0 || isTooLarge(record, ticket.amounts))
-    if (!needsLimits && !isExpired(record, nowMs) && !isOverfull(record)) {
+    if (!needsLimits && !isBucketExpired(record, nowMs) && !isOverfull(record)) {
       // Under contention a crowd that waits for all of its tokens loses to every smaller one: it takes what is stored.
       const stored = chooseFitting(open, storedTokens(record))
       const isWorthTaking = stored.others.length === 0 || (rules.isContended && stored.fitting.length > 0)
@@ -183,11 +183,11 @@ export class Desk implements Counter {
         return this.#consume(open)
       }
     }
-    await rewriteBucket(this, open, known, rules)
+    await refillAndConsume(this, open, known, rules)
   }
 
   /** Parents are charged for the limits they have; which these are is known once the configuration was looked at. */
-  #leaveOutMissing(tickets: readonly Ticket[], record: BucketRecord, nowMs: number): void {
+  #leaveOutMissing(tickets: readonly PendingRequest[], record: BucketRecord, nowMs: number): void {
     if (this.#source === undefined || this.#isCheckDue(nowMs)) return
     for (const ticket of tickets) if (ticket.isLenient) ticket.keepOnly(name => record.state.limits.has(name))
   }
@@ -196,7 +196,7 @@ export class Desk implements Counter {
    * The one call without a look: consumes for all of them, or learns why that is impossible. What has overflowed before is
    * taken off afterwards: under contention a full bucket would otherwise refuse those who lose every round.
    */
-  async #consume(open: Ticket[], mayOverflow = !this.#known?.exists): Promise<void> {
+  async #consume(open: PendingRequest[], mayOverflow = !this.#known?.exists): Promise<void> {
     const {space} = this.office
     const mark = this.office.nextMark()
     const nowMs = space.clock()
@@ -214,7 +214,7 @@ export class Desk implements Counter {
 
   /** The one call for a bucket that has filled up, whoever else has used it since it was seen. */
   async #consumeFromFull(
-    open: Ticket[],
+    open: PendingRequest[],
     record: BucketRecord,
     bounds: readonly FullnessBounds[],
     nowMs: number,
@@ -285,7 +285,7 @@ export class Desk implements Counter {
   }
 
   /** Settles those whose charge has been written; gives back for those who no longer wait. */
-  admit(tickets: readonly Ticket[]): void {
+  admit(tickets: readonly PendingRequest[]): void {
     const known = this.#known
     if (!known?.exists) throw new Error('a bucket that was charged is not there')
     for (const ticket of tickets) {
@@ -295,12 +295,12 @@ export class Desk implements Counter {
     }
   }
 
-  refuse(tickets: readonly Ticket[], nowMs: number, record: BucketRecord): void {
+  refuse(tickets: readonly PendingRequest[], nowMs: number, record: BucketRecord): void {
     const source = this.#source
     for (const ticket of tickets) ticket.settle({admitted: false, amounts: ticket.amounts, record, nowMs, source})
   }
 
-  #refuse(tickets: readonly Ticket[], nowMs = this.office.space.clock()): void {
+  #refuse(tickets: readonly PendingRequest[], nowMs = this.office.space.clock()): void {
     for (const ticket of tickets) ticket.settle(this.#refusal(ticket.amounts, nowMs))
   }
 
@@ -308,10 +308,10 @@ export class Desk implements Counter {
    * Tokens that came while the decision was on its way belong to whoever asks next: kept for those it left out, a crowd
    * would wait round after round for a share of every trickle.
    */
-  refuseMisfits(tickets: readonly Ticket[], decidedAtMs: number): void {
+  refuseMisfits(tickets: readonly PendingRequest[], decidedAtMs: number): void {
     const known = this.#known
     if (!known?.exists) return
-    const misfits = tickets.filter(ticket => !judge(known.seen.record, ticket.amounts, decidedAtMs).admitted)
+    const misfits = tickets.filter(ticket => !decideLocally(known.seen.record, ticket.amounts, decidedAtMs).admitted)
     this.#refuse(misfits, decidedAtMs)
   }
 

@@ -2,9 +2,9 @@ import type {Amounts} from '../core/bucket.js'
 import type {WriteOutcome} from '../repository/buckets/marked-write.js'
 import type {BucketAddress, BucketUpdate, WriteMark} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {AppliedLimits, Office} from './context.js'
+import type {AppliedLimits, LimiterContext} from './context.js'
 import type {KnownBucket} from './known-bucket.js'
-import type {Ticket} from './pending-request.js'
+import type {PendingRequest} from './pending-request.js'
 
 /** A charge or return after the fact, waiting at a desk. */
 export interface Correction {
@@ -16,8 +16,8 @@ export interface Correction {
 }
 
 /** What those who write for a desk see of it. */
-export interface Counter {
-  readonly office: Office
+export interface BucketWriter {
+  readonly office: LimiterContext
   readonly address: BucketAddress
   readonly known: KnownBucket | undefined
   /** Sends one write and remembers what its answer shows. */
@@ -34,9 +34,9 @@ export interface Counter {
    */
   settleOverflow(taken: Amounts): Promise<void>
   /** Settles those whose charge has been written. */
-  admit(tickets: readonly Ticket[]): void
+  admit(tickets: readonly PendingRequest[]): void
   /** Refuses them all, for what `record` shows. */
-  refuse(tickets: readonly Ticket[], nowMs: number, record: BucketRecord): void
+  refuse(tickets: readonly PendingRequest[], nowMs: number, record: BucketRecord): void
   /** Refuses those that did not fit at the instant of the decision, and leaves the others open. */
-  refuseMisfits(tickets: readonly Ticket[], decidedAtMs: number): void
+  refuseMisfits(tickets: readonly PendingRequest[], decidedAtMs: number): void
 }

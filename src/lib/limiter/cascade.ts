@@ -1,7 +1,7 @@
 import type {Amounts} from '../core/bucket.js'
 import type {Admission} from './admission.js'
 import type {Family} from './context.js'
-import type {Patience} from './deadline.js'
+import type {Deadline} from './deadline.js'
 import type {EntityCache} from './entity-cache.js'
 import {RateLimitExceeded} from './errors.js'
 import type {Grant} from './grant.js'
@@ -14,7 +14,7 @@ export interface CascadeRequest {
   readonly amounts: Amounts
   /** 0 when more is taken for a request that was counted before. */
   readonly requests: 0 | 1
-  readonly patience: Patience
+  readonly patience: Deadline
 }
 
 /**

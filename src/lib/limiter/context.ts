@@ -2,9 +2,9 @@ import type {Amounts} from '../core/bucket.js'
 import type {Limit} from '../core/limit.js'
 import type {Level} from '../core/resolve.js'
 import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../repository/buckets/writes.js'
-import type {Space} from '../repository/table/table.js'
+import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {Entry} from './grant.js'
+import type {Holding} from './grant.js'
 
 /** The limits that apply to an entity and resource, and where they come from. */
 export interface AppliedLimits {
@@ -27,8 +27,8 @@ export interface Family {
 }
 
 /** Everything a desk needs besides its own queue; one per limiter. */
-export interface Office {
-  readonly space: Space
+export interface LimiterContext {
+  readonly space: NamespaceTable
   /** Through the configuration cache; throws when nothing is configured. */
   limitsOf(entity: string, resource: string): Promise<AppliedLimits>
   /** From the entity's record, cached for as long as configurations are. */
@@ -36,16 +36,16 @@ export interface Office {
   /** Told of every state of a bucket that an answer shows. */
   noticed(address: BucketAddress, record: BucketRecord, load: Load): void
   /** Returns what entries hold; never fails, and is waited for when the limiter closes. */
-  refund(entries: readonly Entry[]): Promise<void>
+  refund(entries: readonly Holding[]): Promise<void>
   /** A shard that should exist does not: makes it from tokens of the others; false when the bucket has no such shard. */
   fillShard(address: BucketAddress): Promise<boolean>
   /** The stored number of shards is beyond reason: sets it to the shards that exist. */
   healShardCount(address: BucketAddress): Promise<void>
   nextMark(): WriteMark
-  readonly settings: DeskSettings
+  readonly settings: LimiterSettings
 }
 
-export interface DeskSettings {
+export interface LimiterSettings {
   /** How long a refusal may rest on what is already known, in ms; 0: never. */
   readonly denyCacheMs: number
   /** How often the limits of a busy bucket are compared with the configuration, in ms. */

@@ -1,12 +1,12 @@
 import {type Amounts, expiresAtSeconds} from '../core/bucket.js'
 import {adjustUpdate, carriesMark} from '../repository/buckets/writes.js'
 import {decodeBucket} from '../schema/bucket-record.js'
-import type {Correction, Counter} from './bucket-writer.js'
+import type {Correction, BucketWriter} from './bucket-writer.js'
 import {requestsOf, total} from './fit.js'
-import {shareOf} from './known-bucket.js'
+import {shareOfRecord} from './known-bucket.js'
 
 /** Writes all waiting corrections in one call. What concerns a bucket or limit that is gone is dropped. */
-export async function sendCorrections(desk: Counter, corrections: readonly Correction[]): Promise<void> {
+export async function sendCorrections(desk: BucketWriter, corrections: readonly Correction[]): Promise<void> {
   try {
     await writeCorrections(desk, total(corrections), requestsOf(corrections))
     for (const correction of corrections) correction.resolve()
@@ -15,7 +15,7 @@ export async function sendCorrections(desk: Counter, corrections: readonly Corre
   }
 }
 
-async function writeCorrections(desk: Counter, deltas: Map<string, bigint>, requests: number): Promise<void> {
+async function writeCorrections(desk: BucketWriter, deltas: Map<string, bigint>, requests: number): Promise<void> {
   const {space} = desk.office
   for (;;) {
     for (const [name, milli] of deltas) if (milli === 0n) deltas.delete(name)
@@ -41,10 +41,10 @@ async function writeCorrections(desk: Counter, deltas: Map<string, bigint>, requ
 }
 
 /** A debt must not be forgiven by expiry: where one is made, the bucket is kept until it could be repaid. */
-function expiryWithDebt({known, office}: Counter, deltas: Amounts): number | undefined {
+function expiryWithDebt({known, office}: BucketWriter, deltas: Amounts): number | undefined {
   if (!known?.exists || known.seen.record.ttlSeconds === undefined) return undefined
   const {ttlSeconds} = known.seen.record
-  const charged = [...shareOf(known.seen.record).limits].map(([name, limit]) => ({
+  const charged = [...shareOfRecord(known.seen.record).limits].map(([name, limit]) => ({
     ...limit,
     tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
   }))

@@ -1,9 +1,9 @@
 import {Aborted, Unavailable} from '../dynamo/errors.js'
-import type {Ticket} from './pending-request.js'
+import type {PendingRequest} from './pending-request.js'
 
 /** How long one caller waits: until a deadline, or until it gives up by a signal. */
-export class Patience {
-  readonly #tickets = new Set<Ticket>()
+export class Deadline {
+  readonly #tickets = new Set<PendingRequest>()
   readonly #waits = new Set<(reason: Error) => void>()
   readonly #timer: NodeJS.Timeout
   readonly #signal: AbortSignal | undefined
@@ -20,7 +20,7 @@ export class Patience {
   }
 
   /** The ticket is abandoned when patience ends. */
-  watch(ticket: Ticket): void {
+  watch(ticket: PendingRequest): void {
     if (this.#reason) ticket.abandon(this.#reason)
     else this.#tickets.add(ticket)
   }

@@ -1,11 +1,11 @@
 import {expiresAtSeconds, type LimitState} from '../core/bucket.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {AppliedLimits, Office} from './context.js'
-import {shareOf} from './known-bucket.js'
+import type {AppliedLimits, LimiterContext} from './context.js'
+import {shareOfRecord} from './known-bucket.js'
 
 /** Epoch seconds after which the table may drop a bucket, or `null`: limits made for one entity keep it for ever. */
 export function expiryOf(
-  office: Office,
+  office: LimiterContext,
   applied: AppliedLimits,
   limits: Iterable<LimitState>,
   nowMs: number,
@@ -18,7 +18,7 @@ export function expiryOf(
 /** The expiry of a full bucket that is used now; `undefined` for one that lives for ever. */
 export function renewedExpiry(record: BucketRecord, multiplier: number, nowMs: number): number | undefined {
   if (record.ttlSeconds === undefined || multiplier <= 0) return undefined
-  return expiresAtSeconds(shareOf(record).limits.values(), multiplier, nowMs)
+  return expiresAtSeconds(shareOfRecord(record).limits.values(), multiplier, nowMs)
 }
 
 /** Whether an expiry is as it should be, and so far away that it need not be renewed yet. */

@@ -7,7 +7,7 @@ import {readSeenShards} from '../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
 import {type TransactItem, transact} from '../repository/table/transact.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {AppliedLimits, Office} from './context.js'
+import type {AppliedLimits, LimiterContext} from './context.js'
 import {expiryOf} from './expiry.js'
 import type {Grant} from './grant.js'
 import {plannedState} from './shard-room.js'
@@ -44,7 +44,7 @@ export interface GatherRequest {
  * its desk decides, which lets requests share a write; otherwise each gives what it can, in one transaction. Losing to
  * competitors every time is a refusal, not a failure.
  */
-export async function gather(office: Office, request: GatherRequest): Promise<Gathering> {
+export async function gather(office: LimiterContext, request: GatherRequest): Promise<Gathering> {
   const {entity, resource, count, amounts, fromOne} = request
   const {space} = office
   for (let attempt = 1; ; attempt++) {
@@ -78,7 +78,7 @@ export async function gather(office: Office, request: GatherRequest): Promise<Ga
 
 /** Takes from several shards or from none; `undefined` when somebody came in between. */
 async function takeParts(
-  office: Office,
+  office: LimiterContext,
   {entity, resource, requests, wrote}: GatherRequest,
   plans: ReadonlyMap<number, BucketPlan>,
   parts: GatherPlan,

@@ -27,23 +27,23 @@ export function storedTokens(record: BucketRecord): Map<string, bigint> {
 }
 
 /** What this shard would answer at an instant, by arithmetic alone. */
-export function judge(record: BucketRecord, amounts: Amounts, nowMs: number): Decision {
-  return tryConsumeBucket(shareOf(record), amounts, nowMs)
+export function decideLocally(record: BucketRecord, amounts: Amounts, nowMs: number): Decision {
+  return tryConsumeBucket(shareOfRecord(record), amounts, nowMs)
 }
 
 /** The part of a bucket's parameters that belongs to this shard. */
-export function shareOf(record: BucketRecord): BucketState {
+export function shareOfRecord(record: BucketRecord): BucketState {
   return shareOfBucket(record.state, record.shard, record.shardCount)
 }
 
 /** Whether the table may drop the item at any moment: it must be renewed before it is used. */
-export function isExpired(record: BucketRecord, nowMs: number): boolean {
+export function isBucketExpired(record: BucketRecord, nowMs: number): boolean {
   return record.ttlSeconds !== undefined && record.ttlSeconds <= Math.floor(nowMs / 1000)
 }
 
 /** Whether tokens that were returned late lie above what the shard may hold: the next write must cut them off. */
 export function isOverfull(record: BucketRecord): boolean {
-  for (const [name, limit] of shareOf(record).limits) {
+  for (const [name, limit] of shareOfRecord(record).limits) {
     if (name !== WRITE_PRESSURE_LIMIT && limit.tokensMilli > limit.capacityMilli) return true
   }
   return false
@@ -55,7 +55,7 @@ export function isOverfull(record: BucketRecord): boolean {
  */
 export function hasFilledUp(record: BucketRecord, names: Iterable<string>, nowMs: number): boolean {
   if (nowMs <= record.state.refilledAtMs) return false
-  const {limits} = refillBucket(shareOf(record), nowMs)
+  const {limits} = refillBucket(shareOfRecord(record), nowMs)
   for (const name of names) {
     const limit = limits.get(name)
     if (limit && limit.tokensMilli >= limit.capacityMilli) return true
@@ -69,7 +69,7 @@ const MOST_LIMITS_IN_BOUNDS = 12
 /** Bounds within which the bucket is full whoever has used it meanwhile, if it is full by what was seen and serves all. */
 export function fullnessFor(seen: SeenBucket, amounts: Amounts, nowMs: number): FullnessBounds[] {
   if (seen.incomplete.size > 0 || seen.record.state.limits.size > MOST_LIMITS_IN_BOUNDS) return []
-  const share = shareOf(seen.record)
+  const share = shareOfRecord(seen.record)
   const isEnough = [...amounts].every(([name, milli]) => milli <= (share.limits.get(name)?.capacityMilli ?? 0n))
   return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
 }
@@ -77,7 +77,7 @@ export function fullnessFor(seen: SeenBucket, amounts: Amounts, nowMs: number): 
 /** Whether a bucket from which tokens were taken a moment ago had overflowed before. */
 export function hasOverflown(record: BucketRecord, taken: Amounts, nowMs: number): boolean {
   if (nowMs <= record.state.refilledAtMs) return false
-  const {limits} = refillBucket(shareOf(record), nowMs)
+  const {limits} = refillBucket(shareOfRecord(record), nowMs)
   return [...taken].some(([name, milli]) => {
     const limit = limits.get(name)
     return milli > 0n && limit !== undefined && limit.tokensMilli + milli > limit.capacityMilli

@@ -3,9 +3,9 @@ import {InvalidInput} from '../core/errors.js'
 import {toTokens} from '../core/token-math.js'
 import {Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
-import {type Consumption, consumptionOf, signedAmountsOf} from './amounts.js'
+import {type Consumption, checkConsumption, signedAmountsOf} from './amounts.js'
 import {LeaseEnded} from './errors.js'
-import type {Entry, Grant} from './grant.js'
+import type {Holding, Grant} from './grant.js'
 
 /** What a lease may ask of the limiter that gave it. */
 export interface LeaseKeeper {
@@ -16,7 +16,7 @@ export interface LeaseKeeper {
   /** Lets an outage pass, or throws `RateLimiterUnavailable`, as the policy says; throws everything else as it is. */
   excuse(error: unknown): Promise<void>
   /** Returns everything; resolves when it is written or has finally failed. */
-  refund(entries: readonly Entry[]): Promise<void>
+  refund(entries: readonly Holding[]): Promise<void>
 }
 
 /**
@@ -76,14 +76,14 @@ export class Lease {
 
   /** Returns whole tokens; at most what the lease holds. */
   async release(amounts: Consumption): Promise<void> {
-    const returned = [...consumptionOf(amounts)].map(([name, milli]): [string, number] => [name, -toTokens(milli)])
+    const returned = [...checkConsumption(amounts)].map(([name, milli]): [string, number] => [name, -toTokens(milli)])
     await this.adjust(Object.fromEntries(returned))
   }
 
   /** Takes more tokens now, or throws `RateLimitExceeded` and changes nothing. */
   async consume(more: Consumption): Promise<void> {
     this.#checkOpen()
-    const amounts = consumptionOf(more)
+    const amounts = checkConsumption(more)
     if (!this.isMetered || amounts.size === 0) return
     await this.#track(this.#takeMore(amounts))
   }
@@ -183,7 +183,7 @@ export class Lease {
   }
 }
 
-function book(entry: Entry, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
+function book(entry: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
   for (const [name, milli] of deltas) entry.heldMilli.set(name, (entry.heldMilli.get(name) ?? 0n) + sign * milli)
 }
 
@@ -199,7 +199,7 @@ function held({entries}: Grant): Map<string, bigint> {
 }
 
 /** Charges go to the first item; returns go to the items that gave the tokens, so that no shard starves. */
-function partsOf({entries}: Grant, amounts: Amounts): {entry: Entry; deltas: Map<string, bigint>}[] {
+function partsOf({entries}: Grant, amounts: Amounts): {entry: Holding; deltas: Map<string, bigint>}[] {
   const parts = entries.map(entry => ({entry, deltas: new Map<string, bigint>()}))
   for (const [name, milli] of amounts) {
     if (milli > 0n) parts[0]?.deltas.set(name, milli)

@@ -3,18 +3,18 @@ import type {ConfigCache} from '../repository/limits/cache.js'
 import {nothingApplies} from '../repository/limits/checks.js'
 import {ConfigResolver} from '../repository/limits/resolver.js'
 import {Lru} from '../repository/table/lru.js'
-import {getItem, type Space} from '../repository/table/table.js'
+import {getItem, type NamespaceTable} from '../repository/table/table.js'
 import {decodeEntity} from '../schema/entity-record.js'
 import {keys} from '../schema/keys.js'
 import {Admission} from './admission.js'
 import {Cascade} from './cascade.js'
-import type {AppliedLimits, DeskSettings, Family} from './context.js'
+import type {AppliedLimits, LimiterSettings, Family} from './context.js'
 import {EntityCache} from './entity-cache.js'
 
-export interface SessionOptions {
-  readonly space: Space
+export interface NamespaceLimiterOptions {
+  readonly space: NamespaceTable
   readonly cache: ConfigCache
-  readonly settings: DeskSettings
+  readonly settings: LimiterSettings
   readonly merge: boolean
   readonly random: () => number
   /** In force where nothing is configured. */
@@ -22,8 +22,8 @@ export interface SessionOptions {
 }
 
 /** Everything that works within one namespace. */
-export class Session {
-  readonly space: Space
+export class NamespaceLimiter {
+  readonly space: NamespaceTable
   readonly resolver: ConfigResolver
   readonly admission: Admission
   readonly cascade: Cascade
@@ -31,7 +31,7 @@ export class Session {
   readonly #families: Lru<Family>
   readonly #defaultLimits: readonly Limit[]
 
-  constructor({space, cache, settings, merge, random, defaultLimits}: SessionOptions) {
+  constructor({space, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
     const {clock} = space
     this.space = space
     this.#defaultLimits = defaultLimits

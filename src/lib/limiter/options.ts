@@ -1,10 +1,10 @@
 import type {Limit} from '../core/limit.js'
-import type {TableOptions} from '../repository/table/open-table.js'
+import type {OpenTableOptions} from '../repository/table/open-table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import type {Consumption} from './amounts.js'
 
 /** Where the table is, and how to decide. */
-export interface RateLimiterOptions extends Omit<TableOptions, 'requestTimeoutMs'> {
+export interface RateLimiterOptions extends Omit<OpenTableOptions, 'requestTimeoutMs'> {
   /** Tenant to work in; `default` unless said otherwise. */
   readonly namespace?: string
   /** The opaque id of the namespace, for deployments that use one without registering it. */

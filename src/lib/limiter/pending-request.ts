@@ -26,7 +26,7 @@ export type Verdict =
 export class ShardGone extends Error {}
 
 /** One request waiting at a desk. */
-export class Ticket {
+export class PendingRequest {
   /** Nobody waits any more; if it is admitted all the same, it must be given back. */
   isAbandoned = false
   isSettled = false

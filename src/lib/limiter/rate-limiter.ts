@@ -8,14 +8,14 @@ import {openNamespace} from '../repository/open-namespace.js'
 import {openTable} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
-import {consumptionOf} from './amounts.js'
-import type {DeskSettings} from './context.js'
-import {Patience} from './deadline.js'
+import {checkConsumption} from './amounts.js'
+import type {LimiterSettings} from './context.js'
+import {Deadline} from './deadline.js'
 import {RateLimiterUnavailable} from './errors.js'
 import {Lease, type LeaseKeeper} from './lease.js'
-import {Session} from './namespace-limiter.js'
+import {NamespaceLimiter} from './namespace-limiter.js'
 import type {AcquireRequest, RateLimiterOptions} from './options.js'
-import {type Availability, type CheckResult, lookAt} from './reads.js'
+import {type Availability, type CheckResult, readAvailability} from './reads.js'
 import {type ResourceCapacity, resourceCapacity} from './resource-capacity.js'
 
 /** Bound of one look at the stored policy when the table does not answer, in ms. */
@@ -42,10 +42,10 @@ export class RateLimiter {
   readonly #table: Table
   readonly #closeTable: () => Promise<void>
   readonly #cache: ConfigCache
-  readonly #settings: DeskSettings
-  #session: Promise<Session> | undefined
+  readonly #settings: LimiterSettings
+  #session: Promise<NamespaceLimiter> | undefined
   /** The last one that was found. */
-  #opened: Session | undefined
+  #opened: NamespaceLimiter | undefined
   #sessionSinceMs = 0
   #hasAskedPolicy = false
 
@@ -73,7 +73,7 @@ export class RateLimiter {
   async acquire(request: AcquireRequest): Promise<Lease> {
     const entity = checkEntityId(request.entity)
     const resource = checkResourceName(request.resource)
-    const amounts = consumptionOf(request.consume)
+    const amounts = checkConsumption(request.consume)
     try {
       return await this.#patiently(request, async patience => {
         const session = await patience.until(this.#open())
@@ -97,7 +97,7 @@ export class RateLimiter {
 
   /** Whether a request would be admitted now; writes nothing. */
   async check(request: AcquireRequest): Promise<CheckResult> {
-    return (await this.#look(request)).check(consumptionOf(request.consume))
+    return (await this.#look(request)).check(checkConsumption(request.consume))
   }
 
   /** Whole tokens that can be acquired now, per limit: over all shards, and no more than a shared parent has left. */
@@ -107,7 +107,7 @@ export class RateLimiter {
 
   /** Milliseconds until a request could be admitted if nobody else asks; 0: now, `Infinity`: never. */
   async timeUntilAvailable(request: Pick<AcquireRequest, 'entity' | 'resource' | 'consume'>): Promise<number> {
-    return (await this.#look(request)).check(consumptionOf(request.consume)).retryAfterMs
+    return (await this.#look(request)).check(checkConsumption(request.consume)).retryAfterMs
   }
 
   /** The limits that apply to an entity and resource, and why. */
@@ -127,9 +127,9 @@ export class RateLimiter {
   }
 
   /** From here on the request's deadline runs; one that was given up before is not even begun. */
-  async #patiently<T>(request: AcquireRequest, work: (patience: Patience) => Promise<T>): Promise<T> {
+  async #patiently<T>(request: AcquireRequest, work: (patience: Deadline) => Promise<T>): Promise<T> {
     const {signal, timeoutMs = this.#settings.writeTimeoutMs} = request
-    const patience = new Patience(timeoutMs, signal)
+    const patience = new Deadline(timeoutMs, signal)
     try {
       patience.check()
       return await work(patience)
@@ -138,7 +138,7 @@ export class RateLimiter {
     }
   }
 
-  #keeperOf(session: Session, request: AcquireRequest): LeaseKeeper {
+  #keeperOf(session: NamespaceLimiter, request: AcquireRequest): LeaseKeeper {
     const {admission, cascade} = session
     const {entity, resource} = request
     return {
@@ -157,11 +157,11 @@ export class RateLimiter {
   }
 
   async #look({entity, resource}: Pick<AcquireRequest, 'entity' | 'resource'>): Promise<Availability> {
-    return lookAt(await this.#open(), checkEntityId(entity), checkResourceName(resource))
+    return readAvailability(await this.#open(), checkEntityId(entity), checkResourceName(resource))
   }
 
   /** The namespace is looked up again now and then: one that was deleted must not be written to for ever. */
-  #open(): Promise<Session> {
+  #open(): Promise<NamespaceLimiter> {
     const nowMs = this.#table.clock()
     // A clock that was set back must not put the next look off.
     const isOld = nowMs < this.#sessionSinceMs || nowMs - this.#sessionSinceMs >= this.#settings.configCheckMs
@@ -181,7 +181,7 @@ export class RateLimiter {
     return this.#session
   }
 
-  async #resolveSession(before: Promise<Session> | undefined): Promise<Session> {
+  async #resolveSession(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {
     const known = await before
     const namespace = await this.#namespaceId(known !== undefined).catch(error => {
       if (known && isUnavailability(error)) return known.space.namespace
@@ -190,7 +190,7 @@ export class RateLimiter {
     if (known?.space.namespace === namespace) return known
     const {defaultLimits = [], merge = true, random = Math.random} = this.#options
     const space = {...this.#table, namespace}
-    return new Session({space, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
+    return new NamespaceLimiter({space, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
   }
 
   /** The layout of the table is looked at once: a migration never takes it back. */
@@ -204,7 +204,7 @@ export class RateLimiter {
   }
 
   /** The stored policy must be known before the table goes away; one read per process, beside the request. */
-  #askPolicyOnce(request: AcquireRequest, session: Session): void {
+  #askPolicyOnce(request: AcquireRequest, session: NamespaceLimiter): void {
     if (this.#hasAskedPolicy || (request.onUnavailable ?? this.#options.onUnavailable) !== undefined) return
     this.#hasAskedPolicy = true
     session.resolver.onUnavailable().catch(() => {})

@@ -6,8 +6,8 @@ import {readRealShards} from '../repository/buckets/split.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {AppliedLimits} from './context.js'
 import {type RefusalStatus, unknownLimit} from './errors.js'
-import type {Session} from './namespace-limiter.js'
-import {refusalOf} from './refusal.js'
+import type {NamespaceLimiter} from './namespace-limiter.js'
+import {explainRefusal} from './refusal.js'
 import {availableTogether} from './shard-room.js'
 
 /** What an acquire would say. */
@@ -32,7 +32,7 @@ interface Level {
 }
 
 /** Reads all shards of an entity's bucket and of the parent it shares with; writes nothing. */
-export async function lookAt(session: Session, entity: string, resource: string): Promise<Availability> {
+export async function readAvailability(session: NamespaceLimiter, entity: string, resource: string): Promise<Availability> {
   const {cascade, parent} = await session.familyOf(entity)
   const nowMs = session.space.clock()
   const levels = await Promise.all([
@@ -56,7 +56,7 @@ export async function lookAt(session: Session, entity: string, resource: string)
         const asked = new Map(
           [...amounts].filter(([name]) => level === 'entity' || applied.limits.some(limit => limit.name === name)),
         )
-        return refusalOf({records, amounts: asked, nowMs, source: applied.source}, level).statuses
+        return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level).statuses
       })
       return {
         admitted: statuses.every(status => !status.exceeded),
@@ -68,7 +68,7 @@ export async function lookAt(session: Session, entity: string, resource: string)
 }
 
 async function readLevel(
-  session: Session,
+  session: NamespaceLimiter,
   entity: string,
   resource: string,
   level: Level['level'],

@@ -3,7 +3,7 @@ import {toTokens} from '../core/token-math.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {AppliedLimits} from './context.js'
 import type {RefusalStatus} from './errors.js'
-import {shareOf} from './known-bucket.js'
+import {shareOfRecord} from './known-bucket.js'
 import {availableTogether, timeUntilTogether} from './shard-room.js'
 
 /** Why a request was not admitted at one level. */
@@ -21,8 +21,8 @@ export interface RefusedBy {
 }
 
 /** Turns the states that refused into statuses and a wait that is true: what is available is what all of them hold. */
-export function refusalOf({records, amounts, nowMs, source}: RefusedBy, level: RefusalStatus['level']): Refusal {
-  const states = records.map(record => refillBucket(shareOf(record), nowMs))
+export function explainRefusal({records, amounts, nowMs, source}: RefusedBy, level: RefusalStatus['level']): Refusal {
+  const states = records.map(record => refillBucket(shareOfRecord(record), nowMs))
   const first = records[0] as BucketRecord
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
     const availableMilli = availableTogether(states, name)

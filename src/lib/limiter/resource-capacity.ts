@@ -1,7 +1,7 @@
 import {toTokens} from '../core/token-math.js'
 import {Buckets, visibleLimits} from '../repository/buckets/buckets.js'
 import {planBucket} from '../repository/buckets/plan.js'
-import type {Space} from '../repository/table/table.js'
+import type {NamespaceTable} from '../repository/table/table.js'
 import {availableTogether, plannedState} from './shard-room.js'
 
 /** Whole tokens of one limit. */
@@ -23,7 +23,7 @@ export interface ResourceCapacity {
 }
 
 /** Adds up the live buckets of a resource at this instant; writes nothing. */
-export async function resourceCapacity(space: Space, resource: string): Promise<ResourceCapacity> {
+export async function resourceCapacity(space: NamespaceTable, resource: string): Promise<ResourceCapacity> {
   const nowMs = space.clock()
   const entities: {entity: string; limits: Record<string, CapacityOfLimit>}[] = []
   const totals = new Map<string, {capacity: number; available: number}>()

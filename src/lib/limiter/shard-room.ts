@@ -2,14 +2,14 @@ import type {Amounts, BucketState} from '../core/bucket.js'
 import {refillBucket, tryConsumeBucket} from '../core/bucket.js'
 import type {BucketPlan} from '../repository/buckets/plan.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import {shareOf} from './known-bucket.js'
+import {shareOfRecord} from './known-bucket.js'
 
 /** A planned bucket as core sees it: balances after refill, parameters of this shard. */
 export function plannedState({seen, refilledAtMs, changes}: BucketPlan): BucketState {
   const limits = new Map(
     [...changes].flatMap(([name, change]) => (change.kind === 'remove' ? [] : [[name, change.after] as const])),
   )
-  return shareOf({...seen.record, state: {refilledAtMs, limits}})
+  return shareOfRecord({...seen.record, state: {refilledAtMs, limits}})
 }
 
 /** A planned bucket as it will be stored once the amounts are taken. */
@@ -51,7 +51,7 @@ const HORIZON_MS = 10 * 365 * 86_400_000
 
 /** Milliseconds until several shards together hold what is asked; `Infinity` when they never will. */
 export function timeUntilTogether(records: readonly BucketRecord[], amounts: Amounts, nowMs: number): number {
-  const shares = records.map(shareOf)
+  const shares = records.map(shareOfRecord)
   const [only, another] = shares
   // Of a single shard the wait follows by arithmetic; the search below costs most of a refusal.
   if (only && !another && [...amounts.keys()].every(name => only.limits.has(name))) {

@@ -4,19 +4,19 @@ import {toTokens} from '../core/token-math.js'
 import {changesLimits, planBucket, plannedLimits, plannedTokens} from '../repository/buckets/plan.js'
 import {createUpdate, type PlannedWrite, plannedUpdate} from '../repository/buckets/writes.js'
 import type {BucketRecord, Residue} from '../schema/bucket-record.js'
-import type {Counter} from './bucket-writer.js'
+import type {BucketWriter} from './bucket-writer.js'
 import type {AppliedLimits, Family} from './context.js'
 import {RequestTooLarge, unknownLimit} from './errors.js'
 import {expiryOf, isExpiryInOrder} from './expiry.js'
 import {chooseFitting, requestsOf, total} from './fit.js'
-import {isExpired, type KnownBucket} from './known-bucket.js'
-import {ShardGone, type Ticket} from './pending-request.js'
+import {isBucketExpired, type KnownBucket} from './known-bucket.js'
+import {ShardGone, type PendingRequest} from './pending-request.js'
 import {plannedRecord} from './shard-room.js'
 
 /** The first write of a bucket: full, less what fits. */
 export async function createBucket(
-  desk: Counter,
-  tickets: readonly Ticket[],
+  desk: BucketWriter,
+  tickets: readonly PendingRequest[],
   known: KnownBucket & {exists: false},
 ): Promise<void> {
   const {office, address} = desk
@@ -71,9 +71,9 @@ export interface RewriteRules {
 }
 
 /** Refill, changed limits and consumption in one write, on condition that the bucket is as it was seen. */
-export async function rewriteBucket(
-  desk: Counter,
-  tickets: readonly Ticket[],
+export async function refillAndConsume(
+  desk: BucketWriter,
+  tickets: readonly PendingRequest[],
   known: KnownBucket & {exists: true},
   {isCertain, isExact}: RewriteRules,
 ): Promise<void> {
@@ -88,7 +88,7 @@ export async function rewriteBucket(
   const {record} = known.seen
   const plan = planBucket(known.seen, nowMs, applied.limits)
   const {fitting, others} = chooseFitting(open, plannedTokens(plan))
-  if (fitting.length === 0 && !changesLimits(plan) && !isExpired(record, nowMs)) {
+  if (fitting.length === 0 && !changesLimits(plan) && !isBucketExpired(record, nowMs)) {
     if (isCertain) return desk.refuseMisfits(open, nowMs)
     return desk.forget()
   }
@@ -110,7 +110,7 @@ export async function rewriteBucket(
 
 /** The limits in force if they are those of the bucket, which then needs no write for their sake. */
 export async function unchangedLimits(
-  {office, address}: Counter,
+  {office, address}: BucketWriter,
   {seen}: KnownBucket & {exists: true},
 ): Promise<AppliedLimits | undefined> {
   const [applied, family] = await Promise.all([
@@ -138,7 +138,7 @@ function balancesOf(
 }
 
 /** Tickets that could be admitted some day; the others fail here and now. A parent is asked only for limits it has. */
-function admissible(desk: Counter, tickets: readonly Ticket[], applied: AppliedLimits): Ticket[] {
+function admissible(desk: BucketWriter, tickets: readonly PendingRequest[], applied: AppliedLimits): PendingRequest[] {
   const {entity, resource} = desk.address
   const capacities = new Map(applied.limits.map(limit => [limit.name, rateOf(limit).capacityMilli]))
   return tickets.filter(ticket => {

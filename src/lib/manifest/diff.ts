@@ -4,7 +4,7 @@ import type {Manifest} from './manifest.js'
 import {type PlannedChange, planManifest} from './plan.js'
 
 /** One way in which the table is not as the file states it. */
-export interface Difference {
+export interface ManifestDifference {
   /** Stated and not there; there with other values; there and managed, but no longer stated. */
   readonly kind: 'missing' | 'changed' | 'extra'
   /** The change that would end it: `before` is the table, `after` the file. */
@@ -18,7 +18,7 @@ export async function diffManifest(
   repository: NamespaceRepository,
   manifest: Manifest,
   options: ReadOptions = {},
-): Promise<Difference[]> {
+): Promise<ManifestDifference[]> {
   const {changes} = await planManifest(repository, manifest, options)
   return changes.map(change => ({kind: KINDS[change.action], change}))
 }

@@ -3,7 +3,7 @@ import type {Limit} from '../core/limit.js'
 import {checkConfigResource, checkEntityId, DEFAULT_RESOURCE} from '../core/names.js'
 import type {Json} from '../schema/json-attribute.js'
 import type {ManifestEntity} from './manifest.js'
-import {checkedName, parseLimits} from './parse-limits.js'
+import {checkedName, parseManifestLimits} from './parse-limits.js'
 import type {ManifestSource} from './source.js'
 
 const FIELDS = ['name', 'parent', 'cascade', 'metadata', 'limits', 'resources'] as const
@@ -52,7 +52,7 @@ const withValue = <Name extends string, T>(name: Name, value: T | undefined) =>
 function limitsOf(source: ManifestSource, fields: Fields, path: string): Map<string, readonly Limit[]> {
   const limits = new Map<string, readonly Limit[]>()
   const ownDefault = fields.get('limits')
-  const parsed = ownDefault && parseLimits(source, ownDefault, `${path}.limits`)
+  const parsed = ownDefault && parseManifestLimits(source, ownDefault, `${path}.limits`)
   if (parsed) limits.set(DEFAULT_RESOURCE, parsed)
   const resources = fields.get('resources')
   const entries = resources ? source.entries(resources, `${path}.resources`, 'resources') : []
@@ -72,7 +72,7 @@ function limitsOf(source: ManifestSource, fields: Fields, path: string): Map<str
 export function parseScopeLimits(source: ManifestSource, node: Node, path: string): Limit[] | undefined {
   const known = source.problems.length
   const limits = source.fields(node, path, 'this', ['limits']).get('limits')
-  if (limits) return parseLimits(source, limits, `${path}.limits`)
+  if (limits) return parseManifestLimits(source, limits, `${path}.limits`)
   if (source.problems.length === known) source.report(node, path, 'there are no limits here; give "limits"')
   return undefined
 }

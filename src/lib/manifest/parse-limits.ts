@@ -8,7 +8,7 @@ import type {ManifestSource} from './source.js'
 const FIELDS = ['capacity', 'burst', 'refill_amount', 'refill_period'] as const
 
 /** The limits of a scope, sorted by name; `undefined` when none of them can be read. */
-export function parseLimits(source: ManifestSource, node: Node, path: string): Limit[] | undefined {
+export function parseManifestLimits(source: ManifestSource, node: Node, path: string): Limit[] | undefined {
   const entries = source.entries(node, path, 'limits')
   if (entries.length === 0) {
     if (isMap(source.resolve(node)))

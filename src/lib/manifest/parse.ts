@@ -4,7 +4,7 @@ import {checkNamespaceName, checkResourceName} from '../core/names.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import type {Manifest, ManifestSystem} from './manifest.js'
 import {parseEntities, parseScopeLimits} from './parse-entities.js'
-import {checkedName, parseLimits} from './parse-limits.js'
+import {checkedName, parseManifestLimits} from './parse-limits.js'
 import {manifestInvalid, notOneOf} from './problems.js'
 import {ManifestSource} from './source.js'
 
@@ -49,7 +49,7 @@ function parseSystem(source: ManifestSource, node: Node): ManifestSystem {
   const limits = fields.get('limits')
   const onUnavailable = policy && parsePolicy(source, policy)
   const isPolicyOnly = onUnavailable !== undefined && limits !== undefined && isEmptyMap(source, limits)
-  const parsed = limits && !isPolicyOnly ? parseLimits(source, limits, 'system.limits') : undefined
+  const parsed = limits && !isPolicyOnly ? parseManifestLimits(source, limits, 'system.limits') : undefined
   if (!policy && !limits && source.problems.length === known) {
     source.report(node, 'system', 'there is nothing here; give "limits" or "on_unavailable", or leave the section out')
   }

@@ -14,7 +14,7 @@ import {
 import {notOneOf, type Problem} from './problems.js'
 
 /** A name and what stands behind it. */
-export interface Entry {
+export interface SourceEntry {
   readonly name: string
   readonly key: Node
   readonly value: Node
@@ -67,8 +67,8 @@ export class ManifestSource {
   }
 
   /** The entries of a mapping, each name once; what it merges from others comes last. */
-  entries(node: Node, path: string, what: string): Entry[] {
-    const found = new Map<string, Entry>()
+  entries(node: Node, path: string, what: string): SourceEntry[] {
+    const found = new Map<string, SourceEntry>()
     this.#collect(node, path, what, found, 0)
     return [...found.values()]
   }
@@ -100,7 +100,7 @@ export class ManifestSource {
     return typeof value === 'string' ? `the text ${JSON.stringify(value)}` : String(value)
   }
 
-  #collect(node: Node, path: string, what: string, found: Map<string, Entry>, depth: number): void {
+  #collect(node: Node, path: string, what: string, found: Map<string, SourceEntry>, depth: number): void {
     const target = this.resolve(node)
     if (!isMap(target) || depth > DEEPEST_MERGE) {
       const said = depth > DEEPEST_MERGE ? 'too many merges within each other' : `not ${this.kindOf(node)}`

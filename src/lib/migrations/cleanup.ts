@@ -5,14 +5,14 @@ import type {Table} from '../repository/table/table.js'
 import {isoSeconds} from '../schema/instant.js'
 import {deleteRecord} from './delete-old.js'
 import type {OldRecordType} from './records/classify.js'
-import type {Stage} from './records/finding.js'
+import type {MigrationContext} from './records/finding.js'
 import {type Verification, type VerifyOptions, verifyMigration} from './verify.js'
-import {openStage} from './walk/context.js'
+import {openMigrationContext} from './walk/context.js'
 import {MigrationLease} from './walk/lease.js'
 import {rateLimited} from './walk/rate-limit.js'
-import {lookAt, sortPage} from './walk/reconcile.js'
+import {compareGroup, sortPage} from './walk/reconcile.js'
 import {tablePages} from './walk/scan.js'
-import {type Difference, type Sample, Tally} from './walk/tally.js'
+import {type RecordDifference, type Sample, Tally} from './walk/tally.js'
 
 const CONCURRENT_DELETIONS = 16
 
@@ -35,7 +35,7 @@ export interface CleanUpResult {
   /** Old items deleted, by kind. */
   readonly deleted: Partial<Record<OldRecordType, number>>
   /** Old records that changed after the comparison, or that cannot be moved; they are still there. */
-  readonly left: Sample<Difference>
+  readonly left: Sample<RecordDifference>
   readonly unknown: Sample<string>
 }
 
@@ -65,7 +65,7 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
     const pace = {clock: table.clock, sleep: table.backoff.sleep}
     const transport =
       options.rateLimit === undefined ? table.transport : rateLimited(table.transport, options.rateLimit, pace)
-    const result = await deleteOld(await openStage({...table, transport}, signal), lease, options)
+    const result = await deleteOld(await openMigrationContext({...table, transport}, signal), lease, options)
     // A run that somebody left half-way stays as it was.
     await lease.release(lease.record.step === CLEANUP ? {finishedAt: isoSeconds(table.clock())} : {})
     return {verification, ...result}
@@ -77,7 +77,7 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
 }
 
 async function deleteOld(
-  stage: Stage,
+  stage: MigrationContext,
   lease: MigrationLease,
   options: CleanUpOptions,
 ): Promise<Omit<CleanUpResult, 'verification'>> {
@@ -88,7 +88,7 @@ async function deleteOld(
     const {old, unknown} = sortPage(stage, items)
     tally.unknown(unknown)
     for (const [type, found] of old) {
-      const findings = await lookAt(stage, type, found)
+      const findings = await compareGroup(stage, type, found)
       await forEachConcurrently(chunksOf(findings, 1), CONCURRENT_DELETIONS, async ([finding]) => {
         if (!finding) return
         if (finding.state === 'unknown') return tally.found(finding)

@@ -1,13 +1,13 @@
 import {keyId} from '../dynamo/batch.js'
 import {keyOf, readAll} from '../repository/table/query.js'
 import type {Item} from '../schema/attribute-value.js'
-import {type Found, homeOf, oldPrefixes, type Stage} from './records/finding.js'
+import {type Found, homeOf, oldPrefixes, type MigrationContext} from './records/finding.js'
 
 /** Sort keys under which a kind of record lies that may be several old items. */
 const SORT_KEYS = {entity: ['#META'], limits: ['#LIMIT#', '#CONFIG'], settings: ['#LIMIT#', '#CONFIG']} as const
 
 /** An old item with the others that may belong to the same record: in the same place, and under other spellings of it. */
-export async function companionsOf(stage: Stage, {item, record}: Found): Promise<Item[]> {
+export async function companionsOf(stage: MigrationContext, {item, record}: Found): Promise<Item[]> {
   const items = new Map([[keyId(keyOf(item)), item]])
   const {type} = record
   if (type !== 'entity' && type !== 'limits' && type !== 'settings') return [item]

@@ -1,7 +1,7 @@
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Item} from '../schema/attribute-value.js'
-import {classify} from './records/classify.js'
-import type {Stage} from './records/finding.js'
+import {classifyItem} from './records/classify.js'
+import type {MigrationContext} from './records/finding.js'
 
 /** Comparisons in one condition at most: DynamoDB takes 300 operators, and 4 KB of text. */
 export const MOST_COMPARISONS = 140
@@ -10,8 +10,8 @@ export const MOST_COMPARISONS = 140
  * The attributes of an old item that must not have changed since it was compared, when it is deleted: those that clients
  * change and that its copy is made of. An item can have more attributes than a condition may name.
  */
-export function decisiveAttributes(stage: Stage, item: Item): readonly string[] {
-  const record = classify(item, stage)
+export function decisiveAttributes(stage: MigrationContext, item: Item): readonly string[] {
+  const record = classifyItem(item, stage)
   const names = Object.keys(item).filter(name => name !== 'PK' && name !== 'SK')
   switch (record.kind === 'old' ? record.type : undefined) {
     // Never changed, or not copied: it is enough that they are there.

@@ -6,9 +6,9 @@ import type {TransactItem} from '../repository/table/transact.js'
 import {type Item, n} from '../schema/attribute-value.js'
 import {limitAttribute, readConsumption} from '../schema/bucket-record.js'
 import {decisiveAttributes, MOST_COMPARISONS} from './decisive.js'
-import {classify} from './records/classify.js'
+import {classifyItem} from './records/classify.js'
 import {demandUnchanged, sendConditional, transactConditional} from './records/conditional.js'
-import type {Finding, Stage} from './records/finding.js'
+import type {MigrationFinding, MigrationContext} from './records/finding.js'
 import {lookAgain} from './walk/reconcile.js'
 
 /** Writes that DynamoDB takes in one transaction. */
@@ -18,7 +18,7 @@ const MOST_IN_TRANSACTION = 100
 export type Deletion = 'deleted' | 'changed' | {readonly cannot: string}
 
 /** Deletes the old items of a record that is in its new place. Two old records may share a new one, so it is tried twice. */
-export async function deleteRecord(stage: Stage, finding: Finding): Promise<Deletion> {
+export async function deleteRecord(stage: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
   const first = await deleteSeen(stage, finding)
   if (first !== 'changed') return first
   const again = await lookAgain(stage, finding)
@@ -26,7 +26,7 @@ export async function deleteRecord(stage: Stage, finding: Finding): Promise<Dele
 }
 
 /** All items of a record go at once: the rest of a day, or of a bucket, would mean something else. */
-async function deleteSeen(stage: Stage, finding: Finding): Promise<Deletion> {
+async function deleteSeen(stage: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
   const {state, sources, onDelete = []} = finding
   if (state !== 'same' && state !== 'expired') return 'changed'
   if (sources.some(source => decisiveAttributes(stage, source).length > MOST_COMPARISONS)) {
@@ -43,7 +43,7 @@ async function deleteSeen(stage: Stage, finding: Finding): Promise<Deletion> {
 }
 
 /** Deletes an old item that is, in all that matters, as it was seen. */
-function deletionOf(stage: Stage, seen: Item): TransactItem {
+function deletionOf(stage: MigrationContext, seen: Item): TransactItem {
   const e = new ExpressionBuilder()
   demandUnchanged(e, seen, decisiveAttributes(stage, seen))
   return {Delete: {TableName: stage.table.name, Key: wireKey(keyOf(seen)), ...e.write()}}
@@ -54,7 +54,7 @@ function deletionOf(stage: Stage, seen: Item): TransactItem {
  * added to the first in the same transaction: the sum, which was charged to the new bucket, stays the same, and whoever is
  * interrupted leaves a bucket that charges nothing twice.
  */
-async function deleteShards(stage: Stage, finding: Finding): Promise<Deletion> {
+async function deleteShards(stage: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
   const shards = finding.sources
     .map(item => ({item, shard: shardOf(stage, item)}))
     .filter(({shard}) => shard !== undefined)
@@ -79,8 +79,8 @@ async function deleteShards(stage: Stage, finding: Finding): Promise<Deletion> {
   return left ? deleteSeen(stage, left) : 'deleted'
 }
 
-function shardOf(stage: Stage, item: Item): number | undefined {
-  const record = classify(item, stage)
+function shardOf(stage: MigrationContext, item: Item): number | undefined {
+  const record = classifyItem(item, stage)
   return record.kind === 'old' && record.type === 'bucket' ? record.shard : undefined
 }
 

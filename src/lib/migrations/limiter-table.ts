@@ -2,9 +2,9 @@ import {ZaelError} from '../core/errors.js'
 import {isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {retrying} from '../dynamo/retry.js'
 import {type Table, untilAborted} from '../repository/table/table.js'
-import {classify} from './records/classify.js'
-import type {Stage} from './records/finding.js'
-import {openStage} from './walk/context.js'
+import {classifyItem} from './records/classify.js'
+import type {MigrationContext} from './records/finding.js'
+import {openMigrationContext} from './walk/context.js'
 import {patient} from './walk/patience.js'
 import {tablePages} from './walk/scan.js'
 import {refuseNewerSchema} from './walk/version-step.js'
@@ -25,9 +25,9 @@ export interface OpenOptions {
  * Opens a table that is a rate limiter's, in a layout that this zael knows; throws otherwise. Whoever mistypes a name must
  * not have indexes added to somebody else's table, nor expiry, which would delete what lies there. Writes nothing.
  */
-export async function openLimiterTable(table: Table, {ourVersion, signal}: OpenOptions = {}): Promise<Stage> {
+export async function openLimiterTable(table: Table, {ourVersion, signal}: OpenOptions = {}): Promise<MigrationContext> {
   await refuseOtherKeys(patient(table), signal)
-  const stage = await openStage(table, signal)
+  const stage = await openMigrationContext(table, signal)
   const bound = signal ? untilAborted(stage.table, signal) : stage.table
   const {record, hasLegacyRecord} = await refuseNewerSchema(bound, ourVersion)
   if (!record && !hasLegacyRecord && !(await isEmptyOrKnown(stage))) {
@@ -49,11 +49,11 @@ async function refuseOtherKeys(table: Table, signal: AbortSignal | undefined): P
 }
 
 /** Whether the first pages hold a record of any layout, or the table nothing at all. */
-async function isEmptyOrKnown(stage: Stage): Promise<boolean> {
+async function isEmptyOrKnown(stage: MigrationContext): Promise<boolean> {
   let pages = 0
   let isEmpty = true
   for await (const {items} of tablePages(stage)) {
-    if (items.some(item => classify(item).kind !== 'unknown')) return true
+    if (items.some(item => classifyItem(item).kind !== 'unknown')) return true
     if (items.length > 0) isEmpty = false
     if (++pages === PAGES_OF_EVIDENCE) break
   }

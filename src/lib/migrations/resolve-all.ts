@@ -1,14 +1,14 @@
 import type {Table} from '../repository/table/table.js'
 import {openLimiterTable} from './limiter-table.js'
-import type {Stage} from './records/finding.js'
-import {type Conflict, isConflict, type ResolveOptions, type Side, settleConflict} from './resolve.js'
-import {lookAt, sortPage} from './walk/reconcile.js'
+import type {MigrationContext} from './records/finding.js'
+import {type MigrationConflict, isConflict, type ResolveConflictOptions, type Side, settleConflict} from './resolve.js'
+import {compareGroup, sortPage} from './walk/reconcile.js'
 import {tablePages} from './walk/scan.js'
-import {type Difference, type Sample, Tally} from './walk/tally.js'
+import {type RecordDifference, type Sample, Tally} from './walk/tally.js'
 
-export interface ResolveAllOptions extends ResolveOptions {
+export interface ResolveAllOptions extends ResolveConflictOptions {
   /** Asked with the conflicts that there are, before the first is settled; throws to stop. */
-  readonly confirm: (conflicts: Sample<Difference>) => Promise<void>
+  readonly confirm: (conflicts: Sample<RecordDifference>) => Promise<void>
   /** Called after each page with the number of conflicts met, and then of those settled. */
   readonly onProgress?: ((conflicts: number) => void) | undefined
 }
@@ -16,7 +16,7 @@ export interface ResolveAllOptions extends ResolveOptions {
 export interface ResolveAllResult {
   readonly settled: number
   /** Those that others kept changing. */
-  readonly left: Sample<Difference>
+  readonly left: Sample<RecordDifference>
 }
 
 /** Settles every conflict in the table the same way. Where there is none nobody is asked. */
@@ -42,11 +42,11 @@ export async function resolveAll(table: Table, keep: Side, options: ResolveAllOp
 }
 
 /** The conflicts of each page of the table. */
-async function* conflictsIn(stage: Stage): AsyncGenerator<Conflict[]> {
+async function* conflictsIn(stage: MigrationContext): AsyncGenerator<MigrationConflict[]> {
   for await (const {items} of tablePages(stage)) {
-    const conflicts: Conflict[] = []
+    const conflicts: MigrationConflict[] = []
     for (const [type, found] of sortPage(stage, items).old) {
-      conflicts.push(...(await lookAt(stage, type, found)).filter(isConflict))
+      conflicts.push(...(await compareGroup(stage, type, found)).filter(isConflict))
     }
     yield conflicts
   }

@@ -6,19 +6,19 @@ import type {Item, Key} from '../schema/attribute-value.js'
 import {companionsOf} from './companions.js'
 import {openLimiterTable} from './limiter-table.js'
 import {readItems} from './records/copied-records.js'
-import {type Finding, type Stage, spellKey} from './records/finding.js'
-import {lookAgain, lookAt, sortPage} from './walk/reconcile.js'
+import {type MigrationFinding, type MigrationContext, spellKey} from './records/finding.js'
+import {lookAgain, compareGroup, sortPage} from './walk/reconcile.js'
 
 /** Which of two records that differ is to be kept. */
 export type Side = 'old' | 'new'
 
-export interface ResolveOptions {
+export interface ResolveConflictOptions {
   readonly ourVersion: string
   readonly signal?: AbortSignal | undefined
 }
 
 /** A record that was changed in both places. */
-export type Conflict = Finding & {readonly settle: NonNullable<Finding['settle']>}
+export type MigrationConflict = MigrationFinding & {readonly settle: NonNullable<MigrationFinding['settle']>}
 
 const ATTEMPTS = 5
 
@@ -27,7 +27,7 @@ export async function resolveConflict(
   table: Table,
   spelled: string,
   keep: Side,
-  {ourVersion, signal}: ResolveOptions,
+  {ourVersion, signal}: ResolveConflictOptions,
 ): Promise<{key: string; says: string}> {
   const stage = await openLimiterTable(table, {ourVersion, signal})
   const conflict = await conflictAt(stage, spelled)
@@ -38,11 +38,11 @@ export async function resolveConflict(
 }
 
 /** As lists of conflicts show it. */
-export const keyOfConflict = ({sources}: Finding): string => spellKey(keyOf(sources[0] as Item))
+export const keyOfConflict = ({sources}: MigrationFinding): string => spellKey(keyOf(sources[0] as Item))
 
 /** Whether it is settled now, by whomever; `false` when others keep changing it. */
-export async function settleConflict(stage: Stage, first: Conflict, keep: Side): Promise<boolean> {
-  let conflict: Finding | undefined = first
+export async function settleConflict(stage: MigrationContext, first: MigrationConflict, keep: Side): Promise<boolean> {
+  let conflict: MigrationFinding | undefined = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (!isConflict(conflict)) return true
     if (await conflict.settle[keep]()) return true
@@ -51,19 +51,19 @@ export async function settleConflict(stage: Stage, first: Conflict, keep: Side):
   return false
 }
 
-export const isConflict = (finding: Finding | undefined): finding is Conflict =>
+export const isConflict = (finding: MigrationFinding | undefined): finding is MigrationConflict =>
   finding?.state === 'conflict' && finding.settle !== undefined
 
-async function conflictAt(stage: Stage, spelled: string): Promise<Conflict> {
+async function conflictAt(stage: MigrationContext, spelled: string): Promise<MigrationConflict> {
   const items = [...(await readItems(stage, parseKey(spelled))).values()]
   if (items.length === 0) throw missing(spelled, 'There is no such item.')
   const named = [...sortPage(stage, items).old.values()].flat()
   if (named.length === 0) throw missing(spelled, 'It is not a record of an older layout.')
   for (const one of named) {
     // Any item of a record that has several stands for it.
-    const isPart = ({sources}: Finding) => sources.some(source => keyId(keyOf(source)) === keyId(keyOf(one.item)))
+    const isPart = ({sources}: MigrationFinding) => sources.some(source => keyId(keyOf(source)) === keyId(keyOf(one.item)))
     for (const [type, found] of sortPage(stage, await companionsOf(stage, one)).old) {
-      const conflict = (await lookAt(stage, type, found)).filter(isConflict).find(isPart)
+      const conflict = (await compareGroup(stage, type, found)).filter(isConflict).find(isPart)
       if (conflict) return conflict
     }
   }

@@ -6,13 +6,13 @@ import type {StepCounts} from '../schema/migration-record.js'
 import {openLimiterTable} from './limiter-table.js'
 import type {OldRecordType} from './records/classify.js'
 import {OldPlaces} from './records/old-places.js'
-import {openStage} from './walk/context.js'
+import {openMigrationContext} from './walk/context.js'
 import {MigrationLease} from './walk/lease.js'
 import type {Pass, StepProgress} from './walk/pass.js'
 import {rateLimited} from './walk/rate-limit.js'
 import {runStep, type StepDone} from './walk/step-work.js'
 import {STEP_IDS, STEPS, type StepId} from './walk/steps.js'
-import {type Decisions, type Difference, NO_COUNTS, type Sample, Tally} from './walk/tally.js'
+import {type Decisions, type RecordDifference, NO_COUNTS, type Sample, Tally} from './walk/tally.js'
 
 /** How a table is migrated. */
 export interface MigrateOptions {
@@ -51,7 +51,7 @@ export interface MigrationResult {
   /** What the table lacked and has now. */
   readonly added: readonly string[]
   /** Records that somebody has to choose about. */
-  readonly conflicts: Sample<Difference>
+  readonly conflicts: Sample<RecordDifference>
   readonly unknown: Sample<string>
   readonly decisions: Decisions
   /**
@@ -74,7 +74,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
   const added: string[] = []
   const places = new OldPlaces()
-  const open = async () => ({...(await openStage(paced, signal)), places})
+  const open = async () => ({...(await openMigrationContext(paced, signal)), places})
   const copying: Pass[] = []
   const copiedAgain = new Map<OldRecordType, number>()
   let tally = new Tally()

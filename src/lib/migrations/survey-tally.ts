@@ -7,7 +7,7 @@ import {
   type OldRecord,
   type OldRecordType,
 } from './records/classify.js'
-import {type Finding, spellKey} from './records/finding.js'
+import {type MigrationFinding, spellKey} from './records/finding.js'
 
 /** How many keys are told one by one. */
 const EXAMPLES = 20
@@ -87,7 +87,7 @@ export class SurveyTally {
   }
 
   /** How old items that belong together compare with the new place. */
-  addFinding({state, says = 'differs'}: Finding, parts: readonly SurveyPart[]): void {
+  addFinding({state, says = 'differs'}: MigrationFinding, parts: readonly SurveyPart[]): void {
     if (state === 'unknown') {
       for (const {key} of parts) this.#addUnknown(key)
       return

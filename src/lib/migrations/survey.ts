@@ -10,12 +10,12 @@ import {flatten} from '../schema/legacy/modernise.js'
 import type {MigrationRecord} from '../schema/migration-record.js'
 import {readString} from '../schema/read.js'
 import {openLimiterTable} from './limiter-table.js'
-import {classify} from './records/classify.js'
-import type {Found, Stage} from './records/finding.js'
+import {classifyItem} from './records/classify.js'
+import type {Found, MigrationContext} from './records/finding.js'
 import {type SurveyCounts, type SurveyPart, SurveyTally} from './survey-tally.js'
 import {findMissingParts, type MissingParts} from './walk/add-indexes.js'
 import {readMigration} from './walk/lease.js'
-import {lookAt} from './walk/reconcile.js'
+import {compareGroup} from './walk/reconcile.js'
 import {tablePages} from './walk/scan.js'
 
 /** What the version records say about the layout; what lies in the table may say otherwise (C-8). */
@@ -72,19 +72,19 @@ export async function surveyTable(table: Table, {ourVersion, signal, onProgress}
   }
 }
 
-async function countPage(stage: Stage, tally: SurveyTally, items: readonly Item[]): Promise<void> {
+async function countPage(stage: MigrationContext, tally: SurveyTally, items: readonly Item[]): Promise<void> {
   const old: Found[] = []
   for (const item of items) {
-    const record = classify(item, stage)
+    const record = classifyItem(item, stage)
     if (record.kind === 'old') old.push({item, record} as Found)
     else tally.addOther(record, itemBytes(item))
   }
   for (const {item, record} of old) tally.addOld(record, itemBytes(item))
   for (const found of groupBy(old, ({record}) => record.type).values()) {
-    for (const finding of await lookAt(stage, (found[0] as Found).record.type, found)) {
+    for (const finding of await compareGroup(stage, (found[0] as Found).record.type, found)) {
       // Told once for all its items, on whatever page they lie.
       const parts = finding.sources.flatMap((item): SurveyPart[] => {
-        const record = classify(item, stage)
+        const record = classifyItem(item, stage)
         return record.kind === 'old' ? [{record, key: keyOf(item), bytes: itemBytes(item)}] : []
       })
       tally.addFinding(finding, parts)

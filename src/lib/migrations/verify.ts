@@ -3,11 +3,11 @@ import {readVersion} from '../repository/table/version.js'
 import {openLimiterTable} from './limiter-table.js'
 import {isAccepted} from './records/accepted-version.js'
 import type {OldRecordType} from './records/classify.js'
-import type {Stage} from './records/finding.js'
+import type {MigrationContext} from './records/finding.js'
 import {findMissingParts} from './walk/add-indexes.js'
-import {lookAt, sortPage} from './walk/reconcile.js'
+import {compareGroup, sortPage} from './walk/reconcile.js'
 import {tablePages} from './walk/scan.js'
-import {type Decisions, type Difference, type Sample, Tally} from './walk/tally.js'
+import {type Decisions, type RecordDifference, type Sample, Tally} from './walk/tally.js'
 
 export interface VerifyOptions {
   readonly ourVersion: string
@@ -26,7 +26,7 @@ export interface Verification {
   readonly checked: Partial<Record<OldRecordType, number>>
   /** Old items that the table may drop by itself. */
   readonly expired: number
-  readonly differences: Sample<Difference>
+  readonly differences: Sample<RecordDifference>
   /** How many of the differences no run can settle: today's layout has no room for what the records say. */
   readonly unmovable: number
   readonly unknown: Sample<string>
@@ -43,7 +43,7 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
     tally.unknown(unknown)
     for (const [type, found] of old) {
       tally.met(type, found.length)
-      for (const finding of await lookAt(stage, type, found)) {
+      for (const finding of await compareGroup(stage, type, found)) {
         tally.found(finding)
         // What cannot be read cannot be compared either; its items may lie on any page.
         if (finding.state === 'unknown') tally.met(type, -finding.sources.length)
@@ -65,7 +65,7 @@ export async function verifyMigration(table: Table, options: VerifyOptions): Pro
 }
 
 /** What clients of today need besides the records. */
-async function lookAtTable(stage: Stage, tally: Tally): Promise<void> {
+async function lookAtTable(stage: MigrationContext, tally: Tally): Promise<void> {
   const missing = (says: string) => tally.differs({type: 'table', key: stage.table.name, state: 'behind', says})
   for (const index of (await findMissingParts(stage)).indexes) missing(`has no index ${index}`)
   const {record, hasLegacyRecord} = await readVersion(stage.table)

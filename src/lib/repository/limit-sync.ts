@@ -6,10 +6,10 @@ import type {StoredBucket} from '../schema/bucket-record.js'
 import {type ConfigScope, levelOf} from '../schema/config-record.js'
 import {addressOf, Buckets, type ShardedBucket} from './buckets/buckets.js'
 import {changesLimits, planBucket, plannedLimits} from './buckets/plan.js'
-import {type Rewrite, rewriteBucket} from './buckets/rewrite.js'
+import {type Rewrite, rewriteStoredBucket} from './buckets/rewrite.js'
 import {ConfigCache} from './limits/cache.js'
 import {ConfigResolver, type Resolution} from './limits/resolver.js'
-import type {Space} from './table/table.js'
+import type {NamespaceTable} from './table/table.js'
 
 const CONCURRENT_WRITES = 8
 
@@ -38,7 +38,7 @@ export interface SyncOptions {
  * write is a conditional one: it clamps, never mints, and never keeps a bucket from admitting (S9). A bucket to which no
  * limits apply any more stays as it is. A bucket that could not be changed follows with its next slow request.
  */
-export async function syncLimits(space: Space, scope: ConfigScope, options: SyncOptions = {}): Promise<SyncResult> {
+export async function syncLimits(space: NamespaceTable, scope: ConfigScope, options: SyncOptions = {}): Promise<SyncResult> {
   const {onProgress, signal} = options
   // Not the caller's cache: what it still believes of other levels may be a minute old.
   const resolver = new ConfigResolver(space, new ConfigCache({clock: space.clock, ttlMs: CACHE_TTL_MS}))
@@ -48,7 +48,7 @@ export async function syncLimits(space: Space, scope: ConfigScope, options: Sync
     try {
       const resolution = await resolver.resolve(entity, resource, {signal})
       if (!isConcerned(levelOf(scope), resolution.source)) return
-      const outcome = await rewriteBucket(space, shard, align(resolution), signal)
+      const outcome = await rewriteStoredBucket(space, shard, align(resolution), signal)
       if (outcome === 'written') result.updated++
       if (outcome === 'contended') result.failed++
     } catch (error) {
@@ -78,7 +78,7 @@ const align =
   }
 
 async function* liveShards(
-  space: Space,
+  space: NamespaceTable,
   scope: ConfigScope,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<StoredBucket, void> {

@@ -6,7 +6,7 @@ import {type Item, s} from '../schema/attribute-value.js'
 import {keys} from '../schema/keys.js'
 import {decodeProvisioner, encodeProvisioner, type ProvisionerRecord} from '../schema/provisioner-record.js'
 import {readString} from '../schema/read.js'
-import {getItem, type Space, wireKey} from './table/table.js'
+import {getItem, type NamespaceTable, wireKey} from './table/table.js'
 
 /** Tells one write of the record from every other; the Python system puts whole items and so drops it, which tells too. */
 const REVISION = 'rev'
@@ -23,9 +23,9 @@ export interface SeenProvisioner {
 
 /** Which configurations of one namespace are owned by a manifest. Each write replaces what the writer has seen, or fails. */
 export class Provisioner {
-  readonly #space: Space
+  readonly #space: NamespaceTable
 
-  constructor(space: Space) {
+  constructor(space: NamespaceTable) {
     this.#space = space
   }
 

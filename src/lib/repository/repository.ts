@@ -11,11 +11,11 @@ import type {SetOptions} from './limits/merge.js'
 import {Namespaces} from './namespaces/namespaces.js'
 import {openNamespace} from './open-namespace.js'
 import {Provisioner} from './provisioner.js'
-import {type OpenTable, openTable, type TableOptions} from './table/open-table.js'
-import type {Space} from './table/table.js'
+import {type OpenTable, openTable, type OpenTableOptions} from './table/open-table.js'
+import type {NamespaceTable} from './table/table.js'
 import {Usage} from './usage/usage.js'
 
-export interface RepositoryOptions extends TableOptions {
+export interface RepositoryOptions extends OpenTableOptions {
   /** Who is named in the audit trail as the author of changes. */
   readonly principal?: Principal
 }
@@ -63,9 +63,9 @@ export class NamespaceRepository {
   readonly buckets: Buckets
   readonly usage: Usage
   readonly provisioner: Provisioner
-  readonly #space: Space
+  readonly #space: NamespaceTable
 
-  constructor(space: Space, principal: Principal | undefined) {
+  constructor(space: NamespaceTable, principal: Principal | undefined) {
     this.id = space.namespace
     this.#space = space
     this.audit = new Audit(space, {principal, retentionDays: storedAuditRetention(space)})

@@ -3,9 +3,9 @@ import {changedInterval, intervalText} from './draw/interval.js'
 import {type Intent, intentOf, type KeyPress, strokesOf} from './model/keys.js'
 import {Ranker} from './model/ranker.js'
 import {isMoving, levelsInstant, type Scene, type SceneSettings, type Size, setScene} from './model/scene.js'
-import {firstState, reduce, type ScreenAction, type ScreenState, type Stage} from './model/screen-state.js'
+import {firstState, reduce, type ScreenAction, type ScreenState, type ViewContext} from './model/screen-state.js'
 import {type Seen, sawPoll} from './seen.js'
-import {stageOf} from './stage.js'
+import {viewContextOf} from './stage.js'
 
 export type ExitCode = 0 | 130 | 143
 
@@ -138,8 +138,8 @@ export class LiveSession {
   }
 
   /** Keys that came together meet the list as the one before has left it. */
-  #stage(): Stage {
-    return stageOf(this.#nextScene())
+  #stage(): ViewContext {
+    return viewContextOf(this.#nextScene())
   }
 
   #changeInterval(step: 1 | -1): void {

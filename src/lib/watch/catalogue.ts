@@ -2,14 +2,14 @@ import {addressOf, MAX_SHARDS, shardCountOf} from '../repository/buckets/buckets
 import type {ShardAddress} from '../repository/buckets/pages.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
 import type {Reading} from './model.js'
-import type {Candidate} from './poll-plan.js'
+import type {PollCandidate} from './poll-plan.js'
 import {bucketId, nextReading} from './reading.js'
 
 const NONE: ReadonlySet<number> = new Set()
 const ONLY_FIRST: readonly number[] = [0]
 
 /** A bucket of which an index told. Ten thousand are candidates with every poll, so each is its own. */
-class Entry implements Candidate {
+class Entry implements PollCandidate {
   readonly id: string
   readonly entity: string
   readonly resource: string
@@ -66,7 +66,7 @@ export class Catalogue {
     }
   }
 
-  candidates(): Candidate[] {
+  candidates(): PollCandidate[] {
     return [...this.#entries.values()]
   }
 

@@ -20,7 +20,7 @@ const OWN_FIELDS = 2
 const LIMIT_FIELDS = 3
 
 /** The same bucket in a third of the memory. Few have several shards, residues or huge balances: those stay as they are. */
-export function compact(bucket: ShardedBucket): ShardedBucket {
+export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   const [stored] = bucket.shards
   if (bucket.shards.length !== 1 || stored?.kind !== 'bucket' || stored.incomplete.size > 0) return bucket
   const {state, ttlSeconds} = stored.record

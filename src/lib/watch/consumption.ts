@@ -7,7 +7,7 @@ const MOST_LEVELS = 8
  * What buckets consume together, in tokens per second by limit. A request that is charged to a parent too counts once:
  * with the parent where its rate is known, else with the child.
  */
-export function consumptionOf(readings: Iterable<Reading>): Map<string, number> {
+export function consumptionBetween(readings: Iterable<Reading>): Map<string, number> {
   const rated: Reading[] = []
   const childrenOf = new Map<string, Reading[]>()
   for (const reading of readings) {

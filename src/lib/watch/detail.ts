@@ -4,7 +4,7 @@ import {Audit} from '../repository/audit/audit.js'
 import {Buckets} from '../repository/buckets/buckets.js'
 import {ConfigCache} from '../repository/limits/cache.js'
 import {ConfigResolver} from '../repository/limits/resolver.js'
-import {type Space, untilAborted} from '../repository/table/table.js'
+import {type NamespaceTable, untilAborted} from '../repository/table/table.js'
 import {Usage} from '../repository/usage/usage.js'
 import type {Detail, Reading} from './model.js'
 import {bucketId, nextReading} from './reading.js'
@@ -21,7 +21,7 @@ const LEVEL_WORDS: Readonly<Record<Level, string>> = {
 
 /** Where to read. */
 export interface DetailSource {
-  readonly space: Space
+  readonly space: NamespaceTable
   /** What was read of a bucket before, by id. */
   readonly known: (id: string) => Reading | undefined
 }
@@ -57,7 +57,7 @@ async function loadParent({space, known}: DetailSource, {bucket}: Reading): Prom
 }
 
 /** As they are stored now, with a cache of its own: whoever looks here may just have changed them. */
-async function loadLimits(space: Space, entity: string, resource: string): Promise<Detail['limits']> {
+async function loadLimits(space: NamespaceTable, entity: string, resource: string): Promise<Detail['limits']> {
   const resolver = new ConfigResolver(space, new ConfigCache({clock: space.clock}))
   const {source, limits} = await resolver.resolve(entity, resource)
   return limits.map(limit => ({
@@ -67,7 +67,7 @@ async function loadLimits(space: Space, entity: string, resource: string): Promi
   }))
 }
 
-async function loadUsage(space: Space, entity: string, resource: string): Promise<Detail['usage']> {
+async function loadUsage(space: NamespaceTable, entity: string, resource: string): Promise<Detail['usage']> {
   const {records} = await new Usage(space).ofEntity(entity, {resource, window: 'hourly', limit: HOURS})
   return records.map(({start, tokens, totalEvents}) => ({
     start,

@@ -18,7 +18,7 @@ export const USUAL_UNITS_PER_SHARD = 0.5
 const WALK_PAUSE_MS = 30_000
 
 /** A bucket that could be read. */
-export interface Candidate {
+export interface PollCandidate {
   readonly id: string
   /** Items that it has. */
   readonly shards: number
@@ -49,7 +49,7 @@ export function affordableShards(walkUnits: number, unitsPerShard: number): numb
  * price; then those on the screen and those that are in use; and with a part that is kept for them those whose turn it is.
  */
 export function planReads(
-  candidates: readonly Candidate[],
+  candidates: readonly PollCandidate[],
   focus: ReadonlySet<string>,
   affordable: number,
 ): readonly string[] {
@@ -57,7 +57,7 @@ export function planReads(
   const inTurn = candidates.toSorted((a, b) => (a.readAtMs ?? 0) - (b.readAtMs ?? 0))
   const chosen = new Set<string>()
   let spent = 0
-  const take = (from: readonly Candidate[], most: number): void => {
+  const take = (from: readonly PollCandidate[], most: number): void => {
     for (const {id, shards} of from) {
       if (chosen.has(id) || spent + shards > most) continue
       chosen.add(id)

@@ -1,7 +1,7 @@
 import {CapacityMeter} from '../dynamo/capacity.js'
 import {meteredTransport} from '../dynamo/transports/metered.js'
 import {readAddressPage, readShardsAt} from '../repository/buckets/pages.js'
-import type {Space} from '../repository/table/table.js'
+import type {NamespaceTable} from '../repository/table/table.js'
 import type {Item} from '../schema/attribute-value.js'
 import {Catalogue} from './catalogue.js'
 import type {Knowledge, PollFacts, WatchScope} from './model.js'
@@ -19,8 +19,8 @@ interface Walk {
 }
 
 /** Reads the buckets of a scope, poll by poll: requests one after the other, at a bounded price, and no writes. */
-export class Poller {
-  readonly #space: Space
+export class BucketPoller {
+  readonly #space: NamespaceTable
   readonly #scope: WatchScope
   readonly #meter = new CapacityMeter()
   readonly #catalogue = new Catalogue()
@@ -30,7 +30,7 @@ export class Poller {
   #unitsPerShard = USUAL_UNITS_PER_SHARD
   #polls = 0
 
-  constructor(space: Space, scope: WatchScope) {
+  constructor(space: NamespaceTable, scope: WatchScope) {
     const transport = meteredTransport(space.transport, this.#meter, space.clock)
     this.#space = {...space, transport}
     this.#scope = scope

@@ -1,4 +1,4 @@
-import {consumptionOf, mostConsumed} from './consumption.js'
+import {consumptionBetween, mostConsumed} from './consumption.js'
 import {chooser} from './filter.js'
 import type {Reading, Selection, SortKey} from './model.js'
 import {type Fare, statusOf, worstAt} from './status.js'
@@ -55,7 +55,7 @@ export function rank(readings: Iterable<Reading>, nowMs: number, selection: Sele
 /** Requests and tokens per second cannot be compared: all are ranked by one limit, that of which most is consumed. */
 function rateLimitOf(chosen: readonly Candidate[]): string | undefined {
   const live = chosen.flatMap(({reading}) => (reading.isGone ? [] : [reading]))
-  return mostConsumed(consumptionOf(live))
+  return mostConsumed(consumptionBetween(live))
 }
 
 function byRateOf(limit: string | undefined): (candidate: Candidate) => Place {

@@ -3,7 +3,7 @@ import {addressOf, type ShardedBucket} from '../repository/buckets/buckets.js'
 import type {BucketRecord, StoredBucket} from '../schema/bucket-record.js'
 import {WRITE_PRESSURE_RATE} from '../schema/bucket-record.js'
 import {writeUnitsOf} from '../schema/item-size.js'
-import {compact} from './compact.js'
+import {compactRecord} from './compact.js'
 import {type Reading, SAMPLES} from './model.js'
 import {worstAt} from './status.js'
 
@@ -23,7 +23,7 @@ export const bucketId = ({entity, resource}: {readonly entity: string; readonly 
 /** What is known of a bucket after it was read again, or for the first time. */
 export function nextReading(previous: Reading | undefined, seen: ShardedBucket, readAtMs: number): Reading {
   const before = previous && recordsByShard(previous.bucket)
-  const bucket = compact(before ? {...seen, shards: seen.shards.map(shard => newer(before, shard))} : seen)
+  const bucket = compactRecord(before ? {...seen, shards: seen.shards.map(shard => newer(before, shard))} : seen)
   const id = previous?.id ?? bucketId(bucket)
   const rates = ratesSince(previous, bucket, readAtMs)
   const worst = worstAt({bucket, ...rates}, readAtMs)

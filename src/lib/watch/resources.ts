@@ -1,5 +1,5 @@
 import type {LimitLevel} from '../repository/buckets/view.js'
-import {consumptionOf, mostConsumed} from './consumption.js'
+import {consumptionBetween, mostConsumed} from './consumption.js'
 import {levelsAt} from './levels.js'
 import type {Reading, ResourceRow} from './model.js'
 import {statusOf, worstAt} from './status.js'
@@ -31,7 +31,7 @@ export function resourcesAt(readings: Iterable<Reading>, nowMs: number): Resourc
 }
 
 function rowOf(resource: string, {readings, limits, over, near}: Group): ResourceRow {
-  const ratePerSecond = consumptionOf(readings)
+  const ratePerSecond = consumptionBetween(readings)
   return {
     resource,
     entities: readings.length,

@@ -1,7 +1,7 @@
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {Table} from '../repository/table/table.js'
 import type {WatchScope} from './model.js'
-import {Poller, type PollResult} from './poller.js'
+import {BucketPoller, type PollResult} from './poller.js'
 
 /**
  * Reads every bucket of a scope once, poll after poll without a pause; the facts are those of all polls together. None
@@ -13,7 +13,7 @@ export async function readOnce(
   scope: WatchScope,
   signal: AbortSignal,
 ): Promise<PollResult> {
-  const poller = new Poller({...table, namespace: space.id}, scope)
+  const poller = new BucketPoller({...table, namespace: space.id}, scope)
   const startedAtMs = table.clock()
   const nobody = new Set<string>()
   let calls = 0

@@ -1,4 +1,4 @@
-import {consumptionOf} from './consumption.js'
+import {consumptionBetween} from './consumption.js'
 import {visitLevels} from './levels.js'
 import type {Reading, Totals} from './model.js'
 import {statusOf, worstAt} from './status.js'
@@ -15,7 +15,7 @@ export function totalsAt(readings: Iterable<Reading>, nowMs: number): Totals {
     if (status === 'near') count.near++
     if (isInDebt(reading, nowMs)) count.inDebt++
   }
-  return {...count, ratePerSecond: consumptionOf(live)}
+  return {...count, ratePerSecond: consumptionBetween(live)}
 }
 
 /** Buckets of which a reading is there, chosen or not; those that are gone do not count. */

@@ -3,7 +3,7 @@ import type {Table} from '../repository/table/table.js'
 import {loadDetail} from './detail.js'
 import type {Detail, HealthLine, HealthSource, Knowledge, Reading, Watch, WatchScope} from './model.js'
 import {PollRecord} from './poll-record.js'
-import {Poller} from './poller.js'
+import {BucketPoller} from './poller.js'
 import {NODE_TIMERS, type Timers} from './timers.js'
 import {Visit} from './visit.js'
 
@@ -35,7 +35,7 @@ export function openWatch(options: WatchOptions): Watch {
 class RunningWatch implements Watch {
   readonly #options: WatchOptions
   readonly #timers: Timers
-  readonly #poller: Poller
+  readonly #poller: BucketPoller
   readonly #record = new PollRecord()
   readonly #listeners = new Set<() => void>()
   readonly #end = new AbortController()
@@ -53,7 +53,7 @@ class RunningWatch implements Watch {
     this.#options = options
     this.#timers = timers
     const backoff = {...table.backoff, attempts: POLL_ATTEMPTS}
-    this.#poller = new Poller({...table, namespace: space.id, backoff}, scope)
+    this.#poller = new BucketPoller({...table, namespace: space.id, backoff}, scope)
     this.#knowledge = {
       scope,
       readings: new Map(),

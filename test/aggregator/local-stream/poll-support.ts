@@ -1,5 +1,5 @@
 import {setTimeout as sleep} from 'node:timers/promises'
-import {Poller, type PollerOptions} from '../../../src/lib/aggregator/local-stream/poller.js'
+import {StreamPoller, type PollerOptions} from '../../../src/lib/aggregator/local-stream/poller.js'
 import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
 import {resolveConnection} from '../../../src/lib/dynamo/connection.js'
 import {sleepMs} from '../../../src/lib/dynamo/retry.js'
@@ -52,7 +52,7 @@ export function testPoller(given: Given) {
   const delivered: string[] = []
   const batches: StreamRecord[][] = []
   const logged: string[] = []
-  const poller = new Poller({
+  const poller = new StreamPoller({
     handler: async ({Records}) => {
       batches.push([...Records])
       delivered.push(...Records.map(describeRecord))

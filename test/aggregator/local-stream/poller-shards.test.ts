@@ -2,7 +2,7 @@ import {mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
-import type {Poller} from '../../../src/lib/aggregator/local-stream/poller.js'
+import type {StreamPoller} from '../../../src/lib/aggregator/local-stream/poller.js'
 import type {StreamEvent} from '../../../src/lib/aggregator/stream-event.js'
 import {IteratorExpired} from '../../../src/lib/dynamo/transports/stream-errors.js'
 import {FakeStream} from './fake-stream.js'
@@ -12,7 +12,7 @@ describe('the poller and shards', () => {
   let folder = ''
   let checkpointFile = ''
   let stream = new FakeStream()
-  const started: Poller[] = []
+  const started: StreamPoller[] = []
 
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'zael-test-'))

@@ -2,7 +2,7 @@ import {mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, afterEach, beforeAll, beforeEach, expect, inject, it} from 'vitest'
-import type {Poller} from '../../../src/lib/aggregator/local-stream/poller.js'
+import type {StreamPoller} from '../../../src/lib/aggregator/local-stream/poller.js'
 import type {StreamEvent} from '../../../src/lib/aggregator/stream-event.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {describeRecord, openStreams, testPoller, until, versions, writeVersions} from './poll-support.js'
@@ -14,7 +14,7 @@ describeOnEngine('the poller', () => {
   const all = versions(items, 0, 20)
   let folder = ''
   let checkpointFile = ''
-  const started: Poller[] = []
+  const started: StreamPoller[] = []
 
   beforeAll(() => writeVersions(table.transport, table.name, items, 0, 20))
   afterAll(() => stream.close())

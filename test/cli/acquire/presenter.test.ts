@@ -7,7 +7,7 @@ import {
   whyCommand,
   withDefaultWait,
 } from '../../../src/lib/cli/acquire/presenter.js'
-import type {Attempt} from '../../../src/lib/inspect/attempt.js'
+import type {AcquireAttempt} from '../../../src/lib/inspect/attempt.js'
 import type {RefusalStatus} from '../../../src/lib/limiter/errors.js'
 
 const status = (change: Partial<RefusalStatus>): RefusalStatus => ({
@@ -28,7 +28,7 @@ const status = (change: Partial<RefusalStatus>): RefusalStatus => ({
   ...change,
 })
 
-const tried = (attempt: Partial<Attempt>, dryRun = false) => ({
+const tried = (attempt: Partial<AcquireAttempt>, dryRun = false) => ({
   entity: 'user-1',
   resource: 'gpt-4',
   consume: {rpm: 1, tpm: 5000},
@@ -117,7 +117,7 @@ describe('a request that was tried', () => {
   })
 
   it('has the same keys for programs, whatever became of it', () => {
-    const keys = (attempt: Partial<Attempt>) => Object.keys(acquireJson(tried(attempt)))
+    const keys = (attempt: Partial<AcquireAttempt>) => Object.keys(acquireJson(tried(attempt)))
     expect(keys({admitted: false, parent: 'team-1'})).toEqual(keys({isMetered: false, statuses: []}))
     expect(acquireJson(tried({})).limits[0]).toEqual({
       name: 'rpm',

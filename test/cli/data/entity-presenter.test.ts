@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {overviewJson, overviewLines} from '../../../src/lib/cli/data/entity-overview-presenter.js'
+import {overviewJson, entityOverviewLines} from '../../../src/lib/cli/data/entity-overview-presenter.js'
 import {
   changesOf,
   entityDeletionLines,
@@ -104,7 +104,7 @@ describe('entities', () => {
 
 describe('an entity with its limits', () => {
   it('for people: who, then what applies, from where, and what is left', () => {
-    expect(overviewLines(overview, 80)).toEqual([
+    expect(entityOverviewLines(overview, 80)).toEqual([
       'Entity "user"',
       '  name      User',
       '  parent    team',
@@ -118,15 +118,15 @@ describe('an entity with its limits', () => {
       'web          rpm=100/min  resource               1,000  100       1',
       '(any other)  rpm=100/min  system                     -  100       -',
     ])
-    expect(overviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it')
-    expect(overviewLines({...overview, record: undefined, parents: []}, 80)[0]).toBe(
+    expect(entityOverviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it')
+    expect(entityOverviewLines({...overview, record: undefined, parents: []}, 80)[0]).toBe(
       'Entity "user" has no record of its own; it is known by its limits and buckets',
     )
   })
 
   it('a chain of parents is told to its end, and where it breaks', () => {
     const team = {...plain, parent: 'org'}
-    const chain = (parents: EntityRecord[]) => overviewLines({...overview, parents}, 80)[2]
+    const chain = (parents: EntityRecord[]) => entityOverviewLines({...overview, parents}, 80)[2]
     expect(chain([team, {...plain, entity: 'org'}])).toBe('  parent    team → org')
     expect(chain([team])).toBe('  parent    team → org (does not exist)')
     expect(chain([])).toBe('  parent    team (does not exist)')

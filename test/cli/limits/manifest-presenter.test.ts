@@ -1,11 +1,11 @@
 import {describe, expect, it} from 'vitest'
-import {applyResultJson, diffJson, planJson} from '../../../src/lib/cli/limits/manifest-json.js'
+import {applyResultJson, diffJson, manifestPlanJson} from '../../../src/lib/cli/limits/manifest-json.js'
 import {
   applyLines,
   changeLine,
   diffLines,
   manifestCounts,
-  planLines,
+  manifestPlanLines,
   validLine,
 } from '../../../src/lib/cli/limits/manifest-presenter.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
@@ -79,12 +79,12 @@ describe('a change', () => {
 
 describe('a plan', () => {
   it('counts its changes', () => {
-    expect(planLines(plan([update], {update: 1, adopt: 1}))).toEqual([
+    expect(manifestPlanLines(plan([update], {update: 1, adopt: 1}))).toEqual([
       'Changes in namespace acme',
       `  ${changeLine(update)}`,
       '0 to create, 1 to update, 0 to delete, 1,200 unchanged; 1 set by others becomes managed',
     ])
-    expect(planJson(plan([update]))).toMatchObject({
+    expect(manifestPlanJson(plan([update]))).toMatchObject({
       namespace: 'acme',
       changes: [
         {kind: 'limits', scope: {level: 'resource'}, changes: [{name: 'old', after: null}, {}, {}, {before: null}]},
@@ -93,8 +93,8 @@ describe('a plan', () => {
   })
 
   it('without changes says so', () => {
-    expect(planLines(plan([]))).toEqual(['No changes: in namespace acme everything is as stated'])
-    expect(planLines(plan([], {adopt: 2}))[0]).toMatch(/; 2 set by others become managed$/)
+    expect(manifestPlanLines(plan([]))).toEqual(['No changes: in namespace acme everything is as stated'])
+    expect(manifestPlanLines(plan([], {adopt: 2}))[0]).toMatch(/; 2 set by others become managed$/)
   })
 })
 

@@ -1,15 +1,15 @@
 import {describe, expect, it} from 'vitest'
-import {planJson, statusJson} from '../../../src/lib/cli/migrate/json.js'
-import {planLines, statusLines} from '../../../src/lib/cli/migrate/presenter.js'
+import {migrationPlanJson, statusJson} from '../../../src/lib/cli/migrate/json.js'
+import {migrationPlanLines, migrationStatusLines} from '../../../src/lib/cli/migrate/presenter.js'
 import {planMigration} from '../../../src/lib/migrations/plan.js'
 import type {Survey} from '../../../src/lib/migrations/survey.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 import {row, surveyOf, wholeTable} from '../../migrations/surveys.js'
 
 const status = (survey: Survey, width: number) =>
-  `\n${statusLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
+  `\n${migrationStatusLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
 const plan = (survey: Survey, width: number) =>
-  `\n${planLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
+  `\n${migrationPlanLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
 
 describe('migrate status', () => {
   it('of a table in the middle of its migration', () => {
@@ -179,6 +179,6 @@ describe('for programs', () => {
   ])('%s has the same keys', (_, survey) => {
     const planned = planMigration(survey, 1000)
     expect(schemaProblems('migrate status', statusJson('prod', survey, planned))).toEqual([])
-    expect(schemaProblems('migrate plan', planJson('prod', survey, planned))).toEqual([])
+    expect(schemaProblems('migrate plan', migrationPlanJson('prod', survey, planned))).toEqual([])
   })
 })

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {
-  type Column,
+  type ListingColumn,
   type ListFlagValues,
   type Listing,
   listingCsv,
@@ -13,7 +13,7 @@ interface Row {
   readonly note?: string
 }
 
-const columns: readonly Column<Row>[] = [
+const columns: readonly ListingColumn<Row>[] = [
   {name: 'id', value: ({id}) => id},
   {
     name: 'size',

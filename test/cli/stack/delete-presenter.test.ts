@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {
-  deletedLines,
+  stackDeletedLines,
   deletionJson,
   deletionLines,
   deletionQuestion,
@@ -89,7 +89,7 @@ describe('what became of it', () => {
   const gone = {stackDeleted: true, tableDeleted: true, tableLeft: false, archivedObjectsDeleted: 2_000}
 
   it('tells what is left, and how to be rid of it', () => {
-    expect(deletedLines(PLAN, kept).join('\n')).toMatchInlineSnapshot(`
+    expect(stackDeletedLines(PLAN, kept).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" is deleted
         left on AWS:
           the table prod; to delete it too: zael delete --stack prod --delete-table
@@ -98,7 +98,7 @@ describe('what became of it', () => {
   })
 
   it('tells what is gone', () => {
-    expect(deletedLines(EVERYTHING, gone).join('\n')).toMatchInlineSnapshot(`
+    expect(stackDeletedLines(EVERYTHING, gone).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" is deleted
         with its table of about 12,345 items
         with its archive prod-archive of 2,000 objects
@@ -109,11 +109,11 @@ describe('what became of it', () => {
   it('promises the backups of AWS only there', () => {
     const local = {...EVERYTHING, region: null, stack: undefined, archive: undefined}
     const result = {...gone, stackDeleted: false, archivedObjectsDeleted: null}
-    expect(deletedLines(local, result)).toEqual(['The table "prod" is deleted'])
+    expect(stackDeletedLines(local, result)).toEqual(['The table "prod" is deleted'])
   })
 
   it('does not speak of a table that is not there', () => {
-    expect(deletedLines(PLAN, {...kept, tableLeft: false}).join('\n')).not.toContain('the table prod;')
+    expect(stackDeletedLines(PLAN, {...kept, tableLeft: false}).join('\n')).not.toContain('the table prod;')
   })
 
   it('has the same keys for programs, done or planned', () => {

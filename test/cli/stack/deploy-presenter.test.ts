@@ -1,8 +1,8 @@
 import {describe, expect, it} from 'vitest'
-import {deployJson, eventLines, finishedLines, planLines} from '../../../src/lib/cli/stack/deploy-presenter.js'
+import {deployJson, eventLines, finishedLines, deployPlanLines} from '../../../src/lib/cli/stack/deploy-presenter.js'
 import type {StackEvent} from '../../../src/lib/infra/deploy/events.js'
 import type {DeployPlan} from '../../../src/lib/infra/deploy/plan.js'
-import type {ChangeAction, PlannedChange} from '../../../src/lib/infra/deploy/planned-change.js'
+import type {ChangeAction, PlannedResource} from '../../../src/lib/infra/deploy/planned-change.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 
 // Lines have no columns to fit into a width: they are the same at 80 and at 120.
@@ -18,11 +18,11 @@ const PLAN: DeployPlan = {
   runningCode: null,
 }
 
-function change(action: ChangeAction, logicalId: string, more: Partial<PlannedChange> = {}): PlannedChange {
+function change(action: ChangeAction, logicalId: string, more: Partial<PlannedResource> = {}): PlannedResource {
   return {action, logicalId, physicalId: null, type: 'AWS::Lambda::Function', properties: [], ...more}
 }
 
-function withChanges(...changes: PlannedChange[]): DeployPlan {
+function withChanges(...changes: PlannedResource[]): DeployPlan {
   return {...PLAN, changeSet: {id: 'cs', name: 'zael-1', stackId: 'st', hasOwnStack: false, changes}}
 }
 
@@ -57,7 +57,7 @@ describe('the plan of a deployment', () => {
       {option: 'lambdaMemory', before: '512', after: '1024'},
       {option: 'alarmTopic', before: '', after: 'arn:aws:sns:eu-west-1:123456789012:ops'},
     ]
-    expect(planLines({...plan, parameters, code: 'new'}).join('\n')).toMatchInlineSnapshot(`
+    expect(deployPlanLines({...plan, parameters, code: 'new'}).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" in eu-west-1: to be changed
         lambdaMemory: 512 -> 1024
         alarmTopic: not set -> arn:aws:sns:eu-west-1:123456789012:ops
@@ -79,15 +79,15 @@ describe('the plan of a deployment', () => {
 
   it('without changes says so, and what the code needs', () => {
     const none = {...PLAN, action: 'none', changeSet: undefined} as const
-    expect(planLines(none)).toEqual(['Stack "prod" in eu-west-1: no changes'])
-    expect(planLines({...none, code: 'new'})).toEqual([
+    expect(deployPlanLines(none)).toEqual(['Stack "prod" in eu-west-1: no changes'])
+    expect(deployPlanLines({...none, code: 'new'})).toEqual([
       'Stack "prod" in eu-west-1: no changes',
       '  ~ code of the aggregator: to be uploaded',
     ])
   })
 
   it('names of things on AWS cannot draw on the terminal', () => {
-    const [, line] = planLines(withChanges(change('change', 'Queue', {physicalId: 'evil\u001b[2J'})))
+    const [, line] = deployPlanLines(withChanges(change('change', 'Queue', {physicalId: 'evil\u001b[2J'})))
     expect(line).not.toContain('\u001b[2J')
   })
 })

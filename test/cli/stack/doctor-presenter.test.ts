@@ -1,13 +1,13 @@
 import {expect, it} from 'vitest'
 import {checkLines} from '../../../src/lib/cli/stack/doctor-presenter.js'
-import {fail, ok, warn} from '../../../src/lib/infra/doctor/check.js'
+import {failedCheck, passedCheck, warningCheck} from '../../../src/lib/infra/doctor/check.js'
 
 it('tells every check with its fix, by group, and counts them', () => {
   const checks = [
-    ok('stack', 'stream', 'on, with both images'),
-    ok('machine', 'node', 'v22.1.0'),
-    warn('machine', 'clock', 'this machine is 2.5 s behind; zael corrects for it', 'Set the clock of this machine.'),
-    fail('stack', 'dead letters', '2 in prod-aggregator-dlq', 'aws logs tail /aws/lambda/prod-aggregator --since 1d'),
+    passedCheck('stack', 'stream', 'on, with both images'),
+    passedCheck('machine', 'node', 'v22.1.0'),
+    warningCheck('machine', 'clock', 'this machine is 2.5 s behind; zael corrects for it', 'Set the clock of this machine.'),
+    failedCheck('stack', 'dead letters', '2 in prod-aggregator-dlq', 'aws logs tail /aws/lambda/prod-aggregator --since 1d'),
   ]
   expect(checkLines(checks).join('\n')).toMatchInlineSnapshot(`
     "Machine
@@ -25,6 +25,6 @@ it('tells every check with its fix, by group, and counts them', () => {
 })
 
 it('keeps what a service says on one line', () => {
-  const lines = checkLines([fail('account', 'credentials', 'one\ntwo', null)])
+  const lines = checkLines([failedCheck('account', 'credentials', 'one\ntwo', null)])
   expect(lines.filter(line => line.includes('\n'))).toEqual([])
 })

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {withSupervisor} from '../../../src/lib/cli/base/local-health.js'
-import {healthJson, healthLines} from '../../../src/lib/cli/stack/status-presenter.js'
+import {healthJson, statusHealthLines} from '../../../src/lib/cli/stack/status-presenter.js'
 import {passesCheck} from '../../../src/lib/infra/health/verdict.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 import {healthWith, WELL} from '../../infra/health/sample-health.js'
@@ -17,7 +17,7 @@ const SUPERVISOR = {
   aggregator: {...AGGREGATOR, lastError: null, lagMs: 0, streamLength: 3},
 }
 
-const show = (...args: Parameters<typeof healthWith>) => healthLines(healthWith(...args), null).join('\n')
+const show = (...args: Parameters<typeof healthWith>) => statusHealthLines(healthWith(...args), null).join('\n')
 
 it('tells a healthy stack, and the verdict last', () => {
   expect(show()).toMatchInlineSnapshot(`
@@ -151,7 +151,7 @@ it('does not call well what did not answer, and what may not be read only as far
 
 it('tells a local stack with its supervisor', () => {
   const health = {...healthWith(AROUND), region: null}
-  expect(healthLines(health, SUPERVISOR).join('\n')).toMatchInlineSnapshot(`
+  expect(statusHealthLines(health, SUPERVISOR).join('\n')).toMatchInlineSnapshot(`
     "Stack prod, on this machine
       table       active, 12,345 items, 3.2 MB
       indexes     GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
@@ -177,8 +177,8 @@ it('an error of the local aggregator makes the stack degraded, and says where to
 
 it('says where nobody counts usage, and only where that is known', () => {
   const none = healthWith({...AROUND})
-  expect(healthLines(none, null)).toContain('  aggregator  none: usage is not counted')
-  expect(healthLines(none, {...SUPERVISOR, aggregator: null})).toContain('  aggregator  off: usage is not counted')
+  expect(statusHealthLines(none, null)).toContain('  aggregator  none: usage is not counted')
+  expect(statusHealthLines(none, {...SUPERVISOR, aggregator: null})).toContain('  aggregator  off: usage is not counted')
 })
 
 it('tells programs the same, by the schema', () => {

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../../src/lib/core/errors.js'
-import {attempt, toZaelError} from '../../../src/lib/infra/aws/errors.js'
+import {callAws, toZaelError} from '../../../src/lib/infra/aws/errors.js'
 
 function refusal(name: string, message: string, more: object = {}): Error {
   return Object.assign(new Error(message), {name, ...more})
@@ -55,6 +55,6 @@ describe('a failed call to AWS', () => {
 
   it('what is one of ours already stays as it is', async () => {
     const own = new InvalidInput('some.code', 'said')
-    await expect(attempt('ask', () => Promise.reject(own))).rejects.toBe(own)
+    await expect(callAws('ask', () => Promise.reject(own))).rejects.toBe(own)
   })
 })

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {destroysTable, type PlannedChange, toPlannedChange} from '../../../src/lib/infra/deploy/planned-change.js'
+import {destroysTable, type PlannedResource, toPlannedChange} from '../../../src/lib/infra/deploy/planned-change.js'
 
 describe('a change of a change set', () => {
   it.each([
@@ -44,7 +44,7 @@ describe('a change of a change set', () => {
     ['add', false],
   ] as const)('to %s the table loses its data: %s', (action, isLost) => {
     const change = {action, logicalId: 'Table', physicalId: 'prod', properties: []}
-    expect(destroysTable({...change, type: 'AWS::DynamoDB::Table'} satisfies PlannedChange)).toBe(isLost)
-    expect(destroysTable({...change, type: 'AWS::SQS::Queue'} satisfies PlannedChange)).toBe(false)
+    expect(destroysTable({...change, type: 'AWS::DynamoDB::Table'} satisfies PlannedResource)).toBe(isLost)
+    expect(destroysTable({...change, type: 'AWS::SQS::Queue'} satisfies PlannedResource)).toBe(false)
   })
 })

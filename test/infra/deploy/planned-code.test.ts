@@ -1,11 +1,11 @@
 import {expect, it} from 'vitest'
-import type {PlannedChange} from '../../../src/lib/infra/deploy/planned-change.js'
+import type {PlannedResource} from '../../../src/lib/infra/deploy/planned-change.js'
 import {planCode, readRunningCode} from '../../../src/lib/infra/deploy/planned-code.js'
 import {fakeAws} from '../fake-aws.js'
 
 const RUNNING = {functionName: 'prod-aggregator', sha256Base64: 'hash', isOurs: true}
 
-function changing(action: PlannedChange['action'], ...names: string[]) {
+function changing(action: PlannedResource['action'], ...names: string[]) {
   const properties = names.map(name => ({name, before: null, after: null}))
   const change = {action, logicalId: 'AggregatorFunction', physicalId: 'prod-aggregator', type: 'X', properties}
   return {changes: [{...change, logicalId: 'Table'}, change]}

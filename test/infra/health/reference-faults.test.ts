@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {checkLines} from '../../../src/lib/cli/stack/doctor-presenter.js'
-import {healthJson, healthLines} from '../../../src/lib/cli/stack/status-presenter.js'
+import {healthJson, statusHealthLines} from '../../../src/lib/cli/stack/status-presenter.js'
 import {stackChecks} from '../../../src/lib/infra/doctor/stack-checks.js'
 import {healthWith, WELL} from './sample-health.js'
 
@@ -15,11 +15,11 @@ describe('C-15 the aggregator was called enabled whenever the stream was on', ()
     const health = healthWith({mapping})
     expect(health).toMatchObject({isHealthy: false, table: {stream: 'NEW_AND_OLD_IMAGES'}})
     expect(health.findings.map(({part}) => part)).toEqual(['mapping'])
-    expect(healthLines(health, null).at(-1)).toContain('prod is degraded: 1 problem')
+    expect(statusHealthLines(health, null).at(-1)).toContain('prod is degraded: 1 problem')
   })
 
   it('alarms, dead letters, lag, mapping and policy ARNs are shown', () => {
-    const text = healthLines(healthWith(), null).join('\n')
+    const text = statusHealthLines(healthWith(), null).join('\n')
     for (const words of ['mapping ', 'lag ', 'dead letters ', 'prod-aggregator-errors', ':policy/prod-acq']) {
       expect(text).toContain(words)
     }
@@ -30,7 +30,7 @@ it('C-41 alarms are listed with their states, and dead letters are counted', () 
   const alarms = [{...WELL.alarms[0], state: 'ALARM', reason: 'too many'}, WELL.alarms[1]]
   const health = healthWith({alarms, deadLetters: {queue: 'prod-aggregator-dlq', messages: 4}})
   expect(healthJson(health, null)).toMatchObject({alarms, deadLetters: {messages: 4}, healthy: false})
-  const text = healthLines(health, null).join('\n')
+  const text = statusHealthLines(health, null).join('\n')
   expect(text).toMatch(/prod-aggregator-errors {2}alarm\n/)
   expect(text).toMatch(/dead letters +4 in prod-aggregator-dlq\n/)
 })

@@ -1,7 +1,7 @@
 import {findingsOf} from '../../../src/lib/infra/health/findings.js'
 import type {StackHealth} from '../../../src/lib/infra/health/health.js'
 import type {HealthParts, UnknownPart} from '../../../src/lib/infra/health/parts.js'
-import {judge} from '../../../src/lib/infra/health/verdict.js'
+import {assessHealth} from '../../../src/lib/infra/health/verdict.js'
 
 /** Every part of a stack that is well. */
 export const WELL = {
@@ -84,5 +84,5 @@ export const WELL = {
 export function healthWith(other: Partial<HealthParts> = {}, unknown: readonly UnknownPart[] = []): StackHealth {
   const parts = {...WELL, ...other}
   const findings = findingsOf('prod', parts, part => !unknown.some(each => each.part === part))
-  return {stack: 'prod', region: 'eu-west-1', ...parts, unknown, findings, isHealthy: judge(findings, unknown)}
+  return {stack: 'prod', region: 'eu-west-1', ...parts, unknown, findings, isHealthy: assessHealth(findings, unknown)}
 }

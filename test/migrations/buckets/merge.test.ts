@@ -4,7 +4,7 @@ import {refill} from '../../../src/lib/core/token-math.js'
 import {mergeBucket} from '../../../src/lib/migrations/buckets/merge.js'
 import {readOldBucket} from '../../../src/lib/migrations/buckets/old-bucket.js'
 import type {OldBucketItem} from '../../../src/lib/migrations/buckets/old-bucket-parts.js'
-import {classify} from '../../../src/lib/migrations/records/classify.js'
+import {classifyItem} from '../../../src/lib/migrations/records/classify.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 
 const NOW = 1_700_000_000_000
@@ -54,7 +54,7 @@ function composite(limits: Record<string, number>, refilledAtMs: number, PK = 'E
 
 const toRead = (...items: Item[]) =>
   readOldBucket(
-    items.map(item => ({item, record: classify(item)}) as OldBucketItem),
+    items.map(item => ({item, record: classifyItem(item)}) as OldBucketItem),
     NOW,
   )
 
@@ -163,7 +163,7 @@ describe('old buckets become one', () => {
       const PK = `default/BUCKET#user-1#gpt-4#${number}`
       const item = {...composite({rpm: tokens}, NOW, PK), PK: s(PK), SK: s('#STATE'), shard_count: n(2), b_rpm_bx: n(0)}
       const {b_rpm_bx: _, ...rest} = item
-      return {item: rest, record: classify(rest, {literalDefaultMoves: true}) as OldBucketItem['record']}
+      return {item: rest, record: classifyItem(rest, {literalDefaultMoves: true}) as OldBucketItem['record']}
     }
     const old = readOldBucket([shard(1, 500), shard(0, 700)], NOW)
     if (typeof old === 'string') throw new Error(`the bucket is ${old}`)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type Classified, classify, type Generation, targetKey} from '../../../src/lib/migrations/records/classify.js'
+import {type Classified, classifyItem, type Generation, targetKey} from '../../../src/lib/migrations/records/classify.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {decodeConfig, encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {migrationRecordKey} from '../../../src/lib/schema/migration-record.js'
@@ -16,7 +16,7 @@ const population = makePopulation({entities: 30})
 function tally(items: readonly Item[], options = {}): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const item of items) {
-    const found = classify(item, options)
+    const found = classifyItem(item, options)
     const name = found.kind === 'unknown' ? 'unknown' : `${found.kind} ${found.type}`
     const key = found.kind === 'old' ? `${name} ${found.generation}` : name
     counts[key] = (counts[key] ?? 0) + 1
@@ -107,14 +107,14 @@ describe('every item of a fixture is what it is', () => {
 })
 
 it('classifies no stranger', () => {
-  expect(strangers.map(item => classify(item).kind)).toEqual(strangers.map(() => 'unknown'))
+  expect(strangers.map(item => classifyItem(item).kind)).toEqual(strangers.map(() => 'unknown'))
 })
 
 it('any item of which the key or the shape is spoilt is unknown, or the key of another record', () => {
   const all = GENERATIONS.flatMap(generation => itemsOf(generation, population))
   fc.assert(
     fc.property(fc.constantFrom(...all), fc.constantFrom('key', 'prefix', 'shape'), (item, how) => {
-      expect(classify(spoilt(item, how)).kind).toBe('unknown')
+      expect(classifyItem(spoilt(item, how)).kind).toBe('unknown')
     }),
     {numRuns: 2000},
   )
@@ -150,7 +150,7 @@ it('never throws, whatever the keys', () => {
   const text = fc.array(part, {maxLength: 8}).map(parts => parts.join(''))
   fc.assert(
     fc.property(text, text, (PK, SK) => {
-      expect(['current', 'unknown', 'old']).toContain(classify({PK: s(PK), SK: s(SK), b_a_tk: n(1), l_a_cp: n(1)}).kind)
+      expect(['current', 'unknown', 'old']).toContain(classifyItem({PK: s(PK), SK: s(SK), b_a_tk: n(1), l_a_cp: n(1)}).kind)
     }),
   )
 })
@@ -159,20 +159,20 @@ describe('where a record belongs', () => {
   it('is a key of today, which is current when something of that kind lies there', () => {
     for (const generation of [1, 2, 3, 4, 5] satisfies Generation[]) {
       for (const item of itemsOf(generation, population)) {
-        const found: Classified = classify(item)
+        const found: Classified = classifyItem(item)
         if (found.kind !== 'old') continue
         const {PK, SK} = targetKey(found, FIXTURE_NAMESPACE)
         expect(PK.startsWith(found.type === 'version' ? '_/' : `${FIXTURE_NAMESPACE}/`)).toBe(true)
         const shape =
           found.type === 'bucket' ? {b_a_tk: n(1)} : found.type === 'limits' ? {config_version: n(1)} : itemFields(item)
-        expect(classify({...shape, PK: s(PK), SK: s(SK)})).toMatchObject({kind: 'current'})
+        expect(classifyItem({...shape, PK: s(PK), SK: s(SK)})).toMatchObject({kind: 'current'})
       }
     }
   })
 
   it('carries the type of the window that the record has', () => {
     const daily = itemsOf(4, population)
-      .map(item => classify(item))
+      .map(item => classifyItem(item))
       .find(found => found.kind === 'old' && found.type === 'usage' && found.window === 'daily')
     expect(daily?.kind === 'old' && targetKey(daily, 'n1').SK).toMatch(/T00:00:00Z#daily$/)
   })
@@ -185,7 +185,7 @@ function itemFields(item: Item): Item {
 
 it('leaves its own progress and what zael writes today alone', () => {
   const {PK, SK} = migrationRecordKey
-  expect(classify({PK: s(PK), SK: s(SK)})).toEqual({kind: 'current', type: 'migration', namespace: '_'})
+  expect(classifyItem({PK: s(PK), SK: s(SK)})).toEqual({kind: 'current', type: 'migration', namespace: '_'})
   const config = encodeConfig({
     namespace: 'n1',
     scope: {level: 'system'},
@@ -194,7 +194,7 @@ it('leaves its own progress and what zael writes today alone', () => {
     auditRetentionDays: undefined,
   })
   expect(decodeConfig(config)).toMatchObject({limits: [], onUnavailable: 'allow'})
-  expect(classify(config)).toEqual({kind: 'current', type: 'settings', namespace: 'n1'})
+  expect(classifyItem(config)).toEqual({kind: 'current', type: 'settings', namespace: 'n1'})
   const day = {
     namespace: 'n1',
     entity: 'e',
@@ -205,13 +205,13 @@ it('leaves its own progress and what zael writes today alone', () => {
     totalEvents: 1,
     ttlSeconds: undefined,
   } as const
-  expect(classify(encodeUsage(day))).toEqual({kind: 'current', type: 'usage', namespace: 'n1'})
+  expect(classifyItem(encodeUsage(day))).toEqual({kind: 'current', type: 'usage', namespace: 'n1'})
 })
 
 it('data under the id `default` moves only when the namespace of that name has another id', () => {
   const stub = retentionStub(population)
-  expect(classify(stub)).toEqual({kind: 'current', type: 'settings', namespace: 'default'})
-  expect(classify(stub, {literalDefaultMoves: true})).toEqual({
+  expect(classifyItem(stub)).toEqual({kind: 'current', type: 'settings', namespace: 'default'})
+  expect(classifyItem(stub, {literalDefaultMoves: true})).toEqual({
     kind: 'old',
     generation: 5,
     namespace: 'default',

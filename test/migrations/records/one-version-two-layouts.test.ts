@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {classify} from '../../../src/lib/migrations/records/classify.js'
+import {classifyItem} from '../../../src/lib/migrations/records/classify.js'
 import {checkCompatibility} from '../../../src/lib/repository/table/version-compatibility.js'
 import {type Item, s} from '../../../src/lib/schema/attribute-value.js'
 import {readString} from '../../../src/lib/schema/read.js'
@@ -17,7 +17,7 @@ describe('D-45 recorded versions are no description of the data', () => {
   const bucketGenerations = (items: readonly Item[]) =>
     new Set(
       items
-        .map(item => classify(item))
+        .map(item => classifyItem(item))
         .flatMap(found => (found.kind === 'old' && found.type === 'bucket' ? [found.generation] : [])),
     )
 
@@ -30,7 +30,7 @@ describe('D-45 recorded versions are no description of the data', () => {
 
   it('1.0.0 in the old place is the oldest layout, not one from the future', () => {
     const record = {PK: s('SYSTEM#'), SK: s('#VERSION'), schema_version: s('1.0.0')}
-    expect(classify(record)).toMatchObject({kind: 'old', generation: 2, type: 'version'})
+    expect(classifyItem(record)).toMatchObject({kind: 'old', generation: 2, type: 'version'})
     expect(() => checkCompatibility(undefined, '0.1.0', true)).toThrow(
       expect.objectContaining({code: 'schema.needs-migration', exitCode: 5}),
     )

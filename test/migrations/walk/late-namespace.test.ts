@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
 import {putAbsent} from '../../../src/lib/migrations/records/conditional.js'
-import {openStage} from '../../../src/lib/migrations/walk/context.js'
+import {openMigrationContext} from '../../../src/lib/migrations/walk/context.js'
 import {readMigration} from '../../../src/lib/migrations/walk/lease.js'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
@@ -102,7 +102,7 @@ describeOnEngine('data without a namespace in a table that has no namespace "def
     ])
     await expect(afterwards.cleanUp()).rejects.toMatchObject({code: 'migrate.not-clean'})
     // Nothing can be written to the place that stands for no namespace at all.
-    const stage = await openStage(afterwards.table)
+    const stage = await openMigrationContext(afterwards.table)
     await expect(putAbsent(stage, {PK: s('?/ENTITY#late'), SK: s('#META'), v: n(1)})).rejects.toThrow(/no namespace/)
     expect((await partitions(afterwards)).filter(PK => PK.startsWith('?'))).toEqual([])
   })

@@ -1,6 +1,6 @@
 import {beforeAll, describe, expect, it} from 'vitest'
 import {isRead, type Operation, type OperationInput, type Transport} from '../../../src/lib/dynamo/transport.js'
-import {openStage} from '../../../src/lib/migrations/walk/context.js'
+import {openMigrationContext} from '../../../src/lib/migrations/walk/context.js'
 import {readMigration} from '../../../src/lib/migrations/walk/lease.js'
 import {tablePages} from '../../../src/lib/migrations/walk/scan.js'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
@@ -207,7 +207,7 @@ describe('a page that is read ahead', () => {
     }
     const backoff = {random: Math.random, sleep: async () => {}}
     const table = {name: 't', transport, clock: () => 0, randomBytes: (count: number) => new Uint8Array(count), backoff}
-    const stage = await openStage(table)
+    const stage = await openMigrationContext(table)
     for await (const page of tablePages(stage, {ahead: true})) {
       expect(page.next).toEqual({PK: 'a', SK: 'b'})
       break

@@ -10,11 +10,11 @@ import {
   createUpdate,
   plannedUpdate,
 } from '../../../src/lib/repository/buckets/writes.js'
-import type {Space} from '../../../src/lib/repository/table/table.js'
+import type {NamespaceTable} from '../../../src/lib/repository/table/table.js'
 import type {BucketRecord} from '../../../src/lib/schema/bucket-record.js'
 
 const NOW = 1_700_000_000_000
-const space = {name: 'table', namespace: 'ns'} as Space
+const space = {name: 'table', namespace: 'ns'} as NamespaceTable
 const mark = {slot: 3, nonce: 'AbCdEfGh1'}
 
 function bucketOf(count: number): BucketRecord {

@@ -1,7 +1,7 @@
 import {beforeAll, beforeEach, describe, expect, it} from 'vitest'
 import {type Window, windowStart} from '../../../src/lib/core/window.js'
 import {batchWrite} from '../../../src/lib/dynamo/batch.js'
-import type {Page} from '../../../src/lib/repository/table/query.js'
+import type {RecordPage} from '../../../src/lib/repository/table/query.js'
 import {Usage} from '../../../src/lib/repository/usage/usage.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {encodeUsage, type UsageRecord} from '../../../src/lib/schema/usage-record.js'
@@ -46,7 +46,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       {backoff: space.backoff},
     )
   const told = ({entity, resource, window, start}: UsageRecord) => `${entity} ${resource} ${window} ${start}`
-  const everyPage = async (read: (cursor?: string) => Promise<Page<UsageRecord>>) => {
+  const everyPage = async (read: (cursor?: string) => Promise<RecordPage<UsageRecord>>) => {
     const pages: UsageRecord[][] = []
     let cursor: string | undefined
     do {
@@ -69,7 +69,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       await put(space, item('e', 'r-2', 'hourly', MIDNIGHT, {rpm: 1}), item('e2', 'r', 'hourly', MIDNIGHT, {rpm: 1}))
     })
 
-    const queries: [string, (selection: object) => Promise<Page<UsageRecord>>][] = [
+    const queries: [string, (selection: object) => Promise<RecordPage<UsageRecord>>][] = [
       ['entity and resource', selection => new Usage(space).ofEntity('e', {resource: 'r', ...selection})],
       [
         'resource',

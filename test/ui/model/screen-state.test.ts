@@ -4,12 +4,12 @@ import {
   reduce,
   type ScreenAction,
   type ScreenState,
-  type Stage,
+  type ViewContext,
 } from '../../../src/lib/ui/model/screen-state.js'
 import {SORT_KEYS} from '../../../src/lib/watch/model.js'
 
 const IDS = Array.from({length: 30}, (_, index) => `e${index}#r`)
-const STAGE: Stage = {ids: IDS, height: 10, text: {length: 40, height: 10}}
+const STAGE: ViewContext = {ids: IDS, height: 10, text: {length: 40, height: 10}}
 const FIRST = firstState({sort: 'left', reversed: false, filter: ''})
 
 function stateAfter(...actions: ScreenAction[]): ScreenState {

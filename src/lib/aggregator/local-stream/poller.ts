@@ -4,7 +4,7 @@ import {IteratorExpired, RecordsTrimmed} from '../../dynamo/transports/stream-er
 import {latestStreamArn, listShards, openShard, type RecordPage, readRecords} from '../../dynamo/transports/streams.js'
 import type {ShardProgress} from './checkpoint.js'
 import {deliver, type StreamHandler} from './delivery.js'
-import {Progress} from './progress.js'
+import {StreamProgress} from './progress.js'
 import {shardsToRead} from './shard-walk.js'
 import {streamLength} from './stream-length.js'
 
@@ -50,12 +50,12 @@ const LOOK_EVERY_MS = 10_000
 const LONGEST_BACKOFF_MS = 10_000
 
 /** Reads the stream of a local engine's table and hands its records to the handler, in order and none left out. */
-export class Poller {
+export class StreamPoller {
   readonly #options: PollerOptions
   readonly #batchSize: number
   readonly #pageSize: number
   readonly #stopping = new AbortController()
-  readonly #progress: Progress
+  readonly #progress: StreamProgress
   #running: Promise<void> | undefined
   #shards: readonly ShardDescription[] = []
   #lookAtMs = 0
@@ -74,7 +74,7 @@ export class Poller {
     this.#options = options
     this.#batchSize = options.batchSize ?? 5_000
     this.#pageSize = Math.min(LARGEST_PAGE, this.#batchSize)
-    this.#progress = new Progress(options.checkpointFile)
+    this.#progress = new StreamProgress(options.checkpointFile)
   }
 
   start(): void {

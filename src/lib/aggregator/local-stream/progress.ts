@@ -3,7 +3,7 @@ import {type Checkpoint, readCheckpoint, type ShardProgress, writeCheckpoint} fr
 import {progressOfListed} from './shard-walk.js'
 
 /** How far a poller has read the stream, here and in its file. */
-export class Progress {
+export class StreamProgress {
   readonly #file: string
   #checkpoint: Checkpoint = {streamArn: '', shards: {}}
   #isLoaded = false

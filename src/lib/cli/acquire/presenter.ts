@@ -1,5 +1,5 @@
 import {durationMs} from '../../core/duration.js'
-import type {Attempt} from '../../inspect/attempt.js'
+import type {AcquireAttempt} from '../../inspect/attempt.js'
 import type {Consumption} from '../../limiter/amounts.js'
 import {formatCount, formatSpan} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
@@ -34,7 +34,7 @@ export interface TriedRequest {
   readonly resource: string
   readonly consume: Consumption
   readonly dryRun: boolean
-  readonly attempt: Attempt
+  readonly attempt: AcquireAttempt
 }
 
 /** Tells what became of a request. */
@@ -62,7 +62,7 @@ function titleOf({entity, resource, consume, dryRun, attempt}: TriedRequest): st
 }
 
 /** A parent is charged only for the limits it has. */
-function parentCharge({parent, statuses}: Attempt): string {
+function parentCharge({parent, statuses}: AcquireAttempt): string {
   if (parent === undefined) return ''
   const shared = statuses.filter(({level}) => level === 'parent').map(({name, requested}) => [name, requested])
   return `, its parent ${parent} ${shared.length > 0 ? amountWords(Object.fromEntries(shared)) : 'too'}`

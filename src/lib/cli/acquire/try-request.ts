@@ -1,5 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
-import type {Attempt, AttemptOptions} from '../../inspect/attempt.js'
+import type {AcquireAttempt, AttemptOptions} from '../../inspect/attempt.js'
 import type {AcquireRequest} from '../../limiter/options.js'
 import type {StackContext} from '../base/context.js'
 import {interruptible} from '../output/interrupt.js'
@@ -13,15 +13,15 @@ export async function tryRequest(
   namespace: string,
   request: AcquireRequest,
   options: Omit<AttemptOptions, 'clock' | 'sleep'>,
-): Promise<Attempt> {
-  const [{RateLimiter}, {attempt}] = await Promise.all([
+): Promise<AcquireAttempt> {
+  const [{RateLimiter}, {attemptAcquire}] = await Promise.all([
     import('../../limiter/rate-limiter.js'),
     import('../../inspect/attempt.js'),
   ])
   const limiter = new RateLimiter({stack, namespace, transport, clock, timeoutMs: TIMEOUT_MS})
   try {
     return await interruptible(
-      signal => attempt(limiter, {...request, signal}, {...options, clock, sleep: backoff.sleep}),
+      signal => attemptAcquire(limiter, {...request, signal}, {...options, clock, sleep: backoff.sleep}),
       () => new ZaelError('interrupted', 'acquire.interrupted', 'stopped before the request was admitted'),
     )
   } finally {

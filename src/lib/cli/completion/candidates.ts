@@ -24,14 +24,14 @@ export type CommandSet = Readonly<Record<string, CommandShape>>
 /** Things that only the table knows the names of. */
 export type NameKind = 'namespace' | 'entity' | 'resource'
 
-export interface Candidate {
+export interface CompletionCandidate {
   readonly value: string
   readonly description?: string
 }
 
 /** What could come next: words that are known here, or names to be looked up, perhaps behind `--flag=`. */
 export type Completion =
-  | {readonly kind: 'words'; readonly candidates: readonly Candidate[]}
+  | {readonly kind: 'words'; readonly candidates: readonly CompletionCandidate[]}
   | {readonly kind: 'names'; readonly of: NameKind; readonly prefix: string; readonly typed: TypedFlags}
 
 /** Values of flags that were typed before, by name. */
@@ -67,7 +67,7 @@ export function complete(commands: CommandSet, words: readonly string[]): Comple
   return argumentOf(path, command, typed.positionals, current, typed.flags)
 }
 
-const wordsOnly = (candidates: readonly Candidate[]): Completion => ({kind: 'words', candidates})
+const wordsOnly = (candidates: readonly CompletionCandidate[]): Completion => ({kind: 'words', candidates})
 
 /** The longest beginning that names a topic or a command. */
 function splitPath(commands: CommandSet, words: readonly string[]): {path: string[]; rest: readonly string[]} {
@@ -82,7 +82,7 @@ function splitPath(commands: CommandSet, words: readonly string[]): {path: strin
 }
 
 /** The next words of topics and commands below a path. */
-function children(commands: CommandSet, path: readonly string[], current: string): Candidate[] {
+function children(commands: CommandSet, path: readonly string[], current: string): CompletionCandidate[] {
   const found = new Map<string, string | undefined>()
   for (const [id, {summary, hidden}] of Object.entries(commands)) {
     const parts = id.split(':')
@@ -95,7 +95,7 @@ function children(commands: CommandSet, path: readonly string[], current: string
   return [...found].sort().map(([value, description]) => candidate(value, description))
 }
 
-function flagCandidates({flags}: CommandShape, current: string, rest: readonly string[]): Candidate[] {
+function flagCandidates({flags}: CommandShape, current: string, rest: readonly string[]): CompletionCandidate[] {
   return Object.values(flags)
     .filter(({name, hidden, multiple}) => !hidden && (multiple || !rest.some(word => isFlag(word, name))))
     .filter(({name}) => `--${name}`.startsWith(current))
@@ -160,5 +160,5 @@ function nameKindOf(topic: string | undefined, arg: string): NameKind | undefine
   return topic === 'entity' && arg === 'id' ? 'entity' : undefined
 }
 
-const candidate = (value: string, description?: string): Candidate =>
+const candidate = (value: string, description?: string): CompletionCandidate =>
   description === undefined ? {value} : {value, description}

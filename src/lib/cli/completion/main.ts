@@ -1,7 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import {homedir} from 'node:os'
 import {join} from 'node:path'
-import {type Candidate, type CommandSet, complete} from './candidates.js'
+import {type CompletionCandidate, type CommandSet, complete} from './candidates.js'
 import {lookUpNames} from './names.js'
 
 /** Answers a shell: one candidate per line, with its description after a tab. Loads no more of zael than it needs. */
@@ -15,7 +15,7 @@ export async function answerShell(words: readonly string[], manifestFile: URL): 
   }
 }
 
-async function resolved(commands: CommandSet, words: readonly string[]): Promise<readonly Candidate[]> {
+async function resolved(commands: CommandSet, words: readonly string[]): Promise<readonly CompletionCandidate[]> {
   const completion = complete(commands, words)
   if (completion.kind === 'words') return completion.candidates
   const {of, prefix, typed} = completion

@@ -28,7 +28,7 @@ export function overviewJson({id, record, parents, resources}: EntityOverview) {
 }
 
 /** The same for people. */
-export function overviewLines(overview: EntityOverview, width: number | undefined): string[] {
+export function entityOverviewLines(overview: EntityOverview, width: number | undefined): string[] {
   const {id, record, resources} = overview
   const head = record
     ? entityLines(`Entity "${id}"`, record, parentChain(overview))

@@ -2,7 +2,7 @@ import {isDeepStrictEqual} from 'node:util'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {formatMetadata} from '../flags/metadata.js'
 import {factLines, formatCount} from '../output/facts.js'
-import type {Column, Listing} from '../output/listing.js'
+import type {ListingColumn, Listing} from '../output/listing.js'
 import {type KindCounts, kindLines} from './kind-counts.js'
 
 /** An entity for programs. */
@@ -10,7 +10,7 @@ export function entityJson({entity, name, parent, cascade, metadata, createdAt, 
   return {id: entity, name, parent: parent ?? null, cascade, metadata, createdAt: createdAt || null, version}
 }
 
-const COLUMNS: readonly Column<EntityRecord>[] = [
+const COLUMNS: readonly ListingColumn<EntityRecord>[] = [
   {name: 'id', value: ({entity}) => entity},
   {name: 'name', value: ({name}) => name},
   {name: 'parent', value: ({parent}) => parent},

@@ -2,7 +2,7 @@ import type {Registration} from '../../repository/namespaces/namespaces.js'
 import type {Namespace} from '../../repository/namespaces/states.js'
 import type {CountsByKind} from '../../repository/table/kind-counter.js'
 import {factLines} from '../output/facts.js'
-import type {Column, Listing} from '../output/listing.js'
+import type {ListingColumn, Listing} from '../output/listing.js'
 import {type KindCounts, kindCounts, kindLines} from './kind-counts.js'
 
 /** A namespace for programs. */
@@ -28,7 +28,7 @@ const COLUMNS = {
   status: {name: 'status', value: statusOf},
   created: {name: 'created', fit: 'spare', value: ({createdAt}) => createdAt},
   deleted: {name: 'deleted', fit: 'whole', value: ({deletedAt}) => deletedAt},
-} as const satisfies Record<string, Column<Namespace>>
+} as const satisfies Record<string, ListingColumn<Namespace>>
 
 /** Active namespaces. */
 export function namespaceListing(rows: readonly Namespace[]): Listing<Namespace> {
@@ -55,7 +55,7 @@ export function showLines(namespace: Namespace, counts: KindCounts | undefined):
 }
 
 /** What a deletion leaves, and how to take it back. */
-export function deletedLines(namespace: Namespace): string[] {
+export function namespaceDeletedLines(namespace: Namespace): string[] {
   return [
     `Deleted ${namespaceTitle(namespace)}; its data stays`,
     `  get it back:          zael namespace recover ${namespace.id}`,

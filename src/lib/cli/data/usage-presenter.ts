@@ -1,6 +1,6 @@
 import type {Window} from '../../core/window.js'
 import type {LimitShare, LimitTotal, UsageTotals, UsageWindow} from '../../inspect/usage-report.js'
-import type {Consumer, TopConsumers} from '../../inspect/usage-top.js'
+import type {TopConsumer, TopConsumers} from '../../inspect/usage-top.js'
 import type {TimeRange} from '../flags/time-range.js'
 import {formatCount} from '../output/facts.js'
 import {bar, percent, sparkline} from '../output/gauge.js'
@@ -118,8 +118,8 @@ export function summaryFooter(requests: number, windows: number): string {
 export function topListing(
   {consumers}: TopConsumers,
   {by, resource, isCsv}: {readonly by: string; readonly resource: string | undefined; readonly isCsv: boolean},
-): Listing<Consumer> {
-  const limitsText = ({limits}: Consumer) => Array.from(limits, ([name, tokens]) => `${name} ${formatCount(tokens)}`)
+): Listing<TopConsumer> {
+  const limitsText = ({limits}: TopConsumer) => Array.from(limits, ([name, tokens]) => `${name} ${formatCount(tokens)}`)
   return {
     rows: consumers,
     columns: [

@@ -1,7 +1,7 @@
 import type {Config, Hook} from '@oclif/core/interfaces'
 import {InvalidInput} from '../../core/errors.js'
 import {fail, failureJson} from '../base/failure.js'
-import {type Candidate, nearest} from '../output/suggest.js'
+import {type NameCandidate, nearest} from '../output/suggest.js'
 import {pythonCommand} from './python-commands.js'
 import {HELP_TOPICS} from './topics.js'
 
@@ -31,7 +31,7 @@ function withSuggestions(
   code: string,
   message: string,
   words: readonly string[],
-  candidates: readonly Candidate[],
+  candidates: readonly NameCandidate[],
 ): InvalidInput {
   const suggestions = nearest(words, candidates)
   if (suggestions.length > 0)

@@ -1,6 +1,6 @@
 import type {ZaelError} from '../../core/errors.js'
 import type {ApplyResult} from '../../manifest/apply.js'
-import type {Difference} from '../../manifest/diff.js'
+import type {ManifestDifference} from '../../manifest/diff.js'
 import type {Plan, PlannedChange} from '../../manifest/plan.js'
 import {limitChanges, limitJson, scopeJson} from './json.js'
 
@@ -26,7 +26,7 @@ export function plannedChangeJson(change: PlannedChange) {
 }
 
 /** A plan for programs. */
-export function planJson({manifest, changes, adopted, counts}: Plan) {
+export function manifestPlanJson({manifest, changes, adopted, counts}: Plan) {
   return {
     namespace: manifest.namespace,
     changes: changes.map(plannedChangeJson),
@@ -36,7 +36,7 @@ export function planJson({manifest, changes, adopted, counts}: Plan) {
 }
 
 /** Drift for programs. */
-export function diffJson(namespace: string, differences: readonly Difference[]) {
+export function diffJson(namespace: string, differences: readonly ManifestDifference[]) {
   return {
     namespace,
     drift: differences.length > 0,

@@ -2,7 +2,7 @@ import {colorize} from '@oclif/core/ux'
 import type {ZaelError} from '../../core/errors.js'
 import {formatLimit, type Limit} from '../../core/limit.js'
 import type {ApplyResult} from '../../manifest/apply.js'
-import type {Difference} from '../../manifest/diff.js'
+import type {ManifestDifference} from '../../manifest/diff.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
 import {factLines, formatCount} from '../output/facts.js'
@@ -15,7 +15,7 @@ const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'r
 const MOST_FAILURES = 10
 
 /** Tells what it takes to make the table as a file states it. */
-export function planLines({manifest, changes, counts}: Plan): string[] {
+export function manifestPlanLines({manifest, changes, counts}: Plan): string[] {
   if (changes.length === 0) return [`No changes: ${inNamespace(manifest)} everything is as stated${adoption(counts)}`]
   return [
     `Changes ${inNamespace(manifest)}`,
@@ -25,7 +25,7 @@ export function planLines({manifest, changes, counts}: Plan): string[] {
 }
 
 /** Tells where the table differs from a file. */
-export function diffLines(manifest: Manifest, differences: readonly Difference[]): string[] {
+export function diffLines(manifest: Manifest, differences: readonly ManifestDifference[]): string[] {
   if (differences.length === 0) return [`No drift: ${inNamespace(manifest)} everything is as stated`]
   const width = Math.max(...differences.map(({kind}) => kind.length))
   return [

@@ -44,7 +44,7 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
 }
 
 /** What `migrate plan` tells programs. */
-export function planJson(stack: string, {unknown}: Survey, plan: MigrationPlan): object {
+export function migrationPlanJson(stack: string, {unknown}: Survey, plan: MigrationPlan): object {
   return {
     stack,
     pending: plan.isPending,

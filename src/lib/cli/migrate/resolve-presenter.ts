@@ -1,11 +1,11 @@
 import type {Side} from '../../migrations/resolve.js'
 import type {ResolveAllResult} from '../../migrations/resolve-all.js'
-import type {Difference, Sample} from '../../migrations/walk/tally.js'
+import type {RecordDifference, Sample} from '../../migrations/walk/tally.js'
 import {nextLines} from '../output/facts.js'
 import {plural, sampleJson, sampleLines} from './samples.js'
 
 /** What is about to be settled. */
-export function conflictLines(conflicts: Sample<Difference>): string[] {
+export function conflictLines(conflicts: Sample<RecordDifference>): string[] {
   return sampleLines(`${plural(conflicts.count, 'record')} changed in both places`, conflicts).slice(1)
 }
 

@@ -1,6 +1,6 @@
 import type {MigrationResult} from '../../migrations/run.js'
 import type {Verification} from '../../migrations/verify.js'
-import type {Decisions, Difference, Sample} from '../../migrations/walk/tally.js'
+import type {Decisions, RecordDifference, Sample} from '../../migrations/walk/tally.js'
 import {formatCount, nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
 import {byKind, checkedItems, isUnmovable, plural, sampleJson, sampleLines, unknownLines} from './samples.js'
@@ -35,7 +35,7 @@ export function runLines(stack: string, result: MigrationResult, width: number |
 }
 
 /** What a run leaves to people: to choose, or to look at what no run can move. */
-function leftTitle(conflicts: Sample<Difference>): string {
+function leftTitle(conflicts: Sample<RecordDifference>): string {
   const records = plural(conflicts.count, 'record')
   if (!conflicts.shown.some(isUnmovable))
     return `${records} changed in both places; choose with \`zael migrate resolve\``

@@ -1,10 +1,10 @@
 import type {Verification} from '../../migrations/verify.js'
-import type {Difference, Sample} from '../../migrations/walk/tally.js'
+import type {RecordDifference, Sample} from '../../migrations/walk/tally.js'
 import {formatCount} from '../output/facts.js'
 import {printable} from '../output/text-table.js'
 
 /** Records under a title, and how many more there are; nothing where there is none. */
-export function sampleLines(title: string, {count, shown}: Sample<Difference>): string[] {
+export function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {
   if (count === 0) return []
   return [
     '',
@@ -22,7 +22,7 @@ export function unknownLines({count, shown}: Sample<string>): string[] {
 }
 
 /** Records for programs. */
-export function sampleJson({count, shown}: Sample<Difference>) {
+export function sampleJson({count, shown}: Sample<RecordDifference>) {
   return {count, shown: shown.map(({type, key, state, says}) => ({type, key, state, reason: says}))}
 }
 
@@ -32,7 +32,7 @@ const moreLines = (count: number, shown: number): string[] =>
 export const plural = (count: number, what: string): string => `${formatCount(count)} ${what}${count === 1 ? '' : 's'}`
 
 /** Whether no run can move it. */
-export const isUnmovable = ({state}: Difference): boolean => state === 'unmovable'
+export const isUnmovable = ({state}: RecordDifference): boolean => state === 'unmovable'
 
 /** Old items compared, of all kinds. */
 export const checkedItems = ({checked}: Verification): number => sumOf(checked)

@@ -37,7 +37,7 @@ export interface ListFlagValues {
 }
 
 /** One column of a list: its name is what `--columns` and `--sort` know. */
-export interface Column<Row> extends Omit<TextColumn, 'header'> {
+export interface ListingColumn<Row> extends Omit<TextColumn, 'header'> {
   readonly name: string
   /** Above the column; the name in capitals unless said otherwise. */
   readonly header?: string
@@ -51,7 +51,7 @@ export interface Column<Row> extends Omit<TextColumn, 'header'> {
 /** Rows and how to show them. */
 export interface Listing<Row> {
   readonly rows: readonly Row[]
-  readonly columns: readonly Column<Row>[]
+  readonly columns: readonly ListingColumn<Row>[]
   /** Said instead of an empty table. */
   readonly empty: string
 }
@@ -86,19 +86,19 @@ export function listingCsv<Row>({rows, columns}: Listing<Row>, flags: ListFlagVa
   return [...header, ...body].map(fields => fields.map(csvField).join(','))
 }
 
-function chooseColumns<Row>(columns: readonly Column<Row>[], wanted: string | undefined): readonly Column<Row>[] {
+function chooseColumns<Row>(columns: readonly ListingColumn<Row>[], wanted: string | undefined): readonly ListingColumn<Row>[] {
   if (wanted === undefined) return columns.filter(({isExtra}) => !isExtra)
   return wanted.split(',').map(name => columnCalled(columns, name.trim(), '--columns'))
 }
 
-function sortRows<Row>(rows: readonly Row[], columns: readonly Column<Row>[], by: string | undefined): readonly Row[] {
+function sortRows<Row>(rows: readonly Row[], columns: readonly ListingColumn<Row>[], by: string | undefined): readonly Row[] {
   if (by === undefined) return rows
   const isDescending = by.startsWith('-')
   const column = columnCalled(columns, isDescending ? by.slice(1) : by, '--sort')
   return rows.toSorted((a, b) => compare(rawOf(column, a), rawOf(column, b), isDescending ? -1 : 1))
 }
 
-function columnCalled<Row>(columns: readonly Column<Row>[], name: string, flag: string): Column<Row> {
+function columnCalled<Row>(columns: readonly ListingColumn<Row>[], name: string, flag: string): ListingColumn<Row> {
   const found = columns.find(column => column.name === name)
   if (found) return found
   const names = columns.map(column => column.name)
@@ -112,7 +112,7 @@ function columnCalled<Row>(columns: readonly Column<Row>[], name: string, flag: 
   })
 }
 
-function rawOf<Row>({value, raw = value}: Column<Row>, row: Row): Cell {
+function rawOf<Row>({value, raw = value}: ListingColumn<Row>, row: Row): Cell {
   return raw(row)
 }
 

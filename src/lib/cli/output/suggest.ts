@@ -1,7 +1,7 @@
 import {editDistance} from '../../core/edit-distance.js'
 
 /** Something a person could have meant: the words to compare with, and what to type instead. */
-export interface Candidate {
+export interface NameCandidate {
   readonly words: readonly string[]
   readonly type: string
 }
@@ -9,7 +9,7 @@ export interface Candidate {
 const MOST = 3
 
 /** What was probably meant, best first. Longer matches win; words typed beyond a candidate count as its arguments. */
-export function nearest(typed: readonly string[], candidates: readonly Candidate[]): string[] {
+export function nearest(typed: readonly string[], candidates: readonly NameCandidate[]): string[] {
   const near = candidates.flatMap(candidate => {
     const distance = phraseDistance(typed, candidate.words)
     return distance === undefined ? [] : [{type: candidate.type, length: candidate.words.length, distance}]

@@ -42,7 +42,7 @@ export function deletionQuestion(plan: DeletionPlan): string {
 }
 
 /** What became of it, and how to get rid of the rest. */
-export function deletedLines(plan: DeletionPlan, deleted: Deleted): string[] {
+export function stackDeletedLines(plan: DeletionPlan, deleted: Deleted): string[] {
   const {name, region, archive, table, emptyArchive} = plan
   const {stackDeleted, tableDeleted, tableLeft, archivedObjectsDeleted: objects} = deleted
   const isArchiveAlone = !stackDeleted && !tableDeleted

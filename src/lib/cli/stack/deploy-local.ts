@@ -18,12 +18,12 @@ export async function deployLocally(
   options: StackOptionValues,
   {version, dryRun}: {readonly version: string; readonly dryRun: boolean},
 ): Promise<LocalDeployment> {
-  const [{prepareStack}, {askedResourceIndex, readResourceIndex}, {checkStackName}] = await Promise.all([
+  const [{prepareStack}, {askedResourceIndex, readResourceIndex}, {checkCloudFormationName}] = await Promise.all([
     import('../../local/supervisor/prepare.js'),
     import('../../infra/deploy/resource-index.js'),
     import('../../infra/deploy/errors.js'),
   ])
-  checkStackName(table.name)
+  checkCloudFormationName(table.name)
   const resourceIndex = askedResourceIndex(options)
   const now = await readResourceIndex(table)
   if (resourceIndex !== undefined && now !== undefined && now !== resourceIndex) throw otherIndex(table.name)

@@ -2,7 +2,7 @@ import {colorize} from '@oclif/core/ux'
 import type {FinishedStack} from '../../infra/deploy/deploy.js'
 import type {StackEvent} from '../../infra/deploy/events.js'
 import type {DeployPlan} from '../../infra/deploy/plan.js'
-import type {ChangeAction, PlannedChange} from '../../infra/deploy/planned-change.js'
+import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-change.js'
 import {factLines, formatCount} from '../output/facts.js'
 import {printable} from '../output/text-table.js'
 import {resourceName} from './resource-name.js'
@@ -20,7 +20,7 @@ const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: strin
 const ORDER: readonly ChangeAction[] = ['add', 'change', 'keep', 'remove', 'maybe-replace', 'replace']
 
 /** What a deployment is going to do. */
-export function planLines(plan: DeployPlan): string[] {
+export function deployPlanLines(plan: DeployPlan): string[] {
   const {stack, region, action, parameters, changeSet} = plan
   const title = `Stack "${stack}" in ${region}`
   if (action === 'none') return [`${title}: no changes`, ...codeLines(plan)]
@@ -38,13 +38,13 @@ export function planLines(plan: DeployPlan): string[] {
   ]
 }
 
-function changeLines(change: PlannedChange): string[] {
+function changeLines(change: PlannedResource): string[] {
   const [sign, colour, note] = SIGNS[change.action]
   const head = `  ${sign} ${resourceName(change)}${note === '' ? '' : `: ${note}`}`
   return [colorize(colour, head), ...(change.action === 'add' ? [] : change.properties.map(propertyLine))]
 }
 
-function propertyLine({name, before, after}: PlannedChange['properties'][number]): string {
+function propertyLine({name, before, after}: PlannedResource['properties'][number]): string {
   const values = before === null && after === null ? '' : `: ${short(before)} -> ${short(after)}`
   return `      ${name}${values}`
 }
@@ -60,7 +60,7 @@ function codeLines({code}: DeployPlan): string[] {
   return code === 'new' ? [colorize('yellow', '  ~ code of the aggregator: to be uploaded')] : []
 }
 
-function countLine(changes: readonly PlannedChange[]): string {
+function countLine(changes: readonly PlannedResource[]): string {
   const count = (...actions: ChangeAction[]) =>
     formatCount(changes.filter(each => actions.includes(each.action)).length)
   return `${count('add')} to add, ${count('change', 'maybe-replace')} to change, ${count('replace')} to replace, ${count('remove', 'keep')} to remove`

@@ -6,7 +6,7 @@ import type {DeployPlan, DeployRequest} from '../../infra/deploy/plan.js'
 import type {Table} from '../../repository/table/table.js'
 import {confirm} from '../output/confirm.js'
 import {interruptible} from '../output/interrupt.js'
-import {eventLines, planLines} from './deploy-presenter.js'
+import {eventLines, deployPlanLines} from './deploy-presenter.js'
 import {outOfSight} from './out-of-sight.js'
 
 /** How to go about it. */
@@ -38,11 +38,11 @@ export async function deployWithConsent(
     interruptible(signal => planDeploy(aws, table, request, {sleep: sleepMs, signal}), interruptedEarly)
 
   let plan = await makePlan()
-  log(planLines(plan).join('\n'))
+  log(deployPlanLines(plan).join('\n'))
   if (plan.action === 'recreate' && !dryRun) {
     await removeFailed(aws, table, plan, manner)
     plan = await makePlan()
-    log(planLines(plan).join('\n'))
+    log(deployPlanLines(plan).join('\n'))
   }
   const {changeSet} = plan
   if (dryRun) {

@@ -1,7 +1,7 @@
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Aws} from '../../infra/aws/clients.js'
-import {type Check, fail, ok, warn} from '../../infra/doctor/check.js'
+import {type Check, failedCheck, passedCheck, warningCheck} from '../../infra/doctor/check.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import {openStack, type StackContext, type StackFlagValues} from '../base/context.js'
 
@@ -29,7 +29,7 @@ export async function examine(examination: Examination, env: Environment = proce
   } catch (error) {
     // A wrong flag or setting is for the user to see.
     if (!(error instanceof ZaelError) || error.kind === 'usage') throw error
-    return [...machine, fail('account', 'endpoint', error.message, error.hint ?? null)]
+    return [...machine, failedCheck('account', 'endpoint', error.message, error.hint ?? null)]
   }
 }
 
@@ -46,7 +46,7 @@ async function examineThere(
     import('../../infra/doctor/endpoint-probe.js'),
   ])
   const account = aws && (await examineAccount(aws, Date.now()))
-  const accountChecks = account?.checks ?? [ok('account', 'credentials', 'a local engine asks for none')]
+  const accountChecks = account?.checks ?? [passedCheck('account', 'credentials', 'a local engine asks for none')]
   if (account && !account.caller) return [...accountChecks]
   const probe = await probeEndpoint(await connectionOf(flags, env), Date.now)
   const {checks, health} = await examineStack(context, aws, {isNamed, version})
@@ -73,10 +73,10 @@ async function examineStack(
   } catch (error) {
     if (!(error instanceof ZaelError)) throw error
     if (!(error instanceof TableMissing)) {
-      return {checks: [fail('stack', 'stack', error.message, error.hint ?? null)], health: undefined}
+      return {checks: [failedCheck('stack', 'stack', error.message, error.hint ?? null)], health: undefined}
     }
     const look = aws ? 'zael list --all-regions' : 'zael list'
-    const missing = fail('stack', 'stack', `there is no stack "${stack}" here`, look)
+    const missing = failedCheck('stack', 'stack', `there is no stack "${stack}" here`, look)
     return {checks: isNamed ? [missing] : [], health: undefined}
   }
 }
@@ -97,7 +97,7 @@ async function engineCheck(): Promise<Check> {
   const {findEngines} = await import('../../local/engines/find.js')
   const engines = await findEngines()
   const runnable = engines.filter(({problem}) => problem === undefined).map(({name}) => name)
-  if (runnable.length > 0) return ok('machine', 'local engine', runnable.join(', '))
+  if (runnable.length > 0) return passedCheck('machine', 'local engine', runnable.join(', '))
   const hint = engines[0]?.problem?.hint ?? null
-  return warn('machine', 'local engine', '`zael local up` cannot run here: there is no engine', hint)
+  return warningCheck('machine', 'local engine', '`zael local up` cannot run here: there is no engine', hint)
 }

@@ -49,7 +49,7 @@ export function downLines({stopped, purged}: DownResult): string[] {
 }
 
 /** Tells how the stack is doing. */
-export function statusLines(status: StackStatus, table: TableFacts | null, logFile: string): string[] {
+export function localStatusLines(status: StackStatus, table: TableFacts | null, logFile: string): string[] {
   if (!status.running) {
     const {problem, lastEnd} = status
     return factLines('The local stack is not running', {

@@ -1,5 +1,5 @@
 import {colorize} from '@oclif/core/ux'
-import type {Finding} from '../../infra/health/findings.js'
+import type {HealthFinding} from '../../infra/health/findings.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {
   AggregatorPart,
@@ -15,7 +15,7 @@ import {type Facts, factLines, formatCount, formatSpan} from '../output/facts.js
 import {PART_NAMES, constantWords as words} from './health-words.js'
 
 /** Everything about a stack, and the verdict in the last line. */
-export function healthLines(health: StackHealth, local: SupervisorFacts | null): string[] {
+export function statusHealthLines(health: StackHealth, local: SupervisorFacts | null): string[] {
   const {stack, region, findings, unknown} = health
   const problems = findings.filter(({severity}) => severity === 'problem')
   const notes = findings.filter(({severity}) => severity === 'note')
@@ -148,7 +148,7 @@ function block(title: string, facts: Facts): string[] {
   return Object.keys(facts).length === 0 ? [] : ['', ...factLines(title, facts)]
 }
 
-function findingLines(title: string, findings: ReadonlyArray<Pick<Finding, 'message' | 'fix'>>): string[] {
+function findingLines(title: string, findings: ReadonlyArray<Pick<HealthFinding, 'message' | 'fix'>>): string[] {
   if (findings.length === 0) return []
   const lines = findings.flatMap(({message, fix}) => [
     `  ${message}`,

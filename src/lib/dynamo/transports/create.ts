@@ -1,4 +1,4 @@
-import {classify} from '../classify.js'
+import {classifyError} from '../classify.js'
 import {type ClosableTransport, isDataOperation} from '../transport.js'
 import {accessOf, explicitAccess} from './access.js'
 import {isPlainClient} from './plain-client.js'
@@ -44,7 +44,7 @@ export function createTransport(options: SdkTransportOptions): ClosableTransport
       return chosen().then(
         transport => transport.send(operation, input, sending),
         error => {
-          throw classify(error, operation, {signal: sending?.signal, sent: false})
+          throw classifyError(error, operation, {signal: sending?.signal, sent: false})
         },
       )
     },

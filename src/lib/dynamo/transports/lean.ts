@@ -1,5 +1,5 @@
 import {crc32} from 'node:zlib'
-import {classify} from '../classify.js'
+import {classifyError} from '../classify.js'
 import {capacityOf, dateOf} from '../response-info.js'
 import {ServerClock} from '../server-clock.js'
 import type {ClosableTransport, Operation, OperationInput, OperationOutput, SendOptions} from '../transport.js'
@@ -8,7 +8,7 @@ import type {HttpAnswer} from './http-answer.js'
 import {Exchange, postMessage} from './http-exchange.js'
 import {HttpPool} from './http-pool.js'
 import type {TransportOptions} from './sdk.js'
-import {refusalOf, unreadable} from './service-error.js'
+import {serviceError, unreadable} from './service-error.js'
 import {Signer} from './signature.js'
 import {fromWire, toWire} from './wire-json.js'
 
@@ -75,7 +75,7 @@ export class LeanTransport implements ClosableTransport {
       route.pool.start(exchange)
       return this.#read(await exchange.answer, operation, exchange.sentAtMs as number) as OperationOutput<O>
     } catch (error) {
-      throw classify(error, operation, {signal, sent: exchange?.sentAtMs !== undefined})
+      throw classifyError(error, operation, {signal, sent: exchange?.sentAtMs !== undefined})
     } finally {
       if (stop) signal?.removeEventListener('abort', stop)
     }
@@ -99,7 +99,7 @@ export class LeanTransport implements ClosableTransport {
     const {status, headers} = answer
     let output: unknown
     try {
-      if (status < 200 || status >= 300) throw refusalOf(answer)
+      if (status < 200 || status >= 300) throw serviceError(answer)
       output = readSuccess(answer)
       return output
     } finally {

@@ -1,5 +1,5 @@
 import type {DynamoDBClient, DynamoDBClientConfig, GetItemCommand} from '@aws-sdk/client-dynamodb'
-import {classify} from '../classify.js'
+import {classifyError} from '../classify.js'
 import type {Connection} from '../connection.js'
 import {capacityOf, dateOf, type ResponseInfo} from '../response-info.js'
 import type {ClosableTransport, Operation, SendOptions} from '../transport.js'
@@ -75,7 +75,7 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
         // Options, even empty ones, keep a client with `cacheMiddleware` from mixing our commands with its owner's.
         return (await client.send(command, signal ? {abortSignal: signal} : {})) as never
       } catch (error) {
-        throw classify(error, operation, {signal, sent})
+        throw classifyError(error, operation, {signal, sent})
       }
     },
 

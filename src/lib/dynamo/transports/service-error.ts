@@ -15,7 +15,7 @@ export class ServiceError extends Error {
 }
 
 /** What a refusal says of itself. One without a readable body, such as that of a proxy, has its status only. */
-export function refusalOf(answer: HttpAnswer): ServiceError {
+export function serviceError(answer: HttpAnswer): ServiceError {
   const body = bodyOf(answer)
   const type = answer.headers.get('x-amzn-errortype') ?? body.code ?? body.__type
   const message = body.message ?? body.Message

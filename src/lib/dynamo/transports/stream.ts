@@ -1,10 +1,10 @@
 import type {Item} from '../../schema/attribute-value.js'
-import {classify} from '../classify.js'
+import {classifyError} from '../classify.js'
 import type {Operation, SendOptions} from '../transport.js'
 import type {Access} from './access.js'
 import {Exchange, postMessage} from './http-exchange.js'
 import {HttpPool} from './http-pool.js'
-import {refusalOf, type ServiceError} from './service-error.js'
+import {serviceError, type ServiceError} from './service-error.js'
 import {Signer} from './signature.js'
 import {IteratorExpired, RecordsTrimmed} from './stream-errors.js'
 import {fromWire, toWire} from './wire-json.js'
@@ -95,7 +95,7 @@ export function createStreamTransport({access, clock}: StreamTransportOptions): 
         signal?.addEventListener('abort', stop, {once: true})
         pool.start(exchange)
         const answer = await exchange.answer
-        if (answer.status !== 200) throw refusalOf(answer)
+        if (answer.status !== 200) throw serviceError(answer)
         return fromWire(answer.body.toString()) as never
       } catch (error) {
         throw streamFailure(error, operation, signal)
@@ -113,5 +113,5 @@ function streamFailure(error: unknown, operation: string, signal: AbortSignal | 
   if (name === 'ExpiredIteratorException') return new IteratorExpired(error)
   if (name === 'TrimmedDataAccessException') return new RecordsTrimmed(error)
   // Nothing is ever applied by reading, which is what `sent: false` comes to.
-  return classify(error, operation as Operation, {signal, sent: false})
+  return classifyError(error, operation as Operation, {signal, sent: false})
 }

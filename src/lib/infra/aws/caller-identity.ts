@@ -1,6 +1,6 @@
 import {GetCallerIdentityCommand} from '@aws-sdk/client-sts'
 import type {Aws} from './clients.js'
-import {attempt} from './errors.js'
+import {callAws} from './errors.js'
 
 /** Who the credentials in force belong to. */
 export interface CallerIdentity {
@@ -13,7 +13,7 @@ const PRINCIPAL_TIMEOUT_MS = 3_000
 
 /** Asks STS, which answers everybody whose credentials are valid. */
 export async function readCallerIdentity(aws: Aws, signal?: AbortSignal): Promise<CallerIdentity> {
-  const {Account: account = '', Arn: arn = ''} = await attempt('find out who you are', async () =>
+  const {Account: account = '', Arn: arn = ''} = await callAws('find out who you are', async () =>
     (await aws.sts()).send(new GetCallerIdentityCommand({}), signal ? {abortSignal: signal} : {}),
   )
   return {account, arn}

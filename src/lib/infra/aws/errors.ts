@@ -25,7 +25,7 @@ const NETWORK = new Set(
 )
 
 /** Does something on AWS; what goes wrong tells what was being done, in words such as `read stack "prod"`. */
-export async function attempt<T>(doing: string, work: () => Promise<T>): Promise<T> {
+export async function callAws<T>(doing: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {

@@ -7,12 +7,12 @@ import {
 import {ZaelError} from '../../core/errors.js'
 import {Aborted} from '../../dynamo/errors.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import type {Waiting} from '../aws/poll.js'
 
 /** Whether a bucket is there; also where one may not look into it. */
 export async function hasBucket(aws: Aws, Bucket: string): Promise<boolean> {
-  return attempt(`look for the bucket "${Bucket}"`, async () => {
+  return callAws(`look for the bucket "${Bucket}"`, async () => {
     const client = await aws.s3()
     return client.send(new HeadBucketCommand({Bucket})).then(
       () => true,
@@ -28,7 +28,7 @@ export async function hasBucket(aws: Aws, Bucket: string): Promise<boolean> {
 
 /** Deletes every object of a bucket in all its versions, then the bucket; the number of them. */
 export async function deleteArchive(aws: Aws, Bucket: string, {signal}: Waiting): Promise<number> {
-  return attempt(`empty the bucket "${Bucket}"`, async () => {
+  return callAws(`empty the bucket "${Bucket}"`, async () => {
     const client = await aws.s3()
     let deleted = 0
     for (;;) {

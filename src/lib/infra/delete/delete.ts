@@ -3,7 +3,7 @@ import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import {poll, type Waiting} from '../aws/poll.js'
 import {firstFailure, followEvents, latestEventId, type StackEvent} from '../deploy/events.js'
 import {deleteArchive} from './archive-bucket.js'
@@ -66,7 +66,7 @@ export async function deleteStack(
   waiting: Waiting,
 ): Promise<void> {
   const since = await latestEventId(aws, id)
-  await attempt(`delete stack "${name}"`, async () =>
+  await callAws(`delete stack "${name}"`, async () =>
     (await aws.cloudFormation()).send(new DeleteStackCommand({StackName: id})),
   )
   const events: StackEvent[] = []

@@ -1,6 +1,6 @@
 import {paginateListStacks} from '@aws-sdk/client-cloudformation'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import {readStack, readStackResources} from '../stacks/reader.js'
 import {LOGICAL_ID} from '../stacks/template.js'
 
@@ -20,7 +20,7 @@ export async function findFormerArchive(aws: Aws, name: string): Promise<string 
 
 /** The one that was deleted last comes first. */
 async function deletedStackIds(aws: Aws, name: string): Promise<string[]> {
-  return attempt(`look for deleted stacks "${name}"`, async () => {
+  return callAws(`look for deleted stacks "${name}"`, async () => {
     const found: {readonly id: string; readonly at: number}[] = []
     const client = await aws.cloudFormation()
     for await (const page of paginateListStacks({client}, {StackStatusFilter: ['DELETE_COMPLETE']})) {

@@ -4,7 +4,7 @@ import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import {unusableStack} from '../deploy/errors.js'
 import {refuseOthers} from '../deploy/plan.js'
 import {type DeployedStack, isEmptyShell, readStack, readStackResources, type StackResource} from '../stacks/reader.js'
@@ -107,7 +107,7 @@ export async function readTable({transport, name: TableName}: Table): Promise<Do
 
 /** By the template that is deployed, which may be older than ours. */
 async function retainedIds(aws: Aws, {name, id}: DeployedStack): Promise<Set<string>> {
-  const text = await attempt(`read the template of stack "${name}"`, async () => {
+  const text = await callAws(`read the template of stack "${name}"`, async () => {
     const client = await aws.cloudFormation()
     return (await client.send(new GetTemplateCommand({StackName: id, TemplateStage: 'Original'}))).TemplateBody ?? ''
   })

@@ -10,11 +10,11 @@ import {
 } from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import {poll, type Waiting} from '../aws/poll.js'
 import {readStack} from '../stacks/reader.js'
 import {isNameTaken, orConflict, otherNamesHint} from './conflicts.js'
-import {type PlannedChange, toPlannedChange} from './planned-change.js'
+import {type PlannedResource, toPlannedChange} from './planned-change.js'
 
 /** What a stack is to become. */
 export interface ChangeSetRequest {
@@ -36,7 +36,7 @@ export interface ChangeSet {
   readonly stackId: string
   /** The stack was made for this change set and is empty. */
   readonly hasOwnStack: boolean
-  readonly changes: readonly PlannedChange[]
+  readonly changes: readonly PlannedResource[]
 }
 
 /** Has CloudFormation work out what would change; `undefined` when nothing would. Changes nothing itself. */
@@ -96,7 +96,7 @@ export async function executeChangeSet(aws: Aws, stack: string, {id, name}: Chan
 
 /** Forgets a change set, and the empty stack that was made for it. */
 export async function discardChangeSet(aws: Aws, {id, stackId, hasOwnStack}: ChangeSet): Promise<void> {
-  await attempt('discard the planned changes', async () => {
+  await callAws('discard the planned changes', async () => {
     const client = await aws.cloudFormation()
     await client.send(new DeleteChangeSetCommand({ChangeSetName: id}))
     // Looked at once more: a stack that somebody has begun to fill stays.
@@ -128,7 +128,7 @@ function isNoChange(reason: string | undefined): boolean {
 
 /** Like `attempt`, for what another deployment of the stack, or another stack, can be in the way of. */
 function attemptOn<T>(aws: Aws, stack: string, doing: string, work: () => Promise<T>): Promise<T> {
-  return attempt(doing, async () => {
+  return callAws(doing, async () => {
     try {
       return await work()
     } catch (error) {

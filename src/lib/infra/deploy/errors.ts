@@ -3,12 +3,12 @@ import {ownTags} from '../options/tags.js'
 import type {DeployedStack} from '../stacks/reader.js'
 import {isNameTaken, otherNamesHint} from './conflicts.js'
 import {firstFailure, type StackEvent} from './events.js'
-import type {PlannedChange} from './planned-change.js'
+import type {PlannedResource} from './planned-change.js'
 
 const LONGEST_NAME = 55
 
 /** A name that every resource of a stack can be derived from. */
-export function checkStackName(name: string): void {
+export function checkCloudFormationName(name: string): void {
   if (name.length >= 3 && name.length <= LONGEST_NAME && /^[A-Za-z][A-Za-z0-9-]*$/.test(name)) return
   throw new InvalidInput('deploy.name', `"${name}" cannot be the name of a stack.`, {
     hint: `Use 3 to ${LONGEST_NAME} letters, digits and hyphens, a letter first.`,
@@ -63,7 +63,7 @@ export function tableInTheWay(name: string): ZaelError {
 }
 
 /** The table with all its data would be taken away. */
-export function wouldLoseTable(stack: string, {physicalId, properties}: PlannedChange): ZaelError {
+export function wouldLoseTable(stack: string, {physicalId, properties}: PlannedResource): ZaelError {
   const causes = properties.map(({name}) => name)
   const because = causes.length === 0 ? '' : ` because of ${causes.join(', ')}`
   return new ZaelError(

@@ -1,7 +1,7 @@
 import {DescribeStackEventsCommand, type StackEvent as SdkStackEvent} from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import {poll, type Waiting} from '../aws/poll.js'
 import {readStack} from '../stacks/reader.js'
 
@@ -38,7 +38,7 @@ export class OutOfSight extends ZaelError {
 
 /** The newest event so far, from which to follow; `undefined` for a stack without any. */
 export async function latestEventId(aws: Aws, stackId: string): Promise<string | undefined> {
-  return attempt('read the events of the stack', async () => {
+  return callAws('read the events of the stack', async () => {
     const client = await aws.cloudFormation()
     const {StackEvents: [newest] = []} = await client.send(new DescribeStackEventsCommand({StackName: stackId}))
     return newest?.EventId
@@ -104,7 +104,7 @@ export function firstFailure(events: readonly StackEvent[]): StackEvent | undefi
 
 /** Newest first is how CloudFormation tells them, page by page. */
 async function eventsAfter(aws: Aws, stackId: string, since: string | undefined): Promise<StackEvent[]> {
-  return attempt('read the events of the stack', async () => {
+  return callAws('read the events of the stack', async () => {
     const client = await aws.cloudFormation()
     const fresh: StackEvent[] = []
     let token: string | undefined

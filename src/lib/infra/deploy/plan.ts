@@ -13,7 +13,7 @@ import {type DeployedStack, isEmptyShell, readStack, readStackResources} from '.
 import {loadStackTemplate} from '../stacks/template.js'
 import {type ChangeSet, createChangeSet, discardChangeSet} from './change-set.js'
 import {
-  checkStackName,
+  checkCloudFormationName,
   foreignStack,
   needsIndexRebuild,
   pythonStack,
@@ -81,7 +81,7 @@ export async function planDeploy(
   waiting: Waiting,
 ): Promise<DeployPlan> {
   const {stack} = request
-  checkStackName(stack)
+  checkCloudFormationName(stack)
   const stated = parametersOf(request.options)
   const existing = await readStack(aws, stack)
   const unknown = {stackId: existing?.id ?? null, hasEmptyTable: false, runningCode: null}

@@ -12,7 +12,7 @@ export interface PropertyChange {
 }
 
 /** What is to happen to one resource. */
-export interface PlannedChange {
+export interface PlannedResource {
   readonly action: ChangeAction
   /** Its name in the template. */
   readonly logicalId: string
@@ -25,7 +25,7 @@ export interface PlannedChange {
 const TABLE = 'AWS::DynamoDB::Table'
 
 /** One entry of a change set in our words. */
-export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedChange {
+export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedResource {
   const properties = new Map<string, PropertyChange>()
   for (const {Target: target} of change.Details ?? []) {
     const name = target?.Name ?? target?.Attribute ?? ''
@@ -43,7 +43,7 @@ export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedC
 }
 
 /** Whether all data would be lost, or out of reach: never to be carried out. */
-export function destroysTable({type, action}: PlannedChange): boolean {
+export function destroysTable({type, action}: PlannedResource): boolean {
   return type === TABLE && (action === 'replace' || action === 'remove' || action === 'keep')
 }
 

@@ -1,8 +1,8 @@
 import {ZaelError} from '../../core/errors.js'
 import {type CallerIdentity, readCallerIdentity} from '../aws/caller-identity.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
-import {type Check, fail, ok, warn} from './check.js'
+import {callAws} from '../aws/errors.js'
+import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 
 /** Credentials that end sooner than this may end in the middle of a deploy. */
 const SOON_MS = 900_000
@@ -21,7 +21,7 @@ export async function examineAccount(aws: Aws, nowMs: number): Promise<Account> 
   if (region instanceof ZaelError) {
     return {checks: [failed('region', region)], caller: undefined, region: undefined}
   }
-  const regionCheck = ok('account', 'region', region)
+  const regionCheck = passedCheck('account', 'region', region)
   const caller = await tryTo('find out who you are', () => readCallerIdentity(aws))
   if (caller instanceof ZaelError) {
     return {checks: [regionCheck, failed('credentials', caller)], caller: undefined, region}
@@ -32,22 +32,22 @@ export async function examineAccount(aws: Aws, nowMs: number): Promise<Account> 
 
 /** Who it is, and for how long. */
 export function credentialsCheck(arn: string, expiration: Date | undefined, nowMs: number): Check {
-  if (expiration === undefined) return ok('account', 'credentials', arn)
+  if (expiration === undefined) return passedCheck('account', 'credentials', arn)
   const leftMs = expiration.getTime() - nowMs
   const until = `${arn}, until ${expiration.toISOString()}`
-  if (leftMs > SOON_MS) return ok('account', 'credentials', until)
+  if (leftMs > SOON_MS) return passedCheck('account', 'credentials', until)
   const minutes = Math.max(0, Math.floor(leftMs / 60_000))
-  return warn('account', 'credentials', `${until}, ${minutes} min from now`, 'Renew them before a long command.')
+  return warningCheck('account', 'credentials', `${until}, ${minutes} min from now`, 'Renew them before a long command.')
 }
 
 async function tryTo<T>(doing: string, work: () => Promise<T>): Promise<T | ZaelError> {
   try {
-    return await attempt(doing, work)
+    return await callAws(doing, work)
   } catch (error) {
     return error as ZaelError // attempt throws nothing else
   }
 }
 
 function failed(name: string, {message, hint}: ZaelError): Check {
-  return fail('account', name, message, hint ?? null)
+  return failedCheck('account', name, message, hint ?? null)
 }

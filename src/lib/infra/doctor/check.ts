@@ -9,16 +9,16 @@ export interface Check {
 }
 
 /** All is well. */
-export function ok(group: Check['group'], name: string, message: string): Check {
+export function passedCheck(group: Check['group'], name: string, message: string): Check {
   return {group, name, state: 'ok', message, fix: null}
 }
 
 /** It works, but somebody should know. */
-export function warn(group: Check['group'], name: string, message: string, fix: string | null): Check {
+export function warningCheck(group: Check['group'], name: string, message: string, fix: string | null): Check {
   return {group, name, state: 'warn', message, fix}
 }
 
 /** Something does not work. */
-export function fail(group: Check['group'], name: string, message: string, fix: string | null): Check {
+export function failedCheck(group: Check['group'], name: string, message: string, fix: string | null): Check {
   return {group, name, state: 'fail', message, fix}
 }

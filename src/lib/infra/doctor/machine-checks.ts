@@ -1,4 +1,4 @@
-import {type Check, fail, ok, warn} from './check.js'
+import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 import type {EndpointProbe} from './endpoint-probe.js'
 
 /** The oldest Node that zael runs on. */
@@ -20,29 +20,29 @@ export function nodeCheck(version: string): Check {
   const isOld = major < wantedMajor || (major === wantedMajor && minor < wantedMinor)
   const needs = `zael needs ${OLDEST_NODE.join('.')} or newer`
   return isOld
-    ? fail('machine', 'node', `${version}; ${needs}`, 'Install a newer Node.')
-    : ok('machine', 'node', version)
+    ? failedCheck('machine', 'node', `${version}; ${needs}`, 'Install a newer Node.')
+    : passedCheck('machine', 'node', version)
 }
 
 /** Whether the local clock is where the server's is, as far as its answers prove. */
 export function clockCheck({skewMs}: EndpointProbe): Check {
-  if (skewMs === null) return warn('machine', 'clock', 'no answer tells the time of the server', null)
+  if (skewMs === null) return warningCheck('machine', 'clock', 'no answer tells the time of the server', null)
   const seconds = `${(Math.abs(skewMs) / 1000).toLocaleString('en', {maximumFractionDigits: 1})} s`
   const words = skewMs > 0 ? `this machine is ${seconds} behind` : `this machine is ${seconds} ahead`
   const fix = 'Set the clock of this machine, for instance with NTP.'
-  if (Math.abs(skewMs) >= MOST_SKEW_MS) return fail('machine', 'clock', `${words}; AWS refuses its requests`, fix)
-  if (Math.abs(skewMs) >= NOTABLE_SKEW_MS) return warn('machine', 'clock', `${words}; zael corrects for it`, fix)
-  return ok('machine', 'clock', 'as that of the server')
+  if (Math.abs(skewMs) >= MOST_SKEW_MS) return failedCheck('machine', 'clock', `${words}; AWS refuses its requests`, fix)
+  if (Math.abs(skewMs) >= NOTABLE_SKEW_MS) return warningCheck('machine', 'clock', `${words}; zael corrects for it`, fix)
+  return passedCheck('machine', 'clock', 'as that of the server')
 }
 
 /** How far away the endpoint is. */
 export function latencyCheck({endpoint, roundTripsMs, problem}: EndpointProbe): Check {
   const name = 'endpoint'
-  if (problem !== null) return fail('account', name, problem.message, problem.fix)
+  if (problem !== null) return failedCheck('account', name, problem.message, problem.fix)
   const median = roundTripsMs.toSorted((a, b) => a - b)[Math.floor(roundTripsMs.length / 2)] ?? 0
   const words = `${endpoint} answers in ${Math.round(median)} ms (median of ${roundTripsMs.length})`
-  if (median <= SLOW_MS) return ok('account', name, words)
-  return warn(
+  if (median <= SLOW_MS) return passedCheck('account', name, words)
+  return warningCheck(
     'account',
     name,
     `${words}; an acquire takes at least as long`,

@@ -4,7 +4,7 @@ import type {CallerIdentity} from '../aws/caller-identity.js'
 import type {Aws} from '../aws/clients.js'
 import type {HealthParts, UnknownPart} from '../health/parts.js'
 import {namesOf} from '../options/names.js'
-import {type Check, fail, ok, warn} from './check.js'
+import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 import {type NeededActions, neededActions, type Purpose} from './needed-actions.js'
 import {type Simulation, simulate} from './permission-simulation.js'
 
@@ -22,7 +22,7 @@ export async function permissionChecks(
 ): Promise<Check[]> {
   const [, partition = 'aws', , , account = ''] = caller.arn.split(':')
   if (caller.arn.endsWith(':root')) {
-    return [warn('account', 'permissions', 'the root user of the account may do everything', 'Use a role instead.')]
+    return [warningCheck('account', 'permissions', 'the root user of the account may do everything', 'Use a role instead.')]
   }
   try {
     const needed = neededActions({partition, account, ...place}, namesOf(cloudFormation))
@@ -44,29 +44,29 @@ export function simulationChecks(needed: readonly NeededActions[], {refused, con
     const missing = actions.filter(action => refused.has(action))
     const open = actions.filter(action => conditional.has(action) && !refused.has(action))
     const name = NAMES[purpose]
-    if (missing.length + open.length === 0) return ok('account', name, `all ${actions.length} actions, by simulation`)
+    if (missing.length + open.length === 0) return passedCheck('account', name, `all ${actions.length} actions, by simulation`)
     const conditions = [...new Set(open.flatMap(action => conditional.get(action) ?? []))]
     const message = [
       ...(missing.length === 0 ? [] : [`refused by simulation: ${missing.join(', ')}`]),
       ...(open.length === 0 ? [] : [`not known, depends on ${conditions.join(', ')}: ${open.join(', ')}`]),
     ].join('; ')
-    if (missing.length === 0) return warn('account', name, message, CONDITIONAL_FIX)
+    if (missing.length === 0) return warningCheck('account', name, message, CONDITIONAL_FIX)
     const fix = 'Ask for these actions if you need them; docs/deploying.md lists them all.'
-    return purpose === 'look' ? fail('account', name, message, fix) : warn('account', name, message, fix)
+    return purpose === 'look' ? failedCheck('account', name, message, fix) : warningCheck('account', name, message, fix)
   })
 }
 
 /** Without simulation only reading can be tried; writing is not tried out. */
 function readingChecks(refusal: ZaelError, unreadable: readonly UnknownPart[]): Check[] {
   const denied = unreadable.filter(({code}) => /\.denied$/.test(code))
-  const why = warn(
+  const why = warningCheck(
     'account',
     'permissions',
     `could not be simulated, so only reading was tried: ${refusal.message}`,
     'Ask for iam:SimulatePrincipalPolicy on yourself to have writing checked too.',
   )
-  if (denied.length === 0) return [why, ok('account', NAMES.look, 'everything that was read')]
-  return [why, ...denied.map(({part, reason, fix}) => fail('account', NAMES.look, `${part}: ${reason}`, fix))]
+  if (denied.length === 0) return [why, passedCheck('account', NAMES.look, 'everything that was read')]
+  return [why, ...denied.map(({part, reason, fix}) => failedCheck('account', NAMES.look, `${part}: ${reason}`, fix))]
 }
 
 /** Policies hang on the role, not on its session; the session's ARN lacks the path of the role. */

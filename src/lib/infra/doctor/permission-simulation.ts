@@ -1,7 +1,7 @@
 import {type EvaluationResult, paginateSimulatePrincipalPolicy} from '@aws-sdk/client-iam'
 import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import type {NeededActions} from './needed-actions.js'
 
 const SIMULATIONS_AT_ONCE = 4
@@ -26,7 +26,7 @@ export async function simulate(aws: Aws, source: string, needed: readonly Needed
   }
   const refused = new Set<string>()
   const conditional = new Map<string, readonly string[]>()
-  await attempt('simulate your permissions', async () => {
+  await callAws('simulate your permissions', async () => {
     const client = await aws.iam()
     await forEachConcurrently(each(), SIMULATIONS_AT_ONCE, async question => {
       const request = {PolicySourceArn: source, ...question}

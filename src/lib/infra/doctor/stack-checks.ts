@@ -3,7 +3,7 @@ import {hasFailed} from '../health/findings.js'
 import {deployCommand, LOST_TABLE_FIX, mendCommand, rebuildAggregator, restreamCommand} from '../health/fixes.js'
 import type {StackHealth} from '../health/health.js'
 import type {AggregatorPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
-import {type Check, fail, ok, warn} from './check.js'
+import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 
 /** What a stack is made of, line by line: stream, mapping, filters, dead letters, versions and peers. */
 export function stackChecks(health: StackHealth, filters: readonly string[], ourVersion: string): Check[] {
@@ -15,19 +15,19 @@ export function stackChecks(health: StackHealth, filters: readonly string[], our
     ...(table
       ? [tableCheck(table, stack), streamCheck(table, stack, cloudFormation !== null || aggregator !== null)]
       : isKnown(health, 'table')
-        ? [fail('stack', 'table', 'the table is missing', LOST_TABLE_FIX)]
+        ? [failedCheck('stack', 'table', 'the table is missing', LOST_TABLE_FIX)]
         : []),
     ...(aggregator ? [codeCheck(aggregator, deploy)] : []),
     ...(cloudFormation?.outputs.AggregatorFunctionName && !aggregator && isKnown(health, 'aggregator')
-      ? [fail('stack', 'aggregator', 'the function is gone: usage is not counted', rebuild)]
+      ? [failedCheck('stack', 'aggregator', 'the function is gone: usage is not counted', rebuild)]
       : []),
     ...(mapping ? [mappingCheck(mapping), filterCheck(mapping, filters, cloudFormation, deploy)] : []),
     ...(aggregator && table?.stream && !mapping && isKnown(health, 'mapping')
-      ? [fail('stack', 'mapping', 'nothing carries the stream to the function', rebuild)]
+      ? [failedCheck('stack', 'mapping', 'nothing carries the stream to the function', rebuild)]
       : []),
     ...(deadLetters ? [deadLetterCheck(deadLetters.messages, deadLetters.queue, aggregator)] : []),
     ...(versions ? [layoutCheck(versions, deploy), ...peerChecks(versions, table, aggregator)] : []),
-    ...health.unknown.map(({part, reason, fix}) => warn('stack', part, `not known: ${reason}`, fix)),
+    ...health.unknown.map(({part, reason, fix}) => warningCheck('stack', part, `not known: ${reason}`, fix)),
   ]
 }
 
@@ -44,36 +44,36 @@ function isKnown({unknown}: StackHealth, part: string): boolean {
 function deployedCheck({owner, version, status}: StackPart, ourVersion: string, deploy: string): Check {
   const name = 'deployed'
   const words = `by ${owner === 'other' ? 'another tool' : owner} ${version ?? 'of no known version'}, ${status}`
-  if (hasFailed(status)) return fail('stack', name, words, deploy)
-  if (owner !== 'zael' || version === ourVersion) return ok('stack', name, words)
-  return warn('stack', name, `${words}; this zael is ${ourVersion}`, `${deploy} --dry-run`)
+  if (hasFailed(status)) return failedCheck('stack', name, words, deploy)
+  if (owner !== 'zael' || version === ourVersion) return passedCheck('stack', name, words)
+  return warningCheck('stack', name, `${words}; this zael is ${ourVersion}`, `${deploy} --dry-run`)
 }
 
 function tableCheck({status, expiry}: TablePart, stack: string): Check {
-  if (status !== 'ACTIVE') return warn('stack', 'table', `the table is ${status}`, null)
+  if (status !== 'ACTIVE') return warningCheck('stack', 'table', `the table is ${status}`, null)
   if (expiry === false)
-    return fail('stack', 'table', 'expiry is off: nothing that is old is removed', mendCommand(stack))
-  return ok('stack', 'table', 'active')
+    return failedCheck('stack', 'table', 'expiry is off: nothing that is old is removed', mendCommand(stack))
+  return passedCheck('stack', 'table', 'active')
 }
 
 /** A bare table on a local engine may do without: nothing follows it. */
 function streamCheck({stream}: TablePart, stack: string, isFollowed: boolean): Check {
-  if (stream === 'NEW_AND_OLD_IMAGES') return ok('stack', 'stream', 'on, with both images')
-  if (stream !== null) return fail('stack', 'stream', `tells ${stream}, not both images`, restreamCommand(stack))
-  return (isFollowed ? fail : warn)('stack', 'stream', 'off: usage is not counted', mendCommand(stack))
+  if (stream === 'NEW_AND_OLD_IMAGES') return passedCheck('stack', 'stream', 'on, with both images')
+  if (stream !== null) return failedCheck('stack', 'stream', `tells ${stream}, not both images`, restreamCommand(stack))
+  return (isFollowed ? failedCheck : warningCheck)('stack', 'stream', 'off: usage is not counted', mendCommand(stack))
 }
 
 function codeCheck({name, isOurCode, version}: AggregatorPart, deploy: string): Check {
-  if (isOurCode === null) return ok('stack', 'aggregator', `${name} of zae-limiter ${version ?? 'of no known version'}`)
-  if (isOurCode) return ok('stack', 'aggregator', `${name} runs the code of this zael`)
-  return warn('stack', 'aggregator', `${name} runs other code than that of this zael`, deploy)
+  if (isOurCode === null) return passedCheck('stack', 'aggregator', `${name} of zae-limiter ${version ?? 'of no known version'}`)
+  if (isOurCode) return passedCheck('stack', 'aggregator', `${name} runs the code of this zael`)
+  return warningCheck('stack', 'aggregator', `${name} runs other code than that of this zael`, deploy)
 }
 
 function mappingCheck({state, id}: MappingPart): Check {
-  if (state === 'Enabled') return ok('stack', 'mapping', 'enabled')
+  if (state === 'Enabled') return passedCheck('stack', 'mapping', 'enabled')
   const enable = `aws lambda update-event-source-mapping --uuid ${id} --enabled`
-  if (/^Disabl/.test(state)) return fail('stack', 'mapping', `${state.toLowerCase()}: usage is not counted`, enable)
-  return warn('stack', 'mapping', state.toLowerCase(), null)
+  if (/^Disabl/.test(state)) return failedCheck('stack', 'mapping', `${state.toLowerCase()}: usage is not counted`, enable)
+  return warningCheck('stack', 'mapping', state.toLowerCase(), null)
 }
 
 /** Whatever the order and the spacing. */
@@ -85,21 +85,21 @@ function filterCheck(
 ): Check {
   const normal = (list: readonly string[]) => list.map(normalJson).sort().join('\n')
   if (normal(filters) === normal(wanted))
-    return ok('stack', 'filters', "the mapping lets through what the template's does")
+    return passedCheck('stack', 'filters', "the mapping lets through what the template's does")
   const words = "the mapping's filters are not the template's: usage or the archive may be incomplete"
-  return (stack?.owner === 'zae-limiter' ? warn : fail)('stack', 'filters', words, deploy)
+  return (stack?.owner === 'zae-limiter' ? warningCheck : failedCheck)('stack', 'filters', words, deploy)
 }
 
 function deadLetterCheck(messages: number, queue: string, aggregator: AggregatorPart | null): Check {
-  if (messages === 0) return ok('stack', 'dead letters', 'none')
+  if (messages === 0) return passedCheck('stack', 'dead letters', 'none')
   const where = aggregator ? `aws logs tail /aws/lambda/${aggregator.name} --since 1d` : null
-  return fail('stack', 'dead letters', `${messages.toLocaleString('en')} in ${queue}`, where)
+  return failedCheck('stack', 'dead letters', `${messages.toLocaleString('en')} in ${queue}`, where)
 }
 
 function layoutCheck({schemaVersion, problem}: VersionPart, deploy: string): Check {
-  if (problem) return fail('stack', 'layout', problem.message, problem.fix)
-  if (schemaVersion === null) return warn('stack', 'layout', 'the table has no version record yet', deploy)
-  return ok('stack', 'layout', schemaVersion)
+  if (problem) return failedCheck('stack', 'layout', problem.message, problem.fix)
+  if (schemaVersion === null) return warningCheck('stack', 'layout', 'the table has no version record yet', deploy)
+  return passedCheck('stack', 'layout', schemaVersion)
 }
 
 /** Python clients write who they are into the version record, and renew a function that it calls older than themselves. */
@@ -110,15 +110,15 @@ function peerChecks(
 ): Check[] {
   if (lambdaVersion !== null && aggregator && aggregator.isOurCode !== null) {
     const risk = `the version record says ${lambdaVersion} of the function: newer Python clients would overwrite zael's code`
-    return [warn('stack', 'peers', risk, 'Open the table with auto_update=False in Python clients.')]
+    return [warningCheck('stack', 'peers', risk, 'Open the table with auto_update=False in Python clients.')]
   }
   const peer = /^(client|cli):(.+)$/.exec(updatedBy ?? '')?.[2]
   if (peer === undefined) return []
   const words = `zae-limiter ${peer} works on this table too`
   const isNarrow = table?.indexes.some(({name, projection}) => name === 'GSI2' && projection !== 'ALL')
-  if (!isNarrow) return [ok('stack', 'peers', words)]
+  if (!isNarrow) return [passedCheck('stack', 'peers', words)]
   const need = 'it cannot query by resource, because GSI2 holds keys only'
-  return [warn('stack', 'peers', `${words}; ${need}`, 'zael deploy --resource-index all')]
+  return [warningCheck('stack', 'peers', `${words}; ${need}`, 'zael deploy --resource-index all')]
 }
 
 function normalJson(text: string): string {

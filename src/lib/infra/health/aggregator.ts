@@ -4,13 +4,13 @@ import {
   paginateListEventSourceMappings,
 } from '@aws-sdk/client-lambda'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import {lambdaPackage} from '../lambda/package.js'
 import {type AggregatorPart, type MappingPart, tagOf} from './parts.js'
 
 /** The function of a stack; `null` when there is none. */
 export async function readAggregator(aws: Aws, name: string): Promise<AggregatorPart | null> {
-  const found = await attempt(`read function "${name}"`, async () => {
+  const found = await callAws(`read function "${name}"`, async () => {
     const client = await aws.lambda()
     try {
       return await client.send(new GetFunctionCommand({FunctionName: name}))
@@ -37,7 +37,7 @@ export async function readAggregator(aws: Aws, name: string): Promise<Aggregator
 
 /** What carries a stream to a function; `null` when nothing does. */
 export async function readMapping(aws: Aws, functionName: string, streamArn: string): Promise<MappingPart | null> {
-  const found = await attempt(`read the event source mappings of "${functionName}"`, async () => {
+  const found = await callAws(`read the event source mappings of "${functionName}"`, async () => {
     const client = await aws.lambda()
     const mappings: EventSourceMappingConfiguration[] = []
     for await (const page of paginateListEventSourceMappings({client}, {EventSourceArn: streamArn})) {

@@ -23,7 +23,7 @@ import {
 } from './parts.js'
 
 /** Something worth knowing about a stack. A problem makes it degraded, a note does not. */
-export interface Finding {
+export interface HealthFinding {
   readonly severity: 'problem' | 'note'
   readonly part: PartName
   readonly message: string
@@ -31,7 +31,7 @@ export interface Finding {
   readonly fix: string | null
 }
 
-type Found = Omit<Finding, 'part'>
+type Found = Omit<HealthFinding, 'part'>
 
 /** Ms beyond the wait for a full batch after which usage and refills are behind, as in the template's alarm. */
 export const OLD_RECORD_MS = 60_000
@@ -43,9 +43,9 @@ const PLACEHOLDER_BYTES = 4_096
 const INDEXES = ['GSI1', 'GSI2', 'GSI3', 'GSI4']
 
 /** Everything worth knowing, problems first; a part that nobody could look at says nothing here. */
-export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: PartName) => boolean): Finding[] {
+export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: PartName) => boolean): HealthFinding[] {
   const {cloudFormation, table, aggregator, mapping, traffic, deadLetters, alarms, versions} = parts
-  const found: Finding[] = []
+  const found: HealthFinding[] = []
   const add = (part: PartName, list: readonly Found[]) => found.push(...list.map(each => ({part, ...each})))
   const deploy = deployCommand(stack, cloudFormation?.owner)
   const rebuild = rebuildAggregator(stack, cloudFormation?.owner)
@@ -71,7 +71,7 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
 }
 
 /** Whether a finding makes a stack degraded. */
-export function isProblem({severity}: Finding): boolean {
+export function isProblem({severity}: HealthFinding): boolean {
   return severity === 'problem'
 }
 

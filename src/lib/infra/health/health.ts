@@ -4,12 +4,12 @@ import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
 import {readStack} from '../stacks/reader.js'
 import {readAggregator, readMapping} from './aggregator.js'
-import {type Finding, findingsOf} from './findings.js'
+import {type HealthFinding, findingsOf} from './findings.js'
 import {readAlarms, readDeadLetters, readTraffic} from './monitoring.js'
 import {stackPart} from './part.js'
 import {alarmNames, type HealthParts, PARTS, type PartName, type UnknownPart} from './parts.js'
 import {readTablePart, readVersionPart} from './table.js'
-import {judge} from './verdict.js'
+import {assessHealth} from './verdict.js'
 
 /** How a stack is doing, as plain data. */
 export interface StackHealth extends HealthParts {
@@ -17,7 +17,7 @@ export interface StackHealth extends HealthParts {
   /** `null`: a local engine. */
   readonly region: string | null
   readonly unknown: readonly UnknownPart[]
-  readonly findings: readonly Finding[]
+  readonly findings: readonly HealthFinding[]
   /** `null`: no problem was found, but some part is not known. */
   readonly isHealthy: boolean | null
 }
@@ -79,7 +79,7 @@ export async function gatherHealth({table, aws, ourVersion}: HealthSources): Pro
   const findings = findingsOf(table.name, parts, part => !unknown.has(part))
   const unseen = PARTS.flatMap(part => unknownPart(part, unknown.get(part)))
   const region = aws ? await aws.region() : null
-  return {stack: table.name, region, ...parts, unknown: unseen, findings, isHealthy: judge(findings, unseen)}
+  return {stack: table.name, region, ...parts, unknown: unseen, findings, isHealthy: assessHealth(findings, unseen)}
 
   async function lookAround(): Promise<Omit<HealthParts, 'table' | 'versions'>> {
     const from = aws as Aws

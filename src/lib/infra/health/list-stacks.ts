@@ -2,7 +2,7 @@ import {paginateDescribeStacks} from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
 import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import {type DeployedStack, type StackOwner, toDeployedStack} from '../stacks/reader.js'
 import {deploymentOf} from './part.js'
 import {isOptional, regionsWith} from './regions.js'
@@ -44,7 +44,7 @@ const UNTAGGED_PREFIX = 'ZAEL-'
 /** The limiters of one region by their tags, whichever tool deployed them; sorted by name. */
 export async function listStacks(aws: Aws): Promise<ListedStack[]> {
   const region = await regionOf(aws)
-  return attempt(`list the stacks of ${region}`, async () => {
+  return callAws(`list the stacks of ${region}`, async () => {
     const found: ListedStack[] = []
     for await (const {Stacks = []} of paginateDescribeStacks({client: await aws.cloudFormation()}, {})) {
       for (const each of Stacks) found.push(...listed(toDeployedStack(each), region))
@@ -85,7 +85,7 @@ function listed(stack: DeployedStack, region: string): ListedStack[] {
 }
 
 function regionOf(aws: Aws): Promise<string> {
-  return attempt('list stacks', () => aws.region())
+  return callAws('list stacks', () => aws.region())
 }
 
 async function* each(regions: readonly string[]): AsyncGenerator<string, void> {

@@ -1,7 +1,7 @@
 import {DescribeAlarmsCommand, type MetricDataQuery, paginateGetMetricData} from '@aws-sdk/client-cloudwatch'
 import {GetQueueAttributesCommand, GetQueueUrlCommand} from '@aws-sdk/client-sqs'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import type {AlarmPart, DeadLettersPart, TrafficPart} from './parts.js'
 
 const HOUR_MS = 3_600_000
@@ -23,7 +23,7 @@ export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: numb
   const queries = trafficQueries(subject)
   const sums = new Map<string, number>()
   let iteratorAgeMs: number | null = null
-  await attempt(`read the metrics of "${subject.tableName}"`, async () => {
+  await callAws(`read the metrics of "${subject.tableName}"`, async () => {
     const request = {
       MetricDataQueries: queries,
       StartTime: new Date(nowMs - HOUR_MS),
@@ -73,7 +73,7 @@ function trafficQueries({tableName, indexes, functionName}: TrafficSubject): Met
 export async function readAlarms(aws: Aws, names: readonly string[]): Promise<AlarmPart[]> {
   if (names.length === 0) return []
   const AlarmNames = names.slice(0, ALARMS_PER_CALL)
-  const {MetricAlarms = []} = await attempt('read the alarms', async () =>
+  const {MetricAlarms = []} = await callAws('read the alarms', async () =>
     (await aws.cloudWatch()).send(new DescribeAlarmsCommand({AlarmNames})),
   )
   return MetricAlarms.map(alarm => ({
@@ -87,7 +87,7 @@ export async function readAlarms(aws: Aws, names: readonly string[]): Promise<Al
 /** How many messages wait in a queue, by its ARN. */
 export async function readDeadLetters(aws: Aws, queueArn: string): Promise<DeadLettersPart> {
   const [account, name = ''] = queueArn.split(':').slice(-2)
-  return attempt(`read queue "${name}"`, async () => {
+  return callAws(`read queue "${name}"`, async () => {
     const client = await aws.sqs()
     const owner = account ? {QueueOwnerAWSAccountId: account} : {}
     const {QueueUrl} = await client.send(new GetQueueUrlCommand({QueueName: name, ...owner}))

@@ -1,7 +1,7 @@
 import {GetFunctionConfigurationCommand, UpdateFunctionCodeCommand} from '@aws-sdk/client-lambda'
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import {poll, type Waiting} from '../aws/poll.js'
 import type {LambdaPackage} from './package.js'
 
@@ -14,7 +14,7 @@ export interface CodeUpdate {
 
 /** Hash of the code that a function runs, in base64; `null` when there is no such function. */
 export async function readCodeHash(aws: Aws, FunctionName: string): Promise<string | null> {
-  return attempt(`read the code hash of function "${FunctionName}"`, async () => {
+  return callAws(`read the code hash of function "${FunctionName}"`, async () => {
     const client = await aws.lambda()
     try {
       return (await client.send(new GetFunctionConfigurationCommand({FunctionName}))).CodeSha256 ?? null
@@ -32,7 +32,7 @@ export async function updateFunctionCode(
   code: LambdaPackage,
   waiting: Waiting,
 ): Promise<CodeUpdate> {
-  return attempt(`update the code of function "${functionName}"`, async () => {
+  return callAws(`update the code of function "${functionName}"`, async () => {
     const client = await aws.lambda()
     // A function that is still being made or changed refuses the next change.
     const current = await whenSettled(aws, functionName, waiting)

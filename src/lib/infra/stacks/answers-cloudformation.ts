@@ -1,7 +1,7 @@
 import {DescribeStacksCommand} from '@aws-sdk/client-cloudformation'
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 import {isStackMissing} from './reader.js'
 
 /** What CloudFormation, or something that stands for it, refuses with; and what is wrong before anybody is asked. */
@@ -13,7 +13,7 @@ const REFUSALS = new Set(['aws.denied', 'aws.credentials', 'aws.throttled', 'aws
  */
 export async function answersCloudFormation(aws: Aws): Promise<boolean> {
   try {
-    await attempt('find out what answers at the endpoint', async () => {
+    await callAws('find out what answers at the endpoint', async () => {
       const client = await aws.cloudFormation()
       await client.send(new DescribeStacksCommand({StackName: 'no-such-stack'}))
     })

@@ -1,6 +1,6 @@
 import {DescribeStacksCommand, paginateListStackResources, type Stack} from '@aws-sdk/client-cloudformation'
 import type {Aws} from '../aws/clients.js'
-import {attempt} from '../aws/errors.js'
+import {callAws} from '../aws/errors.js'
 
 /** Who a stack belongs to, by its tags. */
 export type StackOwner = 'zael' | 'zae-limiter' | 'other'
@@ -36,7 +36,7 @@ export interface StackResource {
 
 /** A stack by name or ARN; `undefined` when there is none. */
 export async function readStack(aws: Aws, name: string): Promise<DeployedStack | undefined> {
-  return attempt(`read stack "${name}"`, async () => {
+  return callAws(`read stack "${name}"`, async () => {
     const client = await aws.cloudFormation()
     try {
       const {Stacks: [stack] = []} = await client.send(new DescribeStacksCommand({StackName: name}))
@@ -50,7 +50,7 @@ export async function readStack(aws: Aws, name: string): Promise<DeployedStack |
 
 /** All resources of a stack, deleted ones left out. */
 export async function readStackResources(aws: Aws, name: string): Promise<StackResource[]> {
-  return attempt(`list the resources of stack "${name}"`, async () => {
+  return callAws(`list the resources of stack "${name}"`, async () => {
     const resources: StackResource[] = []
     for await (const page of paginateListStackResources({client: await aws.cloudFormation()}, {StackName: name})) {
       for (const each of page.StackResourceSummaries ?? []) {

@@ -1,6 +1,6 @@
 import {createAggregator} from '../../aggregator/aggregator.js'
 import {folderSink} from '../../aggregator/archive-sink.js'
-import {Poller} from '../../aggregator/local-stream/poller.js'
+import {StreamPoller} from '../../aggregator/local-stream/poller.js'
 import type {StreamEvent} from '../../aggregator/stream-event.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import {createStreamTransport} from '../../dynamo/transports/stream.js'
@@ -58,7 +58,7 @@ export function startStackAggregator(options: StackAggregatorOptions): StackAggr
   }
   // Only a dynoxide database in a file is prepared for letting go of records.
   const canRelease = engine.name === 'dynoxide' && engine.dataDir !== undefined
-  const poller = new Poller({
+  const poller = new StreamPoller({
     tableName: table.name,
     transport: table.transport,
     stream,

@@ -16,12 +16,12 @@ import {readItems, spelledIn} from '../records/copied-records.js'
 import {
   beginningIn,
   eachOf,
-  type Finding,
+  type MigrationFinding,
   type Found,
   homeOf,
   isOneItem,
   oldPrefixes,
-  type Stage,
+  type MigrationContext,
 } from '../records/finding.js'
 import {chargesOf} from './charge.js'
 import {mergeBucket} from './merge.js'
@@ -42,7 +42,7 @@ interface Group {
 }
 
 /** Buckets: a new one is made of the old items; one that is there already bears what the old ones have consumed. */
-export async function lookAtBuckets(stage: Stage, found: readonly Found<'bucket'>[]): Promise<Finding[]> {
+export async function lookAtBuckets(stage: MigrationContext, found: readonly Found<'bucket'>[]): Promise<MigrationFinding[]> {
   const byEntity = [...groupBy(found, ({record}) => `${homeOf(stage, record)}/${record.entity}`).values()]
   const groups = (await eachOf(byEntity, members => groupsOf(stage, members))).flat()
   const begins = beginningIn(found)
@@ -58,13 +58,13 @@ export async function lookAtBuckets(stage: Stage, found: readonly Found<'bucket'
 const keyOfBucket = ({home, entity, resource}: Group): Key => keys.bucket(home, entity, resource, 0)
 
 /** What else has to be known: of a bucket that is there its further shards, of one that is not its entity. */
-function keysBesides(stage: Stage, {home, entity}: Group, current: Item | undefined): Key[] {
+function keysBesides(stage: MigrationContext, {home, entity}: Group, current: Item | undefined): Key[] {
   const stored = current && decodeBucket(current)
   return stored?.kind === 'bucket' ? furtherShards(stored.record) : placesOfEntity(stage, home, entity)
 }
 
 /** Where the entity of a bucket may be, the place that counts first. */
-function placesOfEntity(stage: Stage, home: string, entity: string): Key[] {
+function placesOfEntity(stage: MigrationContext, home: string, entity: string): Key[] {
   const prefixes = new Set([`${home}/`, ...oldPrefixes(stage, 'entity', home).reverse()])
   return [...prefixes].map(prefix => ({PK: `${prefix}ENTITY#${entity}`, SK: '#META'}))
 }
@@ -82,7 +82,7 @@ interface Seen {
 }
 
 /** The buckets of one entity, each with all its old items. */
-async function groupsOf(stage: Stage, members: readonly Found<'bucket'>[]): Promise<Group[]> {
+async function groupsOf(stage: MigrationContext, members: readonly Found<'bucket'>[]): Promise<Group[]> {
   const {record} = members[0] as Found<'bucket'>
   const home = homeOf(stage, record)
   const {entity} = record
@@ -94,7 +94,7 @@ async function groupsOf(stage: Stage, members: readonly Found<'bucket'>[]): Prom
   return [...items].map(([resource, each]) => ({home, entity, resource, items: each}))
 }
 
-function lookAtBucket(stage: Stage, group: Group, seen: Seen): Finding {
+function lookAtBucket(stage: MigrationContext, group: Group, seen: Seen): MigrationFinding {
   const {items} = group
   const sources = items.map(({item}) => item)
   const old = readOldBucket(items, stage.table.clock())
@@ -139,7 +139,7 @@ function hasNewPlaces(marks: BucketMarks, before: BucketMarks): boolean {
 
 /** A new bucket; what refunds left of one that is gone goes into it. */
 function newItem(
-  stage: Stage,
+  stage: MigrationContext,
   {home, entity, resource}: Group,
   old: OldBucket,
   besides: ReadonlyMap<string, Item>,

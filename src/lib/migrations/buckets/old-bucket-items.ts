@@ -4,20 +4,20 @@ import {readAll} from '../../repository/table/query.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
 import {readNumber} from '../../schema/read.js'
-import {classify, LITERAL_DEFAULT} from '../records/classify.js'
+import {classifyItem, LITERAL_DEFAULT} from '../records/classify.js'
 import {readItems} from '../records/copied-records.js'
-import {LITERAL_PREFIX, oldPrefixes, type Stage} from '../records/finding.js'
+import {LITERAL_PREFIX, oldPrefixes, type MigrationContext} from '../records/finding.js'
 import type {OldBucketItem} from './old-bucket-parts.js'
 
 /** All old bucket items of an entity, by resource; of those resources only that were asked for. */
 export async function readOldItems(
-  stage: Stage,
+  stage: MigrationContext,
   home: string,
   entity: string,
   resources: ReadonlySet<string>,
 ): Promise<Map<string, OldBucketItem[]>> {
   const wanted = (item: Item): OldBucketItem[] => {
-    const record = classify(item, stage)
+    const record = classifyItem(item, stage)
     const isWanted = record.kind === 'old' && record.type === 'bucket' && resources.has(record.resource)
     return isWanted ? [{item, record}] : []
   }
@@ -46,7 +46,7 @@ export function stretchOf(resources: ReadonlySet<string>): [string, string] {
 }
 
 /** Shards under the literal id; the first says how many there are. */
-async function literalShards(stage: Stage, entity: string, resources: ReadonlySet<string>): Promise<Item[]> {
+async function literalShards(stage: MigrationContext, entity: string, resources: ReadonlySet<string>): Promise<Item[]> {
   const keyOfShard = (resource: string, shard: number) => keys.bucket(LITERAL_DEFAULT, entity, resource, shard)
   const firsts = await readItems(
     stage,

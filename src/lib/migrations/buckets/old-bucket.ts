@@ -29,7 +29,7 @@ export interface OldBucket {
  * nobody knows what the bucket comes to.
  */
 export function readOldBucket(items: readonly OldBucketItem[], nowMs: number): OldBucket | 'expired' | 'unreadable' {
-  const alive = items.filter(({item}) => !isExpired(item, nowMs))
+  const alive = items.filter(({item}) => !isOldBucketExpired(item, nowMs))
   if (alive.length === 0) return 'expired'
   if (!alive.every(({item}) => isLegibleBucket(item))) return 'unreadable'
   const places = new Map<string, Map<string, OldLimit>>()
@@ -54,7 +54,7 @@ export function readOldBucket(items: readonly OldBucketItem[], nowMs: number): O
 }
 
 /** Whether the table may drop an item by itself. */
-export function isExpired(item: Item, nowMs: number): boolean {
+export function isOldBucketExpired(item: Item, nowMs: number): boolean {
   const ttl = readNumber(flatten(item), 'ttl')
   return ttl !== undefined && ttl <= Math.floor(nowMs / 1000)
 }

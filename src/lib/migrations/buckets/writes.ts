@@ -7,7 +7,7 @@ import {type AttributeValue, type Item, n, s} from '../../schema/attribute-value
 import {limitAttribute} from '../../schema/bucket-record.js'
 import {encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {sendConditional, transactConditional} from '../records/conditional.js'
-import type {Stage} from '../records/finding.js'
+import type {MigrationContext} from '../records/finding.js'
 import type {Charges} from './charge.js'
 import type {OldBucket} from './old-bucket.js'
 import type {OldLimit} from './old-bucket-parts.js'
@@ -24,7 +24,7 @@ export interface Settlement {
  * counted each consumption where it happened. The mark in the new item changes with the charge, in one write or one
  * transaction, so nothing is charged twice; a charge that depends on the refill instant is refused at another.
  */
-export async function applyCharges(stage: Stage, {current, old, charges}: Settlement): Promise<boolean> {
+export async function applyCharges(stage: MigrationContext, {current, old, charges}: Settlement): Promise<boolean> {
   const e = chargeNew(current, charges)
   if (charges.toOld.size === 0) {
     return sendConditional(stage, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
@@ -48,7 +48,7 @@ function chargeNew(current: Item, {toNew, marks, dependsOnRefill}: Charges): Exp
 }
 
 /** One update per old item; a limit with an item of its own may keep its balance in a map. */
-function chargeOld(stage: Stage, old: OldBucket, {toOld}: Charges): TransactItem[] {
+function chargeOld(stage: MigrationContext, old: OldBucket, {toOld}: Charges): TransactItem[] {
   const charged = [...toOld].map(([name, milli]) => ({name, milli, limit: old.limits.get(name) as OldLimit}))
   return [...groupBy(charged, ({limit}) => JSON.stringify(keyOf(limit.item))).values()].map(parts => {
     const e = new ExpressionBuilder()

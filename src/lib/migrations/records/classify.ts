@@ -51,7 +51,7 @@ export interface ClassifyOptions {
 export const LITERAL_DEFAULT = 'default'
 
 /** What an item is, by its key and its shape; the version record is not asked, because it lied in some releases (C-8). */
-export function classify(item: Item, options: ClassifyOptions = {}): Classified {
+export function classifyItem(item: Item, options: ClassifyOptions = {}): Classified {
   const key = {PK: readString(item, 'PK') ?? '', SK: readString(item, 'SK') ?? ''}
   if (key.PK === migrationRecordKey.PK && key.SK === migrationRecordKey.SK) {
     return {kind: 'current', type: 'migration', namespace: REGISTRY_NAMESPACE}

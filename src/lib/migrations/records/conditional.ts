@@ -9,7 +9,7 @@ import {type TransactItem, transact} from '../../repository/table/transact.js'
 import {isRefused, putNew} from '../../repository/table/transact-items.js'
 import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
-import {NOWHERE, type Stage} from './finding.js'
+import {NOWHERE, type MigrationContext} from './finding.js'
 
 /** Demands that an item is there and has these attributes as they were seen; without names, all of them. */
 export function demandUnchanged(e: ExpressionBuilder, seen: Item, names?: readonly string[]): void {
@@ -26,7 +26,7 @@ export function demandUnchanged(e: ExpressionBuilder, seen: Item, names?: readon
  * of every write here no longer holds once it was applied, and whoever looks again sees that nothing is left to do.
  */
 export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'DeleteItem'>(
-  {table, signal}: Stage,
+  {table, signal}: MigrationContext,
   operation: O,
   input: Omit<OperationInput<O>, 'TableName'>,
 ): Promise<boolean> {
@@ -43,7 +43,7 @@ export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'Dele
 }
 
 /** All or nothing; `false` when a condition does not hold. */
-export async function transactConditional({table, signal}: Stage, items: TransactItem[]): Promise<boolean> {
+export async function transactConditional({table, signal}: MigrationContext, items: TransactItem[]): Promise<boolean> {
   for (const {Put, Update, Delete} of items) refuseNowhere(Put ?? Update ?? Delete ?? {})
   try {
     await transact(table, items, signal)
@@ -61,27 +61,27 @@ function refuseNowhere(request: {readonly Item?: Item | undefined; readonly Key?
 }
 
 /** Writes a new item where there is none. */
-export async function putAbsent(stage: Stage, item: Item): Promise<boolean> {
+export async function putAbsent(stage: MigrationContext, item: Item): Promise<boolean> {
   const {TableName: _, ...input} = putNew(stage.table, item).Put as OperationInput<'PutItem'>
   return sendConditional(stage, 'PutItem', input)
 }
 
 /** Puts an item in the place of one that is as it was seen. */
-export async function replaceSeen(stage: Stage, seen: Item, item: Item): Promise<boolean> {
+export async function replaceSeen(stage: MigrationContext, seen: Item, item: Item): Promise<boolean> {
   const e = new ExpressionBuilder()
   demandUnchanged(e, seen)
   return sendConditional(stage, 'PutItem', {Item: item, ...e.write()})
 }
 
 /** Sets the mark of a new item that is as it was seen. */
-export async function setMark(stage: Stage, seen: Item, mark: AttributeValue): Promise<boolean> {
+export async function setMark(stage: MigrationContext, seen: Item, mark: AttributeValue): Promise<boolean> {
   const e = new ExpressionBuilder()
   demandUnchanged(e, seen)
   return sendConditional(stage, 'UpdateItem', {Key: wireKey(keyOf(seen)), ...e.set(MIGRATION_MARK, mark).update()})
 }
 
 /** Takes the mark off a new item, or leaves what is left of it, if it still is the one that was seen. */
-export function removeMark(stage: Stage, seen: Item, left?: string): TransactItem {
+export function removeMark(stage: MigrationContext, seen: Item, left?: string): TransactItem {
   const e = new ExpressionBuilder()
   const mark = seen[MIGRATION_MARK]
   if (mark) e.condition(`${e.name(MIGRATION_MARK)} = ${e.value(mark)}`)

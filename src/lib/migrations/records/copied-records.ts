@@ -6,12 +6,12 @@ import {keys} from '../../schema/keys.js'
 import {modernise} from '../../schema/legacy/modernise.js'
 import {readString} from '../../schema/read.js'
 import {decodeVersion} from '../../schema/version-record.js'
-import {isExpired} from '../buckets/old-bucket.js'
+import {isOldBucketExpired} from '../buckets/old-bucket.js'
 import {isAccepted} from './accepted-version.js'
-import {classify, LITERAL_DEFAULT, targetKey} from './classify.js'
+import {classifyItem, LITERAL_DEFAULT, targetKey} from './classify.js'
 import {digest} from './conditional.js'
 import {compareCopy} from './copy.js'
-import {type Finding, type Found, homeOf, LITERAL_PREFIX, oldPrefixes, type Stage} from './finding.js'
+import {type MigrationFinding, type Found, homeOf, LITERAL_PREFIX, oldPrefixes, type MigrationContext} from './finding.js'
 
 const PREFIXED = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
 
@@ -19,7 +19,7 @@ const PREFIXED = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
 const INDEX_KEYS = ['GSI1PK', 'GSI1SK', 'GSI4PK', 'GSI4SK'] as const
 
 /** Reads items of the table, all of one moment or later, by `keyId`. */
-export function readItems({table, signal}: Stage, wanted: Iterable<Key>): Promise<Map<string, Item>> {
+export function readItems({table, signal}: MigrationContext, wanted: Iterable<Key>): Promise<Map<string, Item>> {
   return batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true, signal})
 }
 
@@ -34,7 +34,7 @@ export function spelledIn(home: string, item: Item): Item {
 }
 
 /** Entities. */
-export async function lookAtEntities(stage: Stage, found: readonly Found<'entity'>[]): Promise<Finding[]> {
+export async function lookAtEntities(stage: MigrationContext, found: readonly Found<'entity'>[]): Promise<MigrationFinding[]> {
   const twins = await literalTwins(stage, found)
   const spell = (home: string, item: Item) => {
     const modern = spelledIn(home, item)
@@ -56,26 +56,26 @@ function sameEntity(current: Item, copy: Item): boolean {
 }
 
 /** What the provisioner of the Python system remembers. */
-export function lookAtSettings(stage: Stage, found: readonly Found<'settings'>[]): Promise<Finding[]> {
+export function lookAtSettings(stage: MigrationContext, found: readonly Found<'settings'>[]): Promise<MigrationFinding[]> {
   return lookAtCopies(stage, found, {spell: spelledIn})
 }
 
 /** Audit events never change: one that is there is the same. */
-export async function lookAtAudit(stage: Stage, found: readonly Found<'audit'>[]): Promise<Finding[]> {
+export async function lookAtAudit(stage: MigrationContext, found: readonly Found<'audit'>[]): Promise<MigrationFinding[]> {
   const nowMs = stage.table.clock()
-  const alive = found.filter(({item}) => !isExpired(item, nowMs))
-  const expired = found.filter(({item}) => isExpired(item, nowMs))
+  const alive = found.filter(({item}) => !isOldBucketExpired(item, nowMs))
+  const expired = found.filter(({item}) => isOldBucketExpired(item, nowMs))
   const findings = await lookAtCopies(stage, alive, {spell: spelledIn, saysTheSame: () => true})
-  return [...findings, ...expired.map(({item}): Finding => ({type: 'audit', sources: [item], state: 'expired'}))]
+  return [...findings, ...expired.map(({item}): MigrationFinding => ({type: 'audit', sources: [item], state: 'expired'}))]
 }
 
 /** Registries are not copied: each configuration enters today's when it is written. */
-export async function lookAtRegistries(_stage: Stage, found: readonly Found<'registry'>[]): Promise<Finding[]> {
+export async function lookAtRegistries(_stage: MigrationContext, found: readonly Found<'registry'>[]): Promise<MigrationFinding[]> {
   return found.map(({item}) => ({type: 'registry', sources: [item], state: 'same'}))
 }
 
 /** The old version record has had its day when there is one in the new place that current clients accept. */
-export async function lookAtVersions(stage: Stage, found: readonly Found<'version'>[]): Promise<Finding[]> {
+export async function lookAtVersions(stage: MigrationContext, found: readonly Found<'version'>[]): Promise<MigrationFinding[]> {
   if (found.length === 0) return []
   const item = (await readItems(stage, [keys.version()])).get(keyId(keys.version()))
   const state = isAccepted(item && decodeVersion(item)) ? 'same' : 'behind'
@@ -90,10 +90,10 @@ interface HowToCopy {
 }
 
 async function lookAtCopies(
-  stage: Stage,
+  stage: MigrationContext,
   found: readonly Found[],
   {spell, twinOf, saysTheSame}: HowToCopy,
-): Promise<Finding[]> {
+): Promise<MigrationFinding[]> {
   const targets = found.map(({record}) => targetKey(record, homeOf(stage, record)))
   const current = await readItems(stage, targets)
   return found.map(({item, record}, at) => {
@@ -108,7 +108,7 @@ async function lookAtCopies(
 }
 
 /** Entities without namespace that newer clients put under the literal id as well, and the other way round. */
-async function literalTwins(stage: Stage, found: readonly Found<'entity'>[]): Promise<Map<string, Item>> {
+async function literalTwins(stage: MigrationContext, found: readonly Found<'entity'>[]): Promise<Map<string, Item>> {
   const {literalDefaultMoves, defaultNamespace} = stage
   if (!literalDefaultMoves || defaultNamespace === undefined) return new Map()
   const prefixes = oldPrefixes(stage, 'entity', defaultNamespace)
@@ -121,7 +121,7 @@ async function literalTwins(stage: Stage, found: readonly Found<'entity'>[]): Pr
   const items = await readItems(stage, ours.map(keyOfTwin))
   const pairs = ours.flatMap(each => {
     const twin = items.get(keyId(keyOfTwin(each)))
-    return twin && classify(twin, stage).kind === 'old' ? [[keyId(keyOf(each.item)), twin] as const] : []
+    return twin && classifyItem(twin, stage).kind === 'old' ? [[keyId(keyOf(each.item)), twin] as const] : []
   })
   return new Map(pairs)
 }

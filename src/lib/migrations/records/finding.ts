@@ -11,7 +11,7 @@ import type {OldPlaces, ScatteredKind} from './old-places.js'
 const CONCURRENT_LOOKS = 16
 
 /** What every look at the table needs to know. */
-export interface Stage {
+export interface MigrationContext {
   readonly table: Table
   readonly signal: AbortSignal | undefined
   /** Id of the namespace `default`, where everything without a namespace belongs; `undefined` until it is registered. */
@@ -32,10 +32,10 @@ export interface Found<T extends OldRecordType = OldRecordType> {
  * What was decided about old items that do not say enough: a midnight record of usage was taken apart or kept as it
  * labels itself (D-11); of a bucket that lies in several places the one used last counts.
  */
-export type Decision = 'untangled' | 'kept as labelled' | 'superseded'
+export type MigrationDecision = 'untangled' | 'kept as labelled' | 'superseded'
 
 /** How an old record, or several that become one, compares with what there is in the new place. */
-export interface Finding {
+export interface MigrationFinding {
   readonly type: OldRecordType
   /** The old items, as they were seen. */
   readonly sources: readonly Item[]
@@ -46,7 +46,7 @@ export interface Finding {
   readonly state: 'same' | 'behind' | 'conflict' | 'expired' | 'unknown' | 'unmovable'
   /** What differs, for people. */
   readonly says?: string | undefined
-  readonly decision?: Decision | undefined
+  readonly decision?: MigrationDecision | undefined
   /** Whether nothing of it is in the new place. */
   readonly isAbsent?: boolean
   /** Brings the new place up to date. `false`: somebody came in between, so it has to be looked at again. */
@@ -61,13 +61,13 @@ export interface Finding {
 export const NOWHERE = '?'
 
 /** The namespace in which an old record belongs today. */
-export function homeOf(stage: Stage, {namespace}: Pick<OldRecord, 'namespace'>): string {
+export function homeOf(stage: MigrationContext, {namespace}: Pick<OldRecord, 'namespace'>): string {
   const isDefault = namespace === undefined || (namespace === LITERAL_DEFAULT && stage.literalDefaultMoves)
   return isDefault ? (stage.defaultNamespace ?? NOWHERE) : namespace
 }
 
 /** What the partition keys begin with that may hold old records of a kind and namespace; the newest spelling last. */
-export function oldPrefixes(stage: Stage, kind: ScatteredKind, home: string): string[] {
+export function oldPrefixes(stage: MigrationContext, kind: ScatteredKind, home: string): string[] {
   if (home !== (stage.defaultNamespace ?? NOWHERE)) return [`${home}/`]
   const literal = stage.literalDefaultMoves ? [LITERAL_PREFIX] : []
   const all = ['', ...(home === NOWHERE ? [] : [`${home}/`]), ...literal]
@@ -77,7 +77,7 @@ export function oldPrefixes(stage: Stage, kind: ScatteredKind, home: string): st
 export const LITERAL_PREFIX = `${LITERAL_DEFAULT}/`
 
 /** Whether every old record of that kind and namespace is known to be one item, the one that was found. */
-export function isOneItem(stage: Stage, kind: ScatteredKind, home: string): boolean {
+export function isOneItem(stage: MigrationContext, kind: ScatteredKind, home: string): boolean {
   return stage.places?.mayBeParted(kind) === false && oldPrefixes(stage, kind, home).length === 1
 }
 

@@ -16,11 +16,11 @@ import {
   encodeConfig,
 } from '../../schema/config-record.js'
 import {decodeLimitConfig} from '../../schema/legacy/config.js'
-import {classify} from './classify.js'
+import {classifyItem} from './classify.js'
 import {sendConditional, transactConditional} from './conditional.js'
 import {readItems, spelledIn} from './copied-records.js'
 import {compareCopy} from './copy.js'
-import {beginningIn, eachOf, type Finding, type Found, homeOf, isOneItem, oldPrefixes, type Stage} from './finding.js'
+import {beginningIn, eachOf, type MigrationFinding, type Found, homeOf, isOneItem, oldPrefixes, type MigrationContext} from './finding.js'
 
 /** Configured limits, with the settings of the system level. */
 type FoundLimits = Found<'limits'> | Found<'settings'>
@@ -33,7 +33,7 @@ interface OldConfig {
 }
 
 /** Limits of one scope become one item, whether each had its own or not. */
-export async function lookAtLimits(stage: Stage, found: readonly FoundLimits[]): Promise<Finding[]> {
+export async function lookAtLimits(stage: MigrationContext, found: readonly FoundLimits[]): Promise<MigrationFinding[]> {
   const groups = groupBy(found, ({record}) => keyId(configKey(homeOf(stage, record), scopeOf(record))))
   const begins = beginningIn(found)
   const scopes = [...groups.values()].map(members => {
@@ -55,14 +55,14 @@ const scopeOf = (record: FoundLimits['record']): ConfigScope =>
   record.type === 'limits' ? record.scope : {level: 'system'}
 
 /** Where old items with all limits of a scope may be; in today's place an item is today's. */
-function oldPlacesOf(stage: Stage, home: string, scope: ConfigScope): Key[] {
+function oldPlacesOf(stage: MigrationContext, home: string, scope: ConfigScope): Key[] {
   const {PK, SK} = configKey('', scope)
   const elsewhere = oldPrefixes(stage, 'limits', home).filter(prefix => prefix !== `${home}/`)
   return elsewhere.map(prefix => ({PK: `${prefix}${PK.slice(1)}`, SK}))
 }
 
 /** All old items of a scope: those of single limits first, then the others, the newest last. */
-async function gather(stage: Stage, found: OldConfig, seen: ReadonlyMap<string, Item>): Promise<OldConfig> {
+async function gather(stage: MigrationContext, found: OldConfig, seen: ReadonlyMap<string, Item>): Promise<OldConfig> {
   const {home, scope} = found
   if (isOneItem(stage, 'limits', home)) return found
   const under = scope.level === 'entity' ? `#LIMIT#${scope.resource}#` : '#LIMIT#'
@@ -75,11 +75,11 @@ async function gather(stage: Stage, found: OldConfig, seen: ReadonlyMap<string, 
     const item = seen.get(keyId(key))
     return item ? [item] : []
   })
-  const known = [...single, ...whole].filter(item => classify(item, stage).kind === 'old')
+  const known = [...single, ...whole].filter(item => classifyItem(item, stage).kind === 'old')
   return {home, scope, items: known}
 }
 
-function compare(stage: Stage, {home, scope, items}: OldConfig, current: Item | undefined): Finding {
+function compare(stage: MigrationContext, {home, scope, items}: OldConfig, current: Item | undefined): MigrationFinding {
   const record = merge(home, scope, items)
   const foreign = items.filter(item => !decodeLimitConfig(item)).map(item => withoutLimits(spelledIn(home, item)))
   const copy = {...Object.assign({}, ...foreign), ...encodeConfig(record)}
@@ -141,12 +141,12 @@ function sameMeaning(one: ConfigRecord | undefined, other: ConfigRecord): boolea
 
 /** Settings without limits join what the system level has by now; what is set there already counts (D-30). */
 function settingsFinding(
-  stage: Stage,
+  stage: MigrationContext,
   sources: readonly Item[],
   old: ConfigRecord,
   existing: ConfigRecord,
   current: Item,
-): Finding {
+): MigrationFinding {
   const e = new ExpressionBuilder()
   let isMissing = false
   const join = (attribute: string, value: Item[string]) => {

@@ -3,10 +3,10 @@ import {keyOf, readAll} from '../../repository/table/query.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {sortPrefix} from '../../schema/keys.js'
 import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
-import {isExpired} from '../buckets/old-bucket.js'
-import {classify} from '../records/classify.js'
+import {isOldBucketExpired} from '../buckets/old-bucket.js'
+import {classifyItem} from '../records/classify.js'
 import {spelledIn} from '../records/copied-records.js'
-import type {Stage} from '../records/finding.js'
+import type {MigrationContext} from '../records/finding.js'
 import {DailyEvidence} from './daily-evidence.js'
 import type {DailyWindows} from './merge.js'
 
@@ -36,10 +36,10 @@ interface Lesson {
  * A series may go over many pages. What its first page has taught is kept for the next ones, so that it is read as a whole
  * once in a walk; memory is that of the series of one page.
  */
-const lessons = new WeakMap<Stage, Map<string, Lesson>>()
+const lessons = new WeakMap<MigrationContext, Map<string, Lesson>>()
 
 /** Reads the wanted days of several series; `met` tells whether an item is among those that are being looked at. */
-export function seriesReader(stage: Stage, met: (key: string) => boolean) {
+export function seriesReader(stage: MigrationContext, met: (key: string) => boolean) {
   const before = lessons.get(stage) ?? new Map<string, Lesson>()
   const learnt = new Map<string, Lesson>()
   lessons.set(stage, learnt)
@@ -56,7 +56,7 @@ export function seriesReader(stage: Stage, met: (key: string) => boolean) {
   }
 }
 
-async function readDays(stage: Stage, series: Series, wanted: ReadonlySet<string>): Promise<Map<string, Item[]>> {
+async function readDays(stage: MigrationContext, series: Series, wanted: ReadonlySet<string>): Promise<Map<string, Item[]>> {
   const days = new Map<string, Item[]>()
   for (const day of wanted) {
     for await (const {item} of aliveRecords(stage, series, day)) days.set(day, [...(days.get(day) ?? []), item])
@@ -65,7 +65,7 @@ async function readDays(stage: Stage, series: Series, wanted: ReadonlySet<string
 }
 
 async function readWhole(
-  stage: Stage,
+  stage: MigrationContext,
   series: Series,
   wanted: ReadonlySet<string>,
 ): Promise<Lesson & {days: Map<string, Item[]>}> {
@@ -90,13 +90,13 @@ async function readWhole(
 }
 
 /** Those whose window begins with a date, in order. */
-async function* aliveRecords(stage: Stage, {home, origin, entity, resource}: Series, date: string) {
+async function* aliveRecords(stage: MigrationContext, {home, origin, entity, resource}: Series, date: string) {
   const partition = `${origin === '' ? '' : `${origin}/`}ENTITY#${entity}`
   const prefix = `${sortPrefix.usage(resource)}${date}`
   for await (const item of readAll(stage.table, {partition, prefix}, undefined, stage.signal)) {
-    const known = classify(item, stage)
+    const known = classifyItem(item, stage)
     const isOurs = known.kind === 'old' && known.type === 'usage' && known.resource === resource
-    const record = isOurs && !isExpired(item, stage.table.clock()) ? decodeUsage(spelledIn(home, item)) : undefined
+    const record = isOurs && !isOldBucketExpired(item, stage.table.clock()) ? decodeUsage(spelledIn(home, item)) : undefined
     if (record) yield {item, record}
   }
 }

@@ -15,10 +15,10 @@ import {
   type UsageShare,
 } from '../../schema/migration-marks.js'
 import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
-import {isExpired} from '../buckets/old-bucket.js'
+import {isOldBucketExpired} from '../buckets/old-bucket.js'
 import {removeMark, sendConditional} from '../records/conditional.js'
 import {readItems, spelledIn} from '../records/copied-records.js'
-import {beginningIn, eachOf, type Finding, type Found, homeOf, type Stage} from '../records/finding.js'
+import {beginningIn, eachOf, type MigrationFinding, type Found, homeOf, type MigrationContext} from '../records/finding.js'
 import {type Counters, type DailyWindows, mergeUsageDay, minus, type UsageDay, type UsageTarget} from './merge.js'
 import {type Series, type SeriesDays, seriesReader} from './series.js'
 
@@ -32,11 +32,11 @@ interface Day extends Series {
 }
 
 /** Usage: today's records get what the old ones have counted, less what they got before. */
-export async function lookAtUsage(stage: Stage, found: readonly FoundUsage[]): Promise<Finding[]> {
+export async function lookAtUsage(stage: MigrationContext, found: readonly FoundUsage[]): Promise<MigrationFinding[]> {
   const nowMs = stage.table.clock()
-  const expired = found.filter(({item}) => isExpired(item, nowMs))
+  const expired = found.filter(({item}) => isOldBucketExpired(item, nowMs))
   const groups = groupBy(
-    found.filter(({item}) => !isExpired(item, nowMs)),
+    found.filter(({item}) => !isOldBucketExpired(item, nowMs)),
     ({record}) => JSON.stringify([record.namespace ?? '', record.entity, record.resource]),
   )
   const met = new Set(found.map(({item}) => keyId(keyOf(item))))
@@ -54,7 +54,7 @@ export async function lookAtUsage(stage: Stage, found: readonly FoundUsage[]): P
     begun.flatMap(day => day.merged.targets.map(target => keyOfTarget(day, target))),
   )
   return [
-    ...expired.map(({item}): Finding => ({type: 'usage', sources: [item], state: 'expired'})),
+    ...expired.map(({item}): MigrationFinding => ({type: 'usage', sources: [item], state: 'expired'})),
     ...begun.map(day => compareDay(stage, asDecided(day, current), current)),
   ]
 }
@@ -90,7 +90,7 @@ const isEmpty = (counters: Counters): boolean => Object.keys(counters).length ==
 const shareOf = ({origin}: Series, current: Item | undefined): UsageShare | undefined =>
   decodeUsageMarks(readMigrationMark(current))[origin]
 
-function compareDay(stage: Stage, day: Day, seen: ReadonlyMap<string, Item>): Finding {
+function compareDay(stage: MigrationContext, day: Day, seen: ReadonlyMap<string, Item>): MigrationFinding {
   const {sources, merged} = day
   const targets = merged.targets.map(target => ({target, current: seen.get(keyId(keyOfTarget(day, target)))}))
   const changes = targets.flatMap(({target, current}) => changeOf(day, target, current) ?? [])
@@ -130,14 +130,14 @@ function changeOf(day: Day, target: UsageTarget, current: Item | undefined): Cha
 }
 
 /** What old items of another origin have given stays known. */
-function forgetShare(stage: Stage, {origin}: Day, current: Item): TransactItem[] {
+function forgetShare(stage: MigrationContext, {origin}: Day, current: Item): TransactItem[] {
   const {[origin]: share, ...others} = decodeUsageMarks(readMigrationMark(current))
   if (!share) return []
   return [removeMark(stage, current, Object.keys(others).length === 0 ? undefined : encodeUsageMarks(others))]
 }
 
 /** One conditional ADD: a repetition finds another mark and adds nothing. */
-function writeChange(stage: Stage, day: Day, {target, additions, before}: Change): Promise<boolean> {
+function writeChange(stage: MigrationContext, day: Day, {target, additions, before}: Change): Promise<boolean> {
   const {home, origin, entity, resource} = day
   const {window, start, counters, hours, ttlSeconds} = target
   const e = new ExpressionBuilder()

@@ -2,7 +2,7 @@ import {isRetryableWhenIdempotent, Unavailable, ValidationFailed} from '../../dy
 import {DEFAULT_ATTEMPTS, pause, retrying} from '../../dynamo/retry.js'
 import type {Operation, OperationInput, OperationOutput} from '../../dynamo/transport.js'
 import {loadTableDefinition, type TableDefinition} from '../../schema/table-definition.js'
-import type {Stage} from '../records/finding.js'
+import type {MigrationContext} from '../records/finding.js'
 
 const POLL_MS = 2_000
 
@@ -22,7 +22,7 @@ export interface AddIndexesOptions {
 }
 
 /** Adds what is missing, one after the other, and waits until each can be used. Resolves to what was added. */
-export async function addMissingParts(stage: Stage, options: AddIndexesOptions = {}): Promise<string[]> {
+export async function addMissingParts(stage: MigrationContext, options: AddIndexesOptions = {}): Promise<string[]> {
   const definition = await loadTableDefinition({tableName: stage.table.name})
   const missing = await findMissingParts(stage, definition)
   const added: string[] = []
@@ -50,7 +50,7 @@ export async function addMissingParts(stage: Stage, options: AddIndexesOptions =
 }
 
 /** Looks what is missing; writes nothing. */
-export async function findMissingParts(stage: Stage, definition?: TableDefinition): Promise<MissingParts> {
+export async function findMissingParts(stage: MigrationContext, definition?: TableDefinition): Promise<MissingParts> {
   const {create, ttlAttribute} = definition ?? (await loadTableDefinition({tableName: stage.table.name}))
   const {Table} = await send(stage, 'DescribeTable', {TableName: stage.table.name})
   const there = new Set(Table?.GlobalSecondaryIndexes?.map(({IndexName}) => IndexName))
@@ -62,7 +62,7 @@ export async function findMissingParts(stage: Stage, definition?: TableDefinitio
 }
 
 /** An engine that knows nothing of expiry needs none. */
-async function hasExpiry(stage: Stage, attribute: string): Promise<boolean> {
+async function hasExpiry(stage: MigrationContext, attribute: string): Promise<boolean> {
   try {
     const {TimeToLiveDescription: found} = await send(stage, 'DescribeTimeToLive', {TableName: stage.table.name})
     return found?.AttributeName === attribute || /^ENABL/.test(found?.TimeToLiveStatus ?? '')
@@ -84,7 +84,7 @@ function createIndex({create}: TableDefinition, name: string): OperationInput<'U
 }
 
 /** DynamoDB builds one index at a time and refuses other changes meanwhile. */
-async function waitUntilActive(stage: Stage, what: string, {onWaiting}: AddIndexesOptions): Promise<void> {
+async function waitUntilActive(stage: MigrationContext, what: string, {onWaiting}: AddIndexesOptions): Promise<void> {
   const {table, signal} = stage
   for (;;) {
     const {Table} = await send(stage, 'DescribeTable', {TableName: table.name})
@@ -98,7 +98,7 @@ async function waitUntilActive(stage: Stage, what: string, {onWaiting}: AddIndex
 
 /** A change that is asked for twice is refused the second time; after a lost answer the table itself tells. */
 async function change<O extends 'UpdateTable' | 'UpdateTimeToLive'>(
-  stage: Stage,
+  stage: MigrationContext,
   definition: TableDefinition,
   isThere: (missing: MissingParts) => boolean,
   operation: O,
@@ -118,7 +118,7 @@ async function change<O extends 'UpdateTable' | 'UpdateTimeToLive'>(
 }
 
 function send<O extends Operation>(
-  {table, signal}: Stage,
+  {table, signal}: MigrationContext,
   operation: O,
   input: OperationInput<O>,
 ): Promise<OperationOutput<O>> {

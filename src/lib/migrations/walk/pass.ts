@@ -3,11 +3,11 @@ import {retrying} from '../../dynamo/retry.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import type {Item} from '../../schema/attribute-value.js'
 import type {OldRecordType} from '../records/classify.js'
-import {type Finding, type Found, homeOf, type Stage} from '../records/finding.js'
+import {type MigrationFinding, type Found, homeOf, type MigrationContext} from '../records/finding.js'
 import type {MigrationLease} from './lease.js'
 import {bringUpToDate, type SortedPage, sortPage} from './reconcile.js'
 import {tablePages} from './scan.js'
-import {count, plus} from './step-counts.js'
+import {countStep, plus} from './step-counts.js'
 import {CONFIGURATION, DATA, type Step, type StepId, sortKeysLeftOut} from './steps.js'
 import {NO_COUNTS, Tally} from './tally.js'
 
@@ -35,7 +35,7 @@ export interface Pass {
 /** What passes of one run share. */
 export interface PassContext {
   /** Looks anew at what every look at the table needs to know. */
-  readonly open: () => Promise<Stage>
+  readonly open: () => Promise<MigrationContext>
   readonly lease: MigrationLease
   /** Records that were not in the new place although an earlier run had finished; added to. */
   readonly copiedAgain: Map<OldRecordType, number>
@@ -81,7 +81,7 @@ export async function onePass(step: Step, context: PassContext): Promise<Pass> {
     scanned += gone
     onProgress?.({step: step.id, scanned, total, pass: lease.record.pass, waitingFor: undefined})
     const {passWrites} = lease.record
-    await count(lease, step.id, counts, {position: next, passWrites: passWrites + caughtUp})
+    await countStep(lease, step.id, counts, {position: next, passWrites: passWrites + caughtUp})
   }
   if (isWhole) stage.places?.wentThrough()
   const isSurprised = (stage.places?.surprises ?? 0) > surprisesBefore
@@ -93,28 +93,28 @@ function noteCopy({lease, copiedAgain}: PassContext, type: OldRecordType): void 
 }
 
 /** Gives data without a namespace somewhere to go. */
-export async function registerDefault(stage: Stage, lease: MigrationLease): Promise<void> {
+export async function registerDefault(stage: MigrationContext, lease: MigrationLease): Promise<void> {
   const {created} = await new Namespaces(stage.table).register(DEFAULT_NAMESPACE)
-  if (created) await count(lease, 'namespaces', {written: 1})
+  if (created) await countStep(lease, 'namespaces', {written: 1})
 }
 
 /** Whether some of these items lie in the table without a namespace; the version record alone is no data. */
-export function hasUnprefixed(stage: Stage, items: readonly Item[]): boolean {
+export function hasUnprefixed(stage: MigrationContext, items: readonly Item[]): boolean {
   for (const found of sortPage(stage, items).old.values()) {
     if (found.some(({record}) => record.namespace === undefined && record.type !== 'version')) return true
   }
   return false
 }
 
-function takeNote(stage: Stage, {old}: SortedPage): void {
+function takeNote(stage: MigrationContext, {old}: SortedPage): void {
   for (const found of old.values()) {
     for (const {record} of found) stage.places?.note(record, homeOf(stage, record) === stage.defaultNamespace)
   }
 }
 
 /** Configuration first, also within a page; the rest side by side. */
-async function writePage(stage: Stage, {moves}: Step, {old}: SortedPage): Promise<(Finding & {written: boolean})[]> {
-  const results: (Finding & {written: boolean})[] = []
+async function writePage(stage: MigrationContext, {moves}: Step, {old}: SortedPage): Promise<(MigrationFinding & {written: boolean})[]> {
+  const results: (MigrationFinding & {written: boolean})[] = []
   const write = async (type: OldRecordType) => {
     const found: readonly Found[] = moves.includes(type) ? (old.get(type) ?? []) : []
     if (found.length > 0) results.push(...(await bringUpToDate(stage, type, found)))
@@ -127,7 +127,7 @@ async function writePage(stage: Stage, {moves}: Step, {old}: SortedPage): Promis
 }
 
 /** Updated by DynamoDB every few hours, so an estimate. */
-async function itemCount({table, signal}: Stage): Promise<number | undefined> {
+async function itemCount({table, signal}: MigrationContext): Promise<number | undefined> {
   const send = () => table.transport.send('DescribeTable', {TableName: table.name}, {signal})
   const {Table} = await retrying(send, {...table.backoff, signal, retryable: isRetryableWhenIdempotent})
   return Table?.ItemCount || undefined

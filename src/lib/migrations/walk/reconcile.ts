@@ -4,7 +4,7 @@ import {isInvalid} from '../../dynamo/errors.js'
 import {keyOf} from '../../repository/table/query.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {lookAtBuckets} from '../buckets/buckets.js'
-import {classify, type OldRecordType} from '../records/classify.js'
+import {classifyItem, type OldRecordType} from '../records/classify.js'
 import {
   lookAtAudit,
   lookAtEntities,
@@ -13,7 +13,7 @@ import {
   lookAtVersions,
   readItems,
 } from '../records/copied-records.js'
-import {eachOf, type Finding, type Found, type Stage, spellKey} from '../records/finding.js'
+import {eachOf, type MigrationFinding, type Found, type MigrationContext, spellKey} from '../records/finding.js'
 import {lookAtLimits} from '../records/limits.js'
 import {lookAtUsage} from '../usage/usage.js'
 
@@ -32,7 +32,7 @@ const CONCURRENT_WRITES: Readonly<Record<OldRecordType, number>> = {
 /** How often a record is looked at anew because somebody else changed it at the same moment. */
 const ATTEMPTS = 20
 
-type Look = (stage: Stage, found: readonly Found[]) => Promise<Finding[]>
+type Look = (stage: MigrationContext, found: readonly Found[]) => Promise<MigrationFinding[]>
 
 const LOOKS: Readonly<Record<OldRecordType, Look>> = {
   entity: lookAtEntities as Look,
@@ -52,11 +52,11 @@ export interface SortedPage {
 }
 
 /** Sorts the items of a page. */
-export function sortPage(stage: Stage, items: readonly Item[]): SortedPage {
+export function sortPage(stage: MigrationContext, items: readonly Item[]): SortedPage {
   const old = new Map<OldRecordType, Found[]>()
   const unknown: Key[] = []
   for (const item of items) {
-    const record = classify(item, stage)
+    const record = classifyItem(item, stage)
     if (record.kind === 'unknown') unknown.push(record.key)
     if (record.kind !== 'old') continue
     const known = old.get(record.type)
@@ -67,7 +67,7 @@ export function sortPage(stage: Stage, items: readonly Item[]): SortedPage {
 }
 
 /** Compares old records of one kind with the new place; reads only. One that nobody can make sense of stops no other. */
-export async function lookAt(stage: Stage, type: OldRecordType, found: readonly Found[]): Promise<Finding[]> {
+export async function compareGroup(stage: MigrationContext, type: OldRecordType, found: readonly Found[]): Promise<MigrationFinding[]> {
   try {
     const findings = await LOOKS[type](stage, found)
     return stage.defaultNamespace === undefined ? findings.map(finding => waiting(stage, finding)) : findings
@@ -75,7 +75,7 @@ export async function lookAt(stage: Stage, type: OldRecordType, found: readonly 
     if (!isAboutContent(error)) throw error
     const [only, another] = found
     if (only && !another) return [unmovable({type, sources: [only.item]}, error)]
-    return (await eachOf(found, one => lookAt(stage, type, [one]))).flat()
+    return (await eachOf(found, one => compareGroup(stage, type, [one]))).flat()
   }
 }
 
@@ -83,12 +83,12 @@ export async function lookAt(stage: Stage, type: OldRecordType, found: readonly 
  * Data without a namespace has to wait for one: there is nothing to compare it with, nor a place to put it. Of versions and
  * registries nothing is moved.
  */
-function waiting(stage: Stage, finding: Finding): Finding {
+function waiting(stage: MigrationContext, finding: MigrationFinding): MigrationFinding {
   const {type, sources, state} = finding
   const isCompared = state === 'same' || state === 'behind' || state === 'conflict'
   if (!isCompared || type === 'version' || type === 'registry') return finding
   const isHomeless = sources.some(source => {
-    const record = classify(source, stage)
+    const record = classifyItem(source, stage)
     return record.kind === 'old' && record.namespace === undefined
   })
   return isHomeless ? {type, sources, state: 'behind', says: 'has no namespace yet'} : finding
@@ -98,18 +98,18 @@ function waiting(stage: Stage, finding: Finding): Finding {
 const isAboutContent = (error: unknown): error is Error => error instanceof RangeError || isInvalid(error)
 
 /** A record that today's layout cannot hold: a number, its size or its key. */
-function unmovable({type, sources}: Pick<Finding, 'type' | 'sources'>, {message}: Error): Finding {
+function unmovable({type, sources}: Pick<MigrationFinding, 'type' | 'sources'>, {message}: Error): MigrationFinding {
   return {type, sources, state: 'unmovable', says: `cannot be moved: ${message}`}
 }
 
 /** Brings the new place up to date for records of one kind; tells what was found, and whether it was written. */
 export async function bringUpToDate(
-  stage: Stage,
+  stage: MigrationContext,
   type: OldRecordType,
   found: readonly Found[],
-): Promise<readonly (Finding & {readonly written: boolean})[]> {
-  const results: (Finding & {written: boolean})[] = []
-  const findings = await lookAt(stage, type, found)
+): Promise<readonly (MigrationFinding & {readonly written: boolean})[]> {
+  const results: (MigrationFinding & {written: boolean})[] = []
+  const findings = await compareGroup(stage, type, found)
   await forEachConcurrently(chunksOf(findings, 1), CONCURRENT_WRITES[type], async ([finding]) => {
     if (finding) results.push(await settle(stage, finding))
   })
@@ -117,7 +117,7 @@ export async function bringUpToDate(
 }
 
 /** Writes, and looks again when somebody came in between. The old items are those of the first look: a pass comes back. */
-async function settle(stage: Stage, first: Finding): Promise<Finding & {written: boolean}> {
+async function settle(stage: MigrationContext, first: MigrationFinding): Promise<MigrationFinding & {written: boolean}> {
   let finding = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (!finding.write) return {...finding, written: attempt > 0 && finding.state === 'same'}
@@ -138,19 +138,19 @@ async function settle(stage: Stage, first: Finding): Promise<Finding & {written:
 }
 
 /** What a record comes to now; `undefined` when the old items are gone. */
-export async function lookAgain(stage: Stage, {sources}: Finding): Promise<Finding | undefined> {
+export async function lookAgain(stage: MigrationContext, {sources}: MigrationFinding): Promise<MigrationFinding | undefined> {
   // Everywhere: with fewer questions asked, items that are gone would be taken for what they were.
   const anywhere = {...stage, places: undefined}
   const there = await readItems(anywhere, sources.map(keyOf))
   for (const [type, found] of sortPage(anywhere, [...there.values()]).old) {
-    const [finding] = await lookAt(anywhere, type, found)
+    const [finding] = await compareGroup(anywhere, type, found)
     if (finding && finding.sources.length > 0) return finding
   }
   return undefined
 }
 
 /** A system configuration without limits is a configuration; what is left is the provisioner's. */
-async function lookAtSystemSettings(stage: Stage, found: readonly Found<'settings'>[]): Promise<Finding[]> {
+async function lookAtSystemSettings(stage: MigrationContext, found: readonly Found<'settings'>[]): Promise<MigrationFinding[]> {
   const system = found.filter(({record}) => record.settings === 'system')
   const others = found.filter(({record}) => record.settings !== 'system')
   return [...(await lookAtLimits(stage, system)), ...(await lookAtSettings(stage, others))]

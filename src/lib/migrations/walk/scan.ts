@@ -3,7 +3,7 @@ import {retrying} from '../../dynamo/retry.js'
 import {keyOf} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
 import {type Item, type Key, s} from '../../schema/attribute-value.js'
-import type {Stage} from '../records/finding.js'
+import type {MigrationContext} from '../records/finding.js'
 
 /** Items read at once; also how much is done again after a crash. */
 const ITEMS_PER_PAGE = 500
@@ -26,7 +26,7 @@ export interface ScanOptions {
 }
 
 /** The whole table, page by page. */
-export async function* tablePages(stage: Stage, options: ScanOptions = {}): AsyncGenerator<TablePage, void> {
+export async function* tablePages(stage: MigrationContext, options: ScanOptions = {}): AsyncGenerator<TablePage, void> {
   const {table, signal} = stage
   const e = new ExpressionBuilder()
   for (const prefix of options.leaveOut ?? []) e.filter(`NOT begins_with(${e.name('SK')}, ${e.value(s(prefix))})`)

@@ -4,7 +4,7 @@ import type {StepId} from './steps.js'
 import {NO_COUNTS} from './tally.js'
 
 /** Adds to what a step has come to, and records it together with other changes of progress. */
-export async function count(
+export async function countStep(
   lease: MigrationLease,
   step: StepId,
   counts: Partial<StepCounts>,

@@ -1,9 +1,9 @@
-import type {Stage} from '../records/finding.js'
+import type {MigrationContext} from '../records/finding.js'
 import {addMissingParts} from './add-indexes.js'
 import {catchUp} from './catch-up.js'
 import {hasUnprefixed, onePass, type Pass, type PassContext, registerDefault} from './pass.js'
 import {tablePages} from './scan.js'
-import {count} from './step-counts.js'
+import {countStep} from './step-counts.js'
 import type {Step} from './steps.js'
 import {recordVersion} from './version-step.js'
 
@@ -30,7 +30,7 @@ export async function runStep(step: Step, context: PassContext, options: StepOpt
       const tell = (waitingFor: string) =>
         onProgress?.({step: step.id, scanned: 0, total: undefined, pass: 1, waitingFor})
       const added = await addMissingParts(await open(), {stream: options.stream, onWaiting: tell})
-      await count(lease, step.id, {written: added.length})
+      await countStep(lease, step.id, {written: added.length})
       return {added}
     }
     case 'namespaces': {
@@ -39,7 +39,7 @@ export async function runStep(step: Step, context: PassContext, options: StepOpt
       return DONE
     }
     case 'version':
-      if (await recordVersion(await open(), options.ourVersion)) await count(lease, step.id, {written: 1})
+      if (await recordVersion(await open(), options.ourVersion)) await countStep(lease, step.id, {written: 1})
       return DONE
     case 'catch-up':
       return {added: [], lastPass: await catchUp(step, context, options.followMs)}
@@ -48,7 +48,7 @@ export async function runStep(step: Step, context: PassContext, options: StepOpt
   }
 }
 
-async function needsDefault(stage: Stage): Promise<boolean> {
+async function needsDefault(stage: MigrationContext): Promise<boolean> {
   for await (const {items} of tablePages(stage)) if (hasUnprefixed(stage, items)) return true
   return false
 }

@@ -2,13 +2,13 @@ import {keyOf} from '../../repository/table/query.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import type {StepCounts} from '../../schema/migration-record.js'
 import type {OldRecordType} from '../records/classify.js'
-import {type Finding, spellKey} from '../records/finding.js'
+import {type MigrationFinding, spellKey} from '../records/finding.js'
 
 /** Keys shown of each kind unless all are wanted; all of them are counted. */
 const SHOWN = 20
 
 /** A record that somebody has to look at. */
-export interface Difference {
+export interface RecordDifference {
   readonly type: OldRecordType | 'table'
   /** The old item, as `zael migrate resolve` takes it; of several that become one, the first. */
   readonly key: string
@@ -36,7 +36,7 @@ export const NO_COUNTS: StepCounts = {checked: 0, written: 0, expired: 0, confli
 
 /** Adds up what a walk through the table found. */
 export class Tally {
-  readonly #differences: Difference[] = []
+  readonly #differences: RecordDifference[] = []
   readonly #unknown: string[] = []
   readonly #counts = {differences: 0, unmovable: 0, unknown: 0}
   readonly #most: number
@@ -53,7 +53,7 @@ export class Tally {
     this.#byType.set(type, (this.#byType.get(type) ?? 0) + items)
   }
 
-  found(finding: Finding): void {
+  found(finding: MigrationFinding): void {
     const {type, state, says = 'differs', sources, decision} = finding
     if (state === 'expired') this.#expired += sources.length
     if (state === 'unknown') this.unknown(sources.map(keyOf))
@@ -65,14 +65,14 @@ export class Tally {
     }
   }
 
-  differs(difference: Difference): void {
+  differs(difference: RecordDifference): void {
     this.#counts.differences++
     if (difference.state === 'unmovable') this.#counts.unmovable++
     if (this.#differences.length < this.#most) this.#differences.push(difference)
   }
 
   /** Adds the differences of another walk, through records of other kinds. */
-  alsoDiffer({count, shown}: Sample<Difference>): void {
+  alsoDiffer({count, shown}: Sample<RecordDifference>): void {
     this.#counts.differences += count
     this.#differences.push(...shown.slice(0, this.#most - this.#differences.length))
   }
@@ -82,7 +82,7 @@ export class Tally {
     this.#unknown.push(...keys.slice(0, this.#most - this.#unknown.length).map(spellKey))
   }
 
-  get differences(): Sample<Difference> {
+  get differences(): Sample<RecordDifference> {
     return {count: this.#counts.differences, shown: this.#differences}
   }
 

@@ -14,7 +14,7 @@ import {decodeVersion, encodeVersion, type VersionRecord} from '../../schema/ver
 import {isAccepted} from '../records/accepted-version.js'
 import {putAbsent, replaceSeen} from '../records/conditional.js'
 import {readItems} from '../records/copied-records.js'
-import type {Stage} from '../records/finding.js'
+import type {MigrationContext} from '../records/finding.js'
 
 /** The layout of tables with local indexes. */
 const SCHEMA_WITH_LOCAL_INDEXES = '0.10.0'
@@ -34,7 +34,7 @@ export async function refuseNewerSchema(table: Table, ourVersion: string | undef
  * Records the layout once everything is in its place. A record that current clients accept is left alone, whoever wrote
  * it; an older one is raised, and keeps what it says about the Lambda.
  */
-export async function recordVersion(stage: Stage, ourVersion: string): Promise<boolean> {
+export async function recordVersion(stage: MigrationContext, ourVersion: string): Promise<boolean> {
   const seen = await readItems(stage, [keys.version(), legacyVersionKey])
   const current = seen.get(keyId(keys.version()))
   if (current && isAccepted(decodeVersion(current))) return false
@@ -52,7 +52,7 @@ export async function recordVersion(stage: Stage, ourVersion: string): Promise<b
   return written || recordVersion(stage, ourVersion)
 }
 
-async function hasLocalIndexes({table, signal}: Stage): Promise<boolean> {
+async function hasLocalIndexes({table, signal}: MigrationContext): Promise<boolean> {
   const send = () => table.transport.send('DescribeTable', {TableName: table.name}, {signal})
   const {Table} = await retrying(send, {...table.backoff, signal, retryable: isRetryableWhenIdempotent})
   return (Table?.LocalSecondaryIndexes ?? []).length > 0

@@ -15,13 +15,13 @@ import {keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
 import {
   badCursor,
   checkPageLimit,
-  type Page,
+  type RecordPage,
   type PageRequest,
   readAll,
   readPage,
   stretchQuery,
 } from '../table/query.js'
-import {getItem, type Space} from '../table/table.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {putNew} from '../table/transact-items.js'
 
@@ -62,11 +62,11 @@ export interface AuditSelection extends PageRequest {
 
 /** Who changed what and when, in one namespace. */
 export class Audit {
-  readonly #space: Space
+  readonly #space: NamespaceTable
   readonly #principal: Principal | undefined
   readonly #retentionDays: () => Promise<number | undefined>
 
-  constructor(space: Space, options: AuditOptions = {}) {
+  constructor(space: NamespaceTable, options: AuditOptions = {}) {
     const {principal, retentionDays = async () => undefined} = options
     this.#space = space
     this.#principal = typeof principal === 'string' ? checkPrincipal(principal) : principal
@@ -116,7 +116,7 @@ export class Audit {
   }
 
   /** Events about one entity, newest first. */
-  async list(selection: AuditSelection & {readonly entity: string}): Promise<Page<AuditRecord>> {
+  async list(selection: AuditSelection & {readonly entity: string}): Promise<RecordPage<AuditRecord>> {
     const {PK} = keys.audit(this.#space.namespace, selection.entity, '')
     const e = new ExpressionBuilder()
     if (selection.action !== undefined) e.filter(`${e.name('action')} = ${e.value(s(selection.action))}`)
@@ -129,7 +129,7 @@ export class Audit {
    * Events of the whole namespace, newest first. The index orders them by entity, so every page reads the keys of all
    * events (about 150 bytes each) before it reads those on the page.
    */
-  async listAll(selection: AuditSelection = {}): Promise<Page<AuditRecord>> {
+  async listAll(selection: AuditSelection = {}): Promise<RecordPage<AuditRecord>> {
     const {action} = selection
     // One more than wanted tells whether there is a next page.
     const wanted = checkPageLimit(selection.limit) + 1

@@ -1,5 +1,5 @@
 import {configKey, decodeConfig} from '../../schema/config-record.js'
-import {getItem, type Space} from '../table/table.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 
 /** A change of the setting is followed after this long at the latest. */
 const KEPT_MS = 60_000
@@ -8,7 +8,7 @@ const KEPT_MS = 60_000
  * How many days audit events of a namespace are kept, as its system configuration says; `undefined` when it says nothing.
  * Read when it is first asked for, then once a minute at most: who changes much asks often (C-9, D-30).
  */
-export function storedAuditRetention(space: Space): () => Promise<number | undefined> {
+export function storedAuditRetention(space: NamespaceTable): () => Promise<number | undefined> {
   let known: Promise<number | undefined> | undefined
   let askedAtMs = 0
   return () => {
@@ -24,7 +24,7 @@ export function storedAuditRetention(space: Space): () => Promise<number | undef
   }
 }
 
-async function read(space: Space): Promise<number | undefined> {
+async function read(space: NamespaceTable): Promise<number | undefined> {
   const item = await getItem(space, configKey(space.namespace, {level: 'system'}), {consistent: false})
   return item && decodeConfig(item)?.auditRetentionDays
 }

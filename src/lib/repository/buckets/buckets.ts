@@ -4,7 +4,7 @@ import {batchGet} from '../../dynamo/batch.js'
 import {queryItems} from '../../dynamo/paging.js'
 import {type BucketRecord, decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import {indexKeys, keys, parseItemKey} from '../../schema/keys.js'
-import {getItem, type Space} from '../table/table.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 import {addressQuery} from './index.js'
 import type {BucketAddress} from './writes.js'
 
@@ -48,9 +48,9 @@ export function addressOf(stored: StoredBucket): BucketAddress {
 
 /** The buckets of one namespace, as they are stored. Looking writes nothing. */
 export class Buckets {
-  readonly #space: Space
+  readonly #space: NamespaceTable
 
-  constructor(space: Space) {
+  constructor(space: NamespaceTable) {
     this.#space = space
   }
 

@@ -6,7 +6,7 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {n} from '../../schema/attribute-value.js'
 import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
 import {REMAINDERS} from '../../schema/remainders.js'
-import type {Space} from '../table/table.js'
+import type {NamespaceTable} from '../table/table.js'
 import {type BucketUpdate, countRequests, countWrite, finish, type WriteMark} from './writes.js'
 
 export interface FullBucketWrite {
@@ -22,7 +22,7 @@ export interface FullBucketWrite {
  * these bounds it is full again: every balance is the capacity less what is taken, and what has overflowed stays lost.
  */
 export function fullBucketUpdate(
-  space: Space,
+  space: NamespaceTable,
   record: BucketRecord,
   bounds: readonly FullnessBounds[],
   {amounts, requests, nowMs, ttlSeconds}: FullBucketWrite,

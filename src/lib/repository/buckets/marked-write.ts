@@ -1,4 +1,4 @@
-import {classify} from '../../dynamo/classify.js'
+import {classifyError} from '../../dynamo/classify.js'
 import {ConditionFailed, isUnavailability, TransactionConflict, Unavailable} from '../../dynamo/errors.js'
 import {type Backoff, DEFAULT_ATTEMPTS, pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
@@ -51,7 +51,7 @@ export async function sendMarked(
       if (!isWorthRepeating || attempt + 1 >= attempts || isOver) throw withFate(error, maybeApplied)
     }
     await pause(attempt, untilDeadline(table.backoff, deadlineMs), signal).catch(error => {
-      throw classify(signal?.reason ?? error, 'UpdateItem', {signal, sent: maybeApplied})
+      throw classifyError(signal?.reason ?? error, 'UpdateItem', {signal, sent: maybeApplied})
     })
     if (timeoutMs === undefined) continue
     leftMs = deadlineMs - performance.now()

@@ -3,7 +3,7 @@ import {queryPages} from '../../dynamo/paging.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import {indexKeys, keys, parseItemKey} from '../../schema/keys.js'
-import type {Space} from '../table/table.js'
+import type {NamespaceTable} from '../table/table.js'
 import {addressQuery, type IndexStretch} from './index.js'
 import type {BucketAddress} from './writes.js'
 
@@ -25,7 +25,7 @@ export interface AddressPage {
 
 /** One request for one page of the shards in a scope, from the beginning or from where an earlier page ended. */
 export async function readAddressPage(
-  space: Space,
+  space: NamespaceTable,
   scope: BucketScope,
   {start, limit, signal}: {start: Item | undefined; limit: number; signal?: AbortSignal | undefined},
 ): Promise<AddressPage> {
@@ -43,7 +43,7 @@ export async function readAddressPage(
 
 /** The shards at some addresses, those that exist. Half the price of the latest state: a moment old at worst. */
 export async function readShardsAt(
-  {transport, name, backoff, namespace}: Space,
+  {transport, name, backoff, namespace}: NamespaceTable,
   addresses: readonly ShardAddress[],
   signal?: AbortSignal,
 ): Promise<StoredBucket[]> {
@@ -52,7 +52,7 @@ export async function readShardsAt(
   return [...items.values()].flatMap(item => decodeBucket(item) ?? [])
 }
 
-function stretchOf({namespace}: Space, scope: BucketScope): IndexStretch {
+function stretchOf({namespace}: NamespaceTable, scope: BucketScope): IndexStretch {
   const prefix = 'BUCKET#'
   switch (scope.kind) {
     case 'namespace':

@@ -12,7 +12,7 @@ export interface SeenBucket {
 }
 
 /** What one conditional write is to make of a limit of a seen bucket. */
-export interface LimitChange {
+export interface PlannedLimit {
   readonly kind: 'keep' | 'init' | 'remove'
   /** Undivided parameters, as they are to be stored. */
   readonly after: LimitState
@@ -26,7 +26,7 @@ export interface BucketPlan {
   readonly seen: SeenBucket
   /** Never before the seen refill instant. */
   readonly refilledAtMs: number
-  readonly changes: ReadonlyMap<string, LimitChange>
+  readonly changes: ReadonlyMap<string, PlannedLimit>
 }
 
 /**
@@ -45,7 +45,7 @@ export function planBucket(
   const {shard, shardCount} = record
   const refilled = refillBucket(shareOfBucket(record.state, shard, shardCount), nowMs)
   const wanted = limits && new Map(limits.map(limit => [limit.name, rateOf(limit)]))
-  const changes = new Map<string, LimitChange>()
+  const changes = new Map<string, PlannedLimit>()
 
   for (const [name, stored] of record.state.limits) {
     const full = shareOfRate(name, stored, shard, shardCount).capacityMilli

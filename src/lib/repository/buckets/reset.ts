@@ -3,10 +3,10 @@ import {ZaelError} from '../../core/errors.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {shareOfRate} from '../../core/shards.js'
 import type {Audit} from '../audit/audit.js'
-import type {Space} from '../table/table.js'
+import type {NamespaceTable} from '../table/table.js'
 import {addressOf, Buckets} from './buckets.js'
-import {type LimitChange, planBucket} from './plan.js'
-import {type Rewrite, rewriteBucket} from './rewrite.js'
+import {type PlannedLimit, planBucket} from './plan.js'
+import {type Rewrite, rewriteStoredBucket} from './rewrite.js'
 
 /** How many shards a reset found and filled. */
 export interface ResetResult {
@@ -21,7 +21,7 @@ export interface ResetResult {
  * is usage, not balance. Requests that come meanwhile are charged to the full bucket.
  */
 export async function resetBucket(
-  space: Space,
+  space: NamespaceTable,
   audit: Audit,
   entity: string,
   resource: string,
@@ -32,7 +32,7 @@ export async function resetBucket(
   if (!bucket || live.length === 0) throw bucketMissing(entity, resource)
   let reset = 0
   for (const shard of live) {
-    const outcome = await rewriteBucket(space, shard, fill, options.signal)
+    const outcome = await rewriteStoredBucket(space, shard, fill, options.signal)
     if (outcome === 'contended') throw contended(entity, resource, addressOf(shard).shard)
     if (outcome === 'written') reset++
   }
@@ -43,14 +43,14 @@ export async function resetBucket(
 const fill: Rewrite = (seen, nowMs) => {
   const {shard, shardCount, state} = seen.record
   const plan = planBucket(seen, nowMs)
-  const changes = new Map<string, LimitChange>()
+  const changes = new Map<string, PlannedLimit>()
   for (const [name, change] of plan.changes) {
     const stored = state.limits.get(name)
     changes.set(name, stored && name !== WRITE_PRESSURE_LIMIT ? filled(name, stored, change) : change)
   }
   return {plan: {...plan, changes}, write: {amounts: new Map()}}
 
-  function filled(name: string, stored: LimitState, change: LimitChange): LimitChange {
+  function filled(name: string, stored: LimitState, change: PlannedLimit): PlannedLimit {
     const {capacityMilli: tokensMilli} = shareOfRate(name, stored, shard, shardCount)
     const creditMilli = tokensMilli - stored.tokensMilli
     return {...change, creditMilli, after: {...change.after, tokensMilli, remainder: 0n}}

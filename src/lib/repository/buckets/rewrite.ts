@@ -1,6 +1,6 @@
 import {pause} from '../../dynamo/retry.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
-import type {Space} from '../table/table.js'
+import type {NamespaceTable} from '../table/table.js'
 import {sendMarked} from './marked-write.js'
 import type {BucketPlan, SeenBucket} from './plan.js'
 import {newMark} from './write-mark.js'
@@ -16,8 +16,8 @@ export type Rewrite = (seen: SeenBucket, nowMs: number) => {plan: BucketPlan; wr
 export type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
 
 /** Writes one shard on condition that it is as it was seen; a refusal brings the item as it is, and a new decision. */
-export async function rewriteBucket(
-  space: Space,
+export async function rewriteStoredBucket(
+  space: NamespaceTable,
   bucket: StoredBucket | undefined,
   rewrite: Rewrite,
   signal?: AbortSignal,

@@ -15,7 +15,7 @@ import {
   limitAttribute,
 } from '../../schema/bucket-record.js'
 import {keys} from '../../schema/keys.js'
-import {type Space, wireKey} from '../table/table.js'
+import {type NamespaceTable, wireKey} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import type {SeenBucket} from './plan.js'
 
@@ -23,7 +23,7 @@ const ATTEMPTS = 5
 
 /** All shards that exist among the first `count`, by number; strongly consistent. */
 export async function readShards(
-  space: Space,
+  space: NamespaceTable,
   entity: string,
   resource: string,
   count: number,
@@ -34,7 +34,7 @@ export async function readShards(
 
 /** Those of the given shards that exist, with what must be healed in them; strongly consistent. */
 export async function readSeenShards(
-  space: Space,
+  space: NamespaceTable,
   entity: string,
   resource: string,
   shards: readonly number[],
@@ -55,7 +55,7 @@ export async function readSeenShards(
  * stays. Resolves to the shard count afterwards, which is unchanged when somebody else was faster or tokens moved too
  * quickly; pressure that lasts brings the next try.
  */
-export async function splitBucket(space: Space, entity: string, resource: string, count: number): Promise<number> {
+export async function splitBucket(space: NamespaceTable, entity: string, resource: string, count: number): Promise<number> {
   return attempt(space, async () => {
     const shards = await readShards(space, entity, resource, count)
     const records = [...shards.values()]
@@ -74,7 +74,7 @@ export async function splitBucket(space: Space, entity: string, resource: string
  * Creates the shards that shard 0 promises and that are not there, out of the tokens of the others, as splits would have
  * done one after the other. Resolves to the number of shards; 0 when there is no bucket.
  */
-export async function fillMissingShards(space: Space, entity: string, resource: string, most: number): Promise<number> {
+export async function fillMissingShards(space: NamespaceTable, entity: string, resource: string, most: number): Promise<number> {
   const count = (await readShards(space, entity, resource, 1)).get(0)?.shardCount ?? 0
   if (count > most) return count
   const shards = await readShards(space, entity, resource, count)
@@ -87,7 +87,7 @@ export async function fillMissingShards(space: Space, entity: string, resource: 
 
 /** One of them: it gets its part of the tokens of the shard that a split would have made it from. */
 async function fillShard(
-  space: Space,
+  space: NamespaceTable,
   entity: string,
   resource: string,
   shard: number,
@@ -114,7 +114,7 @@ async function fillShard(
   return count
 }
 
-function setShardCount(space: Space, {entity, resource, shard, shardCount}: BucketRecord, count: number): TransactItem {
+function setShardCount(space: NamespaceTable, {entity, resource, shard, shardCount}: BucketRecord, count: number): TransactItem {
   const e = new ExpressionBuilder().set('shard_count', n(count))
   e.condition(`${e.name('shard_count')} = ${e.value(n(shardCount))}`)
   const Key = wireKey(keys.bucket(space.namespace, entity, resource, shard))
@@ -123,7 +123,7 @@ function setShardCount(space: Space, {entity, resource, shard, shardCount}: Buck
 
 /** All shards of a bucket. A stored count beyond reason is taken for the number that exist, as a request would. */
 export async function readRealShards(
-  space: Space,
+  space: NamespaceTable,
   entity: string,
   resource: string,
   most: number,
@@ -145,7 +145,7 @@ function countReal(shards: ReadonlyMap<number, BucketRecord>, most: number): num
 }
 
 /** Sets a shard count beyond reason to the shards that exist, at most `most`; resolves to it. */
-export async function healShardCount(space: Space, entity: string, resource: string, most: number): Promise<number> {
+export async function healShardCount(space: NamespaceTable, entity: string, resource: string, most: number): Promise<number> {
   const shards = await readShards(space, entity, resource, most)
   const count = countReal(shards, most)
   for (const shard of shards.keys()) {
@@ -162,7 +162,7 @@ export async function healShardCount(space: Space, entity: string, resource: str
 const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)
 
 function moveTokens(
-  space: Space,
+  space: NamespaceTable,
   donor: BucketRecord,
   shard: number,
   shardCount: number,
@@ -200,7 +200,7 @@ function moveTokens(
 }
 
 /** Reads and writes again when somebody came in between. */
-async function attempt(space: Space, step: () => Promise<number>): Promise<number> {
+async function attempt(space: NamespaceTable, step: () => Promise<number>): Promise<number> {
   for (let tries = 1; ; tries++) {
     try {
       return await step()

@@ -14,8 +14,8 @@ import {
 import {keys} from '../../schema/keys.js'
 import {readString} from '../../schema/read.js'
 import {encodeRemainders, REMAINDERS} from '../../schema/remainders.js'
-import {type Space, wireKey} from '../table/table.js'
-import type {BucketPlan, LimitChange} from './plan.js'
+import {type NamespaceTable, wireKey} from '../table/table.js'
+import type {BucketPlan, PlannedLimit} from './plan.js'
 
 /** One shard of one bucket. */
 export interface BucketAddress {
@@ -46,7 +46,7 @@ export function carriesMark(item: Item | undefined, mark: WriteMark): boolean {
 
 /** Consumption alone, without a look at the item: the one call of an admitted request. */
 export function consumeUpdate(
-  space: Space,
+  space: NamespaceTable,
   address: BucketAddress,
   amounts: Amounts,
   mark: WriteMark,
@@ -79,7 +79,7 @@ export function markIn(item: Item | undefined, slot: number): string | undefined
  * twice, so a repetition needs proof that the first try was never applied.
  */
 export function adjustUpdate(
-  space: Space,
+  space: NamespaceTable,
   address: BucketAddress,
   deltas: Amounts,
   mark: WriteMark,
@@ -116,7 +116,7 @@ export function adjustUpdate(
  * balances, so that counters which a refund left behind are carried over.
  */
 export function createUpdate(
-  space: Space,
+  space: NamespaceTable,
   record: BucketRecord,
   {amounts, requests}: {readonly amounts: Amounts; readonly requests: number},
   mark: WriteMark,
@@ -154,7 +154,7 @@ export interface PlannedWrite {
 }
 
 /** Refill, consumption and changed limits in one write, valid only for the bucket exactly as it was seen. */
-export function plannedUpdate(space: Space, plan: BucketPlan, write: PlannedWrite, mark: WriteMark): BucketUpdate {
+export function plannedUpdate(space: NamespaceTable, plan: BucketPlan, write: PlannedWrite, mark: WriteMark): BucketUpdate {
   const {record} = plan.seen
   const e = new ExpressionBuilder()
   const rf = e.name('rf')
@@ -178,7 +178,7 @@ export function plannedUpdate(space: Space, plan: BucketPlan, write: PlannedWrit
   return finish(space, record, e, mark)
 }
 
-function planLimit(e: ExpressionBuilder, name: string, change: LimitChange, milli: bigint): void {
+function planLimit(e: ExpressionBuilder, name: string, change: PlannedLimit, milli: bigint): void {
   if (change.kind === 'remove') {
     for (const field of ['tk', 'cp', 'ra', 'rp', 'tc'] as const) e.remove(limitAttribute(name, field))
     return
@@ -198,7 +198,7 @@ function planLimit(e: ExpressionBuilder, name: string, change: LimitChange, mill
 function guardLimit(
   e: ExpressionBuilder,
   name: string,
-  change: LimitChange,
+  change: PlannedLimit,
   {seen, refilledAtMs}: BucketPlan,
   {amounts, isExact = false}: PlannedWrite,
 ): void {
@@ -258,7 +258,7 @@ function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue |
 }
 
 /** The key, the mark and the answers that every write asks for. */
-export function finish(space: Space, address: BucketAddress, e: ExpressionBuilder, mark: WriteMark): BucketUpdate {
+export function finish(space: NamespaceTable, address: BucketAddress, e: ExpressionBuilder, mark: WriteMark): BucketUpdate {
   const attribute = markAttribute(mark.slot)
   const nonce = s(mark.nonce)
   e.set(attribute, nonce)

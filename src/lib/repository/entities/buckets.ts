@@ -9,7 +9,7 @@ import type {EntityRecord} from '../../schema/entity-record.js'
 import {indexKeys, keys, parseItemKey} from '../../schema/keys.js'
 import {readNumber} from '../../schema/read.js'
 import {readAll} from '../table/query.js'
-import {type Space, wireKey} from '../table/table.js'
+import {type NamespaceTable, wireKey} from '../table/table.js'
 import {readEntity} from './read.js'
 
 const CONCURRENT_UPDATES = 8
@@ -19,7 +19,7 @@ const CONCURRENT_UPDATES = 8
  * is only asked for resources; which shards there are is read from the items themselves. `resources` are looked for too.
  */
 export async function findBuckets(
-  space: Space,
+  space: NamespaceTable,
   entity: string,
   resources: Iterable<string>,
   projection: readonly string[],
@@ -54,7 +54,7 @@ export async function findBuckets(
  * the entity's record, or than its parent (D-25). Whoever writes looks at the record again afterwards, so of several
  * changes at once the last one ends up in the buckets.
  */
-export async function alignBuckets(space: Space, record: EntityRecord): Promise<void> {
+export async function alignBuckets(space: NamespaceTable, record: EntityRecord): Promise<void> {
   let current: EntityRecord | undefined = record
   while (current && (await alignOnce(space, current)) > 0) {
     const now = await readEntity(space, record.entity)
@@ -63,7 +63,7 @@ export async function alignBuckets(space: Space, record: EntityRecord): Promise<
 }
 
 /** Updates the buckets that differ and returns how many those were. */
-async function alignOnce(space: Space, {entity, cascade, parent}: EntityRecord): Promise<number> {
+async function alignOnce(space: NamespaceTable, {entity, cascade, parent}: EntityRecord): Promise<number> {
   const items = await findBuckets(space, entity, [], ['rf', 'cascade', 'parent_id'])
   const stale = items.flatMap(item => {
     const bucket = decodeBucket(item)
@@ -84,7 +84,7 @@ async function alignOnce(space: Space, {entity, cascade, parent}: EntityRecord):
 }
 
 /** A bucket that is gone meanwhile stays gone. */
-async function updateBucket(space: Space, key: Key, e: ExpressionBuilder): Promise<void> {
+async function updateBucket(space: NamespaceTable, key: Key, e: ExpressionBuilder): Promise<void> {
   e.condition(`attribute_exists(${e.name('rf')})`)
   const request = {TableName: space.name, Key: wireKey(key), ...e.update()}
   const send = () => space.transport.send('UpdateItem', request)

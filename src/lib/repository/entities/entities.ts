@@ -9,8 +9,8 @@ import type {Json} from '../../schema/json-attribute.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import type {Audit} from '../audit/audit.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
-import {type Page, type PageRequest, readPage} from '../table/query.js'
-import type {Space} from '../table/table.js'
+import {type RecordPage, type PageRequest, readPage} from '../table/query.js'
+import type {NamespaceTable} from '../table/table.js'
 import {transact} from '../table/transact.js'
 import {isRefused, putNew} from '../table/transact-items.js'
 import {alignBuckets} from './buckets.js'
@@ -58,11 +58,11 @@ export interface EntitiesOptions {
 
 /** Who is limited, in one namespace. */
 export class Entities {
-  readonly #space: Space
+  readonly #space: NamespaceTable
   readonly #audit: Audit
   readonly #onChanged: (entity: string) => void
 
-  constructor(space: Space, {audit, onChanged = () => {}}: EntitiesOptions) {
+  constructor(space: NamespaceTable, {audit, onChanged = () => {}}: EntitiesOptions) {
     this.#space = space
     this.#audit = audit
     this.#onChanged = onChanged
@@ -109,7 +109,7 @@ export class Entities {
   }
 
   /** The entities of the namespace, by id. */
-  async list(request: PageRequest = {}): Promise<Page<EntityRecord>> {
+  async list(request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
     const {namespace, transport, name, backoff} = this.#space
     const e = new ExpressionBuilder()
     const {SK} = keys.entity(namespace, '')
@@ -121,7 +121,7 @@ export class Entities {
   }
 
   /** The entities whose id or name contains the text, in whatever case, by id. Reads all of the namespace up to there. */
-  async search(text: string, request: PageRequest = {}): Promise<Page<EntityRecord>> {
+  async search(text: string, request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
     return searchEntities(this.#space, page => this.list(page), text, request)
   }
 

@@ -3,7 +3,7 @@ import {s} from '../../schema/attribute-value.js'
 import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
 import {indexKeys, keys} from '../../schema/keys.js'
 import {readAll} from '../table/query.js'
-import {type Space, wireKey} from '../table/table.js'
+import {type NamespaceTable, wireKey} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {parentCycle, parentMissing, selfParent, tooDeep} from './errors.js'
 import {readEntity} from './read.js'
@@ -19,7 +19,7 @@ interface Ancestor {
 }
 
 /** From an entity upwards, itself first, until there is no parent, or it does not exist, or the way leads in a circle. */
-export async function climb(space: Space, entity: string): Promise<Ancestor[]> {
+export async function climb(space: NamespaceTable, entity: string): Promise<Ancestor[]> {
   const way: Ancestor[] = []
   let next: string | undefined = entity
   while (next !== undefined && way.length <= MOST_ANCESTORS && !way.some(each => each.entity === next)) {
@@ -31,7 +31,7 @@ export async function climb(space: Space, entity: string): Promise<Ancestor[]> {
 }
 
 /** The direct children of an entity, by id. They come from an index, which knows a change a moment later. */
-export async function readChildren(space: Space, parent: string): Promise<EntityRecord[]> {
+export async function readChildren(space: NamespaceTable, parent: string): Promise<EntityRecord[]> {
   const {GSI1PK} = indexKeys.child(space.namespace, parent, '')
   const children: EntityRecord[] = []
   for await (const item of readAll(space, {index: 'GSI1', partition: GSI1PK})) {
@@ -45,7 +45,7 @@ export async function readChildren(space: Space, parent: string): Promise<Entity
  * Checks that an entity may have a parent. The result belongs into the transaction that sets it: it holds only if none
  * of the ancestors has got another parent meanwhile, so two changes at once cannot close a circle either.
  */
-export async function checkParent(space: Space, entity: string, parent: string): Promise<TransactItem[]> {
+export async function checkParent(space: NamespaceTable, entity: string, parent: string): Promise<TransactItem[]> {
   if (parent === entity) throw selfParent(entity)
   const way = await climb(space, parent)
   if (!way[0]?.record) throw parentMissing(entity, parent)
@@ -58,7 +58,7 @@ export async function checkParent(space: Space, entity: string, parent: string):
   return way.map(ancestor => unchanged(space, ancestor))
 }
 
-function unchanged(space: Space, {entity, record}: Ancestor): TransactItem {
+function unchanged(space: NamespaceTable, {entity, record}: Ancestor): TransactItem {
   const e = new ExpressionBuilder()
   const parent = record?.parent
   if (parent !== undefined) e.condition(`${e.name('parent_id')} = ${e.value(s(parent))}`)

@@ -1,9 +1,9 @@
 import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
 import {keys} from '../../schema/keys.js'
-import {getItem, type Space} from '../table/table.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 
 /** The record of an entity as it is now; `undefined` when there is none. */
-export async function readEntity(space: Space, entity: string): Promise<EntityRecord | undefined> {
+export async function readEntity(space: NamespaceTable, entity: string): Promise<EntityRecord | undefined> {
   const item = await getItem(space, keys.entity(space.namespace, entity))
   return item && decodeEntity(item)
 }

@@ -10,7 +10,7 @@ import {unregisterConfig} from '../limits/registry.js'
 import {deleteConfig} from '../limits/writes.js'
 import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
 import {keyOf, readAll} from '../table/query.js'
-import {type Space, wireKey} from '../table/table.js'
+import {type NamespaceTable, wireKey} from '../table/table.js'
 import {transact} from '../table/transact.js'
 import {isRefused} from '../table/transact-items.js'
 import {findBuckets} from './buckets.js'
@@ -23,7 +23,7 @@ const CONFIG_ATTEMPTS = 5
  * Deletes everything of an entity but its audit events. The record goes last and together with the event, so that a
  * deletion that was interrupted can be run again.
  */
-export async function removeEntity(space: Space, audit: Audit, entity: string): Promise<Removed> {
+export async function removeEntity(space: NamespaceTable, audit: Audit, entity: string): Promise<Removed> {
   const {found, buckets} = await findDoomed(space, entity)
   const meta = keys.entity(space.namespace, entity)
   const counter = new KindCounter()
@@ -44,7 +44,7 @@ export async function removeEntity(space: Space, audit: Audit, entity: string): 
 }
 
 /** How many records of each kind would be deleted; throws where the deletion would refuse. */
-export async function countRemoval(space: Space, entity: string): Promise<CountsByKind> {
+export async function countRemoval(space: NamespaceTable, entity: string): Promise<CountsByKind> {
   const {found, buckets} = await findDoomed(space, entity)
   const counter = new KindCounter()
   counter.add([...found, ...buckets])
@@ -52,7 +52,7 @@ export async function countRemoval(space: Space, entity: string): Promise<Counts
 }
 
 /** The keys in the entity's partition, and those of its buckets. */
-async function findDoomed(space: Space, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
+async function findDoomed(space: NamespaceTable, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
   await refuseWithChildren(space, entity)
   const {PK: partition} = keys.entity(space.namespace, entity)
   const found: Key[] = []
@@ -64,7 +64,7 @@ async function findDoomed(space: Space, entity: string): Promise<{found: Key[]; 
 }
 
 /** Each in one transaction with the registry that counts it (D-47). */
-async function removeConfigs(space: Space, entity: string, counter: KindCounter): Promise<void> {
+async function removeConfigs(space: NamespaceTable, entity: string, counter: KindCounter): Promise<void> {
   const {PK} = keys.entity(space.namespace, entity)
   for (let attempt = 1; ; attempt++) {
     let isChanged = false
@@ -85,7 +85,7 @@ async function removeConfigs(space: Space, entity: string, counter: KindCounter)
   }
 }
 
-async function removeRecord(space: Space, audit: Audit, entity: string, event: AuditEvent): Promise<void> {
+async function removeRecord(space: NamespaceTable, audit: Audit, entity: string, event: AuditEvent): Promise<void> {
   const e = new ExpressionBuilder()
   e.condition(`attribute_exists(${e.name('PK')})`)
   const Key = wireKey(keys.entity(space.namespace, entity))
@@ -98,7 +98,7 @@ async function removeRecord(space: Space, audit: Audit, entity: string, event: A
 }
 
 /** The index lags behind: a child that has just been deleted or got another parent does not count. */
-async function refuseWithChildren(space: Space, entity: string): Promise<void> {
+async function refuseWithChildren(space: NamespaceTable, entity: string): Promise<void> {
   const indexed = (await readChildren(space, entity)).map(child => keys.entity(space.namespace, child.entity))
   const options = {backoff: space.backoff, consistent: true}
   const items = await batchGet(space.transport, space.name, indexed, options)

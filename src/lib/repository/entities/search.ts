@@ -1,8 +1,8 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
-import {checkPageLimit, cursorAfter, type Page, type PageRequest, stretchQuery} from '../table/query.js'
-import type {Space} from '../table/table.js'
+import {checkPageLimit, cursorAfter, type RecordPage, type PageRequest, stretchQuery} from '../table/query.js'
+import type {NamespaceTable} from '../table/table.js'
 
 // As many records as one BatchGetItem reads.
 const ENTITIES_PER_READ = 100
@@ -18,11 +18,11 @@ export function entityStretch(namespace: string) {
 
 /** One page of the entities whose id or name contains the text. The index has no names, so records are read to tell. */
 export async function searchEntities(
-  space: Space,
-  list: (request: PageRequest) => Promise<Page<EntityRecord>>,
+  space: NamespaceTable,
+  list: (request: PageRequest) => Promise<RecordPage<EntityRecord>>,
   text: string,
   {limit, cursor}: PageRequest,
-): Promise<Page<EntityRecord>> {
+): Promise<RecordPage<EntityRecord>> {
   const wanted = text.toLowerCase()
   const atMost = checkPageLimit(limit)
   const found: EntityRecord[] = []
@@ -41,7 +41,7 @@ export async function searchEntities(
 }
 
 /** Ids of entities that begin like one. */
-export async function similarIds(space: Space, id: string): Promise<string[]> {
+export async function similarIds(space: NamespaceTable, id: string): Promise<string[]> {
   const {prefix, ...stretch} = entityStretch(space.namespace)
   const e = new ExpressionBuilder().project('PK', 'SK')
   const beginning = id.slice(0, Math.min(SIMILAR_LETTERS, id.length - 1))
@@ -53,6 +53,6 @@ export async function similarIds(space: Space, id: string): Promise<string[]> {
   })
 }
 
-function cursorAfterEntity({namespace}: Space, last: EntityRecord | undefined): string {
+function cursorAfterEntity({namespace}: NamespaceTable, last: EntityRecord | undefined): string {
   return cursorAfter(encodeEntity(last as EntityRecord), entityStretch(namespace))
 }

@@ -5,7 +5,7 @@ import {type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {keys} from '../../schema/keys.js'
 import type {AuditEvent} from '../audit/audit.js'
-import {type Space, wireKey} from '../table/table.js'
+import {type NamespaceTable, wireKey} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
 /** What an event tells of an entity, in the spelling of the table. */
@@ -39,7 +39,7 @@ export function entityDetails({name, parent, cascade, metadata}: EntityRecord): 
 }
 
 /** Writes what differs, provided that the entity still has the version it was seen in; other attributes stay. */
-export function entityUpdate(space: Space, before: EntityRecord, after: EntityRecord): TransactItem {
+export function entityUpdate(space: NamespaceTable, before: EntityRecord, after: EntityRecord): TransactItem {
   const e = new ExpressionBuilder()
   const version = e.name('version')
   e.condition(`attribute_exists(${e.name('PK')})`)

@@ -1,5 +1,5 @@
 import {keyId} from '../../dynamo/batch.js'
-import {classify} from '../../dynamo/classify.js'
+import {classifyError} from '../../dynamo/classify.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
 import {Lru} from '../table/lru.js'
@@ -152,5 +152,5 @@ async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal | undefine
 
 /** A deadline counts as an outage, a caller who gave up does not. */
 function stopped(signal: AbortSignal): Error {
-  return classify(signal.reason, 'BatchGetItem', {signal})
+  return classifyError(signal.reason, 'BatchGetItem', {signal})
 }

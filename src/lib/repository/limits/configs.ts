@@ -11,8 +11,8 @@ import {
   type OnUnavailable,
 } from '../../schema/config-record.js'
 import type {Audit} from '../audit/audit.js'
-import type {Page, PageRequest} from '../table/query.js'
-import {getItem, type Space} from '../table/table.js'
+import type {RecordPage, PageRequest} from '../table/query.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {isRefused} from '../table/transact-items.js'
 import {deletedEvent, setEvent} from './audit.js'
@@ -47,11 +47,11 @@ interface Decision {
 /** The limits configured in one namespace, at four levels. */
 export class Configs {
   readonly cache: ConfigCache
-  readonly #space: Space
+  readonly #space: NamespaceTable
   readonly #audit: Audit
   readonly #resolver: ConfigResolver
 
-  constructor(space: Space, options: {readonly audit: Audit; readonly cache?: ConfigCache | undefined}) {
+  constructor(space: NamespaceTable, options: {readonly audit: Audit; readonly cache?: ConfigCache | undefined}) {
     const {audit, cache = new ConfigCache({clock: space.clock})} = options
     this.cache = cache
     this.#space = space
@@ -97,7 +97,7 @@ export class Configs {
   }
 
   /** Entities with limits of their own for a resource, or for `_default_`. */
-  entities(resource: string, page?: PageRequest): Promise<Page<ConfigRecord>> {
+  entities(resource: string, page?: PageRequest): Promise<RecordPage<ConfigRecord>> {
     return entityConfigs(this.#space, resource, page)
   }
 

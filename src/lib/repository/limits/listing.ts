@@ -4,14 +4,14 @@ import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
 import {indexKeys, keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
 import {decodeProvisioner} from '../../schema/provisioner-record.js'
 import {decodeEntityConfigRegistry, decodeResourceRegistry} from '../../schema/registry-records.js'
-import {type Page, type PageRequest, readAll, readPage} from '../table/query.js'
-import {getItem, type Space} from '../table/table.js'
+import {type RecordPage, type PageRequest, readAll, readPage} from '../table/query.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 
 /**
  * Every resource with limits of its own, by name. The registry may miss some: the Python client writes it in a second
  * step, its declarative tool not at all, and that tool's items are not in the namespace index either (D-44).
  */
-export async function resourceConfigs(space: Space): Promise<ConfigRecord[]> {
+export async function resourceConfigs(space: NamespaceTable): Promise<ConfigRecord[]> {
   const {namespace} = space
   const names = new Set<string>()
   const registry = await getItem(space, keys.resourceRegistry(namespace))
@@ -30,7 +30,7 @@ export async function resourceConfigs(space: Space): Promise<ConfigRecord[]> {
 }
 
 /** The limits of one entity, its default included. */
-export async function configsOfEntity(space: Space, entity: string): Promise<ConfigRecord[]> {
+export async function configsOfEntity(space: NamespaceTable, entity: string): Promise<ConfigRecord[]> {
   const {PK: partition} = keys.entity(space.namespace, entity)
   const records: ConfigRecord[] = []
   for await (const item of readAll(space, {partition, prefix: sortPrefix.entityConfigs})) records.push(...decoded(item))
@@ -39,10 +39,10 @@ export async function configsOfEntity(space: Space, entity: string): Promise<Con
 
 /** Entities with limits for a resource (or `_default_`). Those in no index come before all others, on the first page. */
 export async function entityConfigs(
-  space: Space,
+  space: NamespaceTable,
   resource: string,
   request: PageRequest = {},
-): Promise<Page<ConfigRecord>> {
+): Promise<RecordPage<ConfigRecord>> {
   const {namespace} = space
   const stretch = {index: 'GSI3', partition: indexKeys.configOfResource(namespace, resource, '').GSI3PK} as const
   const {records: rows, next} = await readPage(space, stretch, request)
@@ -55,7 +55,7 @@ export async function entityConfigs(
 }
 
 /** How many entities have limits of their own, by resource; `_default_` stands for all resources of an entity. */
-export async function entityConfigCounts(space: Space): Promise<Map<string, number>> {
+export async function entityConfigCounts(space: NamespaceTable): Promise<Map<string, number>> {
   const registry = await getItem(space, keys.entityConfigRegistry(space.namespace))
   const counts = new Map(registry && decodeEntityConfigRegistry(registry)?.counts)
   for (const {scope} of await unlistedConfigs(space)) {
@@ -65,7 +65,7 @@ export async function entityConfigCounts(space: Space): Promise<Map<string, numb
 }
 
 /** Entity configurations that only the state of the Python system's declarative tool tells of. */
-async function unlistedConfigs(space: Space, resource?: string): Promise<ConfigRecord[]> {
+async function unlistedConfigs(space: NamespaceTable, resource?: string): Promise<ConfigRecord[]> {
   const wanted: Key[] = []
   for (const [entity, resources] of (await provisioner(space))?.entities ?? []) {
     for (const name of resources) {
@@ -76,12 +76,12 @@ async function unlistedConfigs(space: Space, resource?: string): Promise<ConfigR
   return items.filter(item => item.GSI3PK === undefined).flatMap(decoded)
 }
 
-async function provisioner(space: Space) {
+async function provisioner(space: NamespaceTable) {
   const item = await getItem(space, keys.provisioner(space.namespace))
   return item && decodeProvisioner(item)
 }
 
-async function readKeys(space: Space, wanted: readonly Key[]): Promise<Item[]> {
+async function readKeys(space: NamespaceTable, wanted: readonly Key[]): Promise<Item[]> {
   const items = await batchGet(space.transport, space.name, wanted, {backoff: space.backoff, consistent: true})
   return [...items.values()]
 }

@@ -1,5 +1,5 @@
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
-import {badCursor, checkPageLimit, type Page, type PageRequest} from '../table/query.js'
+import {badCursor, checkPageLimit, type RecordPage, type PageRequest} from '../table/query.js'
 import {missing} from './checks.js'
 import type {Configs} from './configs.js'
 
@@ -26,7 +26,7 @@ export async function configPage(
   configs: Configs,
   {system, resource, entity}: ConfigSelection,
   request: PageRequest,
-): Promise<Page<ConfigRecord>> {
+): Promise<RecordPage<ConfigRecord>> {
   if (entity !== undefined && resource !== undefined)
     return whole([await configs.get({level: 'entity', entity, resource})])
   if (entity !== undefined) return whole(await configs.ofEntity(entity))
@@ -39,7 +39,7 @@ async function ofResource(
   configs: Configs,
   resource: string,
   {limit, cursor}: PageRequest,
-): Promise<Page<ConfigRecord>> {
+): Promise<RecordPage<ConfigRecord>> {
   const most = checkPageLimit(limit)
   const place = cursor === undefined ? undefined : decodePlace(cursor)
   const isHere = place?.[0] === 'entity' && place[1] === resource
@@ -57,7 +57,7 @@ async function withEntities(
   before: readonly ConfigRecord[],
   most: number,
   cursor = '',
-): Promise<Page<ConfigRecord>> {
+): Promise<RecordPage<ConfigRecord>> {
   const limit = most === Infinity ? undefined : most - before.length
   const {records, next} = await configs.entities(resource, {limit, cursor: cursor === '' ? undefined : cursor})
   return {
@@ -66,7 +66,7 @@ async function withEntities(
   }
 }
 
-async function everything(configs: Configs, {limit, cursor}: PageRequest): Promise<Page<ConfigRecord>> {
+async function everything(configs: Configs, {limit, cursor}: PageRequest): Promise<RecordPage<ConfigRecord>> {
   const most = checkPageLimit(limit)
   const place = cursor === undefined ? undefined : decodePlace(cursor)
   const records: ConfigRecord[] = []
@@ -80,7 +80,7 @@ async function everything(configs: Configs, {limit, cursor}: PageRequest): Promi
     }
   }
   const from = place?.[0] === 'entity' ? place : undefined
-  let page: Page<ConfigRecord> = {records, next: undefined}
+  let page: RecordPage<ConfigRecord> = {records, next: undefined}
   for (const resource of (await configs.entityCounts()).keys()) {
     if (from && resource < from[1]) continue
     if (page.records.length >= most) return {...page, next: encodePlace(['entity', resource, ''])}
@@ -91,7 +91,7 @@ async function everything(configs: Configs, {limit, cursor}: PageRequest): Promi
 }
 
 /** A record that says nothing is left out, such as that of a system whose limits were deleted. */
-function whole(found: readonly (ConfigRecord | undefined)[]): Page<ConfigRecord> {
+function whole(found: readonly (ConfigRecord | undefined)[]): RecordPage<ConfigRecord> {
   const records = found.filter(
     record => record !== undefined && (record.limits.length > 0 || record.onUnavailable !== undefined),
   )

@@ -3,7 +3,7 @@ import {type Item, type Key, n, s} from '../../schema/attribute-value.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {indexKeys, keys} from '../../schema/keys.js'
 import {decodeEntityConfigRegistry} from '../../schema/registry-records.js'
-import {getItem, type Space, wireKey} from '../table/table.js'
+import {getItem, type NamespaceTable, wireKey} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
 /**
@@ -14,7 +14,7 @@ import type {TransactItem} from '../table/transact.js'
 const isCounted = (item: Item | undefined): boolean => item?.GSI3PK !== undefined
 
 /** The registry's part in writing a configuration, if it has one; `before` is the stored configuration. */
-export function registerConfig(space: Space, scope: ConfigScope, before: Item | undefined): TransactItem[] {
+export function registerConfig(space: NamespaceTable, scope: ConfigScope, before: Item | undefined): TransactItem[] {
   if (scope.level === 'system' || (scope.level === 'entity' && isCounted(before))) return []
   const e = new ExpressionBuilder()
   if (scope.level === 'entity') e.add(scope.resource, n(1))
@@ -23,7 +23,7 @@ export function registerConfig(space: Space, scope: ConfigScope, before: Item | 
 }
 
 /** The registry's part in deleting a configuration; the last entity of a resource takes the resource's count with it. */
-export async function unregisterConfig(space: Space, scope: ConfigScope, before: Item): Promise<TransactItem[]> {
+export async function unregisterConfig(space: NamespaceTable, scope: ConfigScope, before: Item): Promise<TransactItem[]> {
   if (scope.level === 'system' || (scope.level === 'entity' && !isCounted(before))) return []
   const e = new ExpressionBuilder()
   if (scope.level === 'resource') {
@@ -39,7 +39,7 @@ export async function unregisterConfig(space: Space, scope: ConfigScope, before:
   return [registryUpdate(space, scope, e)]
 }
 
-function registryUpdate(space: Space, scope: ConfigScope, e: ExpressionBuilder): TransactItem {
+function registryUpdate(space: NamespaceTable, scope: ConfigScope, e: ExpressionBuilder): TransactItem {
   const key = registryKey(space.namespace, scope)
   const {GSI4PK, GSI4SK} = indexKeys.inNamespace(space.namespace, key.PK)
   e.setIfMissing('GSI4PK', s(GSI4PK)).setIfMissing('GSI4SK', s(GSI4SK))

@@ -4,7 +4,7 @@ import {LEVELS, type Level, resolveLimits} from '../../core/resolve.js'
 import {batchGet, keyId} from '../../dynamo/batch.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import {type ConfigRecord, type ConfigScope, configKey, type OnUnavailable} from '../../schema/config-record.js'
-import type {Space} from '../table/table.js'
+import type {NamespaceTable} from '../table/table.js'
 import type {ConfigCache, FetchConfigs} from './cache.js'
 
 /** What applies to one entity and resource, and why. */
@@ -33,11 +33,11 @@ export interface ResolveOptions {
 
 /** Finds the limits that apply, through a cache: at most one BatchGetItem for what is not known. */
 export class ConfigResolver {
-  readonly #space: Space
+  readonly #space: NamespaceTable
   readonly #cache: ConfigCache
   readonly #fetch: FetchConfigs
 
-  constructor(space: Space, cache: ConfigCache) {
+  constructor(space: NamespaceTable, cache: ConfigCache) {
     this.#space = space
     this.#cache = cache
     // Consistent: an old answer would be believed for as long as the cache keeps it, even after an own change.

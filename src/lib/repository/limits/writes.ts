@@ -2,7 +2,7 @@ import type {Limit} from '../../core/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
 import {type ConfigRecord, configKey, encodeConfig} from '../../schema/config-record.js'
-import {type Space, wireKey} from '../table/table.js'
+import {type NamespaceTable, wireKey} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
 /** Tells one write of a configuration from every other; clients that put whole items drop it, which tells too. */
@@ -15,7 +15,7 @@ const SYSTEM_OPTIONS = ['on_unavailable', 'audit_retention_days'] as const
  * left alone: other tools keep theirs in the same item (D-30). `given` are the limits being set now.
  */
 export function updateConfig(
-  space: Space,
+  space: NamespaceTable,
   before: Item | undefined,
   after: ConfigRecord,
   given: readonly Limit[],
@@ -35,7 +35,7 @@ export function updateConfig(
 }
 
 /** Takes the limits and the outage policy out of the system's configuration; retention and foreign attributes stay. */
-export function clearConfig(space: Space, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
+export function clearConfig(space: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   guardUnchanged(e, before)
   for (const name of [...limitAttributes(before), 'on_unavailable']) e.remove(name)
@@ -43,7 +43,7 @@ export function clearConfig(space: Space, before: Item, {namespace, scope}: Conf
 }
 
 /** Deletes the whole configuration, if it still is as it was read. */
-export function deleteConfig(space: Space, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
+export function deleteConfig(space: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   guardUnchanged(e, before)
   return {Delete: {TableName: space.name, Key: wireKey(configKey(namespace, scope)), ...e.write()}}
@@ -61,7 +61,7 @@ function guardUnchanged(e: ExpressionBuilder, before: Item | undefined): void {
   }
 }
 
-function finish(space: Space, {namespace, scope}: Pick<ConfigRecord, 'namespace' | 'scope'>, e: ExpressionBuilder) {
+function finish(space: NamespaceTable, {namespace, scope}: Pick<ConfigRecord, 'namespace' | 'scope'>, e: ExpressionBuilder) {
   e.set(REVISION, s(Buffer.from(space.randomBytes(8)).toString('base64url')))
   const {UpdateExpression = '', ...rest} = e.update()
   return {Update: {TableName: space.name, Key: wireKey(configKey(namespace, scope)), UpdateExpression, ...rest}}

@@ -9,7 +9,7 @@ import type {DynamoDBClient} from '../../dynamo/transports/sdk.js'
 import type {Table} from './table.js'
 
 /** Where the table is, and what is passed in instead of being reached for. */
-export interface TableOptions {
+export interface OpenTableOptions {
   /** Name of the stack, which is the name of its table; otherwise ZAEL_STACK. */
   readonly stack?: string
   /** AWS region; otherwise AWS_REGION, AWS_DEFAULT_REGION or the profile's. */
@@ -38,7 +38,7 @@ export interface OpenTable {
 }
 
 /** Sends nothing yet: the first request connects. */
-export function openTable(options: TableOptions): OpenTable {
+export function openTable(options: OpenTableOptions): OpenTable {
   const serverClock = new ServerClock(Date.now)
   const own = options.transport ? undefined : ownTransport(options, serverClock)
   return {
@@ -61,7 +61,7 @@ function stackOfEnvironment(): string {
   })
 }
 
-function ownTransport(options: TableOptions, serverClock: ServerClock): ClosableTransport {
+function ownTransport(options: OpenTableOptions, serverClock: ServerClock): ClosableTransport {
   const common = {clock: Date.now, onResponse: serverClock.observe}
   if (options.client) return createTransport({...common, client: options.client})
   const {region, profile, endpoint: endpointUrl, requestTimeoutMs} = options

@@ -26,7 +26,7 @@ export interface PageRequest {
 }
 
 /** A part of a listing. */
-export interface Page<T> {
+export interface RecordPage<T> {
   readonly records: readonly T[]
   /** The cursor of the next page; `undefined` when nothing is left. */
   readonly next: string | undefined
@@ -68,7 +68,7 @@ export async function readPage(
   stretch: Stretch,
   {limit, cursor}: PageRequest,
   e?: ExpressionBuilder,
-): Promise<Page<Item>> {
+): Promise<RecordPage<Item>> {
   const names = cursorNames(stretch)
   // One more than wanted tells whether there is a next page.
   const wanted = checkPageLimit(limit) + 1

@@ -15,7 +15,7 @@ export interface Table {
 }
 
 /** A table seen from within one namespace. */
-export interface Space extends Table {
+export interface NamespaceTable extends Table {
   /** The opaque id that prefixes every key, not the name. */
   readonly namespace: string
 }

@@ -1,8 +1,8 @@
 import {InvalidInput} from '../../core/errors.js'
 import type {Window} from '../../core/window.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
-import {badCursor, checkPageLimit, type Page, type PageRequest} from '../table/query.js'
-import type {Space} from '../table/table.js'
+import {badCursor, checkPageLimit, type RecordPage, type PageRequest} from '../table/query.js'
+import type {NamespaceTable} from '../table/table.js'
 import {UsageRange, type UsageSelection} from './range.js'
 import {
   type Place,
@@ -34,10 +34,10 @@ export interface UsageSummary {
 
 /** Consumption as it was counted per window: whole tokens, in UTC. */
 export class Usage {
-  readonly #space: Space
+  readonly #space: NamespaceTable
   readonly #pageSize: number
 
-  constructor(space: Space, options: {readonly pageSize?: number} = {}) {
+  constructor(space: NamespaceTable, options: {readonly pageSize?: number} = {}) {
     this.#space = space
     this.#pageSize = options.pageSize ?? 250
   }
@@ -46,13 +46,13 @@ export class Usage {
   async ofEntity(
     entity: string,
     selection: UsageSelection & PageRequest & {readonly resource?: string | undefined} = {},
-  ): Promise<Page<UsageRecord>> {
+  ): Promise<RecordPage<UsageRecord>> {
     const after = decodePlace(selection.cursor, 2)
     return page(this.#walkEntity(entity, selection.resource, this.#walk(selection, after)), selection.limit)
   }
 
   /** Windows of a resource over all entities, newest first. */
-  async ofResource(resource: string, selection: UsageSelection & PageRequest = {}): Promise<Page<UsageRecord>> {
+  async ofResource(resource: string, selection: UsageSelection & PageRequest = {}): Promise<RecordPage<UsageRecord>> {
     const after = decodePlace(selection.cursor, 3)
     // A place of another namespace would let the query start there (S11).
     if (after && !after[1]?.startsWith(`${this.#space.namespace}/`)) throw badCursor(selection.cursor ?? '')
@@ -80,7 +80,7 @@ export class Usage {
   }
 }
 
-async function page(walk: AsyncGenerator<PlacedUsage, void>, limit: number | undefined): Promise<Page<UsageRecord>> {
+async function page(walk: AsyncGenerator<PlacedUsage, void>, limit: number | undefined): Promise<RecordPage<UsageRecord>> {
   const wanted = checkPageLimit(limit)
   const records: UsageRecord[] = []
   let last: Place = []

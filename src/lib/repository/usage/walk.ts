@@ -6,7 +6,7 @@ import {type Item, type Key, s} from '../../schema/attribute-value.js'
 import {indexKeys, keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
 import {readString} from '../../schema/read.js'
 import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
-import type {Space} from '../table/table.js'
+import type {NamespaceTable} from '../table/table.js'
 import type {UsageRange} from './range.js'
 
 /** What one BatchGetItem can take. */
@@ -32,7 +32,7 @@ export interface UsageWalk {
 
 /** Windows of one entity and resource, newest first. A place is the window key and the resource. */
 export async function* usageOfEntityAndResource(
-  space: Space,
+  space: NamespaceTable,
   entity: string,
   resource: string,
   {range, after, pageSize}: UsageWalk,
@@ -53,7 +53,7 @@ export async function* usageOfEntityAndResource(
  * Windows of one entity over all resources, newest first. The table orders them by resource, so the listings of the
  * resources are read side by side and the newest head is taken each time.
  */
-export async function* usageOfEntity(space: Space, entity: string, walk: UsageWalk): AsyncGenerator<PlacedUsage, void> {
+export async function* usageOfEntity(space: NamespaceTable, entity: string, walk: UsageWalk): AsyncGenerator<PlacedUsage, void> {
   const heads: {next: PlacedUsage; rest: AsyncGenerator<PlacedUsage, void>}[] = []
   for (const resource of await resourcesOfEntity(space, entity)) {
     const rest = usageOfEntityAndResource(space, entity, resource, walk)
@@ -74,7 +74,7 @@ export async function* usageOfEntity(space: Space, entity: string, walk: UsageWa
  * key; a place is the sort key of the index and the primary key.
  */
 export async function* usageOfResource(
-  space: Space,
+  space: NamespaceTable,
   resource: string,
   {range, after, pageSize}: UsageWalk,
 ): AsyncGenerator<PlacedUsage, void> {
@@ -107,7 +107,7 @@ async function* candidates(rows: AsyncIterable<Item>, range: UsageRange): AsyncG
 }
 
 /** Found from one to the next: the last window of a resource leads to the resource before it. */
-async function resourcesOfEntity(space: Space, entity: string): Promise<string[]> {
+async function resourcesOfEntity(space: NamespaceTable, entity: string): Promise<string[]> {
   const resources: string[] = []
   let before = `${sortPrefix.usage()}~`
   for (;;) {
@@ -121,7 +121,7 @@ async function resourcesOfEntity(space: Space, entity: string): Promise<string[]
 }
 
 function descending(
-  space: Space,
+  space: NamespaceTable,
   e: ExpressionBuilder,
   entity: string,
   [from, to]: readonly [string, string],

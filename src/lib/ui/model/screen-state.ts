@@ -51,7 +51,7 @@ export type ScreenAction =
   | {readonly type: 'note'; readonly text: string}
 
 /** What is on the screen when an action comes: it gives moves their meaning. */
-export interface Stage {
+export interface ViewContext {
   /** The lines of the tab, by id. */
   readonly ids: readonly string[]
   /** How many of them the screen shows. */
@@ -79,7 +79,7 @@ export function firstState(selection: Selection): ScreenState {
 }
 
 /** The screen after an action. What else the action means is done by the session; few actions need the stage. */
-export function reduce(before: ScreenState, action: ScreenAction, stage: () => Stage): ScreenState {
+export function reduce(before: ScreenState, action: ScreenAction, stage: () => ViewContext): ScreenState {
   const state = before.note === undefined ? before : {...before, note: undefined}
   switch (action.type) {
     case 'move':
@@ -119,14 +119,14 @@ export function reduce(before: ScreenState, action: ScreenAction, stage: () => S
 
 const layerOf = ({mode}: ScreenState): 'list' | 'detail' => (mode === 'detail' ? 'detail' : 'list')
 
-function moved(state: ScreenState, how: Move, {ids, height, text}: Stage): ScreenState {
+function moved(state: ScreenState, how: Move, {ids, height, text}: ViewContext): ScreenState {
   if (state.mode === 'help') return {...state, helpTop: scroll(state.helpTop, how, text.length, text.height)}
   if (state.mode === 'detail') return {...state, detailTop: scroll(state.detailTop, how, text.length, text.height)}
   return withCursor(state, move(state.cursors[state.tab], how, ids, height))
 }
 
 /** A bucket is drilled into; a resource becomes the filter of the overview. */
-function opened(state: ScreenState, {ids, height}: Stage): ScreenState {
+function opened(state: ScreenState, {ids, height}: ViewContext): ScreenState {
   const chosen = move(state.cursors[state.tab], {by: 0}, ids, height)
   if (chosen.id === undefined) return state
   if (state.tab === 'resources') {

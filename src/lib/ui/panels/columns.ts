@@ -1,5 +1,5 @@
 /** A column as it is drawn. */
-export interface Column<K extends string> {
+export interface PanelColumn<K extends string> {
   readonly key: K
   readonly title: string
   readonly width: number
@@ -32,7 +32,7 @@ const GAP = 1
 export function fitColumns<K extends string, R extends ColumnRule<K>>(
   {rules, importance, growth, margin}: ColumnPlan<K, R>,
   screenWidth: number,
-): (R & Column<K>)[] {
+): (R & PanelColumn<K>)[] {
   const room = screenWidth - margin
   let chosen: readonly R[] = []
   for (const key of importance) {

@@ -1,6 +1,6 @@
 import type {SortKey} from '../../watch/model.js'
 import {COMPACT_WIDTH, SPAN_WIDTH} from '../draw/format.js'
-import {type Column, type ColumnPlan, type ColumnRule, fitColumns} from './columns.js'
+import {type PanelColumn, type ColumnPlan, type ColumnRule, fitColumns} from './columns.js'
 
 export type OverviewKey =
   | 'entity'
@@ -15,7 +15,7 @@ export type OverviewKey =
   | 'eta'
 
 /** A column of the overview as it is drawn. */
-export interface OverviewColumn extends Column<OverviewKey> {
+export interface OverviewColumn extends PanelColumn<OverviewKey> {
   readonly sort?: SortKey
 }
 

@@ -1,5 +1,5 @@
 import {COMPACT_WIDTH} from '../draw/format.js'
-import {type Column, type ColumnPlan, fitColumns} from './columns.js'
+import {type PanelColumn, type ColumnPlan, fitColumns} from './columns.js'
 import {LEVEL_WIDTH} from './overview-columns.js'
 
 export type ResourceKey = 'resource' | 'entities' | 'gauge' | 'level' | 'limit' | 'rate' | 'over' | 'near' | 'top'
@@ -39,4 +39,4 @@ const PLAN: ColumnPlan<ResourceKey> = {
 }
 
 /** The columns of the resources on a screen. */
-export const resourceColumns = (screenWidth: number): Column<ResourceKey>[] => fitColumns(PLAN, screenWidth)
+export const resourceColumns = (screenWidth: number): PanelColumn<ResourceKey>[] => fitColumns(PLAN, screenWidth)

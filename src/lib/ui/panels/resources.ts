@@ -4,7 +4,7 @@ import {compact, count} from '../draw/format.js'
 import {type GlyphSet, gauge} from '../draw/glyphs.js'
 import {cell, type Line, type Segment, seg, type Tone} from '../draw/line.js'
 import type {Scene} from '../model/scene.js'
-import type {Column} from './columns.js'
+import type {PanelColumn} from './columns.js'
 import {levelText} from './overview.js'
 import {type ResourceKey, resourceColumns} from './resource-columns.js'
 
@@ -31,7 +31,7 @@ export function resourceLines({ranking, cursor, heights, settings, knowledge, si
   })
 }
 
-function cellOf(row: ResourceRow, column: Column<ResourceKey>, glyphs: GlyphSet, isChosen: boolean): Segment {
+function cellOf(row: ResourceRow, column: PanelColumn<ResourceKey>, glyphs: GlyphSet, isChosen: boolean): Segment {
   const {key, width} = column
   const text = (what: string, tone: Tone = 'plain') => seg(fitted(what, column, glyphs), tone)
   const limit = tightestOf(row.limits)
@@ -58,7 +58,7 @@ function cellOf(row: ResourceRow, column: Column<ResourceKey>, glyphs: GlyphSet,
   }
 }
 
-function fitted(text: string, {key, width}: Column<ResourceKey>, {ellipsis}: GlyphSet): string {
+function fitted(text: string, {key, width}: PanelColumn<ResourceKey>, {ellipsis}: GlyphSet): string {
   return cell(text, width, ellipsis, ALIGNED_RIGHT.has(key) ? 'right' : 'left')
 }
 

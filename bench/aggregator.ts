@@ -63,7 +63,7 @@ async function follow(stage: Stage, buckets: number, batchSize: number): Promise
       return stage.transport.send(operation, input, options)
     },
   }
-  const {namespace, name, backoff} = stage.newSpace()
+  const {namespace, name, backoff} = stage.newTenant()
   const table: Table = {name, transport, clock: Date.now, randomBytes, backoff}
   const aggregator = createAggregator({table, log: () => {}})
   const records = [...stream(namespace, buckets, Date.now() - 2 * RECORDS)]
@@ -79,7 +79,7 @@ async function follow(stage: Stage, buckets: number, batchSize: number): Promise
 
 /** The engine's own speed: one bare UpdateItem, as many at once as the aggregator has. */
 async function bare(stage: Stage): Promise<number> {
-  const {namespace, name} = stage.newSpace()
+  const {namespace, name} = stage.newTenant()
   let next = 0
   const update = () =>
     stage.transport.send('UpdateItem', {

@@ -59,9 +59,9 @@ export async function pressHotBucket(stage: Stage, durationMs: number): Promise<
 }
 
 async function press(stage: Stage, scenario: Scenario, merge: boolean, durationMs: number): Promise<string[]> {
-  const space = stage.newSpace()
+  const tenant = stage.newTenant()
   const limit = parseLimit(scenario.limit)
-  await stage.configure(space, {level: 'resource', resource: RESOURCE}, scenario.limit)
+  await stage.configure(tenant, {level: 'resource', resource: RESOURCE}, scenario.limit)
   let calls = 0
   const transport: Transport = {
     send: async (...args) => {
@@ -75,7 +75,7 @@ async function press(stage: Stage, scenario: Scenario, merge: boolean, durationM
     },
   }
   const limiters = Array.from({length: scenario.limiters}, () =>
-    stage.limiter(space, {merge, transport, timeoutMs: 2 * durationMs}),
+    stage.limiter(tenant, {merge, transport, timeoutMs: 2 * durationMs}),
   )
   for (const limiter of limiters) await limiter.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm: 1}})
   const isScarce = 'perSecond' in scenario.load
@@ -83,7 +83,7 @@ async function press(stage: Stage, scenario: Scenario, merge: boolean, durationM
   const tpm = isScarce ? limit.capacity - limiters.length : limit.capacity / 2
   await limiters[0]?.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm}})
 
-  const before = await look(space)
+  const before = await look(tenant)
   calls = 0
   const tally: Tally = {decisions: 0, granted: 0, errors: 0, latenciesMs: []}
   const startedCpu = process.cpuUsage()
@@ -94,7 +94,7 @@ async function press(stage: Stage, scenario: Scenario, merge: boolean, durationM
   const {user, system} = process.cpuUsage(startedCpu)
   const callsMade = calls
   await Promise.all(limiters.map(limiter => limiter.close()))
-  const after = await look(space)
+  const after = await look(tenant)
 
   const rate = limit.refillAmount / (limit.refillPeriodSeconds * 1000)
   const entitled = before.tokens + rate * (Date.now() - before.refilledAtMs)
@@ -157,8 +157,8 @@ async function ask(limiter: RateLimiter, tally: Tally): Promise<void> {
   tally.latenciesMs.push(performance.now() - sentMs)
 }
 
-async function look(space: NamespaceTable): Promise<{tokens: number; consumed: number; refilledAtMs: number}> {
-  const record = (await readShards(space, ENTITY, RESOURCE, 1)).get(0)
+async function look(tenant: NamespaceTable): Promise<{tokens: number; consumed: number; refilledAtMs: number}> {
+  const record = (await readShards(tenant, ENTITY, RESOURCE, 1)).get(0)
   const limit = record?.state.limits.get('tpm')
   const whole = (milli: bigint | undefined) => Number(milli ?? 0n) / 1000
   return {

@@ -44,16 +44,16 @@ export async function compareOneCall(stage: Stage, rounds: number, durationMs: n
 }
 
 async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: () => Promise<void>}> {
-  const space = stage.newSpace()
-  await stage.configure(space, {level: 'resource', resource: RESOURCE}, 'rpm=100M/hour', 'tpm=100000M/hour')
-  await stage.configure(space, {level: 'resource', resource: 'scarce'}, 'rpm=1/hour')
-  const limiter = stage.limiter(space)
-  const asking = stage.limiter(space, {denyCacheMs: 0})
+  const tenant = stage.newTenant()
+  await stage.configure(tenant, {level: 'resource', resource: RESOURCE}, 'rpm=100M/hour', 'tpm=100000M/hour')
+  await stage.configure(tenant, {level: 'resource', resource: 'scarce'}, 'rpm=1/hour')
+  const limiter = stage.limiter(tenant)
+  const asking = stage.limiter(tenant, {denyCacheMs: 0})
   let next = 0
   const turn = () => next++ % BUCKETS
   const consume = {rpm: 1, tpm: 500}
   for (let index = 0; index < BUCKETS; index++) {
-    await stage.addEntity(space, `child-${index}`, `parent-${index}`)
+    await stage.addEntity(tenant, `child-${index}`, `parent-${index}`)
     // Half used up: a bucket in use. One that is full is written differently.
     for (const entity of ['bare', 'user', 'child'].map(name => `${name}-${index}`)) {
       await limiter.acquire({entity, resource: RESOURCE, consume: {rpm: 50_000_000, tpm: 50_000_000_000}})
@@ -65,10 +65,10 @@ async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: (
     ['rpm', 1000n],
     ['tpm', 500_000n],
   ])
-  const nextMark = markSource(space.randomBytes)
+  const nextMark = markSource(tenant.randomBytes)
   const body = () => {
     const address = {entity: `bare-${turn()}`, resource: RESOURCE, shard: 0}
-    return consumeUpdate(space, address, amounts, nextMark(), {requests: 1, nowMs: Date.now()})
+    return consumeUpdate(tenant, address, amounts, nextMark(), {requests: 1, nowMs: Date.now()})
   }
   const client = new DynamoDBClient({
     endpoint: stage.endpoint,

@@ -19,10 +19,10 @@ export interface Stage {
   readonly endpoint: string
   readonly transport: Transport
   /** A namespace nobody has used. */
-  newSpace(): NamespaceTable
-  limiter(space: NamespaceTable, options?: Partial<RateLimiterOptions>): RateLimiter
-  configure(space: NamespaceTable, scope: ConfigScope, ...limits: string[]): Promise<void>
-  addEntity(space: NamespaceTable, entity: string, parent: string): Promise<void>
+  newTenant(): NamespaceTable
+  limiter(tenant: NamespaceTable, options?: Partial<RateLimiterOptions>): RateLimiter
+  configure(tenant: NamespaceTable, scope: ConfigScope, ...limits: string[]): Promise<void>
+  addEntity(tenant: NamespaceTable, entity: string, parent: string): Promise<void>
   close(): Promise<void>
 }
 
@@ -40,7 +40,7 @@ export async function setStage(): Promise<Stage> {
     engineName: engine.name,
     endpoint: engine.endpoint,
     transport,
-    newSpace: () => ({
+    newTenant: () => ({
       name,
       transport,
       namespace: `b${randomUUID().slice(0, 8)}`,

@@ -43,16 +43,16 @@ export function bucketRecord(namespace: string, at: number): BucketRecord {
 /** Starts an engine and writes the buckets. */
 export async function crowdedTable(count: number): Promise<Crowd> {
   const stage = await setStage()
-  const space = stage.newSpace()
-  const repository = new Repository({stack: space.name, transport: stage.transport})
+  const tenant = stage.newTenant()
+  const repository = new Repository({stack: tenant.name, transport: stage.transport})
   const {namespace} = await repository.namespaces.register('default')
   const buckets = Array.from({length: count}, (_, at) => ({put: encodeBucket(bucketRecord(namespace.id, at))}))
-  await batchWrite(stage.transport, space.name, buckets, {backoff: space.backoff})
-  await stage.configure({...space, namespace: namespace.id}, {level: 'system'}, ...LIMITS)
-  const limiter = stage.limiter({...space, namespace: namespace.id})
+  await batchWrite(stage.transport, tenant.name, buckets, {backoff: tenant.backoff})
+  await stage.configure({...tenant, namespace: namespace.id}, {level: 'system'}, ...LIMITS)
+  const limiter = stage.limiter({...tenant, namespace: namespace.id})
   return {
     engineName: stage.engineName,
-    flags: ['--stack', space.name, '--endpoint-url', stage.endpoint],
+    flags: ['--stack', tenant.name, '--endpoint-url', stage.endpoint],
     request: at => limiter.acquire({entity: `user-${at % 200}`, resource: 'r0', consume: {rpm: 1, tpm: 9}}),
     close: async () => {
       await limiter.close()

@@ -3,7 +3,7 @@ import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/typed-flags.js'
 import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
-import {stackDeletedLines, deletionJson, deletionLines, deletionQuestion} from '../lib/cli/stack/delete-presenter.js'
+import {deletionJson, deletionLines, deletionQuestion, stackDeletedLines} from '../lib/cli/stack/delete-presenter.js'
 import {deleteWithEvents} from '../lib/cli/stack/delete-run.js'
 import {InvalidInput} from '../lib/core/errors.js'
 

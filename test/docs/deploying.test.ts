@@ -7,6 +7,13 @@ import type {TemplateNode} from '../../src/lib/schema/template-yaml.js'
 import {ROOT, run} from '../e2e/zael.js'
 import {stackWith, TEMPLATE} from '../infra/template/stack-model.js'
 
+/** The text of every source file of `infra`. */
+async function sourcesOfInfra(): Promise<string[]> {
+  const folder = join(ROOT, 'src', 'lib', 'infra')
+  const names = (await readdir(folder, {recursive: true})).filter(name => name.endsWith('.ts'))
+  return Promise.all(names.map(name => readFile(join(folder, name), 'utf8')))
+}
+
 const TEXT = await readFile(join(ROOT, 'docs', 'deploying.md'), 'utf8')
 
 it('has a table of options that is current', async () => {
@@ -35,8 +42,7 @@ it('names commands and flags that there are', async () => {
 })
 
 it('names every call to CloudFormation among the permissions', async () => {
-  const folder = join(ROOT, 'src', 'lib', 'infra')
-  const files = await Promise.all((await readdir(folder)).map(name => readFile(join(folder, name), 'utf8')))
+  const files = await sourcesOfInfra()
   const imports = files.flatMap(
     text => /import \{([^}]*)\} from '@aws-sdk\/client-cloudformation'/.exec(text)?.[1] ?? [],
   )
@@ -90,8 +96,7 @@ it('its arithmetic is right', () => {
 })
 
 it('has the headings that messages point to', async () => {
-  const folder = join(ROOT, 'src', 'lib', 'infra')
-  const files = await Promise.all((await readdir(folder)).map(name => readFile(join(folder, name), 'utf8')))
+  const files = await sourcesOfInfra()
   const anchors = files.flatMap(text =>
     [...text.matchAll(/docs\/deploying\.md#([a-z-]+)/g)].map(([, anchor]) => anchor),
   )

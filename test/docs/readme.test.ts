@@ -23,7 +23,7 @@ describeOnEngine('the library example of the README', () => {
   const table = useTable()
   let folder: string
   beforeAll(async () => {
-    await new Namespaces(new Scene(table).space).register('default')
+    await new Namespaces(new Scene(table).tenant).register('default')
     // Inside the package, so that `zael` is found by its own name, as it is in a project that has it installed.
     await mkdir(join(ROOT, '.cache'), {recursive: true})
     folder = await mkdtemp(join(ROOT, '.cache', 'readme-'))

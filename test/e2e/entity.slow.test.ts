@@ -3,20 +3,20 @@ import {parseLimits} from '../../src/lib/core/limit.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {scanWhere} from '../repository/namespace-items.js'
-import {newSpace, putBucket, type TestSpace} from '../repository/namespace-table.js'
+import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
 import {tableCli} from './table-cli.js'
 
 describeOnEngine('zael entity', () => {
   const table = useTable()
   const cli = tableCli(table)
   const repository = new Repository({stack: table.name, transport: table.transport})
-  let space: TestSpace
-  const everything = () => scanWhere(space, () => true)
+  let tenant: TestTenant
+  const everything = () => scanWhere(tenant, () => true)
 
   beforeAll(async () => {
     const {namespace} = await repository.namespaces.register('default')
     // Real time: what a bucket holds is asked of a process with a clock of its own.
-    space = {...newSpace(table), namespace: namespace.id, nowMs: Date.now()}
+    tenant = {...newTenant(table), namespace: namespace.id, nowMs: Date.now()}
   })
 
   it('create, then show what is known', async () => {
@@ -68,7 +68,7 @@ describeOnEngine('zael entity', () => {
     await namespace.setLimits({level: 'entity', entity: 'user', resource: 'search'}, parseLimits(['rpm=10/day']))
     const limits = parseLimits(['rpm=100/day', 'tpm=1k/day:2M'])
     await putBucket(
-      {...space, nowMs: Date.now()},
+      {...tenant, nowMs: Date.now()},
       {entity: 'user', resource: 'gpt-4', limits, shardCount: 2, consumed: 30},
     )
     const told = await cli.tell('entity show user')
@@ -127,7 +127,7 @@ describeOnEngine('zael entity', () => {
 
   it('show knows an entity without a record, and misses one of which there is nothing', async () => {
     const limits = parseLimits(['rpm=60/min'])
-    await putBucket(space, {entity: 'stray', resource: 'gpt-4', limits})
+    await putBucket(tenant, {entity: 'stray', resource: 'gpt-4', limits})
     expect(await cli.tell('entity show stray')).toMatchObject({registered: false, name: null, parents: []})
     const missing = {code: 3, stdout: '', stderr: 'Error: There is no entity "usr".\nTry: Did you mean "user"?\n'}
     expect(await cli.run('entity show usr')).toEqual(missing)

@@ -3,7 +3,7 @@ import {encodeNamespaceById, encodeNamespaceByName} from '../../src/lib/schema/n
 import {readString} from '../../src/lib/schema/read.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {indexedItems, putAll, scanWhere, strayItems} from '../repository/namespace-items.js'
-import {newSpace} from '../repository/namespace-table.js'
+import {newTenant} from '../repository/namespace-table.js'
 import {tableCli} from './table-cli.js'
 
 /** A namespace with a chosen id, as another client has registered it. */
@@ -17,8 +17,8 @@ describeOnEngine('zael namespace', () => {
   const table = useTable()
   const shownTable = useTable()
   const cli = tableCli(table)
-  const space = newSpace(table)
-  const everything = () => scanWhere(space, () => true)
+  const tenant = newTenant(table)
+  const everything = () => scanWhere(tenant, () => true)
 
   it('create registers names once and says which were there', async () => {
     const first = await cli.run('namespace create default acme acme')
@@ -43,7 +43,7 @@ describeOnEngine('zael namespace', () => {
 
   it('list, show and orphans, for people and for programs', async () => {
     const own = tableCli(shownTable)
-    await putAll(newSpace(shownTable), [
+    await putAll(newTenant(shownTable), [
       ...registered('id-default', 'default'),
       ...registered('id-acme', 'acme'),
       ...registered('id-globex', 'a-tenant-with-a-name-that-is-longer-than-most-and-does-not-fit-into-eighty-columns'),
@@ -160,7 +160,7 @@ describeOnEngine('zael namespace', () => {
   })
 
   it('a name that several had is told apart by id only', async () => {
-    await putAll(space, [
+    await putAll(tenant, [
       ...registered('twin-1', 'twin', 'deleted'),
       ...registered('twin-2', 'twin', 'deleted'),
       ...registered('twin-3', 'twin'),
@@ -179,7 +179,7 @@ describeOnEngine('zael namespace', () => {
 
   it('purge wants the name once more, and counts what goes', async () => {
     const doomed = [...indexedItems('doomed-id'), ...strayItems('doomed-id')]
-    await putAll(space, [...registered('doomed-id', 'doomed', 'deleted'), ...doomed])
+    await putAll(tenant, [...registered('doomed-id', 'doomed', 'deleted'), ...doomed])
     const before = await everything()
     expect(await cli.fail('namespace purge acme --confirm acme')).toMatchObject({
       code: 5,
@@ -227,12 +227,12 @@ describeOnEngine('zael namespace', () => {
       "
     `)
     const gone = (PK: string) => PK.startsWith('doomed-id/')
-    expect(await scanWhere(space, gone)).toEqual([])
+    expect(await scanWhere(tenant, gone)).toEqual([])
     expect(await everything()).toEqual(
       before.filter(item => !gone(readString(item, 'PK') ?? '') && readString(item, 'SK') !== '#NSID#doomed-id'),
     )
     expect(await cli.fail('namespace show doomed-id')).toMatchObject({code: 3})
-    await putAll(space, registered('empty-id', 'empty', 'deleted'))
+    await putAll(tenant, registered('empty-id', 'empty', 'deleted'))
     expect(await cli.tell('namespace purge empty --confirm empty')).toMatchObject({dryRun: false, counts: {total: 0}})
   })
 })

@@ -5,7 +5,7 @@ import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {encodeAudit} from '../../src/lib/schema/audit-record.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import type {TestTable} from '../helpers/table.js'
-import {newSpace, putBucket} from '../repository/namespace-table.js'
+import {newTenant, putBucket} from '../repository/namespace-table.js'
 
 /** Far ahead: what was refilled then is not refilled further, so levels stay as they were put. */
 const FUTURE_MS = Date.UTC(2100, 0, 1)
@@ -23,23 +23,23 @@ export async function populate(table: TestTable): Promise<string> {
   }
   const repository = new Repository({stack: table.name, transport: table.transport, principal: 'ops', clock})
   const {namespace} = await repository.namespaces.register('default')
-  const space = repository.namespaceById(namespace.id)
-  await space.entities.create({id: 'team-1'})
-  await space.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
-  await space.entities.create({id: 'idle'})
-  await space.setLimits({level: 'system'}, parseLimits(['rpm=60']))
-  await space.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100', 'tpm=10k']))
+  const tenant = repository.namespaceById(namespace.id)
+  await tenant.entities.create({id: 'team-1'})
+  await tenant.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
+  await tenant.entities.create({id: 'idle'})
+  await tenant.setLimits({level: 'system'}, parseLimits(['rpm=60']))
+  await tenant.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100', 'tpm=10k']))
   await putBuckets(table, namespace.id)
   await putItems(table.transport, table.name, [...usageItems(namespace.id), ...auditItems(namespace.id)])
   return namespace.id
 }
 
 async function putBuckets(table: TestTable, namespace: string): Promise<void> {
-  const space = {...newSpace(table), namespace, nowMs: FUTURE_MS}
+  const tenant = {...newTenant(table), namespace, nowMs: FUTURE_MS}
   const limits = parseLimits(['rpm=100', 'tpm=10k'])
-  await putBucket(space, {entity: 'user-1', resource: 'gpt-4', limits, shardCount: 2, consumed: 60})
-  await putBucket(space, {entity: 'user-2', resource: 'gpt-4', limits, consumed: 40})
-  await putBucket(space, {entity: 'user-2', resource: 'search', limits: parseLimits(['rpm=60'])})
+  await putBucket(tenant, {entity: 'user-1', resource: 'gpt-4', limits, shardCount: 2, consumed: 60})
+  await putBucket(tenant, {entity: 'user-2', resource: 'gpt-4', limits, consumed: 40})
+  await putBucket(tenant, {entity: 'user-2', resource: 'search', limits: parseLimits(['rpm=60'])})
 }
 
 function usageItems(namespace: string): Item[] {

@@ -61,9 +61,9 @@ describeOnEngine('zael watch', () => {
     expect(told.code).toBe(0)
     const document = JSON.parse(told.stdout)
     expect(schemaProblems('watch', document)).toEqual([])
-    const space = await repository.namespace()
+    const tenant = await repository.namespace()
     for (const bucket of document.buckets) {
-      const stored = await space.buckets.find(bucket.entity, bucket.resource)
+      const stored = await tenant.buckets.find(bucket.entity, bucket.resource)
       if (!stored) throw new Error('no such bucket')
       const view = viewBucket(stored, Date.parse(document.at))
       expect(bucket).toMatchObject({limits: view.limits, shardCount: view.shardCount})

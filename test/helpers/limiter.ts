@@ -33,7 +33,7 @@ export class Scene {
     },
   }
 
-  get space(): NamespaceTable {
+  get tenant(): NamespaceTable {
     return {
       name: this.table.name,
       transport: this.table.transport,
@@ -87,7 +87,7 @@ export class Scene {
 
   /** All shards of a bucket as stored. */
   async shards(entity: string, resource: string, count = 1): Promise<BucketRecord[]> {
-    return [...(await readShards(this.space, entity, resource, count)).values()]
+    return [...(await readShards(this.tenant, entity, resource, count)).values()]
   }
 
   /** Whole tokens stored and consumed of one limit, over all shards. */

@@ -121,7 +121,11 @@ describeOnEngine('a request that is tried once', () => {
     expect(await tryIt(1, {dryRun: true})).toMatchObject({admitted: false, statuses: [{exceeded: true}]})
     for (const dryRun of [true, false]) {
       await expect(tryIt(6, {dryRun})).rejects.toMatchObject({code: 'request.too-large', exitCode: 2})
-      const unknown = attemptAcquire(scene.limiter(), request({rpx: 1}), {dryRun, clock: Date.now, sleep: async () => {}})
+      const unknown = attemptAcquire(scene.limiter(), request({rpx: 1}), {
+        dryRun,
+        clock: Date.now,
+        sleep: async () => {},
+      })
       await expect(unknown).rejects.toMatchObject({code: 'limit.unknown', exitCode: 2})
     }
   })

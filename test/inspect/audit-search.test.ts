@@ -4,7 +4,7 @@ import {findEvent, findEvents} from '../../src/lib/inspect/audit-search.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import type {AuditRecord} from '../../src/lib/schema/audit-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace} from '../repository/namespace-table.js'
+import {newTenant} from '../repository/namespace-table.js'
 
 const event = (eventId: string) => ({eventId}) as AuditRecord
 
@@ -64,8 +64,8 @@ describeOnEngine('searching', () => {
   const table = useTable()
 
   it('finds one event among those of all entities, and of no other namespace', async () => {
-    const [space, other] = [newSpace(table), newSpace(table)]
-    const [own, foreign] = [new NamespaceRepository(space, 'ops'), new NamespaceRepository(other, 'ops')]
+    const [tenant, other] = [newTenant(table), newTenant(table)]
+    const [own, foreign] = [new NamespaceRepository(tenant, 'ops'), new NamespaceRepository(other, 'ops')]
     for (const entity of ['a', 'b', 'c']) await own.audit.record({entity, action: 'x', details: {}})
     const wanted = await own.audit.record({entity: 'b', action: 'y', details: {n: 1}})
     expect(await findEvent(own, wanted.eventId, undefined)).toEqual(wanted)
@@ -77,14 +77,14 @@ describeOnEngine('searching', () => {
   })
 
   it('gives a search up after many pages and says what to do', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, 'ops')
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, 'ops')
     await own.audit.record({entity: 'a', action: 'x', details: {}})
     // As if every page ended before its first match.
-    space.transport.after = (operation, output) => {
+    tenant.transport.after = (operation, output) => {
       if (operation !== 'Query') return
-      const key = {PK: {S: `${space.namespace}/AUDIT#a`}, SK: {S: '#AUDIT#0'}}
-      const LastEvaluatedKey = {...key, GSI4PK: {S: space.namespace}, GSI4SK: key.PK}
+      const key = {PK: {S: `${tenant.namespace}/AUDIT#a`}, SK: {S: '#AUDIT#0'}}
+      const LastEvaluatedKey = {...key, GSI4PK: {S: tenant.namespace}, GSI4SK: key.PK}
       Object.assign(output as object, {Items: [], LastEvaluatedKey})
     }
     await expect(findEvent(own, '01KA0000000000000000000000', undefined)).rejects.toMatchObject({
@@ -92,11 +92,11 @@ describeOnEngine('searching', () => {
       details: {complete: false},
       hint: expect.stringContaining('--entity'),
     })
-    expect(space.transport.count('Query')).toBe(100)
+    expect(tenant.transport.count('Query')).toBe(100)
   })
 
   it('an entity that is gone is known by its events; one that never was is not', async () => {
-    const own = new NamespaceRepository(newSpace(table), 'ops')
+    const own = new NamespaceRepository(newTenant(table), 'ops')
     await own.audit.record({entity: 'gone', action: 'x', details: {}})
     expect(await findEvents(own, {entity: 'gone', action: 'none'})).toEqual({records: [], next: undefined})
     expect(await findEvents(own, {entity: '$SYSTEM'})).toEqual({records: [], next: undefined})

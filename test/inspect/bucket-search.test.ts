@@ -4,7 +4,7 @@ import {bucketsFor, bucketsOf} from '../../src/lib/inspect/bucket-search.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, put, putBucket} from '../repository/namespace-table.js'
+import {newTenant, put, putBucket} from '../repository/namespace-table.js'
 
 const limits = parseLimits(['rpm=60', 'tpm=10'])
 
@@ -12,11 +12,18 @@ describeOnEngine('buckets as they are now', () => {
   const table = useTable()
 
   it('refill by arithmetic, shard by shard, without a write', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
-    await putBucket(space, {entity: 'e', resource: 'r', limits, shardCount: 2, consumed: 40, ttlSeconds: 1_900_000_000})
-    const writes = space.transport.calls.length
-    const [bucket] = await bucketsOf(own, 'e', 'r', space.nowMs + 10_000)
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await putBucket(tenant, {
+      entity: 'e',
+      resource: 'r',
+      limits,
+      shardCount: 2,
+      consumed: 40,
+      ttlSeconds: 1_900_000_000,
+    })
+    const writes = tenant.transport.calls.length
+    const [bucket] = await bucketsOf(own, 'e', 'r', tenant.nowMs + 10_000)
     expect(bucket).toMatchObject({entity: 'e', resource: 'r', shardCount: 2, parent: null, cascade: false})
     // 30 − 40 + 0.5 per second × 10 s on each shard of rpm.
     expect(bucket?.limits).toEqual([
@@ -38,28 +45,30 @@ describeOnEngine('buckets as they are now', () => {
       refillAgeMs: 10_000,
       expiresAt: '2030-03-17T17:46:40Z',
     })
-    expect(space.transport.calls.slice(writes).filter(call => !/^(Query|BatchGetItem|GetItem)$/.test(call))).toEqual([])
+    expect(tenant.transport.calls.slice(writes).filter(call => !/^(Query|BatchGetItem|GetItem)$/.test(call))).toEqual(
+      [],
+    )
   })
 
   it('a ghost counts for nothing', async () => {
-    const space = newSpace(table)
-    const {PK, SK} = keys.bucket(space.namespace, 'e', 'r', 0)
-    await put(space, {PK: {S: PK}, SK: {S: SK}, b_rpm_tk: {N: '5000'}})
-    const [bucket] = await bucketsOf(new NamespaceRepository(space, undefined), 'e', 'r', space.nowMs)
+    const tenant = newTenant(table)
+    const {PK, SK} = keys.bucket(tenant.namespace, 'e', 'r', 0)
+    await put(tenant, {PK: {S: PK}, SK: {S: SK}, b_rpm_tk: {N: '5000'}})
+    const [bucket] = await bucketsOf(new NamespaceRepository(tenant, undefined), 'e', 'r', tenant.nowMs)
     expect(bucket).toMatchObject({limits: [], shards: [{isGhost: true, incomplete: ['rpm'], writePressure: null}]})
   })
 
   it('pages through a resource in order, names that begin alike and all shards included', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
     const names = ['a', 'a-b', 'a.b', 'a:b', 'aa', 'b']
-    for (const entity of names) await putBucket(space, {entity, resource: 'r', limits, shardCount: 2})
-    await putBucket(space, {entity: 'a', resource: 'r2', limits})
+    for (const entity of names) await putBucket(tenant, {entity, resource: 'r', limits, shardCount: 2})
+    await putBucket(tenant, {entity: 'a', resource: 'r2', limits})
     for (const limit of [1, 2, 5, 6, undefined]) {
       const found: string[] = []
       let cursor: string | undefined
       do {
-        const page = await bucketsFor(own, 'r', {limit, cursor}, space.nowMs)
+        const page = await bucketsFor(own, 'r', {limit, cursor}, tenant.nowMs)
         expect(page.records.length).toBeLessThanOrEqual(limit ?? 6)
         found.push(...page.records.map(({entity, shards}) => `${entity} ${shards.length}`))
         cursor = page.next
@@ -70,8 +79,8 @@ describeOnEngine('buckets as they are now', () => {
   })
 
   it('what nobody knows is an error, what is only empty is not', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
     await expect(bucketsOf(own, 'e', undefined, 0)).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
     await expect(bucketsOf(own, 'e', 'r', 0)).rejects.toMatchObject({code: 'entity.missing'})
     await own.configs.set({level: 'entity', entity: 'e', resource: 'gpt-4'}, limits)

@@ -3,16 +3,16 @@ import {parseLimits} from '../../src/lib/core/limit.js'
 import {entityOverview} from '../../src/lib/inspect/entity-overview.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, putBucket} from '../repository/namespace-table.js'
+import {newTenant, putBucket} from '../repository/namespace-table.js'
 
 describeOnEngine('an entity at a glance', () => {
   const table = useTable()
 
   function arranged() {
-    const space = newSpace(table)
-    const namespace = new NamespaceRepository(space, undefined)
-    const look = (id: string) => entityOverview(namespace, id, space.nowMs)
-    return {space, namespace, look}
+    const tenant = newTenant(table)
+    const namespace = new NamespaceRepository(tenant, undefined)
+    const look = (id: string) => entityOverview(namespace, id, tenant.nowMs)
+    return {tenant, namespace, look}
   }
 
   it('agrees with what is resolved for every resource, whichever level says it', async () => {
@@ -44,10 +44,10 @@ describeOnEngine('an entity at a glance', () => {
   })
 
   it('levels are those of now, over all shards, under the limits of now; looking writes nothing', async () => {
-    const {space, namespace, look} = arranged()
+    const {tenant, namespace, look} = arranged()
     const limits = parseLimits(['rpm=60/min:100', 'tpm=1000/min'])
     await namespace.configs.set({level: 'resource', resource: 'r'}, limits)
-    await putBucket(space, {entity: 'e', resource: 'r', limits, shardCount: 2, consumed: 40})
+    await putBucket(tenant, {entity: 'e', resource: 'r', limits, shardCount: 2, consumed: 40})
     const levels = async () => {
       const {resources} = await look('e')
       return resources.flatMap(each => each.limits.map(({name, available}) => [name, available, each.shards]))
@@ -57,19 +57,19 @@ describeOnEngine('an entity at a glance', () => {
       ['tpm', 920, 2],
     ]
     expect(await levels()).toEqual([rpm, tpm])
-    space.nowMs += 10_000
+    tenant.nowMs += 10_000
     expect((await levels())[0]).toEqual(['rpm', 30, 2])
     // Not known to the bucket yet: it takes the limits over with its next request.
     await namespace.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=5/min']))
-    const written = space.transport.calls.length
+    const written = tenant.transport.calls.length
     expect((await levels())[0]).toEqual(['rpm', 5, 2])
-    const calls = new Set(space.transport.calls.slice(written))
+    const calls = new Set(tenant.transport.calls.slice(written))
     expect([...calls].sort()).toEqual(['BatchGetItem', 'GetItem', 'Query'])
   })
 
   it('a debt shows, an unused resource has no level, and a bucket is enough to be known', async () => {
-    const {space, look} = arranged()
-    await putBucket(space, {entity: 'e', resource: 'r', limits: parseLimits(['rpm=10/day']), consumed: 14})
+    const {tenant, look} = arranged()
+    await putBucket(tenant, {entity: 'e', resource: 'r', limits: parseLimits(['rpm=10/day']), consumed: 14})
     expect(await look('e')).toEqual({
       id: 'e',
       record: undefined,
@@ -79,7 +79,7 @@ describeOnEngine('an entity at a glance', () => {
         {resource: undefined, source: undefined, limits: [], shards: 0},
       ],
     })
-    const {namespace, space: other, look: lookThere} = arranged()
+    const {namespace, tenant: other, look: lookThere} = arranged()
     await namespace.configs.set({level: 'system'}, parseLimits(['rpm=10/day']))
     await putBucket(other, {entity: 'e', resource: 'r', limits: parseLimits(['rpm=10/day']), consumed: 14})
     const [used, unused] = (await lookThere('e')).resources

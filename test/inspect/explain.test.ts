@@ -19,7 +19,7 @@ describeOnEngine('an explanation', () => {
         return scene.table.transport.send(operation, input, options)
       },
     }
-    const namespace = new NamespaceRepository({...scene.space, transport}, undefined)
+    const namespace = new NamespaceRepository({...scene.tenant, transport}, undefined)
     return explain(namespace, {entity: 'user-1', resource: 'gpt-4', ...question}, () => scene.nowMs)
   }
 

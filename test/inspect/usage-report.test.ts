@@ -7,18 +7,25 @@ import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {encodeEntity} from '../../src/lib/schema/entity-record.js'
 import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, put, putBucket, type TestSpace} from '../repository/namespace-table.js'
+import {newTenant, put, putBucket, type TestTenant} from '../repository/namespace-table.js'
 
 const HOUR = 3_600_000
 const START = Date.UTC(2026, 10, 1)
 const range = {window: 'hourly', sinceMs: START, untilMs: START + 24 * HOUR} as const
 
 /** Usage in one hour after the start. */
-const use = (space: TestSpace, entity: string, resource: string, hour: number, tokens: Record<string, number>, n = 1) =>
+const use = (
+  tenant: TestTenant,
+  entity: string,
+  resource: string,
+  hour: number,
+  tokens: Record<string, number>,
+  n = 1,
+) =>
   put(
-    space,
+    tenant,
     encodeUsage({
-      namespace: space.namespace,
+      namespace: tenant.namespace,
       entity,
       resource,
       window: 'hourly',
@@ -33,12 +40,12 @@ describeOnEngine('reports on usage', () => {
   const table = useTable()
 
   it('compare every window with the limits of its own entity and resource', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
     await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10']))
     await own.configs.set({level: 'entity', entity: 'vip', resource: 'r'}, parseLimits(['rpm=100']))
-    await use(space, 'vip', 'r', 1, {rpm: 600, old: 1})
-    await use(space, 'e', 'r', 1, {rpm: 600})
+    await use(tenant, 'vip', 'r', 1, {rpm: 600, old: 1})
+    await use(tenant, 'e', 'r', 1, {rpm: 600})
     const {windows, totals} = await reportUsage(own, {resource: 'r', ...range}, {})
     expect(windows.map(({entity, end, limits}) => ({entity, end, limits}))).toEqual([
       {
@@ -55,11 +62,11 @@ describeOnEngine('reports on usage', () => {
   })
 
   it('add up per resource: one name in two resources is two limits', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
-    await use(space, 'e', 'r', 1, {rpm: 7}, 2)
-    await use(space, 'e', 'r', 3, {rpm: 5}, 3)
-    await use(space, 'e', 's', 3, {rpm: 100}, 4)
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    await use(tenant, 'e', 'r', 1, {rpm: 7}, 2)
+    await use(tenant, 'e', 'r', 3, {rpm: 5}, 3)
+    await use(tenant, 'e', 's', 3, {rpm: 100}, 4)
     expect(await totalUsage(own, {entity: 'e', ...range})).toEqual({
       requests: 9,
       windows: 3,
@@ -76,19 +83,19 @@ describeOnEngine('reports on usage', () => {
   })
 
   it('S10 count a request that cascades once, however many budgets bear it', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
     await own.entities.create({id: 'org'})
     await own.entities.create({id: 'team', parent: 'org', cascade: true})
     for (const id of ['u1', 'u2']) await own.entities.create({id, parent: 'team', cascade: true})
     await own.entities.create({id: 'apart', parent: 'team'})
     // Two requests to u1 and one to u2 are charged to the team, one to the team itself to the organisation; the team
     // has no limit rpm.
-    await use(space, 'u1', 'r', 1, {rpm: 2, tpm: 200}, 2)
-    await use(space, 'u2', 'r', 1, {rpm: 1, tpm: 100}, 1)
-    await use(space, 'team', 'r', 1, {tpm: 350}, 4)
-    await use(space, 'org', 'r', 1, {tpm: 50}, 1)
-    await use(space, 'apart', 'r', 1, {rpm: 1, tpm: 7}, 1)
+    await use(tenant, 'u1', 'r', 1, {rpm: 2, tpm: 200}, 2)
+    await use(tenant, 'u2', 'r', 1, {rpm: 1, tpm: 100}, 1)
+    await use(tenant, 'team', 'r', 1, {tpm: 350}, 4)
+    await use(tenant, 'org', 'r', 1, {tpm: 50}, 1)
+    await use(tenant, 'apart', 'r', 1, {rpm: 1, tpm: 7}, 1)
     const subject = {resource: 'r', ...range}
     const told = await totalUsage(own, subject)
     expect(told).toMatchObject({requests: 5, windows: 5})
@@ -107,31 +114,31 @@ describeOnEngine('reports on usage', () => {
   })
 
   it('never count less than the children were asked for, where a parent bore only a part', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
     await own.entities.create({id: 'team'})
     await own.entities.create({id: 'u1', parent: 'team', cascade: true})
     // The team got its limit, or u1 began to cascade, in the middle of the hour.
-    await use(space, 'u1', 'r', 1, {rpm: 10}, 10)
-    await use(space, 'team', 'r', 1, {rpm: 4}, 4)
+    await use(tenant, 'u1', 'r', 1, {rpm: 10}, 10)
+    await use(tenant, 'team', 'r', 1, {rpm: 4}, 4)
     expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 10, totals: [{tokens: 10}]})
   })
 
   it('come to an end where parents go round in a circle', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
-    const circle = {namespace: space.namespace, name: '', cascade: true, metadata: {}, createdAt: '', version: 0}
-    await put(space, encodeEntity({...circle, entity: 'a', parent: 'b'}))
-    await put(space, encodeEntity({...circle, entity: 'b', parent: 'a'}))
-    await use(space, 'a', 'r', 1, {rpm: 3}, 3)
-    await use(space, 'b', 'r', 1, {rpm: 3}, 3)
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    const circle = {namespace: tenant.namespace, name: '', cascade: true, metadata: {}, createdAt: '', version: 0}
+    await put(tenant, encodeEntity({...circle, entity: 'a', parent: 'b'}))
+    await put(tenant, encodeEntity({...circle, entity: 'b', parent: 'a'}))
+    await use(tenant, 'a', 'r', 1, {rpm: 3}, 3)
+    await use(tenant, 'b', 'r', 1, {rpm: 3}, 3)
     expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 3, totals: [{tokens: 3}]})
   })
 
   it('stop at a bound, with the newest read, and say so', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
-    for (const hour of [1, 2, 3]) await use(space, 'e', 'r', hour, {rpm: 1})
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
+    for (const hour of [1, 2, 3]) await use(tenant, 'e', 'r', hour, {rpm: 1})
     const starts: string[] = []
     expect(await walkUsage(own, {resource: 'r', ...range}, ({start}) => starts.push(start), 2)).toBe(false)
     expect(starts).toEqual(['2026-11-01T03:00:00Z', '2026-11-01T02:00:00Z'])
@@ -139,16 +146,16 @@ describeOnEngine('reports on usage', () => {
   })
 
   it('rank consumers by requests or by a limit, over configured and live resources', async () => {
-    const space = newSpace(table)
-    const own = new NamespaceRepository(space, undefined)
+    const tenant = newTenant(table)
+    const own = new NamespaceRepository(tenant, undefined)
     await own.configs.set({level: 'resource', resource: 'r'}, parseLimits(['rpm=10']))
-    await putBucket(space, {entity: 'x', resource: 'live', limits: parseLimits(['rpm=1'])})
-    await use(space, 'many', 'r', 1, {rpm: 9, tpm: 1}, 9)
-    await use(space, 'large', 'r', 1, {rpm: 1, tpm: 90}, 1)
-    await use(space, 'large', 'r', 2, {rpm: 1, tpm: 9}, 1)
-    await use(space, 'x', 'live', 2, {rpm: 1}, 1)
-    await use(space, 'hidden', 'elsewhere', 2, {rpm: 1}, 100)
-    await use(space, 'early', 'r', -1, {rpm: 1}, 100)
+    await putBucket(tenant, {entity: 'x', resource: 'live', limits: parseLimits(['rpm=1'])})
+    await use(tenant, 'many', 'r', 1, {rpm: 9, tpm: 1}, 9)
+    await use(tenant, 'large', 'r', 1, {rpm: 1, tpm: 90}, 1)
+    await use(tenant, 'large', 'r', 2, {rpm: 1, tpm: 9}, 1)
+    await use(tenant, 'x', 'live', 2, {rpm: 1}, 1)
+    await use(tenant, 'hidden', 'elsewhere', 2, {rpm: 1}, 100)
+    await use(tenant, 'early', 'r', -1, {rpm: 1}, 100)
     const ranked = async (by: string, resource?: string, most = 10) => {
       const top = await topConsumers(own, {...range, by, most, resource})
       return {...top, consumers: top.consumers.map(({entity, share}) => `${entity} ${share.toFixed(2)}`)}

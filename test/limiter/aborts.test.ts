@@ -125,7 +125,7 @@ describeOnEngine('callers that give up', () => {
     it.each(['BatchGetItem', 'TransactWriteItems'] as const)('during its %s: all shards are clean', async operation => {
       const busy = limiter()
       await busy.acquire(request({rpm: 1}))
-      await splitBucket(scene.space, 'user-1', 'gpt-4', 1)
+      await splitBucket(scene.tenant, 'user-1', 'gpt-4', 1)
       await scene.limiter().acquire(request({rpm: 1}))
       await busy.acquire(request({rpm: 1}))
       const controller = new AbortController()

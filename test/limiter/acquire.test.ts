@@ -127,8 +127,8 @@ describeOnEngine('acquire', () => {
       await limiter.acquire(request({rpm: 1}))
       scene.nowMs += 1
       const {splitBucket} = await import('../../src/lib/repository/buckets/split.js')
-      expect(await splitBucket(scene.space, 'user-1', 'gpt-4', 1)).toBe(2)
-      expect(await splitBucket(scene.space, 'user-1', 'gpt-4', 2)).toBe(4)
+      expect(await splitBucket(scene.tenant, 'user-1', 'gpt-4', 1)).toBe(2)
+      expect(await splitBucket(scene.tenant, 'user-1', 'gpt-4', 2)).toBe(4)
     }
 
     it('S8 a split moves tokens, and a request as large as the whole is gathered', async () => {

@@ -118,7 +118,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
   it('S1 S2 S3 S8 share one bucket with 8 shards', async () => {
     await prepare({maxShards: 8})
     await create('user-1')
-    for (const count of [1, 2, 4]) await splitBucket(scene.space, 'user-1', RESOURCE, count)
+    for (const count of [1, 2, 4]) await splitBucket(scene.tenant, 'user-1', RESOURCE, count)
     const before = await scene.shards('user-1', RESOURCE, 8)
     expect(before.length).toBe(8)
     const outcomes = await go()
@@ -140,7 +140,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
   it('S2 S8 return everything to the shard it came from', async () => {
     await prepare({maxShards: 8, corrects: 'all', requests: SIZE.requests / 2})
     await create('user-1')
-    for (const count of [1, 2, 4]) await splitBucket(scene.space, 'user-1', RESOURCE, count)
+    for (const count of [1, 2, 4]) await splitBucket(scene.tenant, 'user-1', RESOURCE, count)
     const before = await scene.shards('user-1', RESOURCE, 8)
     const outcomes = await go()
     const after = await scene.shards('user-1', RESOURCE, 8)
@@ -160,7 +160,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     for (let count = 1; count < 8; ) {
       await sleep(100)
       // Tokens may move too quickly for a split; the next try is soon enough.
-      count = await splitBucket(scene.space, 'user-1', RESOURCE, count).catch(() => count)
+      count = await splitBucket(scene.tenant, 'user-1', RESOURCE, count).catch(() => count)
     }
     const outcomes = await working
     const after = await scene.shards('user-1', RESOURCE, 8)
@@ -203,8 +203,8 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
   })
 
   it('S2 S9 share one bucket whose limits are changed meanwhile', async () => {
-    const space = {...scene.space, clock: Date.now}
-    const configs = new Configs(space, {audit: new Audit(space)})
+    const tenant = {...scene.tenant, clock: Date.now}
+    const configs = new Configs(tenant, {audit: new Audit(tenant)})
     const scope = {level: 'resource', resource: RESOURCE} as const
     await prepare({configCacheMs: 30})
     await create('user-1')

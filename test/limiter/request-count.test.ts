@@ -91,7 +91,7 @@ describeOnEngine('the number of admitted requests', () => {
   it('counts a request that several shards serve together once', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of('user-1', 1))
-    for (const count of [1, 2]) await splitBucket(scene.space, 'user-1', RESOURCE, count)
+    for (const count of [1, 2]) await splitBucket(scene.tenant, 'user-1', RESOURCE, count)
     const lease = await scene.limiter().acquire(of('user-1', 90))
     expect(await counted('user-1', 4)).toBe(2)
     await lease.rollback()

@@ -52,5 +52,5 @@ export async function admittedUntilRefused(
 
 /** Splits a bucket until it has `count` shards, as pressure would. */
 export async function splitInto(scene: Scene, count: number, entity = 'user-1', resource = 'gpt-4'): Promise<void> {
-  for (let shards = 1; shards < count; shards *= 2) await splitBucket(scene.space, entity, resource, shards)
+  for (let shards = 1; shards < count; shards *= 2) await splitBucket(scene.tenant, entity, resource, shards)
 }

@@ -13,21 +13,21 @@ import {apply, manifestOf, newNamespace, planLines, type TestNamespace} from './
 const resources = (...names: string[]) =>
   `resources: {${names.map(name => `${name}: {limits: {rpm: 5/min}}`).join(', ')}}`
 
-const recordOf = ({space}: TestNamespace) => stored(space, keys.provisioner(space.namespace))
+const recordOf = ({tenant}: TestNamespace) => stored(tenant, keys.provisioner(tenant.namespace))
 
 const managedResources = async (namespace: TestNamespace) =>
   (await namespace.repository.provisioner.get()).record.resources
 
 /** Fails each write that names the text, with whatever `failure` makes of the operation. */
-function failWrites({space}: TestNamespace, on: string, failure: (operation: string) => unknown): void {
-  space.transport.before = (operation, input) => {
+function failWrites({tenant}: TestNamespace, on: string, failure: (operation: string) => unknown): void {
+  tenant.transport.before = (operation, input) => {
     if (!isRead(operation) && JSON.stringify(input).includes(on)) throw failure(operation)
   }
 }
 
-function heal({space}: TestNamespace): void {
-  space.transport.before = () => {}
-  space.transport.after = () => {}
+function heal({tenant}: TestNamespace): void {
+  tenant.transport.before = () => {}
+  tenant.transport.after = () => {}
 }
 
 const conflict = (operation: string) =>
@@ -38,10 +38,10 @@ describeOnEngine('applying a manifest', () => {
 
   it('records what is managed as the Python system does, and leaves what others keep in the record', async () => {
     const namespace = newNamespace(table)
-    const {space, repository} = namespace
-    space.nowMs = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
-    const {PK, SK} = keys.provisioner(space.namespace)
-    await put(space, {PK: {S: PK}, SK: {S: SK}, GSI4PK: {S: space.namespace}, pending: {L: []}})
+    const {tenant, repository} = namespace
+    tenant.nowMs = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
+    const {PK, SK} = keys.provisioner(tenant.namespace)
+    await put(tenant, {PK: {S: PK}, SK: {S: SK}, GSI4PK: {S: tenant.namespace}, pending: {L: []}})
     const text = `
 system: {limits: {rpm: 9/min}}
 ${resources('b', 'a')}
@@ -50,7 +50,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(await recordOf(namespace)).toEqual({
       PK: {S: PK},
       SK: {S: SK},
-      GSI4PK: {S: space.namespace},
+      GSI4PK: {S: tenant.namespace},
       GSI4SK: {S: PK},
       managed_system: {BOOL: true},
       managed_resources: {L: [{S: 'a'}, {S: 'b'}]},
@@ -63,20 +63,20 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
   })
 
   it('writes nothing when there is nothing to do', async () => {
-    const {space, repository} = newNamespace(table)
+    const {tenant, repository} = newNamespace(table)
     await apply(repository, resources('a'))
-    space.transport.calls.length = 0
+    tenant.transport.calls.length = 0
     expect(await apply(repository, resources('a'))).toMatchObject({outcome: 'complete', created: 0, updated: 0})
-    expect(space.transport.calls.every(isRead)).toBe(true)
+    expect(tenant.transport.calls.every(isRead)).toBe(true)
   })
 
   it('records an adoption although nothing else is to do', async () => {
     const namespace = newNamespace(table)
-    const {space, repository} = namespace
+    const {tenant, repository} = namespace
     await repository.setLimits({level: 'resource', resource: 'a'}, parseLimits(['rpm=5/min']))
-    space.transport.calls.length = 0
+    tenant.transport.calls.length = 0
     expect(await apply(repository, resources('a'))).toMatchObject({outcome: 'complete', adopted: 1})
-    expect(space.transport.calls.filter(call => !isRead(call))).toEqual(['UpdateItem'])
+    expect(tenant.transport.calls.filter(call => !isRead(call))).toEqual(['UpdateItem'])
     expect(await managedResources(namespace)).toEqual(['a'])
   })
 
@@ -106,9 +106,9 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
 
   it('forgets nothing when it dies half-way: the intention is recorded before the first change', async () => {
     const namespace = newNamespace(table)
-    const {repository, space} = namespace
+    const {repository, tenant} = namespace
     let writes = 0
-    space.transport.before = operation => {
+    tenant.transport.before = operation => {
       // The record and one change, then the process is gone.
       if (!isRead(operation) && ++writes > 2) throw new Unavailable(operation, false)
     }
@@ -124,8 +124,8 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
 
   it('claims what may have been written although its answer was lost', async () => {
     const namespace = newNamespace(table, {attempts: 2})
-    const {repository, space} = namespace
-    space.transport.after = (operation, _, input) => {
+    const {repository, tenant} = namespace
+    tenant.transport.after = (operation, _, input) => {
       if (operation === 'TransactWriteItems' && JSON.stringify(input).includes('RESOURCE#lost"')) {
         throw new Unavailable(operation, true)
       }
@@ -138,9 +138,9 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
 
   it('recognises its own record when the answer was lost', async () => {
     const namespace = newNamespace(table)
-    const {repository, space} = namespace
+    const {repository, tenant} = namespace
     let lost = 0
-    space.transport.after = operation => {
+    tenant.transport.after = operation => {
       if (operation === 'UpdateItem' && lost++ === 0) throw new Unavailable(operation, true)
     }
     expect(await apply(repository, resources('a'))).toMatchObject({outcome: 'complete', recordFailure: undefined})
@@ -149,9 +149,9 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
 
   it('tries alone what others stood in the way of', async () => {
     const namespace = newNamespace(table, {attempts: 2})
-    const {repository, space} = namespace
+    const {repository, tenant} = namespace
     let left = 2
-    space.transport.before = (operation, input) => {
+    tenant.transport.before = (operation, input) => {
       const isBusy = operation === 'TransactWriteItems' && JSON.stringify(input).includes('ENTITY#busy"')
       if (isBusy && left-- > 0) throw conflict(operation)
     }
@@ -165,7 +165,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     ['a refusal of access', (operation: string) => new Denied(operation)],
   ])('starts nothing more after %s', async (_, failure) => {
     const namespace = newNamespace(table, {attempts: 1})
-    const {repository, space} = namespace
+    const {repository, tenant} = namespace
     const names = Array.from({length: 40}, (_, at) => `e${at}`)
     const text = `entities: {${names.map(name => `${name}: {limits: {rpm: 1/min}}`).join(', ')}}`
     failWrites(namespace, 'ENTITY#', failure)
@@ -173,7 +173,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(outcome).toBe('failed')
     expect(failures.length).toBeLessThanOrEqual(8)
     expect(left).toBe(40 - failures.length)
-    expect(space.transport.count('TransactWriteItems')).toBe(failures.length)
+    expect(tenant.transport.count('TransactWriteItems')).toBe(failures.length)
     heal(namespace)
     expect((await repository.provisioner.get()).record.entities).toEqual(new Map())
   })
@@ -190,32 +190,32 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
 
   it('starts nothing when it is stopped before', async () => {
     const namespace = newNamespace(table)
-    const {repository, space} = namespace
+    const {repository, tenant} = namespace
     const plan = await planManifest(repository, manifestOf(resources('a')))
-    space.transport.calls.length = 0
+    tenant.transport.calls.length = 0
     const result = await applyPlan(repository, plan, {signal: AbortSignal.abort()})
     expect(result).toMatchObject({outcome: 'interrupted', created: 0, left: 1})
-    expect(space.transport.calls).toEqual([])
+    expect(tenant.transport.calls).toEqual([])
   })
 
   it('refuses a plan that another run has overtaken, and changes nothing', async () => {
     const namespace = newNamespace(table)
-    const {repository, space} = namespace
+    const {repository, tenant} = namespace
     const mine = await planManifest(repository, manifestOf(resources('mine')))
     await apply(repository, resources('theirs'))
-    space.transport.calls.length = 0
+    tenant.transport.calls.length = 0
     await expect(applyPlan(repository, mine)).rejects.toMatchObject({code: 'manifest.changed', exitCode: 5})
-    expect(space.transport.calls).toEqual(['UpdateItem'])
+    expect(tenant.transport.calls).toEqual(['UpdateItem'])
     expect(await managedResources(namespace)).toEqual(['theirs'])
   })
 
   it('refuses a plan that the Python system has overtaken, too', async () => {
     const namespace = newNamespace(table)
-    const {repository, space} = namespace
+    const {repository, tenant} = namespace
     await apply(repository, resources('a'))
     const mine = await planManifest(repository, manifestOf(resources('a', 'b')))
     const {rev: _, ...item} = (await recordOf(namespace)) ?? {}
-    await put(space, {...item, last_applied: {S: '2026-01-01T00:00:00.000001+00:00'}})
+    await put(tenant, {...item, last_applied: {S: '2026-01-01T00:00:00.000001+00:00'}})
     await expect(applyPlan(repository, mine)).rejects.toMatchObject({code: 'manifest.changed'})
   })
 
@@ -230,9 +230,9 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
   })
 
   it('gives a parent its limits before children are charged to it', async () => {
-    const {repository, space} = newNamespace(table)
+    const {repository, tenant} = newNamespace(table)
     const order: string[] = []
-    space.transport.before = (operation, input) => {
+    tenant.transport.before = (operation, input) => {
       if (operation === 'TransactWriteItems') order.push(JSON.stringify(input).includes('#META') ? 'record' : 'limits')
     }
     await apply(repository, 'entities: {org: {limits: {rpm: 1/min}}, user: {parent: org, cascade: true}}')

@@ -4,7 +4,7 @@ import {TransactionCancelled} from '../../src/lib/dynamo/errors.js'
 import type {OperationInput, Transport} from '../../src/lib/dynamo/transport.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace} from '../repository/namespace-table.js'
+import {newTenant} from '../repository/namespace-table.js'
 import {apply, planLines} from './support.js'
 
 /** As in AWS, and unlike local engines: a transaction is refused while another one is at one of its items. */
@@ -49,8 +49,8 @@ describeOnEngine('entities that share a registry item and a parent', () => {
   it('are all applied and deleted although transactions at the same item refuse each other', async () => {
     const transport = new Contended(table.transport)
     // Few tries, so that some changes give up and are made alone.
-    const space = {...newSpace(table, {attempts: 3}), transport}
-    const repository = new NamespaceRepository(space, 'tester')
+    const tenant = {...newTenant(table, {attempts: 3}), transport}
+    const repository = new NamespaceRepository(tenant, 'tester')
     const members = Array.from({length: 60}, (_, at) => `  user-${at}: {parent: org, limits: {rpm: 1/min}}`)
     const text = `entities:\n  org: {limits: {rpm: 1/min}}\n${members.join('\n')}`
     expect(await apply(repository, text)).toMatchObject({outcome: 'complete', created: 122, failures: []})

@@ -15,7 +15,7 @@ describeOnEngine('an export', () => {
   const table = useTable()
 
   it('is a manifest of what is there, and changes nothing where it comes from', async () => {
-    const {space, repository} = newNamespace(table)
+    const {tenant, repository} = newNamespace(table)
     await repository.setLimits({level: 'system'}, parseLimits(['tpm=1M/day', 'rpm=100/min']), {onUnavailable: 'allow'})
     await repository.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=10/sec:50']))
     await repository.setLimits({level: 'resource', resource: 'a/b'}, parseLimits(['rpm=500/15min']))
@@ -29,9 +29,9 @@ describeOnEngine('an export', () => {
     })
     await repository.setLimits({level: 'entity', entity: 'user@x', resource: 'gpt-4'}, parseLimits(['rpm=7/min']))
     await repository.setLimits({level: 'entity', entity: '42', resource: '_default_'}, parseLimits(['rpm=1/90sec']))
-    space.transport.calls.length = 0
+    tenant.transport.calls.length = 0
     const text = await exportManifest(repository, 'prod')
-    expect(space.transport.calls.every(isRead)).toBe(true)
+    expect(tenant.transport.calls.every(isRead)).toBe(true)
     expect(text).toBe(`namespace: prod
 system:
   on_unavailable: allow
@@ -78,8 +78,8 @@ entities:
   })
 
   it('leaves out what is no limit, and holds what only the record of the Python system tells of', async () => {
-    const {space, repository} = newNamespace(table)
-    const {namespace} = space
+    const {tenant, repository} = newNamespace(table)
+    const {namespace} = tenant
     const {PK, SK} = keys.provisioner(namespace)
     const withoutIndexes = (key: {PK: string; SK: string}, more: Item): Item => ({
       PK: {S: key.PK},
@@ -92,7 +92,7 @@ entities:
     const ofResource = configKey(namespace, {level: 'resource', resource: 'gpt-4'})
     const withoutLimits = configKey(namespace, {level: 'resource', resource: 'empty'})
     await put(
-      space,
+      tenant,
       withoutIndexes(ofEntity, {...rpm, disabled: {BOOL: true}}),
       withoutIndexes(ofResource, rpm),
       withoutIndexes(withoutLimits, {}),
@@ -108,6 +108,6 @@ entities:
       resources: new Map([['gpt-4', parseLimits(['rpm=5/min'])]]),
       entities: new Map([['py', {limits: new Map([['gpt-4', parseLimits(['rpm=5/min'])]])}]]),
     })
-    expect(await stored(space, ofEntity)).toMatchObject({disabled: {BOOL: true}})
+    expect(await stored(tenant, ofEntity)).toMatchObject({disabled: {BOOL: true}})
   })
 })

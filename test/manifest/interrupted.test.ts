@@ -30,7 +30,7 @@ describeOnEngine('a run that loses the table for good', () => {
   /** A namespace where AFTER is being applied, and from call number `at` on nothing comes back. */
   async function interrupted(at: number, isApplied: boolean) {
     const namespace = newNamespace(table, {attempts: 1})
-    const {transport} = namespace.space
+    const {transport} = namespace.tenant
     await apply(namespace.repository, BEFORE)
     const plan = manifestOf(AFTER)
     let calls = 0

@@ -27,8 +27,8 @@ describeOnEngine('a manifest of many entities', () => {
   it('is applied in bounded calls, survives an interruption, and is complete after a second run', {
     timeout: 600_000,
   }, async () => {
-    const {space, repository} = newNamespace(table)
-    const {calls} = space.transport
+    const {tenant, repository} = newNamespace(table)
+    const {calls} = tenant.transport
     const figures: string[] = []
     const measured = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
       const before = calls.length

@@ -141,14 +141,14 @@ entities:
   })
 
   it('reads in batches, tells how far it is, and writes nothing', async () => {
-    const {space, repository} = newNamespace(table)
+    const {tenant, repository} = newNamespace(table)
     const entities = Array.from({length: 1200}, (_, at) => `  e${at}: {name: x, limits: {rpm: 1/min}}`)
     const progress: Array<{done: number; total: number}> = []
     await planManifest(repository, manifestOf(`entities:\n${entities.join('\n')}`), {
       onProgress: each => progress.push(each),
     })
-    expect(space.transport.calls.every(isRead)).toBe(true)
-    expect(space.transport.calls).toHaveLength(1 + 12 + 12)
+    expect(tenant.transport.calls.every(isRead)).toBe(true)
+    expect(tenant.transport.calls).toHaveLength(1 + 12 + 12)
     expect(progress.map(({done}) => done)).toEqual([1000, 1200, 2200, 2400])
     expect(progress.every(({total}) => total === 2400)).toBe(true)
   })
@@ -156,7 +156,7 @@ entities:
   it('stops reading when it is told to', async () => {
     // The counting transport passes no signals on.
     const {transport} = table
-    const repository = new NamespaceRepository({...newNamespace(table).space, transport}, 'tester')
+    const repository = new NamespaceRepository({...newNamespace(table).tenant, transport}, 'tester')
     const signal = AbortSignal.abort()
     await expect(planManifest(repository, manifestOf(TEXT), {signal})).rejects.toMatchObject({code: 'dynamo.aborted'})
   })

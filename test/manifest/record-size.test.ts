@@ -22,13 +22,13 @@ describeOnEngine('the record of what a manifest manages', () => {
   const table = useTable()
 
   it('is known not to fit before anything is written', async () => {
-    const {space, repository} = newNamespace(table)
+    const {tenant, repository} = newNamespace(table)
     await expect(planManifest(repository, manyEntities(1600))).rejects.toMatchObject({
       code: 'manifest.too-large',
       exitCode: 2,
       message: expect.stringMatching(/^The limits of 1600 entities are too many.* 409600 are possible\.$/),
     })
-    expect(space.transport.calls.every(isRead)).toBe(true)
+    expect(tenant.transport.calls.every(isRead)).toBe(true)
   })
 
   it('can be as large as a plan allows, on this engine', async () => {

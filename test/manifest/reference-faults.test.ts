@@ -9,7 +9,7 @@ import {Repository} from '../../src/lib/repository/repository.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {putBucket, stored, type TestSpace, totalOf} from '../repository/namespace-table.js'
+import {putBucket, stored, type TestTenant, totalOf} from '../repository/namespace-table.js'
 import {apply, manifestOf, newNamespace, planLines} from './support.js'
 
 const TEXT = `
@@ -22,9 +22,9 @@ entities:
 const USER = {level: 'entity', entity: 'user', resource: 'gpt-4'} as const
 
 /** Every item of a namespace, those in no index included. */
-async function itemsOf(space: TestSpace): Promise<Item[]> {
-  const {Items = []} = await space.transport.send('Scan', {TableName: space.name, ConsistentRead: true})
-  return Items.filter(({PK}) => PK && 'S' in PK && PK.S.startsWith(`${space.namespace}/`))
+async function itemsOf(tenant: TestTenant): Promise<Item[]> {
+  const {Items = []} = await tenant.transport.send('Scan', {TableName: tenant.name, ConsistentRead: true})
+  return Items.filter(({PK}) => PK && 'S' in PK && PK.S.startsWith(`${tenant.namespace}/`))
 }
 
 describeOnEngine('declarative limits', () => {
@@ -63,30 +63,30 @@ describeOnEngine('declarative limits', () => {
   })
 
   it('M-4: items are in the indexes: listed with their resource, and reached by a purge', async () => {
-    const {space, repository} = newNamespace(table)
+    const {tenant, repository} = newNamespace(table)
     await apply(repository, TEXT)
     const {records} = await repository.configs.entities('gpt-4')
     expect(records.map(({scope}) => scope.level === 'entity' && scope.entity).sort()).toEqual(['other', 'user'])
-    const items = await itemsOf(space)
+    const items = await itemsOf(tenant)
     expect(items.filter(item => !item.GSI4PK || !item.GSI4SK)).toEqual([])
     const entityConfigs = items.filter(({SK}) => SK && 'S' in SK && SK.S.startsWith('#CONFIG#'))
     expect(entityConfigs.filter(item => item.GSI3PK && item.GSI3SK)).toHaveLength(3)
   })
 
   it('M-5: the registries know the resources and how many entities have limits', async () => {
-    const {space, repository} = newNamespace(table)
+    const {tenant, repository} = newNamespace(table)
     await apply(repository, TEXT)
-    const registry = await stored(space, keys.resourceRegistry(space.namespace))
+    const registry = await stored(tenant, keys.resourceRegistry(tenant.namespace))
     expect(registry?.resources).toEqual({SS: ['gpt-4']})
-    const counts = await stored(space, keys.entityConfigRegistry(space.namespace))
+    const counts = await stored(tenant, keys.entityConfigRegistry(tenant.namespace))
     expect(counts).toMatchObject({'gpt-4': {N: '2'}, _default_: {N: '1'}})
   })
 
   it('M-6: changes are audited, reach live buckets, and deletes leave the registries', async () => {
-    const {space, repository} = newNamespace(table)
+    const {tenant, repository} = newNamespace(table)
     await apply(repository, TEXT)
     const bucket = {entity: 'user', resource: 'gpt-4', limits: parseLimits(['rpm=7/min'])}
-    await putBucket(space, bucket)
+    await putBucket(tenant, bucket)
     const capacity = async () => totalOf(await repository.buckets.find('user', 'gpt-4'), 'rpm', 'capacityMilli')
     const updated = await apply(repository, TEXT.replace('rpm: 7/min', 'rpm: 3/min'))
     expect(updated.buckets).toEqual({checked: 1, updated: 1, failed: 0})
@@ -101,12 +101,12 @@ describeOnEngine('declarative limits', () => {
       ['limits_set', 'tester'],
     ])
     expect(await repository.configs.entityCounts()).toEqual(new Map([['_default_', 1]]))
-    expect((await stored(space, keys.resourceRegistry(space.namespace)))?.resources).toBeUndefined()
+    expect((await stored(tenant, keys.resourceRegistry(tenant.namespace)))?.resources).toBeUndefined()
   })
 
   it('M-7: what failed is not recorded as applied, and the run says so', async () => {
-    const {space, repository} = newNamespace(table)
-    space.transport.before = (operation, input) => {
+    const {tenant, repository} = newNamespace(table)
+    tenant.transport.before = (operation, input) => {
       const isUser = operation === 'TransactWriteItems' && JSON.stringify(input).includes('ENTITY#user"')
       if (isUser) throw new ValidationFailed(operation)
     }

@@ -5,17 +5,17 @@ import {type PlannedChange, planManifest} from '../../src/lib/manifest/plan.js'
 import {scopeName} from '../../src/lib/manifest/scopes.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import type {TestTable} from '../helpers/table.js'
-import {newSpace, type TestSpace} from '../repository/namespace-table.js'
+import {newTenant, type TestTenant} from '../repository/namespace-table.js'
 
 export interface TestNamespace {
-  readonly space: TestSpace
+  readonly tenant: TestTenant
   readonly repository: NamespaceRepository
 }
 
 /** A namespace of its own whose transport counts and can be told to fail. */
 export function newNamespace(table: TestTable, options?: {attempts?: number}): TestNamespace {
-  const space = newSpace(table, options)
-  return {space, repository: new NamespaceRepository(space, 'tester')}
+  const tenant = newTenant(table, options)
+  return {tenant, repository: new NamespaceRepository(tenant, 'tester')}
 }
 
 /** A manifest for a namespace called `test`; the text is all but the namespace. */

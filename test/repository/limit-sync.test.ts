@@ -14,7 +14,7 @@ import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import type {ConfigScope} from '../../src/lib/schema/config-record.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newAudit, newSpace, put, putBucket, stored, type TestSpace, totalOf} from './namespace-table.js'
+import {newAudit, newTenant, put, putBucket, stored, type TestTenant, totalOf} from './namespace-table.js'
 
 const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
 const system: ConfigScope = {level: 'system'}
@@ -27,23 +27,23 @@ const cases = [ofEntity, entityDefault, ofResource, system].flatMap(scope =>
 
 describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in the resource index', resourceIndex => {
   const table = useTable({resourceIndex})
-  let space: TestSpace
+  let tenant: TestTenant
   let configs: Configs
 
   beforeEach(() => {
-    space = newSpace(table)
-    configs = new Configs(space, {audit: newAudit(space)})
+    tenant = newTenant(table)
+    configs = new Configs(tenant, {audit: newAudit(tenant)})
   })
 
-  const find = (entity = 'e', resource = 'r') => new Buckets(space).find(entity, resource)
+  const find = (entity = 'e', resource = 'r') => new Buckets(tenant).find(entity, resource)
   const records = async (): Promise<BucketRecord[]> =>
     ((await find())?.shards ?? []).flatMap(shard => (shard.kind === 'bucket' ? [shard.record] : []))
   const consume = async (shard: number, limit: string, tokens: number): Promise<boolean> => {
     const amounts = new Map([[limit, BigInt(tokens) * 1000n]])
     const address = {entity: 'e', resource: 'r', shard}
     try {
-      const update = consumeUpdate(space, address, amounts, newMark(space), {requests: 1, nowMs: space.nowMs})
-      await space.transport.send('UpdateItem', update)
+      const update = consumeUpdate(tenant, address, amounts, newMark(tenant), {requests: 1, nowMs: tenant.nowMs})
+      await tenant.transport.send('UpdateItem', update)
       return true
     } catch (error) {
       if (error instanceof ConditionFailed) return false
@@ -56,12 +56,12 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
   describe.each(concerned)('after a change at $level, $shardCount shards', ({scope, shardCount}) => {
     const start = async (consumed: number, ...texts: string[]) => {
       await configs.set(scope, limits(...texts))
-      const lifetime = scope === ofEntity ? {} : {ttlSeconds: space.nowMs / 1000 + 420}
-      await putBucket(space, {entity: 'e', resource: 'r', limits: limits(...texts), shardCount, consumed, ...lifetime})
+      const lifetime = scope === ofEntity ? {} : {ttlSeconds: tenant.nowMs / 1000 + 420}
+      await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits(...texts), shardCount, consumed, ...lifetime})
     }
     const change = async (...texts: string[]) => {
       await configs.set(scope, limits(...texts), {replace: true})
-      return syncLimits(space, scope)
+      return syncLimits(tenant, scope)
     }
 
     it('raises without minting', async () => {
@@ -101,14 +101,14 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
         expect(await consume(record.shard, 'rpm', 1)).toBe(true)
       }
       expect(totalOf(await find(), 'requests')).toBe(400 - shardCount)
-      const item = await stored(space, keys.bucket(space.namespace, 'e', 'r', 0))
+      const item = await stored(tenant, keys.bucket(tenant.namespace, 'e', 'r', 0))
       expect(Object.keys(item ?? {}).filter(name => /^b_(tpm|rpd)/.test(name))).toEqual([])
     })
 
     it('credits the time until now at the old rate', async () => {
       await start(20, 'rpm=60/min')
       const before = totalOf(await find(), 'rpm') ?? 0
-      space.nowMs += 4000
+      tenant.nowMs += 4000
       await change('rpm=6000/min:60')
       expect(totalOf(await find(), 'rpm')).toBe(before + 4)
     })
@@ -116,8 +116,8 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
     it('writes nothing where nothing differs', async () => {
       await start(5, 'rpm=100/min')
       const before = await records()
-      space.nowMs += 1000
-      expect(await syncLimits(space, scope)).toEqual({checked: shardCount, updated: 0, failed: 0})
+      tenant.nowMs += 1000
+      expect(await syncLimits(tenant, scope)).toEqual({checked: shardCount, updated: 0, failed: 0})
       expect(await records()).toEqual(before)
     })
 
@@ -125,19 +125,19 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       await start(5, 'rpm=100/min')
       const before = await records()
       await configs.delete(scope)
-      expect(await syncLimits(space, scope)).toMatchObject({updated: 0, failed: 0})
+      expect(await syncLimits(tenant, scope)).toMatchObject({updated: 0, failed: 0})
       expect(await records()).toEqual(before)
     })
 
     it('conserves tokens to the milli while others consume and time passes', async () => {
-      const beginMs = space.nowMs
+      const beginMs = tenant.nowMs
       await start(1000, 'rpm=6000/min:100000')
       const initial = 100_000 - 1000 * shardCount
       let admitted = 0
       let isSyncing = true
       const consumers = Array.from({length: 8}, async (_, at) => {
         for (let turn = at; isSyncing || turn < at + 20; turn++) {
-          space.nowMs += 1
+          tenant.nowMs += 1
           if (await consume(turn % shardCount, 'rpm', 3)) admitted += 3
         }
       })
@@ -153,10 +153,10 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       const bucket = await find()
       expect(totalOf(bucket, 'rpm', 'consumedMilli')).toBe(1000 * shardCount + admitted)
       const held = (await records())
-        .map(({state, shard}) => refillBucket(shareOfBucket(state, shard, shardCount), space.nowMs).limits.get('rpm'))
+        .map(({state, shard}) => refillBucket(shareOfBucket(state, shard, shardCount), tenant.nowMs).limits.get('rpm'))
         .reduce((sum, limit) => sum + (limit?.tokensMilli ?? 0n), 0n)
       // 6,000 a minute are 100 milli per millisecond; the capacity was never reached.
-      expect(held).toBe(1000n * BigInt(initial - admitted) + 100n * BigInt(space.nowMs - beginMs))
+      expect(held).toBe(1000n * BigInt(initial - admitted) + 100n * BigInt(tenant.nowMs - beginMs))
     })
 
     it('clamps below the new capacity, without a debt, while others consume', async () => {
@@ -184,36 +184,36 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       ['plain', 'r'],
       ['plain', 'other'],
     ] as const
-    for (const [entity, resource] of sketches) await putBucket(space, {entity, resource, limits: old, ttlSeconds: 2e9})
+    for (const [entity, resource] of sketches) await putBucket(tenant, {entity, resource, limits: old, ttlSeconds: 2e9})
     await configs.set({level: 'entity', entity: 'own', resource: 'r'}, limits('rpm=1/min'))
     await configs.set({level: 'entity', entity: 'default', resource: DEFAULT_RESOURCE}, limits('rpm=2/min'))
     const capacities = async () =>
       Promise.all(sketches.map(async ([e, r]) => totalOf(await find(e, r), 'rpm', 'capacityMilli')))
 
     await configs.set(ofResource, limits('rpm=3/min'))
-    expect(await syncLimits(space, ofResource)).toEqual({checked: 1, updated: 1, failed: 0})
+    expect(await syncLimits(tenant, ofResource)).toEqual({checked: 1, updated: 1, failed: 0})
     expect(await capacities()).toEqual([100, 100, 3, 100])
     await configs.set(system, limits('rpm=4/min'))
-    expect(await syncLimits(space, system)).toEqual({checked: 1, updated: 1, failed: 0})
+    expect(await syncLimits(tenant, system)).toEqual({checked: 1, updated: 1, failed: 0})
     expect(await capacities()).toEqual([100, 100, 3, 4])
-    await syncLimits(space, {level: 'entity', entity: 'default', resource: DEFAULT_RESOURCE})
-    await syncLimits(space, {level: 'entity', entity: 'own', resource: 'r'})
+    await syncLimits(tenant, {level: 'entity', entity: 'default', resource: DEFAULT_RESOURCE})
+    await syncLimits(tenant, {level: 'entity', entity: 'own', resource: 'r'})
     expect(await capacities()).toEqual([1, 2, 3, 4])
 
     await configs.delete({level: 'entity', entity: 'own', resource: 'r'})
-    await syncLimits(space, {level: 'entity', entity: 'own', resource: 'r'})
+    await syncLimits(tenant, {level: 'entity', entity: 'own', resource: 'r'})
     expect(await capacities()).toEqual([3, 2, 3, 4])
   })
 
   it('keeps buckets with limits of their own for ever, and lets others expire', async () => {
     await configs.set(ofResource, limits('rpm=100/min'))
-    await putBucket(space, {entity: 'e', resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
+    await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
     await configs.set(ofEntity, limits('rpm=100/min'))
-    expect(await syncLimits(space, ofEntity)).toMatchObject({updated: 1})
+    expect(await syncLimits(tenant, ofEntity)).toMatchObject({updated: 1})
     expect((await records())[0]?.ttlSeconds).toBeUndefined()
     await configs.delete(ofEntity)
-    expect(await syncLimits(space, ofEntity)).toMatchObject({updated: 1})
-    expect((await records())[0]?.ttlSeconds).toBe(space.nowMs / 1000 + 420)
+    expect(await syncLimits(tenant, ofEntity)).toMatchObject({updated: 1})
+    expect((await records())[0]?.ttlSeconds).toBe(tenant.nowMs / 1000 + 420)
   })
 
   it.each([
@@ -229,66 +229,66 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
     {was: 'in debt by three shares', text: 'rpm=100/min', shardCount: 4, consumed: 100, seconds: 4 * 420},
   ])('lets a bucket live for seven times what it needs to fill up, a minute at least, when it $was', async sketch => {
     const {text, shardCount, consumed, seconds} = sketch
-    await putBucket(space, {entity: 'e', resource: 'r', limits: limits(text), shardCount, consumed})
+    await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits(text), shardCount, consumed})
     await configs.set(system, limits(text))
-    await syncLimits(space, system)
-    const lifetimes = (await records()).map(({ttlSeconds = 0}) => ttlSeconds - space.nowMs / 1000)
+    await syncLimits(tenant, system)
+    const lifetimes = (await records()).map(({ttlSeconds = 0}) => ttlSeconds - tenant.nowMs / 1000)
     expect(lifetimes).toEqual(Array.from({length: shardCount}, () => seconds))
   })
 
   it('heals limits without parameters and skips ghosts', async () => {
     await configs.set(system, limits('rpm=100/min'))
-    await putBucket(space, {entity: 'e', resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
+    await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
     const {b_rpm_cp, b_rpm_ra, b_rpm_rp, ...broken} = (await stored(
-      space,
-      keys.bucket(space.namespace, 'e', 'r', 0),
+      tenant,
+      keys.bucket(tenant.namespace, 'e', 'r', 0),
     )) as Item
-    await put(space, {...broken, b_rpm_tk: {N: '-4000'}, b_rpm_tc: {N: '4000'}})
-    expect(await syncLimits(space, system)).toEqual({checked: 1, updated: 1, failed: 0})
+    await put(tenant, {...broken, b_rpm_tk: {N: '-4000'}, b_rpm_tc: {N: '4000'}})
+    expect(await syncLimits(tenant, system)).toEqual({checked: 1, updated: 1, failed: 0})
     expect(totalOf(await find(), 'rpm')).toBe(96)
-    const {PK, SK} = keys.bucket(space.namespace, 'e', 'r', 0)
-    await put(space, {PK: {S: PK}, SK: {S: SK}, b_rpm_tk: {N: '-1'}})
-    expect(await syncLimits(space, ofEntity)).toEqual({checked: 0, updated: 0, failed: 0})
+    const {PK, SK} = keys.bucket(tenant.namespace, 'e', 'r', 0)
+    await put(tenant, {PK: {S: PK}, SK: {S: SK}, b_rpm_tk: {N: '-1'}})
+    expect(await syncLimits(tenant, ofEntity)).toEqual({checked: 0, updated: 0, failed: 0})
   })
 
   it('loses no credit of those who consumed after it had looked', async () => {
     const old = limits('rpm=6000/min:100')
-    await putBucket(space, {entity: 'e', resource: 'r', limits: old, consumed: 5, ttlSeconds: 2e9})
+    await putBucket(tenant, {entity: 'e', resource: 'r', limits: old, consumed: 5, ttlSeconds: 2e9})
     await configs.set(system, limits('rpm=3000/min:100'))
-    space.nowMs += 200
+    tenant.nowMs += 200
     let between = 1
-    space.transport.before = async operation => {
+    tenant.transport.before = async operation => {
       if (operation === 'UpdateItem' && between-- > 0) await consume(0, 'rpm', 10)
     }
-    expect(await syncLimits(space, system)).toMatchObject({updated: 1})
+    expect(await syncLimits(tenant, system)).toMatchObject({updated: 1})
     // 95 less 10, and 20 for the time: cut at the capacity.
     expect(totalOf(await find(), 'rpm')).toBe(100)
   })
 
   it('does not believe what a warm cache says of other levels', async () => {
-    await putBucket(space, {entity: 'e', resource: 'r', limits: limits('rpm=100/min')})
+    await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits('rpm=100/min')})
     await configs.set(system, limits('rpm=100/min'))
     await configs.resolve('e', 'r')
-    await new Configs(space, {audit: newAudit(space)}).set(ofEntity, limits('rpm=7/min'))
+    await new Configs(tenant, {audit: newAudit(tenant)}).set(ofEntity, limits('rpm=7/min'))
     await configs.set(system, limits('rpm=50/min'))
-    await syncLimits(space, system)
+    await syncLimits(tenant, system)
     expect(totalOf(await find(), 'rpm', 'capacityMilli')).toBe(100)
   })
 
   describe('under faults', () => {
     const many = async () => {
       for (const entity of ['e', 'f', 'g'])
-        await putBucket(space, {entity, resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
+        await putBucket(tenant, {entity, resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
       await configs.set(system, limits('rpm=50/min'))
     }
     const keyOf = (input: unknown) => (input as {Key?: {PK?: {S: string}}}).Key?.PK?.S ?? ''
     /** Somebody refills the bucket of `e` just before the write. */
     const refillBefore = (times: number) => {
       let left = times
-      space.transport.before = async (operation, input) => {
+      tenant.transport.before = async (operation, input) => {
         if (operation !== 'UpdateItem' || !keyOf(input).includes('#e#') || left-- <= 0) return
         await table.transport.send('UpdateItem', {
-          TableName: space.name,
+          TableName: tenant.name,
           Key: (input as {Key: Item}).Key,
           UpdateExpression: 'ADD rf :one',
           ExpressionAttributeValues: {':one': {N: '1'}},
@@ -298,59 +298,59 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
 
     it('decides anew on a bucket that changed in between, without reading it again', async () => {
       await many()
-      space.transport.calls.length = 0
+      tenant.transport.calls.length = 0
       refillBefore(3)
-      expect(await syncLimits(space, system)).toEqual({checked: 3, updated: 3, failed: 0})
-      expect(space.transport.count('UpdateItem')).toBe(6)
-      expect(space.transport.count('GetItem')).toBe(0)
+      expect(await syncLimits(tenant, system)).toEqual({checked: 3, updated: 3, failed: 0})
+      expect(tenant.transport.count('UpdateItem')).toBe(6)
+      expect(tenant.transport.count('GetItem')).toBe(0)
     })
 
     it('gives up on a bucket that always changes in between and goes on with the others', async () => {
       await many()
       refillBefore(Infinity)
-      expect(await syncLimits(space, system)).toEqual({checked: 3, updated: 2, failed: 1})
+      expect(await syncLimits(tenant, system)).toEqual({checked: 3, updated: 2, failed: 1})
     })
 
     it('counts a throttled bucket as failed and goes on', async () => {
       await many()
-      space.transport.before = (operation, input) => {
+      tenant.transport.before = (operation, input) => {
         if (operation === 'UpdateItem' && keyOf(input).includes('#f#')) throw new Throttled(operation)
       }
-      expect(await syncLimits(space, system)).toEqual({checked: 3, updated: 2, failed: 1})
+      expect(await syncLimits(tenant, system)).toEqual({checked: 3, updated: 2, failed: 1})
     })
 
     it('stops at once when told to, and at a failure that is no outage', async () => {
       await many()
       const controller = new AbortController()
       const seen: SyncResult[] = []
-      space.transport.before = operation => {
+      tenant.transport.before = operation => {
         if (operation === 'UpdateItem' && controller.signal.aborted) throw new Aborted(operation, false)
       }
       controller.abort()
       await expect(
-        syncLimits(space, system, {signal: controller.signal, onProgress: soFar => seen.push(soFar)}),
+        syncLimits(tenant, system, {signal: controller.signal, onProgress: soFar => seen.push(soFar)}),
       ).rejects.toBeInstanceOf(Aborted)
       expect(seen).toEqual([])
-      space.transport.before = operation => {
+      tenant.transport.before = operation => {
         if (operation === 'UpdateItem') throw new TypeError('a bug')
       }
-      await expect(syncLimits(space, system)).rejects.toThrow(TypeError)
+      await expect(syncLimits(tenant, system)).rejects.toThrow(TypeError)
     })
 
     it('tells how far it is and has at most 8 writes in flight', async () => {
       await configs.set(system, limits('rpm=50/min'))
       for (let at = 0; at < 30; at++)
-        await putBucket(space, {entity: `e${at}`, resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
+        await putBucket(tenant, {entity: `e${at}`, resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
       let inFlight = 0
       let most = 0
-      space.transport.before = operation => {
+      tenant.transport.before = operation => {
         if (operation === 'UpdateItem') most = Math.max(most, ++inFlight)
       }
-      space.transport.after = operation => {
+      tenant.transport.after = operation => {
         if (operation === 'UpdateItem') inFlight--
       }
       const seen: number[] = []
-      await syncLimits(space, system, {onProgress: ({checked}) => seen.push(checked)})
+      await syncLimits(tenant, system, {onProgress: ({checked}) => seen.push(checked)})
       expect(seen).toEqual(Array.from({length: 30}, (_, at) => at + 1))
       expect(most).toBeGreaterThan(1)
       expect(most).toBeLessThanOrEqual(8)

@@ -38,38 +38,38 @@ export class Interceptor implements Transport {
   }
 }
 
-export interface TestSpace extends NamespaceTable {
+export interface TestTenant extends NamespaceTable {
   readonly transport: Interceptor
   nowMs: number
 }
 
 /** A namespace of its own in a test table, with a clock that stands still until it is moved. */
-export function newSpace(table: TestTable, options: {attempts?: number} = {}): TestSpace {
-  const space: TestSpace = {
+export function newTenant(table: TestTable, options: {attempts?: number} = {}): TestTenant {
+  const tenant: TestTenant = {
     name: table.name,
     namespace: `ns${randomBytes(6).toString('hex')}`,
     transport: new Interceptor(table.transport),
     nowMs: 1_800_000_000_000,
-    clock: () => space.nowMs,
+    clock: () => tenant.nowMs,
     randomBytes: count => randomBytes(count),
     backoff: {random: Math.random, sleep: sleepMs, baseMs: 5, maxMs: 200, attempts: options.attempts ?? 10},
   }
-  return space
+  return tenant
 }
 
-export function newAudit(space: NamespaceTable): Audit {
-  return new Audit(space, {principal: 'tester'})
+export function newAudit(tenant: NamespaceTable): Audit {
+  return new Audit(tenant, {principal: 'tester'})
 }
 
 /** An item as it is stored. */
-export async function stored(space: NamespaceTable, {PK, SK}: Key): Promise<Item | undefined> {
+export async function stored(tenant: NamespaceTable, {PK, SK}: Key): Promise<Item | undefined> {
   const Key = {PK: {S: PK}, SK: {S: SK}}
-  const answer = await space.transport.send('GetItem', {TableName: space.name, Key, ConsistentRead: true})
+  const answer = await tenant.transport.send('GetItem', {TableName: tenant.name, Key, ConsistentRead: true})
   return answer.Item
 }
 
-export async function put(space: NamespaceTable, ...items: Item[]): Promise<void> {
-  for (const Item of items) await space.transport.send('PutItem', {TableName: space.name, Item})
+export async function put(tenant: NamespaceTable, ...items: Item[]): Promise<void> {
+  for (const Item of items) await tenant.transport.send('PutItem', {TableName: tenant.name, Item})
 }
 
 export interface BucketSketch {
@@ -85,7 +85,7 @@ export interface BucketSketch {
 }
 
 /** Writes the shards of a bucket as of now: full, less what is said to be consumed. */
-export async function putBucket(space: TestSpace, sketch: BucketSketch): Promise<void> {
+export async function putBucket(tenant: TestTenant, sketch: BucketSketch): Promise<void> {
   const {entity, resource, shardCount = 1, ttlSeconds} = sketch
   const consumedMilli = toMilli(sketch.consumed ?? 0)
   for (const shard of sketch.shards ?? Array.from({length: shardCount}, (_, at) => at)) {
@@ -95,10 +95,10 @@ export async function putBucket(space: TestSpace, sketch: BucketSketch): Promise
       const tokensMilli = shareOfRate(limit.name, rate, shard, shardCount).capacityMilli - consumedMilli
       limits.set(limit.name, {...rate, tokensMilli, consumedMilli, remainder: 0n})
     }
-    const state = {refilledAtMs: space.nowMs, limits}
-    const {namespace} = space
+    const state = {refilledAtMs: tenant.nowMs, limits}
+    const {namespace} = tenant
     const family = {cascade: false, parent: undefined}
-    await put(space, encodeBucket({namespace, entity, resource, shard, shardCount, ...family, ttlSeconds, state}))
+    await put(tenant, encodeBucket({namespace, entity, resource, shard, shardCount, ...family, ttlSeconds, state}))
   }
 }
 

@@ -9,7 +9,7 @@ import {LiveSession} from '../../src/lib/ui/session.js'
 import type {Watch} from '../../src/lib/watch/model.js'
 import {openWatch} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, putBucket} from '../repository/namespace-table.js'
+import {newTenant, putBucket} from '../repository/namespace-table.js'
 import {easel} from './painted.js'
 
 const WRITTEN_AT_MS = 1_800_000_000_000
@@ -40,16 +40,16 @@ describeOnEngine('every figure on the screen is that of the repository for the s
   beforeAll(async () => {
     repository = new Repository({stack: table.name, transport: table.transport})
     const {namespace} = await repository.namespaces.register('default')
-    const space = {...newSpace(table), namespace: namespace.id, nowMs: WRITTEN_AT_MS}
+    const tenant = {...newTenant(table), namespace: namespace.id, nowMs: WRITTEN_AT_MS}
     const limits = parseLimits(['rpm=100', 'tpm=10k'])
-    await putBucket(space, {entity: 'split', resource: 'gpt-4', limits, shardCount: 3, consumed: 30})
-    await putBucket(space, {entity: 'debtor', resource: 'gpt-4', limits, consumed: 180})
-    await putBucket(space, {entity: 'full', resource: 'search', limits: parseLimits(['rpm=60'])})
-    await putBucket(space, {entity: 'tiny', resource: 'search', limits: parseLimits(['rph=7/hour']), consumed: 7})
+    await putBucket(tenant, {entity: 'split', resource: 'gpt-4', limits, shardCount: 3, consumed: 30})
+    await putBucket(tenant, {entity: 'debtor', resource: 'gpt-4', limits, consumed: 180})
+    await putBucket(tenant, {entity: 'full', resource: 'search', limits: parseLimits(['rpm=60'])})
+    await putBucket(tenant, {entity: 'tiny', resource: 'search', limits: parseLimits(['rph=7/hour']), consumed: 7})
     const clock = () => nowMs
-    const view = {...space, clock}
+    const view = {...tenant, clock}
     watch = openWatch({
-      space: repository.namespaceById(namespace.id),
+      repository: repository.namespaceById(namespace.id),
       table: view,
       scope: {kind: 'namespace'},
       intervalMs: 60_000,

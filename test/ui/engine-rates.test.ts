@@ -11,7 +11,7 @@ import type {Scene} from '../../src/lib/ui/model/scene.js'
 import {LiveSession} from '../../src/lib/ui/session.js'
 import {openWatch} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, putBucket, totalOf} from '../repository/namespace-table.js'
+import {newTenant, putBucket, totalOf} from '../repository/namespace-table.js'
 import {easel} from './painted.js'
 
 const ELAPSED_MS = 2000
@@ -43,25 +43,30 @@ describeOnEngine('what is derived from two readings is what the repository tells
   let press: LiveSession['press']
 
   beforeAll(async () => {
-    const space = newSpace(table)
+    const tenant = newTenant(table)
     const clock = () => nowMs
     const {transport} = table
-    const names = new Repository({stack: table.name, transport, clock}).namespaceById(space.namespace)
+    const names = new Repository({stack: table.name, transport, clock}).namespaceById(tenant.namespace)
     await names.setLimits({level: 'system'}, parseLimits(['rpm=600/min', 'tpm=60k/min']))
     await names.entities.create({id: 'team'})
     await names.entities.create({id: 'ada', parent: 'team', cascade: true})
     const limits = parseLimits(['rpm=60'])
-    await putBucket(space, {entity: 'hot', resource: 'search', limits, shardCount: 4, consumed: 14})
+    await putBucket(tenant, {entity: 'hot', resource: 'search', limits, shardCount: 4, consumed: 14})
     const shared = parseLimits(['rpm=600/min', 'tpm=60k/min'])
-    await putBucket(space, {entity: 'one-sided', resource: 'gpt-4', limits: shared, shardCount: 2})
-    await putBucket(space, {entity: 'dry', resource: 'search', limits, consumed: 60})
+    await putBucket(tenant, {entity: 'one-sided', resource: 'gpt-4', limits: shared, shardCount: 2})
+    await putBucket(tenant, {entity: 'dry', resource: 'search', limits, consumed: 60})
     // Where there are several shards the first is taken, so that they differ.
     const random = () => 0
-    const limiter = new RateLimiter({stack: table.name, namespaceId: space.namespace, transport, clock, random})
+    const limiter = new RateLimiter({stack: table.name, namespaceId: tenant.namespace, transport, clock, random})
     const use = (entity: string, tpm: number) => limiter.acquire({entity, resource: 'gpt-4', consume: {rpm: 1, tpm}})
     await use('ada', 100)
     const lease = await use('ben', 20_000)
-    const watch = openWatch({space: names, table: {...space, clock}, scope: {kind: 'namespace'}, intervalMs: 3_600_000})
+    const watch = openWatch({
+      repository: names,
+      table: {...tenant, clock},
+      scope: {kind: 'namespace'},
+      intervalMs: 3_600_000,
+    })
     await watch.start()
     before = await allBuckets(names)
 

@@ -2,9 +2,9 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {
   affordableShards,
-  type PollCandidate,
   isWalkDue,
   POLL_UNITS,
+  type PollCandidate,
   pageSize,
   planReads,
 } from '../../src/lib/watch/poll-plan.js'

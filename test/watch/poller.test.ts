@@ -7,7 +7,7 @@ import {keys} from '../../src/lib/schema/keys.js'
 import type {WatchScope} from '../../src/lib/watch/model.js'
 import {BucketPoller} from '../../src/lib/watch/poller.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, putBucket, type TestSpace} from '../repository/namespace-table.js'
+import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
 
 const limits = parseLimits(['rpm=100', 'tpm=10k'])
 const NAMESPACE: WatchScope = {kind: 'namespace'}
@@ -16,61 +16,62 @@ const never = new AbortController().signal
 describeOnEngine('the poller', () => {
   const table = useTable()
 
-  const putMany = async (space: TestSpace, count: number) => {
+  const putMany = async (tenant: TestTenant, count: number) => {
     const numbers = Array.from({length: count}, (_, at) => at)
     // Some at a time: a slow engine does not answer a thousand at once in time.
     await forEachConcurrently(chunksOf(numbers, 1), 16, async ([at = 0]) => {
-      await putBucket(space, {entity: `user-${at}`, resource: `r${at % 2}`, limits})
+      await putBucket(tenant, {entity: `user-${at}`, resource: `r${at % 2}`, limits})
     })
   }
   const poll = (poller: BucketPoller, ...focus: string[]) => poller.poll(new Set(focus), never)
 
   it('reads every bucket of the scope with all its shards, and nothing else', async () => {
-    const space = newSpace(table)
-    await putBucket(space, {entity: 'ada', resource: 'gpt-4', limits, shardCount: 4, consumed: 10})
-    await putBucket(space, {entity: 'ada', resource: 'search', limits})
-    await putBucket(space, {entity: 'ben', resource: 'gpt-4', limits, consumed: 101})
-    await putBucket(newSpace(table), {entity: 'stranger', resource: 'gpt-4', limits})
-    const ids = async (scope: WatchScope) => [...(await poll(new BucketPoller(space, scope))).readings.keys()].toSorted()
+    const tenant = newTenant(table)
+    await putBucket(tenant, {entity: 'ada', resource: 'gpt-4', limits, shardCount: 4, consumed: 10})
+    await putBucket(tenant, {entity: 'ada', resource: 'search', limits})
+    await putBucket(tenant, {entity: 'ben', resource: 'gpt-4', limits, consumed: 101})
+    await putBucket(newTenant(table), {entity: 'stranger', resource: 'gpt-4', limits})
+    const ids = async (scope: WatchScope) =>
+      [...(await poll(new BucketPoller(tenant, scope))).readings.keys()].toSorted()
     expect(await ids(NAMESPACE)).toEqual(['ada#gpt-4', 'ada#search', 'ben#gpt-4'])
     expect(await ids({kind: 'resource', resource: 'gpt-4'})).toEqual(['ada#gpt-4', 'ben#gpt-4'])
     expect(await ids({kind: 'entity', entity: 'ada'})).toEqual(['ada#gpt-4', 'ada#search'])
     expect(await ids({kind: 'entity', entity: 'nobody'})).toEqual([])
 
-    const {readings, known, lastPoll} = await poll(new BucketPoller(space, NAMESPACE))
-    const repository = new Buckets(space)
+    const {readings, known, lastPoll} = await poll(new BucketPoller(tenant, NAMESPACE))
+    const repository = new Buckets(tenant)
     for (const {bucket} of readings.values()) {
       const stored = await repository.find(bucket.entity, bucket.resource)
-      expect(viewBucket(bucket, space.nowMs + 1234)).toEqual(stored && viewBucket(stored, space.nowMs + 1234))
+      expect(viewBucket(bucket, tenant.nowMs + 1234)).toEqual(stored && viewBucket(stored, tenant.nowMs + 1234))
     }
     expect(known).toEqual({count: 3, isComplete: true, unreadable: 0})
-    expect(lastPoll).toMatchObject({number: 1, atMs: space.nowMs, durationMs: 0, calls: 2, bucketsRead: 3})
+    expect(lastPoll).toMatchObject({number: 1, atMs: tenant.nowMs, durationMs: 0, calls: 2, bucketsRead: 3})
   })
 
   it('tells what the engine says that it cost', async () => {
-    const space = newSpace(table)
-    await putMany(space, 30)
+    const tenant = newTenant(table)
+    await putMany(tenant, 30)
     const before = table.capacity.snapshot()
-    const {lastPoll} = await poll(new BucketPoller(space, NAMESPACE))
+    const {lastPoll} = await poll(new BucketPoller(tenant, NAMESPACE))
     const {read, calls} = table.capacity.since(before)
     expect(lastPoll).toMatchObject({readUnits: read, calls})
     expect(read).toBeGreaterThan(0)
   })
 
   it('1,000 buckets stay under 50 read units per poll; those on the screen are read each time, all come round', async () => {
-    const space = newSpace(table)
-    await putMany(space, 1000)
-    const poller = new BucketPoller(space, NAMESPACE)
+    const tenant = newTenant(table)
+    await putMany(tenant, 1000)
+    const poller = new BucketPoller(tenant, NAMESPACE)
     const seen = new Set<string>()
     const units: number[] = []
     let result = await poll(poller)
     for (let polls = 1; polls < 60 && (seen.size < 1000 || !result.known.isComplete); polls++) {
-      space.nowMs += 2000
+      tenant.nowMs += 2000
       result = await poll(poller, 'user-7#r1', 'user-8#r0')
       units.push(result.lastPoll.readUnits)
-      for (const [id, {readAtMs}] of result.readings) if (readAtMs === space.nowMs) seen.add(id)
+      for (const [id, {readAtMs}] of result.readings) if (readAtMs === tenant.nowMs) seen.add(id)
       if (result.readings.has('user-7#r1') && polls > 30) {
-        expect(result.readings.get('user-7#r1')?.readAtMs).toBe(space.nowMs)
+        expect(result.readings.get('user-7#r1')?.readAtMs).toBe(tenant.nowMs)
       }
       expect(result.lastPoll.bucketsRead).toBeLessThan(result.known.count)
     }
@@ -80,35 +81,35 @@ describeOnEngine('the poller', () => {
   })
 
   it('what large items cost is learned: after the first poll it stays under 50 read units with them, too', async () => {
-    const space = newSpace(table)
+    const tenant = newTenant(table)
     const many = Array.from({length: 40}, (_, at) => `a-limit-with-a-long-name-${at}=1000000`)
     const numbers = Array.from({length: 120}, (_, at) => at)
     await forEachConcurrently(chunksOf(numbers, 1), 16, async ([at = 0]) => {
-      await putBucket(space, {entity: `user-${at}`, resource: 'r', limits: parseLimits(many)})
+      await putBucket(tenant, {entity: `user-${at}`, resource: 'r', limits: parseLimits(many)})
     })
-    const poller = new BucketPoller(space, NAMESPACE)
+    const poller = new BucketPoller(tenant, NAMESPACE)
     const perBucket: number[] = []
     for (let polls = 1; polls <= 4; polls++) {
       const {lastPoll} = await poll(poller)
       perBucket.push(lastPoll.readUnits / lastPoll.bucketsRead)
       if (polls > 1) expect(lastPoll.readUnits).toBeLessThanOrEqual(50)
-      space.nowMs += 2000
+      tenant.nowMs += 2000
     }
     // Otherwise this test says nothing.
     expect(Math.min(...perBucket)).toBeGreaterThan(0.75)
   })
 
   it('of more buckets than a poll reads, those that were in use have a rate with the poll after the first reading', async () => {
-    const space = newSpace(table)
-    await putMany(space, 400)
+    const tenant = newTenant(table)
+    await putMany(tenant, 400)
     const busy = ['user-3#r1', 'user-200#r0', 'user-399#r1']
-    const poller = new BucketPoller(space, NAMESPACE)
+    const poller = new BucketPoller(tenant, NAMESPACE)
     const firstRead = new Map<string, number>()
     const rated = new Map<string, number>()
     for (let polls = 1; polls <= 12; polls++) {
       for (const id of busy) {
         const [entity = '', resource = ''] = id.split('#')
-        await putBucket(space, {entity, resource, limits, consumed: polls})
+        await putBucket(tenant, {entity, resource, limits, consumed: polls})
       }
       const {readings} = await poll(poller)
       for (const id of busy) {
@@ -116,45 +117,45 @@ describeOnEngine('the poller', () => {
         if (reading && !firstRead.has(id)) firstRead.set(id, polls)
         if (reading && reading.ratePerSecond.size > 0 && !rated.has(id)) rated.set(id, polls)
       }
-      space.nowMs += 2000
+      tenant.nowMs += 2000
     }
     expect(firstRead.size).toBe(3)
     for (const id of busy) expect(rated.get(id)).toBe((firstRead.get(id) ?? 0) + 1)
   })
 
   it('items without a state are counted, and are buckets again once they have one', async () => {
-    const space = newSpace(table)
-    await putBucket(space, {entity: 'ada', resource: 'r', limits})
-    await putBucket(space, {entity: 'ben', resource: 'r', limits})
-    const {PK, SK} = keys.bucket(space.namespace, 'ben', 'r', 0)
+    const tenant = newTenant(table)
+    await putBucket(tenant, {entity: 'ada', resource: 'r', limits})
+    await putBucket(tenant, {entity: 'ben', resource: 'r', limits})
+    const {PK, SK} = keys.bucket(tenant.namespace, 'ben', 'r', 0)
     const Key = {PK: {S: PK}, SK: {S: SK}}
-    await space.transport.send('UpdateItem', {TableName: space.name, Key, UpdateExpression: 'REMOVE rf'})
-    const poller = new BucketPoller(space, NAMESPACE)
+    await tenant.transport.send('UpdateItem', {TableName: tenant.name, Key, UpdateExpression: 'REMOVE rf'})
+    const poller = new BucketPoller(tenant, NAMESPACE)
     for (let polls = 1; polls <= 2; polls++) {
       const {readings, known, lastPoll} = await poll(poller)
       expect([...readings.keys()]).toEqual(['ada#r'])
       expect(known).toEqual({count: 1, isComplete: true, unreadable: 1})
       expect(lastPoll.bucketsRead).toBe(1)
     }
-    await putBucket(space, {entity: 'ben', resource: 'r', limits})
+    await putBucket(tenant, {entity: 'ben', resource: 'r', limits})
     expect((await poll(poller)).known).toEqual({count: 2, isComplete: true, unreadable: 0})
-    await space.transport.send('UpdateItem', {TableName: space.name, Key, UpdateExpression: 'REMOVE rf'})
+    await tenant.transport.send('UpdateItem', {TableName: tenant.name, Key, UpdateExpression: 'REMOVE rf'})
     expect((await poll(poller)).known).toEqual({count: 1, isComplete: true, unreadable: 1})
-    await space.transport.send('DeleteItem', {TableName: space.name, Key})
+    await tenant.transport.send('DeleteItem', {TableName: tenant.name, Key})
     expect((await poll(poller)).known).toEqual({count: 1, isComplete: true, unreadable: 0})
   })
 
   it('sees buckets that come and go, and shards that were added', async () => {
-    const space = newSpace(table)
-    await putBucket(space, {entity: 'old', resource: 'r', limits})
-    await putBucket(space, {entity: 'hot', resource: 'r', limits})
-    const poller = new BucketPoller(space, NAMESPACE)
+    const tenant = newTenant(table)
+    await putBucket(tenant, {entity: 'old', resource: 'r', limits})
+    await putBucket(tenant, {entity: 'hot', resource: 'r', limits})
+    const poller = new BucketPoller(tenant, NAMESPACE)
     await poll(poller)
-    await putBucket(space, {entity: 'new', resource: 'r', limits})
-    await putBucket(space, {entity: 'hot', resource: 'r', limits, shardCount: 2})
-    const {PK, SK} = keys.bucket(space.namespace, 'old', 'r', 0)
-    await space.transport.send('DeleteItem', {TableName: space.name, Key: {PK: {S: PK}, SK: {S: SK}}})
-    space.nowMs += 2000
+    await putBucket(tenant, {entity: 'new', resource: 'r', limits})
+    await putBucket(tenant, {entity: 'hot', resource: 'r', limits, shardCount: 2})
+    const {PK, SK} = keys.bucket(tenant.namespace, 'old', 'r', 0)
+    await tenant.transport.send('DeleteItem', {TableName: tenant.name, Key: {PK: {S: PK}, SK: {S: SK}}})
+    tenant.nowMs += 2000
     const {readings} = await poll(poller)
     expect([...readings.values()].map(({id, isGone}) => `${id} ${isGone}`).toSorted()).toEqual([
       'hot#r false',
@@ -162,46 +163,46 @@ describeOnEngine('the poller', () => {
       'old#r true',
     ])
     expect(readings.get('hot#r')?.bucket).toMatchObject({shardCount: 2, shards: [{}, {}]})
-    space.nowMs += 2000
+    tenant.nowMs += 2000
     expect([...(await poll(poller)).readings.keys()].toSorted()).toEqual(['hot#r', 'new#r'])
   })
 
   it('what shard 0 tells of is read at once, also while the index does not know it', async () => {
-    const space = newSpace(table)
-    await putBucket(space, {entity: 'hot', resource: 'r', limits, shardCount: 8})
-    space.transport.after = (operation, output) => {
+    const tenant = newTenant(table)
+    await putBucket(tenant, {entity: 'hot', resource: 'r', limits, shardCount: 8})
+    tenant.transport.after = (operation, output) => {
       if (operation !== 'Query') return
       const answer = output as {Items: {PK: {S: string}}[]}
       answer.Items = answer.Items.filter(({PK}) => PK.S.endsWith('#0'))
     }
-    const {readings} = await poll(new BucketPoller(space, NAMESPACE))
+    const {readings} = await poll(new BucketPoller(tenant, NAMESPACE))
     expect(readings.get('hot#r')?.bucket.shards).toHaveLength(8)
   })
 
   it('rates are what was consumed between two polls', async () => {
-    const space = newSpace(table)
-    await putBucket(space, {entity: 'ada', resource: 'r', limits, shardCount: 2, consumed: 10})
-    const poller = new BucketPoller(space, NAMESPACE)
+    const tenant = newTenant(table)
+    await putBucket(tenant, {entity: 'ada', resource: 'r', limits, shardCount: 2, consumed: 10})
+    const poller = new BucketPoller(tenant, NAMESPACE)
     await poll(poller)
-    await putBucket(space, {entity: 'ada', resource: 'r', limits, shardCount: 2, consumed: 25})
-    space.nowMs += 3000
+    await putBucket(tenant, {entity: 'ada', resource: 'r', limits, shardCount: 2, consumed: 25})
+    tenant.nowMs += 3000
     const {readings} = await poll(poller)
     expect(Object.fromEntries(readings.get('ada#r')?.ratePerSecond ?? [])).toEqual({rpm: 10, tpm: 10})
   })
 
   it('L8 only reads, and no read is strongly consistent', async () => {
-    const space = newSpace(table)
-    await putBucket(space, {entity: 'ada', resource: 'r', limits})
-    space.transport.calls.length = 0
+    const tenant = newTenant(table)
+    await putBucket(tenant, {entity: 'ada', resource: 'r', limits})
+    tenant.transport.calls.length = 0
     const inputs: string[] = []
-    space.transport.before = (_, input) => void inputs.push(JSON.stringify(input))
-    await poll(new BucketPoller(space, NAMESPACE))
-    expect(space.transport.calls).toEqual(['Query', 'BatchGetItem'])
+    tenant.transport.before = (_, input) => void inputs.push(JSON.stringify(input))
+    await poll(new BucketPoller(tenant, NAMESPACE))
+    expect(tenant.transport.calls).toEqual(['Query', 'BatchGetItem'])
     expect(inputs.filter(input => input.includes('"ConsistentRead":true'))).toEqual([])
   })
 
   it('an empty namespace has nothing to read', async () => {
-    expect(await poll(new BucketPoller(newSpace(table), NAMESPACE))).toMatchObject({
+    expect(await poll(new BucketPoller(newTenant(table), NAMESPACE))).toMatchObject({
       readings: new Map(),
       known: {count: 0, isComplete: true, unreadable: 0},
       lastPoll: {bucketsRead: 0, calls: 1},

@@ -3,30 +3,30 @@ import type {Watch} from '../../src/lib/watch/model.js'
 import {openWatch, type WatchOptions} from '../../src/lib/watch/watch.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import type {TestTable} from '../helpers/table.js'
-import {newSpace, type TestSpace} from '../repository/namespace-table.js'
+import {newTenant, type TestTenant} from '../repository/namespace-table.js'
 import {TestTimers} from './test-timers.js'
 
 /** A namespace of its own, watches over it, and a hand on what is between them: time and transport. */
 export class WatchStage {
-  readonly space: TestSpace
+  readonly tenant: TestTenant
   readonly faults: FaultTransport
   readonly timers: TestTimers
 
   constructor(table: TestTable) {
-    this.space = newSpace(table)
+    this.tenant = newTenant(table)
     this.faults = new FaultTransport(table.transport)
     this.faults.start()
-    this.timers = new TestTimers(this.space)
+    this.timers = new TestTimers(this.tenant)
   }
 
   /** A watch over the namespace; every 2 s unless said otherwise. */
   open(rest: Partial<WatchOptions> = {}): Watch {
-    const {space, timers} = this
+    const {tenant, timers} = this
     const transport = rest.table?.transport ?? this.faults
-    const repository = new Repository({stack: space.name, transport, clock: space.clock})
-    const names = repository.namespaceById(space.namespace)
+    const repository = new Repository({stack: tenant.name, transport, clock: tenant.clock})
+    const names = repository.namespaceById(tenant.namespace)
     const scope = {kind: 'namespace'} as const
-    return openWatch({space: names, table: {...space, transport}, scope, intervalMs: 2000, timers, ...rest})
+    return openWatch({repository: names, table: {...tenant, transport}, scope, intervalMs: 2000, timers, ...rest})
   }
 }
 

@@ -8,12 +8,12 @@ import {pollNumber, until, WatchStage} from './running-watch.js'
 describeOnEngine('when the next try comes', () => {
   const table = useTable()
   let stage: WatchStage
-  let {space, faults, timers} = {} as WatchStage
+  let {tenant, faults, timers} = {} as WatchStage
 
   beforeEach(async () => {
     stage = new WatchStage(table)
-    ;({space, faults, timers} = stage)
-    await putBucket(space, {entity: 'ada', resource: 'r', limits: parseLimits(['rpm=100'])})
+    ;({tenant, faults, timers} = stage)
+    await putBucket(tenant, {entity: 'ada', resource: 'r', limits: parseLimits(['rpm=100'])})
   })
 
   /** A watch whose second poll has failed. */
@@ -24,7 +24,7 @@ describeOnEngine('when the next try comes', () => {
     timers.advance(2000)
     await until(watch, () => watch.knowledge().problem !== undefined)
     const nextTry = () => watch.knowledge().problem?.nextTryAtMs
-    return {watch, nextTry, told: () => (nextTry() ?? Number.NaN) - space.nowMs}
+    return {watch, nextTry, told: () => (nextTry() ?? Number.NaN) - tenant.nowMs}
   }
 
   it('another interval moves it, and what is told about it', async () => {

@@ -6,18 +6,18 @@ import {keys} from '../../src/lib/schema/keys.js'
 import {readOnce} from '../../src/lib/watch/snapshot.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
-import {newSpace, putBucket, type TestSpace} from '../repository/namespace-table.js'
+import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
 
 const limits = parseLimits(['rpm=100'])
 
 describeOnEngine('one snapshot', () => {
   const table = useTable()
-  let space: TestSpace
+  let tenant: TestTenant
   let faults: FaultTransport
 
   beforeEach(() => {
-    space = newSpace(table)
-    faults = new FaultTransport(space.transport)
+    tenant = newTenant(table)
+    faults = new FaultTransport(tenant.transport)
     faults.start()
   })
 
@@ -29,12 +29,12 @@ describeOnEngine('one snapshot', () => {
         1,
       ),
       16,
-      ([at]) => putBucket(space, {entity: `user-${at}`, resource: 'r', limits}),
+      ([at]) => putBucket(tenant, {entity: `user-${at}`, resource: 'r', limits}),
     )
   const read = (signal = new AbortController().signal) => {
-    const repository = new Repository({stack: space.name, transport: faults, clock: space.clock})
-    const names = repository.namespaceById(space.namespace)
-    return readOnce(names, {...space, transport: faults}, {kind: 'namespace'}, signal)
+    const repository = new Repository({stack: tenant.name, transport: faults, clock: tenant.clock})
+    const names = repository.namespaceById(tenant.namespace)
+    return readOnce(names, {...tenant, transport: faults}, {kind: 'namespace'}, signal)
   }
 
   it('reads every bucket, however many polls that takes', async () => {
@@ -49,13 +49,13 @@ describeOnEngine('one snapshot', () => {
 
   it('has no bucket that went away while it was taken', async () => {
     await putMany(150)
-    const {PK, SK} = keys.bucket(space.namespace, 'user-0', 'r', 0)
+    const {PK, SK} = keys.bucket(tenant.namespace, 'user-0', 'r', 0)
     let isRead = false
-    space.transport.after = async (operation, output) => {
+    tenant.transport.after = async (operation, output) => {
       if (operation !== 'BatchGetItem' || isRead || !JSON.stringify(output).includes(PK)) return
       isRead = true
-      await table.transport.send('DeleteItem', {TableName: space.name, Key: {PK: {S: PK}, SK: {S: SK}}})
-      space.nowMs += 1000
+      await table.transport.send('DeleteItem', {TableName: tenant.name, Key: {PK: {S: PK}, SK: {S: SK}}})
+      tenant.nowMs += 1000
     }
     const {readings, known} = await read()
     expect(isRead).toBe(true)
@@ -64,7 +64,7 @@ describeOnEngine('one snapshot', () => {
   })
 
   it('is as patient as every other command: no poll comes after it', async () => {
-    await putBucket(space, {entity: 'ada', resource: 'r', limits})
+    await putBucket(tenant, {entity: 'ada', resource: 'r', limits})
     faults.start({kind: 'throttled', at: 1, times: 4})
     const {readings} = await read()
     expect(faults.hits).toBe(4)
@@ -72,7 +72,7 @@ describeOnEngine('one snapshot', () => {
   })
 
   it('ends with its signal', async () => {
-    await putBucket(space, {entity: 'ada', resource: 'r', limits})
+    await putBucket(tenant, {entity: 'ada', resource: 'r', limits})
     faults.start({kind: 'late answer', at: 1})
     const stop = new AbortController()
     const reading = read(stop.signal)

@@ -1,13 +1,13 @@
 import type {Timers} from '../../src/lib/watch/timers.js'
-import type {TestSpace} from '../repository/namespace-table.js'
+import type {TestTenant} from '../repository/namespace-table.js'
 
 /** Timers that go off when the test says so; the clock goes along. */
 export class TestTimers implements Timers {
-  readonly #space: TestSpace
+  readonly #space: TestTenant
   #waiting: {callback: () => void; atMs: number}[] = []
 
-  constructor(space: TestSpace) {
-    this.#space = space
+  constructor(tenant: TestTenant) {
+    this.#space = tenant
   }
 
   setTimeout(callback: () => void, ms: number): unknown {

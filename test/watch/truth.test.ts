@@ -10,41 +10,41 @@ import {resourcesAt} from '../../src/lib/watch/resources.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
 import {totalsAt} from '../../src/lib/watch/totals.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
-import {newSpace, putBucket} from '../repository/namespace-table.js'
+import {newTenant, putBucket} from '../repository/namespace-table.js'
 
 describeOnEngine('L6 what a watch tells after real traffic', () => {
   const table = useTable()
   const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0)
 
   it('is what the repository says for the same instants', async () => {
-    const space = newSpace(table)
+    const tenant = newTenant(table)
     const {transport} = table
-    const repository = new Repository({stack: table.name, transport, clock: space.clock})
-    const names = repository.namespaceById(space.namespace)
+    const repository = new Repository({stack: table.name, transport, clock: tenant.clock})
+    const names = repository.namespaceById(tenant.namespace)
     await names.setLimits({level: 'system'}, parseLimits(['rpm=60/min', 'tpm=6000/min:10k']))
     await names.entities.create({id: 'team'})
     await names.entities.create({id: 'ada', parent: 'team', cascade: true})
-    await putBucket(space, {
+    await putBucket(tenant, {
       entity: 'hot',
       resource: 'search',
       limits: parseLimits(['rpm=60']),
       shardCount: 4,
       consumed: 14,
     })
-    const settings = {clock: space.clock, timeoutMs: PATIENT_MS}
-    const limiter = new RateLimiter({stack: table.name, namespaceId: space.namespace, transport, ...settings})
-    const poller = new BucketPoller({...space, transport}, {kind: 'namespace'})
+    const settings = {clock: tenant.clock, timeoutMs: PATIENT_MS}
+    const limiter = new RateLimiter({stack: table.name, namespaceId: tenant.namespace, transport, ...settings})
+    const poller = new BucketPoller({...tenant, transport}, {kind: 'namespace'})
     const poll = () => poller.poll(new Set(), new AbortController().signal)
 
     const lease = await limiter.acquire({entity: 'ada', resource: 'gpt-4', consume: {rpm: 1, tpm: 9000}})
     await limiter.acquire({entity: 'ben', resource: 'gpt-4', consume: {rpm: 60, tpm: 1}})
     await poll()
-    space.nowMs += 2000
+    tenant.nowMs += 2000
     await lease.adjust({tpm: 3000})
     await limiter.acquire({entity: 'ben', resource: 'search', consume: {rpm: 2}})
     const {readings, known, lastPoll} = await poll()
 
-    for (const nowMs of [space.nowMs, space.nowMs + 700, space.nowMs + 31_000, space.nowMs + 3_600_000]) {
+    for (const nowMs of [tenant.nowMs, tenant.nowMs + 700, tenant.nowMs + 31_000, tenant.nowMs + 3_600_000]) {
       const views: BucketView[] = []
       for await (const bucket of names.buckets.ofNamespace()) views.push(viewBucket(bucket, nowMs))
       expect(views).toHaveLength(5)
@@ -85,13 +85,13 @@ describeOnEngine('L6 what a watch tells after real traffic', () => {
       }
       expect(pollLine(document)).toContain(`5 buckets, ${totals.over} over, ${totals.near} near`)
     }
-    expect(totalsAt(readings.values(), space.nowMs)).toMatchObject({over: 2, near: 2, inDebt: 2})
+    expect(totalsAt(readings.values(), tenant.nowMs)).toMatchObject({over: 2, near: 2, inDebt: 2})
     // What was adjusted within the two seconds, of the child and of its parent.
     expect(readings.get('ada#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
     expect(readings.get('team#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
     // Together it was consumed once.
-    expect(totalsAt(readings.values(), space.nowMs).ratePerSecond.get('tpm')).toBe(1500)
-    expect(resourcesAt(readings.values(), space.nowMs)[0]?.ratePerSecond.get('tpm')).toBe(1500)
+    expect(totalsAt(readings.values(), tenant.nowMs).ratePerSecond.get('tpm')).toBe(1500)
+    expect(resourcesAt(readings.values(), tenant.nowMs)[0]?.ratePerSecond.get('tpm')).toBe(1500)
     await limiter.close()
   })
 })

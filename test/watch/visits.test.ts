@@ -32,7 +32,7 @@ describeOnEngine('what is loaded while somebody looks', () => {
   beforeEach(async () => {
     stage = new WatchStage(table)
     health = new LateHealth()
-    await putBucket(stage.space, {entity: 'ada', resource: 'r', limits})
+    await putBucket(stage.tenant, {entity: 'ada', resource: 'r', limits})
   })
 
   const started = async () => {
@@ -61,7 +61,7 @@ describeOnEngine('what is loaded while somebody looks', () => {
   })
 
   it('health has a line about buckets that cannot be read', async () => {
-    const {PK, SK} = keys.bucket(stage.space.namespace, 'ada', 'r', 0)
+    const {PK, SK} = keys.bucket(stage.tenant.namespace, 'ada', 'r', 0)
     const Key = {PK: {S: PK}, SK: {S: SK}}
     await table.transport.send('UpdateItem', {TableName: table.name, Key, UpdateExpression: 'REMOVE rf'})
     const watch = await started()
@@ -95,7 +95,7 @@ describeOnEngine('what is loaded while somebody looks', () => {
         return new Promise(() => {})
       }) as typeof usual.send,
     }
-    const watch = stage.open({table: {...stage.space, transport}})
+    const watch = stage.open({table: {...stage.tenant, transport}})
     await watch.start()
     watch.look('ada#r')
     await settled()
@@ -163,7 +163,7 @@ describeOnEngine('what is loaded while somebody looks', () => {
         }
       }) as typeof usual.send,
     }
-    const watch = stage.open({table: {...stage.space, transport}})
+    const watch = stage.open({table: {...stage.tenant, transport}})
     await watch.start()
     usual.start({kind: 'late answer', at: 1, operation: 'Query'})
     watch.pollNow()

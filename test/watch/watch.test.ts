@@ -12,13 +12,13 @@ describeOnEngine('a watch', () => {
   const table = useTable()
   let stage: WatchStage
   let calls: () => number
-  let {space, faults, timers} = {} as WatchStage
+  let {tenant, faults, timers} = {} as WatchStage
 
   beforeEach(async () => {
     stage = new WatchStage(table)
-    ;({space, faults, timers} = stage)
+    ;({tenant, faults, timers} = stage)
     calls = () => faults.calls.length
-    await putBucket(space, {entity: 'ada', resource: 'r', limits})
+    await putBucket(tenant, {entity: 'ada', resource: 'r', limits})
   })
 
   const open = (rest: Partial<WatchOptions> = {}): Watch => stage.open(rest)
@@ -81,15 +81,15 @@ describeOnEngine('a watch', () => {
       problem: {
         message: expect.stringContaining('DynamoDB did not answer Query'),
         isThrottled: false,
-        sinceMs: space.nowMs,
-        nextTryAtMs: space.nowMs + 2000,
+        sinceMs: tenant.nowMs,
+        nextTryAtMs: tenant.nowMs + 2000,
       },
     })
-    const sinceMs = space.nowMs
+    const sinceMs = tenant.nowMs
     const first = watch.knowledge().problem
     timers.advance(2000)
     await until(watch, () => watch.knowledge().problem !== first)
-    expect(watch.knowledge().problem).toMatchObject({sinceMs, nextTryAtMs: space.nowMs + 2000})
+    expect(watch.knowledge().problem).toMatchObject({sinceMs, nextTryAtMs: tenant.nowMs + 2000})
     faults.start()
     timers.advance(2000)
     await pollNumber(watch, 2)
@@ -108,7 +108,7 @@ describeOnEngine('a watch', () => {
       await until(watch, () => watch.knowledge().problem !== problem)
       expect(watch.knowledge().problem?.isThrottled).toBe(true)
       pauses.push(timers.delays[0] ?? 0)
-      expect(watch.knowledge().problem?.nextTryAtMs).toBe(space.nowMs + (pauses.at(-1) ?? 0))
+      expect(watch.knowledge().problem?.nextTryAtMs).toBe(tenant.nowMs + (pauses.at(-1) ?? 0))
     }
     expect(pauses).toEqual([4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000])
     faults.start()

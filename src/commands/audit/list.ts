@@ -39,13 +39,13 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     const {entity} = this.args
     const range = since === undefined && until === undefined ? {} : timeRange(this.flags, stack.table.clock(), Infinity)
     const {findEvents, watchEvents} = await import('../../lib/inspect/audit-search.js')
-    const space = await stack.namespace()
+    const repository = await stack.namespace()
     const page = {limit: all ? undefined : limit, cursor}
-    const {records, next} = await findEvents(space, {entity, action, ...range, ...page})
+    const {records, next} = await findEvents(repository, {entity, action, ...range, ...page})
     if (follow) {
       const print = this.jsonEnabled() ? (each: object) => JSON.stringify(each) : undefined
       // Ends with the process: Ctrl-C, or a reader that goes away.
-      for await (const record of watchEvents(space, {entity, action}, records, stack.table)) {
+      for await (const record of watchEvents(repository, {entity, action}, records, stack.table)) {
         process.stdout.write(`${print ? print(auditResult(record)) : auditLine(record)}\n`)
       }
     }

@@ -29,12 +29,12 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
   protected async work(stack: StackContext): Promise<object> {
     const {entity} = this.args
     const {resource, yes} = this.flags
-    const space = await stack.namespace()
+    const repository = await stack.namespace()
     const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
     // Nobody is asked about a bucket that is not there.
-    await bucketsOf(space, entity, resource, stack.table.clock())
+    await bucketsOf(repository, entity, resource, stack.table.clock())
     await confirm(`This fills every limit of ${entity} for ${resource} and forgives its debts`, {yes})
-    const result = await space.resetBucket(entity, resource)
+    const result = await repository.resetBucket(entity, resource)
     this.log(resetLine(entity, resource, result))
     return {entity, resource, ...result}
   }

@@ -1,6 +1,6 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {openStack} from '../../lib/cli/base/context.js'
-import {stateJson, localStatusLines, type TableFacts} from '../../lib/cli/stack/local-presenter.js'
+import {localStatusLines, stateJson, type TableFacts} from '../../lib/cli/stack/local-presenter.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class LocalStatus extends BaseCommand<typeof LocalStatus> {

@@ -93,18 +93,18 @@ export type GrowthOutcome = 'split' | 'completed' | 'unchanged'
 export async function growBucket(table: Table, candidate: GrowthCandidate, maxShards: number): Promise<GrowthOutcome> {
   const {namespace, entity, resource, record, unitsPerSecond, hasGrown, largestRequestMilli} = candidate
   const {shardCount, state} = record
-  const space = {...table, namespace}
+  const namespaceTable = {...table, namespace}
   if (shardCount > maxShards) {
-    if (hasGrown) await healShardCount(space, entity, resource, maxShards)
+    if (hasGrown) await healShardCount(namespaceTable, entity, resource, maxShards)
     return hasGrown ? 'completed' : 'unchanged'
   }
-  if (hasGrown) await fillMissingShards(space, entity, resource, maxShards)
+  if (hasGrown) await fillMissingShards(namespaceTable, entity, resource, maxShards)
   const isSplit =
     unitsPerSecond !== undefined &&
     shouldGrow({unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards}).grow &&
     // The record may be from before a split that has brought relief since.
-    (await readShards(space, entity, resource, 1)).get(0)?.shardCount === shardCount &&
-    (await splitBucket(space, entity, resource, shardCount)) > shardCount
+    (await readShards(namespaceTable, entity, resource, 1)).get(0)?.shardCount === shardCount &&
+    (await splitBucket(namespaceTable, entity, resource, shardCount)) > shardCount
   return isSplit ? 'split' : hasGrown ? 'completed' : 'unchanged'
 }
 

@@ -61,8 +61,8 @@ export async function refillShard(
   if (plan.refilledAtMs === active.seen.record.state.refilledAtMs) return false
   if (!helps(plan, active) && !(options.repairPressure && gains(plan, WRITE_PRESSURE_LIMIT))) return false
   const mark = newMark(table)
-  const space = {...table, namespace: active.namespace}
-  const update = plannedUpdate(space, plan, {amounts: new Map(), isExact: true}, mark)
+  const namespaceTable = {...table, namespace: active.namespace}
+  const update = plannedUpdate(namespaceTable, plan, {amounts: new Map(), isExact: true}, mark)
   return (await sendMarked(table, update, mark)).applied
 }
 

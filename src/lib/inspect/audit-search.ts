@@ -14,22 +14,25 @@ export interface EventSearch extends AuditSelection {
 }
 
 /** Events of an entity or of the namespace, newest first. An entity of which nothing is known is an error. */
-export async function findEvents(space: NamespaceRepository, search: EventSearch): Promise<RecordPage<AuditRecord>> {
+export async function findEvents(
+  repository: NamespaceRepository,
+  search: EventSearch,
+): Promise<RecordPage<AuditRecord>> {
   const {entity} = search
-  if (entity === undefined) return space.audit.listAll(search)
-  const page = await space.audit.list({...search, entity})
+  if (entity === undefined) return repository.audit.listAll(search)
+  const page = await repository.audit.list({...search, entity})
   const isSubject = entity.startsWith('$')
   if (page.records.length === 0 && search.cursor === undefined && !isSubject) {
     // Events outlive their entity: any of them is proof enough.
-    const {records} = await space.audit.list({entity, limit: 1})
-    if (records.length === 0) await needEntity(space, entity)
+    const {records} = await repository.audit.list({entity, limit: 1})
+    if (records.length === 0) await needEntity(repository, entity)
   }
   return page
 }
 
 /** The events that were found, oldest first, and then those that happen, each once. */
 export async function* watchEvents(
-  space: NamespaceRepository,
+  repository: NamespaceRepository,
   search: {readonly entity?: string | undefined; readonly action?: string | undefined},
   found: readonly AuditRecord[],
   {clock, backoff}: Pick<Table, 'clock' | 'backoff'>,
@@ -38,15 +41,16 @@ export async function* watchEvents(
   const read = async (sinceMs: number) => {
     const {entity} = search
     const selection = {...search, sinceMs}
-    return (await (entity === undefined ? space.audit.listAll(selection) : space.audit.list({...selection, entity})))
-      .records
+    return (
+      await (entity === undefined ? repository.audit.listAll(selection) : repository.audit.list({...selection, entity}))
+    ).records
   }
   yield* followAudit({read, told: found, clock, sleep: ms => backoff.sleep(ms)})
 }
 
 /** One event by its id; throws when there is none. */
 export async function findEvent(
-  space: NamespaceRepository,
+  repository: NamespaceRepository,
   eventId: string,
   entity: string | undefined,
 ): Promise<AuditRecord> {
@@ -58,8 +62,8 @@ export async function findEvent(
   }
   const {record, complete} =
     entity === undefined
-      ? await space.audit.find(eventId)
-      : {record: await space.audit.get(entity, eventId), complete: true}
+      ? await repository.audit.find(eventId)
+      : {record: await repository.audit.get(entity, eventId), complete: true}
   if (record) return record
   const where = entity === undefined ? '' : ` about "${entity}"`
   const why = complete ? `There is no event ${eventId}${where}.` : `Event ${eventId} was not found among very many.`

@@ -2,43 +2,43 @@ import {checkEntityId} from '../core/names.js'
 import {bucketMissing} from '../repository/buckets/reset.js'
 import {type BucketView, viewBucket} from '../repository/buckets/view.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-import {badCursor, checkPageLimit, type RecordPage, type PageRequest} from '../repository/table/query.js'
+import {badCursor, checkPageLimit, type PageRequest, type RecordPage} from '../repository/table/query.js'
 import {needEntity, needResource} from './known-names.js'
 
 /** The buckets of an entity as they are now, or the one for a resource. What does not exist is an error. */
 export async function bucketsOf(
-  space: NamespaceRepository,
+  repository: NamespaceRepository,
   entity: string,
   resource: string | undefined,
   nowMs: number,
 ): Promise<BucketView[]> {
   if (resource !== undefined) {
-    const bucket = await space.buckets.find(entity, resource)
+    const bucket = await repository.buckets.find(entity, resource)
     if (bucket) return [viewBucket(bucket, nowMs)]
-    await needEntity(space, entity)
+    await needEntity(repository, entity)
     throw bucketMissing(entity, resource)
   }
   const found: BucketView[] = []
-  for await (const bucket of space.buckets.ofEntity(entity)) found.push(viewBucket(bucket, nowMs))
-  if (found.length === 0) await needEntity(space, entity)
+  for await (const bucket of repository.buckets.ofEntity(entity)) found.push(viewBucket(bucket, nowMs))
+  if (found.length === 0) await needEntity(repository, entity)
   return found
 }
 
 /** A page of the buckets of a resource as they are now, by entity. A cursor is the last entity of the page before. */
 export async function bucketsFor(
-  space: NamespaceRepository,
+  repository: NamespaceRepository,
   resource: string,
   {limit, cursor}: PageRequest,
   nowMs: number,
 ): Promise<RecordPage<BucketView>> {
   const wanted = checkPageLimit(limit)
   const records: BucketView[] = []
-  for await (const bucket of space.buckets.ofResource(resource, {after: checkCursor(cursor)})) {
+  for await (const bucket of repository.buckets.ofResource(resource, {after: checkCursor(cursor)})) {
     // One more than wanted tells that there is a next page.
     if (records.length === wanted) return {records, next: records.at(-1)?.entity}
     records.push(viewBucket(bucket, nowMs))
   }
-  if (records.length === 0 && cursor === undefined) await needResource(space, resource)
+  if (records.length === 0 && cursor === undefined) await needResource(repository, resource)
   return {records, next: undefined}
 }
 

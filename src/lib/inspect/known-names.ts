@@ -8,20 +8,20 @@ import type {NamespaceRepository} from '../repository/repository.js'
 const LARGEST_DISTANCE = 3
 
 /** Throws when nothing in the namespace knows the entity. It needs no record of its own: limits apply without one. */
-export async function needEntity(space: NamespaceRepository, entity: string): Promise<void> {
-  if (await space.entities.get(entity)) return
-  if ((await space.configs.ofEntity(entity)).length > 0) return
-  if ((await space.usage.ofEntity(entity, {limit: 1})).records.length > 0) return
-  for await (const _ of space.buckets.ofEntity(entity)) return
+export async function needEntity(repository: NamespaceRepository, entity: string): Promise<void> {
+  if (await repository.entities.get(entity)) return
+  if ((await repository.configs.ofEntity(entity)).length > 0) return
+  if ((await repository.usage.ofEntity(entity, {limit: 1})).records.length > 0) return
+  for await (const _ of repository.buckets.ofEntity(entity)) return
   throw entityMissing(entity)
 }
 
 /** Throws when the resource has no limits of its own, no bucket and no usage. */
-export async function needResource(space: NamespaceRepository, resource: string): Promise<void> {
-  const configured = await configuredResources(space)
+export async function needResource(repository: NamespaceRepository, resource: string): Promise<void> {
+  const configured = await configuredResources(repository)
   if (configured.includes(resource)) return
-  if ((await space.usage.ofResource(resource, {limit: 1})).records.length > 0) return
-  for await (const _ of space.buckets.ofResource(resource)) return
+  if ((await repository.usage.ofResource(resource, {limit: 1})).records.length > 0) return
+  for await (const _ of repository.buckets.ofResource(resource)) return
   throw resourceMissing(resource, configured)
 }
 

@@ -65,31 +65,31 @@ export interface UsageTotals {
 
 /** A page of windows with what the limits would have allowed, newest first, and its totals. Unknown names are an error. */
 export async function reportUsage(
-  space: NamespaceRepository,
+  repository: NamespaceRepository,
   subject: UsageSubject,
   page: PageRequest,
 ): Promise<UsageTotals & {windows: UsageWindow[]; next: string | undefined}> {
-  const {records, next} = await readUsage(space, subject, page)
-  if (records.length === 0 && page.cursor === undefined) await needSubject(space, subject)
-  const limits = await limitsOf(space, records)
+  const {records, next} = await readUsage(repository, subject, page)
+  if (records.length === 0 && page.cursor === undefined) await needSubject(repository, subject)
+  const limits = await limitsOf(repository, records)
   const windows = records.map(record => windowOf(record, limits.get(pairOf(record)) ?? []))
-  return {windows, ...(await totalsOf(space, records)), next}
+  return {windows, ...(await totalsOf(repository, records)), next}
 }
 
 /** Totals per resource and limit; `complete` is false when there was more than is read at once, and the oldest are missing. */
 export async function totalUsage(
-  space: NamespaceRepository,
+  repository: NamespaceRepository,
   subject: UsageSubject,
 ): Promise<UsageTotals & {windows: number; complete: boolean}> {
   const records: UsageRecord[] = []
-  const complete = await walkUsage(space, subject, record => records.push(record))
-  if (records.length === 0) await needSubject(space, subject)
-  return {...(await totalsOf(space, records)), windows: records.length, complete}
+  const complete = await walkUsage(repository, subject, record => records.push(record))
+  if (records.length === 0) await needSubject(repository, subject)
+  return {...(await totalsOf(repository, records)), windows: records.length, complete}
 }
 
 /** Hands over every window of a range, newest first; says whether that was all. */
 export async function walkUsage(
-  space: NamespaceRepository,
+  repository: NamespaceRepository,
   subject: UsageSubject,
   take: (record: UsageRecord) => unknown,
   most = MOST_WINDOWS,
@@ -98,7 +98,7 @@ export async function walkUsage(
   let left = most
   do {
     if (left === 0) return false
-    const {records, next} = await readUsage(space, subject, {cursor, limit: Math.min(left, WINDOWS_PER_PAGE)})
+    const {records, next} = await readUsage(repository, subject, {cursor, limit: Math.min(left, WINDOWS_PER_PAGE)})
     for (const record of records) take(record)
     left -= records.length
     cursor = next
@@ -106,10 +106,10 @@ export async function walkUsage(
   return true
 }
 
-async function totalsOf(space: NamespaceRepository, records: readonly UsageRecord[]): Promise<UsageTotals> {
+async function totalsOf(repository: NamespaceRepository, records: readonly UsageRecord[]): Promise<UsageTotals> {
   const totals = new Map<string, LimitTotal>()
   let requests = 0
-  for (const usage of await withAsked(space, records)) {
+  for (const usage of await withAsked(repository, records)) {
     requests += usage.asked.totalEvents
     addUp(totals, usage)
   }
@@ -139,9 +139,9 @@ async function readUsage({usage}: NamespaceRepository, subject: UsageSubject, pa
   })
 }
 
-async function needSubject(space: NamespaceRepository, {entity, resource}: UsageSubject): Promise<void> {
-  if (entity !== undefined) await needEntity(space, entity)
-  if (resource !== undefined) await needResource(space, resource)
+async function needSubject(repository: NamespaceRepository, {entity, resource}: UsageSubject): Promise<void> {
+  if (entity !== undefined) await needEntity(repository, entity)
+  if (resource !== undefined) await needResource(repository, resource)
 }
 
 /** The limits in force for every entity and resource among the records. */

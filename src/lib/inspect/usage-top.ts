@@ -40,9 +40,9 @@ export interface TopRequest extends Omit<UsageSubject, 'entity'> {
 type Tally = Omit<TopConsumer, 'share' | 'limits'> & {readonly limits: Map<string, number>}
 
 /** The largest consumers of a resource, or of all resources that are configured or in use. */
-export async function topConsumers(space: NamespaceRepository, request: TopRequest): Promise<TopConsumers> {
+export async function topConsumers(repository: NamespaceRepository, request: TopRequest): Promise<TopConsumers> {
   const {resource, by, most} = request
-  const found = resource === undefined ? await resourcesInUse(space) : {resources: [resource], complete: true}
+  const found = resource === undefined ? await resourcesInUse(repository) : {resources: [resource], complete: true}
   const tallies = new Map<string, Tally>()
   let complete = found.complete
   // What was asked for by the measure of the ranking: a request that cascades counts once.
@@ -50,13 +50,14 @@ export async function topConsumers(space: NamespaceRepository, request: TopReque
   for (const each of found.resources) {
     const records: UsageRecord[] = []
     complete =
-      (await walkUsage(space, {...request, resource: each}, record => records.push(record), MOST_WINDOWS)) && complete
-    for (const {record, asked} of await withAsked(space, records)) {
+      (await walkUsage(repository, {...request, resource: each}, record => records.push(record), MOST_WINDOWS)) &&
+      complete
+    for (const {record, asked} of await withAsked(repository, records)) {
       add(tallies, record)
       whole += by === 'requests' ? asked.totalEvents : (asked.tokens.get(by) ?? 0)
     }
   }
-  if (tallies.size === 0 && resource !== undefined) await needResource(space, resource)
+  if (tallies.size === 0 && resource !== undefined) await needResource(repository, resource)
   const consumers = rank([...tallies.values()], {by, most, whole})
   return {consumers, total: tallies.size, resources: found.resources, complete}
 }
@@ -87,11 +88,11 @@ function rank(
 }
 
 /** Resources with limits of their own, and those of live buckets; one that neither shows must be named to be counted. */
-async function resourcesInUse(space: NamespaceRepository): Promise<{resources: string[]; complete: boolean}> {
-  const resources = new Set(await configuredResources(space))
+async function resourcesInUse(repository: NamespaceRepository): Promise<{resources: string[]; complete: boolean}> {
+  const resources = new Set(await configuredResources(repository))
   let looked = 0
   let complete = true
-  for await (const {resource} of space.buckets.ofNamespace()) {
+  for await (const {resource} of repository.buckets.ofNamespace()) {
     resources.add(resource)
     complete = ++looked < MOST_BUCKETS
     if (!complete) break

@@ -8,13 +8,20 @@ import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {negated} from './amounts.js'
 import {BucketQueue} from './bucket-queue.js'
-import {type AppliedLimits, type LimiterSettings, type Family, type Load, markSource, type LimiterContext} from './context.js'
+import {
+  type AppliedLimits,
+  type Family,
+  type LimiterContext,
+  type LimiterSettings,
+  type Load,
+  markSource,
+} from './context.js'
 import type {Deadline} from './deadline.js'
 import type {EntityCache} from './entity-cache.js'
 import {gather} from './gather.js'
-import type {Holding, Grant} from './grant.js'
-import {ShardGone, PendingRequest, type Verdict} from './pending-request.js'
-import {type Refusal, explainRefusal} from './refusal.js'
+import type {Grant, Holding} from './grant.js'
+import {PendingRequest, ShardGone, type Verdict} from './pending-request.js'
+import {explainRefusal, type Refusal} from './refusal.js'
 
 /** Desks kept; the longest unused idle ones go first. */
 const MOST_DESKS = 10_000
@@ -23,7 +30,7 @@ const MOST_DESKS = 10_000
 const SHARDS_TRIED = 3
 
 export interface AdmissionOptions {
-  readonly space: NamespaceTable
+  readonly table: NamespaceTable
   readonly entities: EntityCache
   readonly settings: LimiterSettings
   /** Whether requests for one bucket share a write. */
@@ -45,7 +52,7 @@ export interface AdmissionRequest {
 
 /** Admits at one level: chooses the shard, tries others, gathers from all, and lets hot buckets grow. */
 export class Admission implements LimiterContext {
-  readonly space: NamespaceTable
+  readonly table: NamespaceTable
   readonly settings: LimiterSettings
   readonly nextMark: () => WriteMark
   readonly limitsOf: AdmissionOptions['limitsOf']
@@ -58,11 +65,11 @@ export class Admission implements LimiterContext {
 
   constructor(options: AdmissionOptions) {
     this.#options = options
-    this.space = options.space
+    this.table = options.table
     this.settings = options.settings
     this.limitsOf = options.limitsOf
     this.familyOf = options.familyOf
-    this.nextMark = markSource(options.space.randomBytes)
+    this.nextMark = markSource(options.table.randomBytes)
   }
 
   /** A grant, or why not. */
@@ -154,7 +161,7 @@ export class Admission implements LimiterContext {
       records.push(denial.record)
       source ??= denial.source
     }
-    const nowMs = this.space.clock()
+    const nowMs = this.table.clock()
     const refusal = explainRefusal({records, amounts: ticket.amounts, nowMs, source}, level)
     return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
   }
@@ -166,7 +173,7 @@ export class Admission implements LimiterContext {
       entry.heldMilli.clear()
       entry.requests = 0
       const attempt = () => this.desk(entry.address).correct(deltas, requests)
-      return this.#run(retrying(attempt, {...this.space.backoff, attempts: 10, retryable: isRetryable}))
+      return this.#run(retrying(attempt, {...this.table.backoff, attempts: 10, retryable: isRetryable}))
     })
     await Promise.all(returns)
   }
@@ -209,7 +216,7 @@ export class Admission implements LimiterContext {
   async fillShard(address: BucketAddress): Promise<boolean> {
     const {entity, resource, shard} = address
     const {maxShards} = this.settings
-    const count = await fillMissingShards(this.space, entity, resource, maxShards)
+    const count = await fillMissingShards(this.table, entity, resource, maxShards)
     if (count > maxShards) await this.healShardCount(address)
     else this.#options.entities.setShardCount(entity, resource, Math.max(1, count))
     this.#forget(entity, resource, count)
@@ -217,13 +224,13 @@ export class Admission implements LimiterContext {
   }
 
   async healShardCount({entity, resource}: BucketAddress): Promise<void> {
-    const count = await healShardCount(this.space, entity, resource, this.settings.maxShards)
+    const count = await healShardCount(this.table, entity, resource, this.settings.maxShards)
     this.#options.entities.setShardCount(entity, resource, count)
     this.#forget(entity, resource, count)
   }
 
   async #grow({entity, resource}: BucketAddress, count: number): Promise<void> {
-    const grown = await splitBucket(this.space, entity, resource, count)
+    const grown = await splitBucket(this.table, entity, resource, count)
     this.#options.entities.setShardCount(entity, resource, grown)
     this.#forget(entity, resource, grown)
   }

@@ -10,19 +10,19 @@ import type {BucketUpdate, WriteMark} from '../repository/buckets/writes.js'
 import {type BucketAddress, consumeUpdate, markIn, plannedUpdate} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {Correction, BucketWriter} from './bucket-writer.js'
+import type {BucketWriter, Correction} from './bucket-writer.js'
 import type {AppliedLimits, LimiterContext} from './context.js'
 import {sendCorrections} from './corrections.js'
 import {renewedExpiry} from './expiry.js'
 import {chooseFitting, requestsOf, total} from './fit.js'
 import {
+  decideLocally,
   fullnessFor,
   hasFilledUp,
   hasOverflown,
   isBucketExpired,
   isOverfull,
   isTooLarge,
-  decideLocally,
   type KnownBucket,
   knownFrom,
   missingNames,
@@ -98,7 +98,7 @@ export class BucketQueue implements BucketWriter {
    * others return are not known, so this holds for a limited time only.
    */
   denial(ticket: PendingRequest): Verdict | undefined {
-    const nowMs = this.office.space.clock()
+    const nowMs = this.office.table.clock()
     const known = this.#known
     if (!known?.exists || !this.#isFresh(known, nowMs) || this.#corrections.length > 0) return undefined
     const {record} = known.seen
@@ -142,24 +142,28 @@ export class BucketQueue implements BucketWriter {
       if (round >= 2 * MOST_ROUNDS)
         throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
       if (round >= FIRST_WAITING_ROUND)
-        await pause(round - FIRST_WAITING_ROUND, {...this.office.space.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
+        await pause(round - FIRST_WAITING_ROUND, {...this.office.table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
       const known = this.#known
       if (!known) await this.#consume(open)
       else if (!known.exists) await createBucket(this, open, known)
       else {
-        const isCertain = round > 0 || this.#isFresh(known, this.office.space.clock())
+        const isCertain = round > 0 || this.#isFresh(known, this.office.table.clock())
         await this.#decideByState(open, known, {isCertain, isContended: round >= 2, isExact: round < MOST_ROUNDS / 2})
       }
     }
   }
 
   /** One step towards a decision for a bucket of which a state is known; only a certain state may refuse. */
-  async #decideByState(open: PendingRequest[], known: KnownBucket & {exists: true}, rules: RewriteRules): Promise<void> {
-    if (this.#isCheckDue(this.office.space.clock())) {
+  async #decideByState(
+    open: PendingRequest[],
+    known: KnownBucket & {exists: true},
+    rules: RewriteRules,
+  ): Promise<void> {
+    if (this.#isCheckDue(this.office.table.clock())) {
       const applied = await unchangedLimits(this, known)
       if (applied) this.noteLimitsChecked(applied)
     }
-    const nowMs = this.office.space.clock()
+    const nowMs = this.office.table.clock()
     const {record} = known.seen
     if (record.shardCount > this.office.settings.maxShards) {
       await this.office.healShardCount(this.address)
@@ -197,11 +201,11 @@ export class BucketQueue implements BucketWriter {
    * taken off afterwards: under contention a full bucket would otherwise refuse those who lose every round.
    */
   async #consume(open: PendingRequest[], mayOverflow = !this.#known?.exists): Promise<void> {
-    const {space} = this.office
+    const {table} = this.office
     const mark = this.office.nextMark()
-    const nowMs = space.clock()
+    const nowMs = table.clock()
     const repairPressure = this.#gauge.needsRepair
-    const update = consumeUpdate(space, this.address, total(open), mark, {
+    const update = consumeUpdate(table, this.address, total(open), mark, {
       nowMs,
       requests: requestsOf(open),
       repairPressure,
@@ -219,7 +223,7 @@ export class BucketQueue implements BucketWriter {
     bounds: readonly FullnessBounds[],
     nowMs: number,
   ): Promise<void> {
-    const {space, settings} = this.office
+    const {table, settings} = this.office
     const mark = this.office.nextMark()
     const write = {
       amounts: total(open),
@@ -227,26 +231,26 @@ export class BucketQueue implements BucketWriter {
       nowMs,
       ttlSeconds: renewedExpiry(record, settings.bucketTtlMultiplier, nowMs),
     }
-    const outcome = await this.write(fullBucketUpdate(space, record, bounds, write, mark), mark)
+    const outcome = await this.write(fullBucketUpdate(table, record, bounds, write, mark), mark)
     if (outcome.applied) this.admit(open)
   }
 
   async settleOverflow(taken: Amounts): Promise<void> {
     const known = this.#known
-    const {space} = this.office
-    const nowMs = space.clock()
+    const {table} = this.office
+    const nowMs = table.clock()
     if (!known?.exists || !hasOverflown(known.seen.record, taken, nowMs)) return
     const plan = planBucket(known.seen, nowMs, undefined, taken)
     const mark = this.office.nextMark()
     // Lost to somebody who refills at the same time, or to an outage: the request itself is long decided.
-    await this.write(plannedUpdate(space, plan, {amounts: new Map()}, mark), mark).catch(() => {})
+    await this.write(plannedUpdate(table, plan, {amounts: new Map()}, mark), mark).catch(() => {})
   }
 
   async write(update: BucketUpdate, mark: WriteMark, repetition?: BucketUpdate): Promise<WriteOutcome> {
-    const {space, settings} = this.office
+    const {table, settings} = this.office
     const timeoutMs = settings.writeTimeoutMs
     try {
-      const outcome = await sendMarked(space, update, mark, {timeoutMs, ...(repetition ? {repetition} : {})})
+      const outcome = await sendMarked(table, update, mark, {timeoutMs, ...(repetition ? {repetition} : {})})
       this.#slotMark = markIn(outcome.item, mark.slot)
       this.learn(outcome.item)
       return outcome
@@ -259,7 +263,7 @@ export class BucketQueue implements BucketWriter {
 
   /** Remembers a state that an answer has shown. */
   learn(item: Item | undefined): void {
-    const known = knownFrom(item, this.office.space.clock())
+    const known = knownFrom(item, this.office.table.clock())
     this.#known = known
     if (!known.exists) return
     const {record} = known.seen
@@ -271,7 +275,7 @@ export class BucketQueue implements BucketWriter {
   /** Takes over a state that somebody else has read, unless an answer has shown a later one since. */
   learnRecord(record: BucketRecord, sinceMs: number): void {
     if (this.#known && this.#known.atMs > sinceMs) return
-    this.#known = {exists: true, atMs: this.office.space.clock(), seen: {record, incomplete: new Map()}}
+    this.#known = {exists: true, atMs: this.office.table.clock(), seen: {record, incomplete: new Map()}}
   }
 
   forget(mark?: WriteMark): void {
@@ -280,7 +284,7 @@ export class BucketQueue implements BucketWriter {
   }
 
   noteLimitsChecked(applied: AppliedLimits): void {
-    this.#limitsCheckedAtMs = this.office.space.clock()
+    this.#limitsCheckedAtMs = this.office.table.clock()
     this.#source = applied.source
   }
 
@@ -300,7 +304,7 @@ export class BucketQueue implements BucketWriter {
     for (const ticket of tickets) ticket.settle({admitted: false, amounts: ticket.amounts, record, nowMs, source})
   }
 
-  #refuse(tickets: readonly PendingRequest[], nowMs = this.office.space.clock()): void {
+  #refuse(tickets: readonly PendingRequest[], nowMs = this.office.table.clock()): void {
     for (const ticket of tickets) ticket.settle(this.#refusal(ticket.amounts, nowMs))
   }
 

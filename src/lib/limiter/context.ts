@@ -28,7 +28,7 @@ export interface Family {
 
 /** Everything a desk needs besides its own queue; one per limiter. */
 export interface LimiterContext {
-  readonly space: NamespaceTable
+  readonly table: NamespaceTable
   /** Through the configuration cache; throws when nothing is configured. */
   limitsOf(entity: string, resource: string): Promise<AppliedLimits>
   /** From the entity's record, cached for as long as configurations are. */

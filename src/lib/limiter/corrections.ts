@@ -1,7 +1,7 @@
 import {type Amounts, expiresAtSeconds} from '../core/bucket.js'
 import {adjustUpdate, carriesMark} from '../repository/buckets/writes.js'
 import {decodeBucket} from '../schema/bucket-record.js'
-import type {Correction, BucketWriter} from './bucket-writer.js'
+import type {BucketWriter, Correction} from './bucket-writer.js'
 import {requestsOf, total} from './fit.js'
 import {shareOfRecord} from './known-bucket.js'
 
@@ -16,7 +16,7 @@ export async function sendCorrections(desk: BucketWriter, corrections: readonly 
 }
 
 async function writeCorrections(desk: BucketWriter, deltas: Map<string, bigint>, requests: number): Promise<void> {
-  const {space} = desk.office
+  const {table} = desk.office
   for (;;) {
     for (const [name, milli] of deltas) if (milli === 0n) deltas.delete(name)
     if (deltas.size === 0 && requests === 0) return
@@ -24,9 +24,9 @@ async function writeCorrections(desk: BucketWriter, deltas: Map<string, bigint>,
     const since = desk.slotMark
     const returnsTokens = [...deltas.values()].some(milli => milli < 0n)
     const ttlSeconds = expiryWithDebt(desk, deltas)
-    const update = adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds, requests})
+    const update = adjustUpdate(table, desk.address, deltas, mark, {ttlSeconds, requests})
     const repetition = returnsTokens
-      ? adjustUpdate(space, desk.address, deltas, mark, {ttlSeconds, requests, slotUnchanged: {since}})
+      ? adjustUpdate(table, desk.address, deltas, mark, {ttlSeconds, requests, slotUnchanged: {since}})
       : update
     const {applied, item} = await desk.write(update, mark, repetition)
     if (applied) return desk.settleOverflow(deltas)
@@ -48,6 +48,6 @@ function expiryWithDebt({known, office}: BucketWriter, deltas: Amounts): number 
     ...limit,
     tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
   }))
-  const needed = expiresAtSeconds(charged, office.settings.bucketTtlMultiplier, office.space.clock())
+  const needed = expiresAtSeconds(charged, office.settings.bucketTtlMultiplier, office.table.clock())
   return charged.some(limit => limit.tokensMilli < 0n) && needed > ttlSeconds ? needed : undefined
 }

@@ -46,11 +46,11 @@ export interface GatherRequest {
  */
 export async function gather(office: LimiterContext, request: GatherRequest): Promise<Gathering> {
   const {entity, resource, count, amounts, fromOne} = request
-  const {space} = office
+  const {table} = office
   for (let attempt = 1; ; attempt++) {
-    const sinceMs = space.clock()
+    const sinceMs = table.clock()
     const [seen, applied] = await Promise.all([
-      readSeenShards(space, entity, resource, range(count)),
+      readSeenShards(table, entity, resource, range(count)),
       office.limitsOf(entity, resource),
     ])
     if (seen.size < count && attempt === 1) {
@@ -58,7 +58,7 @@ export async function gather(office: LimiterContext, request: GatherRequest): Pr
       await office.fillShard({entity, resource, shard: count - 1})
       continue
     }
-    const nowMs = space.clock()
+    const nowMs = table.clock()
     const records = new Map([...seen].map(([shard, {record}]) => [shard, record]))
     const plans = new Map([...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits)]))
     const states = new Map([...plans].map(([shard, plan]) => [shard, plannedState(plan)]))
@@ -72,7 +72,7 @@ export async function gather(office: LimiterContext, request: GatherRequest): Pr
         : await takeParts(office, request, plans, parts, applied)
     if (grant) return {grant}
     if (attempt >= ATTEMPTS) return refusal
-    await pause(attempt, {...space.backoff, baseMs: 5})
+    await pause(attempt, {...table.backoff, baseMs: 5})
   }
 }
 
@@ -84,8 +84,8 @@ async function takeParts(
   parts: GatherPlan,
   applied: AppliedLimits,
 ): Promise<Grant | undefined> {
-  const {space} = office
-  const nowMs = space.clock()
+  const {table} = office
+  const nowMs = table.clock()
   const marks = new Map<number, WriteMark>()
   // One of the shards counts the request for all of them.
   const [countingShard] = parts.keys()
@@ -99,11 +99,11 @@ async function takeParts(
     }
     const mark = office.nextMark()
     marks.set(shard, mark)
-    const {ReturnValues: _, ...update} = plannedUpdate(space, plan, write, mark)
+    const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
     return {Update: update as NonNullable<TransactItem['Update']>}
   })
   try {
-    await transact(space, items)
+    await transact(table, items)
   } catch (error) {
     const isContended =
       error instanceof TransactionCancelled && (error.hasConditionFailure || (error.isPassing && !error.isThrottling))

@@ -5,7 +5,7 @@ import {Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import {type Consumption, checkConsumption, signedAmountsOf} from './amounts.js'
 import {LeaseEnded} from './errors.js'
-import type {Holding, Grant} from './grant.js'
+import type {Grant, Holding} from './grant.js'
 
 /** What a lease may ask of the limiter that gave it. */
 export interface LeaseKeeper {

@@ -8,11 +8,11 @@ import {decodeEntity} from '../schema/entity-record.js'
 import {keys} from '../schema/keys.js'
 import {Admission} from './admission.js'
 import {Cascade} from './cascade.js'
-import type {AppliedLimits, LimiterSettings, Family} from './context.js'
+import type {AppliedLimits, Family, LimiterSettings} from './context.js'
 import {EntityCache} from './entity-cache.js'
 
 export interface NamespaceLimiterOptions {
-  readonly space: NamespaceTable
+  readonly table: NamespaceTable
   readonly cache: ConfigCache
   readonly settings: LimiterSettings
   readonly merge: boolean
@@ -23,7 +23,7 @@ export interface NamespaceLimiterOptions {
 
 /** Everything that works within one namespace. */
 export class NamespaceLimiter {
-  readonly space: NamespaceTable
+  readonly table: NamespaceTable
   readonly resolver: ConfigResolver
   readonly admission: Admission
   readonly cascade: Cascade
@@ -31,15 +31,15 @@ export class NamespaceLimiter {
   readonly #families: Lru<Family>
   readonly #defaultLimits: readonly Limit[]
 
-  constructor({space, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
-    const {clock} = space
-    this.space = space
+  constructor({table, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
+    const {clock} = table
+    this.table = table
     this.#defaultLimits = defaultLimits
-    this.resolver = new ConfigResolver(space, cache)
+    this.resolver = new ConfigResolver(table, cache)
     this.entities = new EntityCache({clock, ttlMs: settings.configCheckMs})
     this.#families = new Lru({clock, ttlMs: settings.configCheckMs, maxEntries: 10_000})
     this.admission = new Admission({
-      space,
+      table,
       entities: this.entities,
       settings,
       merge,
@@ -62,7 +62,7 @@ export class NamespaceLimiter {
   readonly familyOf = async (entity: string): Promise<Family> => {
     const known = this.#families.get(entity)
     if (known) return known
-    const item = await getItem(this.space, keys.entity(this.space.namespace, entity))
+    const item = await getItem(this.table, keys.entity(this.table.namespace, entity))
     const record = item && decodeEntity(item)
     const family = {cascade: record?.cascade ?? false, parent: record?.parent}
     this.#families.set(entity, family)

@@ -1,7 +1,7 @@
 import {readRealShards} from '../repository/buckets/split.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {Admission, AdmissionRequest} from './admission.js'
-import {type Refusal, explainRefusal} from './refusal.js'
+import {explainRefusal, type Refusal} from './refusal.js'
 
 /**
  * What a level would say that was not asked because the other one refused already: a wait that leaves it out would not be
@@ -14,7 +14,7 @@ export async function outlookOf(admission: Admission, request: AdmissionRequest)
   const [first] = records
   if (!first) return undefined
   const asked = new Map([...amounts].filter(([name]) => first.state.limits.has(name)))
-  const refusal = explainRefusal({records, amounts: asked, nowMs: admission.space.clock(), source: undefined}, level)
+  const refusal = explainRefusal({records, amounts: asked, nowMs: admission.table.clock(), source: undefined}, level)
   const isRefused = refusal.statuses.some(status => status.exceeded) && Number.isFinite(refusal.retryAfterMs)
   return isRefused ? refusal : undefined
 }
@@ -31,9 +31,9 @@ function seenRecords(admission: Admission, {entity, resource}: AdmissionRequest)
 }
 
 async function readRecords(admission: Admission, {entity, resource}: AdmissionRequest): Promise<BucketRecord[]> {
-  const {space, settings} = admission
-  const sinceMs = space.clock()
-  const shards = await readRealShards(space, entity, resource, settings.maxShards)
+  const {table, settings} = admission
+  const sinceMs = table.clock()
+  const shards = await readRealShards(table, entity, resource, settings.maxShards)
   for (const [shard, record] of shards) admission.desk({entity, resource, shard}).learnRecord(record, sinceMs)
   return [...shards.values()]
 }

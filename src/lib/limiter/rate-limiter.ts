@@ -117,7 +117,7 @@ export class RateLimiter {
 
   /** How much of a resource is left for everybody who has used it, over all shards; writes nothing. */
   async resourceCapacity(resource: string): Promise<ResourceCapacity> {
-    return resourceCapacity((await this.#open()).space, checkResourceName(resource))
+    return resourceCapacity((await this.#open()).table, checkResourceName(resource))
   }
 
   /** Resolves when refunds and splits under way are done, then lets go of the connections. */
@@ -184,13 +184,13 @@ export class RateLimiter {
   async #resolveSession(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {
     const known = await before
     const namespace = await this.#namespaceId(known !== undefined).catch(error => {
-      if (known && isUnavailability(error)) return known.space.namespace
+      if (known && isUnavailability(error)) return known.table.namespace
       throw error
     })
-    if (known?.space.namespace === namespace) return known
+    if (known?.table.namespace === namespace) return known
     const {defaultLimits = [], merge = true, random = Math.random} = this.#options
-    const space = {...this.#table, namespace}
-    return new NamespaceLimiter({space, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
+    const table = {...this.#table, namespace}
+    return new NamespaceLimiter({table, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
   }
 
   /** The layout of the table is looked at once: a migration never takes it back. */

@@ -32,9 +32,13 @@ interface Level {
 }
 
 /** Reads all shards of an entity's bucket and of the parent it shares with; writes nothing. */
-export async function readAvailability(session: NamespaceLimiter, entity: string, resource: string): Promise<Availability> {
+export async function readAvailability(
+  session: NamespaceLimiter,
+  entity: string,
+  resource: string,
+): Promise<Availability> {
   const {cascade, parent} = await session.familyOf(entity)
-  const nowMs = session.space.clock()
+  const nowMs = session.table.clock()
   const levels = await Promise.all([
     readLevel(session, entity, resource, 'entity', nowMs),
     ...(cascade && parent !== undefined ? [readLevel(session, parent, resource, 'parent', nowMs)] : []),
@@ -74,9 +78,9 @@ async function readLevel(
   level: Level['level'],
   nowMs: number,
 ): Promise<Level> {
-  const {space} = session
+  const {table} = session
   const applied = await session.limitsOf(entity, resource)
-  const shards = await readRealShards(space, entity, resource, session.admission.settings.maxShards)
+  const shards = await readRealShards(table, entity, resource, session.admission.settings.maxShards)
   const records = [...shards.values()].map(record =>
     currentRecord({record, incomplete: new Map()}, nowMs, applied.limits),
   )
@@ -84,7 +88,7 @@ async function readLevel(
     level,
     applied,
     records:
-      records.length > 0 ? records : [untouched({namespace: space.namespace, entity, resource}, applied.limits, nowMs)],
+      records.length > 0 ? records : [untouched({namespace: table.namespace, entity, resource}, applied.limits, nowMs)],
   }
 }
 

@@ -23,11 +23,11 @@ export interface ResourceCapacity {
 }
 
 /** Adds up the live buckets of a resource at this instant; writes nothing. */
-export async function resourceCapacity(space: NamespaceTable, resource: string): Promise<ResourceCapacity> {
-  const nowMs = space.clock()
+export async function resourceCapacity(table: NamespaceTable, resource: string): Promise<ResourceCapacity> {
+  const nowMs = table.clock()
   const entities: {entity: string; limits: Record<string, CapacityOfLimit>}[] = []
   const totals = new Map<string, {capacity: number; available: number}>()
-  for await (const bucket of new Buckets(space).ofResource(resource)) {
+  for await (const bucket of new Buckets(table).ofResource(resource)) {
     const live = bucket.shards.filter(shard => shard.kind === 'bucket')
     const [first] = live
     if (!first) continue

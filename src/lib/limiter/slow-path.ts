@@ -10,7 +10,7 @@ import {RequestTooLarge, unknownLimit} from './errors.js'
 import {expiryOf, isExpiryInOrder} from './expiry.js'
 import {chooseFitting, requestsOf, total} from './fit.js'
 import {isBucketExpired, type KnownBucket} from './known-bucket.js'
-import {ShardGone, type PendingRequest} from './pending-request.js'
+import {type PendingRequest, ShardGone} from './pending-request.js'
 import {plannedRecord} from './shard-room.js'
 
 /** The first write of a bucket: full, less what fits. */
@@ -32,7 +32,7 @@ export async function createBucket(
   desk.noteLimitsChecked(applied)
   const open = admissible(desk, tickets, applied)
   if (open.length === 0) return
-  const nowMs = office.space.clock()
+  const nowMs = office.table.clock()
   const limits = new Map<string, LimitState>(
     applied.limits.map(limit => {
       const rate = rateOf(limit)
@@ -44,7 +44,7 @@ export async function createBucket(
   )
   const {fitting, others} = chooseFitting(open, balancesOf(limits, known.residue))
   const record: BucketRecord = {
-    namespace: office.space.namespace,
+    namespace: office.table.namespace,
     ...address,
     shardCount: 1,
     ...family,
@@ -53,7 +53,7 @@ export async function createBucket(
   }
   const mark = office.nextMark()
   const outcome = await desk.write(
-    createUpdate(office.space, record, {amounts: total(fitting), requests: requestsOf(fitting)}, mark),
+    createUpdate(office.table, record, {amounts: total(fitting), requests: requestsOf(fitting)}, mark),
     mark,
   )
   if (!outcome.applied) return
@@ -84,7 +84,7 @@ export async function refillAndConsume(
   ])
   desk.noteLimitsChecked(applied)
   const open = admissible(desk, tickets, applied)
-  const nowMs = office.space.clock()
+  const nowMs = office.table.clock()
   const {record} = known.seen
   const plan = planBucket(known.seen, nowMs, applied.limits)
   const {fitting, others} = chooseFitting(open, plannedTokens(plan))
@@ -102,7 +102,7 @@ export async function refillAndConsume(
     ...(isSameFamily(record, family) ? {} : {family: {cascade: family.cascade, parent: family.parent ?? null}}),
   }
   const mark = office.nextMark()
-  const outcome = await desk.write(plannedUpdate(office.space, plan, write, mark), mark)
+  const outcome = await desk.write(plannedUpdate(office.table, plan, write, mark), mark)
   if (!outcome.applied) return
   desk.admit(fitting)
   if (!isCertain) desk.refuseMisfits(others, nowMs)
@@ -117,7 +117,7 @@ export async function unchangedLimits(
     office.limitsOf(address.entity, address.resource),
     office.familyOf(address.entity),
   ])
-  const nowMs = office.space.clock()
+  const nowMs = office.table.clock()
   const plan = planBucket(seen, nowMs, applied.limits)
   const wanted = expiryOf(office, applied, plannedLimits(plan), nowMs)
   const isSame =

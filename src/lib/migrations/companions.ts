@@ -1,7 +1,7 @@
 import {keyId} from '../dynamo/batch.js'
 import {keyOf, readAll} from '../repository/table/query.js'
 import type {Item} from '../schema/attribute-value.js'
-import {type Found, homeOf, oldPrefixes, type MigrationContext} from './records/finding.js'
+import {type Found, homeOf, type MigrationContext, oldPrefixes} from './records/finding.js'
 
 /** Sort keys under which a kind of record lies that may be several old items. */
 const SORT_KEYS = {entity: ['#META'], limits: ['#LIMIT#', '#CONFIG'], settings: ['#LIMIT#', '#CONFIG']} as const

@@ -8,7 +8,7 @@ import {limitAttribute, readConsumption} from '../schema/bucket-record.js'
 import {decisiveAttributes, MOST_COMPARISONS} from './decisive.js'
 import {classifyItem} from './records/classify.js'
 import {demandUnchanged, sendConditional, transactConditional} from './records/conditional.js'
-import type {MigrationFinding, MigrationContext} from './records/finding.js'
+import type {MigrationContext, MigrationFinding} from './records/finding.js'
 import {lookAgain} from './walk/reconcile.js'
 
 /** Writes that DynamoDB takes in one transaction. */

@@ -25,7 +25,10 @@ export interface OpenOptions {
  * Opens a table that is a rate limiter's, in a layout that this zael knows; throws otherwise. Whoever mistypes a name must
  * not have indexes added to somebody else's table, nor expiry, which would delete what lies there. Writes nothing.
  */
-export async function openLimiterTable(table: Table, {ourVersion, signal}: OpenOptions = {}): Promise<MigrationContext> {
+export async function openLimiterTable(
+  table: Table,
+  {ourVersion, signal}: OpenOptions = {},
+): Promise<MigrationContext> {
   await refuseOtherKeys(patient(table), signal)
   const stage = await openMigrationContext(table, signal)
   const bound = signal ? untilAborted(stage.table, signal) : stage.table

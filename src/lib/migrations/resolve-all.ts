@@ -1,7 +1,7 @@
 import type {Table} from '../repository/table/table.js'
 import {openLimiterTable} from './limiter-table.js'
 import type {MigrationContext} from './records/finding.js'
-import {type MigrationConflict, isConflict, type ResolveConflictOptions, type Side, settleConflict} from './resolve.js'
+import {isConflict, type MigrationConflict, type ResolveConflictOptions, type Side, settleConflict} from './resolve.js'
 import {compareGroup, sortPage} from './walk/reconcile.js'
 import {tablePages} from './walk/scan.js'
 import {type RecordDifference, type Sample, Tally} from './walk/tally.js'

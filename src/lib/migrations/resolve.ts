@@ -6,8 +6,8 @@ import type {Item, Key} from '../schema/attribute-value.js'
 import {companionsOf} from './companions.js'
 import {openLimiterTable} from './limiter-table.js'
 import {readItems} from './records/copied-records.js'
-import {type MigrationFinding, type MigrationContext, spellKey} from './records/finding.js'
-import {lookAgain, compareGroup, sortPage} from './walk/reconcile.js'
+import {type MigrationContext, type MigrationFinding, spellKey} from './records/finding.js'
+import {compareGroup, lookAgain, sortPage} from './walk/reconcile.js'
 
 /** Which of two records that differ is to be kept. */
 export type Side = 'old' | 'new'
@@ -61,7 +61,8 @@ async function conflictAt(stage: MigrationContext, spelled: string): Promise<Mig
   if (named.length === 0) throw missing(spelled, 'It is not a record of an older layout.')
   for (const one of named) {
     // Any item of a record that has several stands for it.
-    const isPart = ({sources}: MigrationFinding) => sources.some(source => keyId(keyOf(source)) === keyId(keyOf(one.item)))
+    const isPart = ({sources}: MigrationFinding) =>
+      sources.some(source => keyId(keyOf(source)) === keyId(keyOf(one.item)))
     for (const [type, found] of sortPage(stage, await companionsOf(stage, one)).old) {
       const conflict = (await compareGroup(stage, type, found)).filter(isConflict).find(isPart)
       if (conflict) return conflict

@@ -12,7 +12,7 @@ import type {Pass, StepProgress} from './walk/pass.js'
 import {rateLimited} from './walk/rate-limit.js'
 import {runStep, type StepDone} from './walk/step-work.js'
 import {STEP_IDS, STEPS, type StepId} from './walk/steps.js'
-import {type Decisions, type RecordDifference, NO_COUNTS, type Sample, Tally} from './walk/tally.js'
+import {type Decisions, NO_COUNTS, type RecordDifference, type Sample, Tally} from './walk/tally.js'
 
 /** How a table is migrated. */
 export interface MigrateOptions {

@@ -38,17 +38,21 @@ export interface SyncOptions {
  * write is a conditional one: it clamps, never mints, and never keeps a bucket from admitting (S9). A bucket to which no
  * limits apply any more stays as it is. A bucket that could not be changed follows with its next slow request.
  */
-export async function syncLimits(space: NamespaceTable, scope: ConfigScope, options: SyncOptions = {}): Promise<SyncResult> {
+export async function syncLimits(
+  table: NamespaceTable,
+  scope: ConfigScope,
+  options: SyncOptions = {},
+): Promise<SyncResult> {
   const {onProgress, signal} = options
   // Not the caller's cache: what it still believes of other levels may be a minute old.
-  const resolver = new ConfigResolver(space, new ConfigCache({clock: space.clock, ttlMs: CACHE_TTL_MS}))
+  const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: CACHE_TTL_MS}))
   const result = {checked: 0, updated: 0, failed: 0}
-  await forEachConcurrently(liveShards(space, scope, signal), CONCURRENT_WRITES, async shard => {
+  await forEachConcurrently(liveShards(table, scope, signal), CONCURRENT_WRITES, async shard => {
     const {entity, resource} = addressOf(shard)
     try {
       const resolution = await resolver.resolve(entity, resource, {signal})
       if (!isConcerned(levelOf(scope), resolution.source)) return
-      const outcome = await rewriteStoredBucket(space, shard, align(resolution), signal)
+      const outcome = await rewriteStoredBucket(table, shard, align(resolution), signal)
       if (outcome === 'written') result.updated++
       if (outcome === 'contended') result.failed++
     } catch (error) {
@@ -78,11 +82,11 @@ const align =
   }
 
 async function* liveShards(
-  space: NamespaceTable,
+  table: NamespaceTable,
   scope: ConfigScope,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<StoredBucket, void> {
-  for await (const {shards} of bucketsOf(new Buckets(space), scope, signal)) {
+  for await (const {shards} of bucketsOf(new Buckets(table), scope, signal)) {
     for (const shard of shards) if (shard.kind === 'bucket') yield shard
   }
 }

@@ -23,15 +23,15 @@ export interface SeenProvisioner {
 
 /** Which configurations of one namespace are owned by a manifest. Each write replaces what the writer has seen, or fails. */
 export class Provisioner {
-  readonly #space: NamespaceTable
+  readonly #table: NamespaceTable
 
-  constructor(space: NamespaceTable) {
-    this.#space = space
+  constructor(table: NamespaceTable) {
+    this.#table = table
   }
 
   async get(): Promise<SeenProvisioner> {
-    const {namespace} = this.#space
-    const item = await getItem(this.#space, keys.provisioner(namespace))
+    const {namespace} = this.#table
+    const item = await getItem(this.#table, keys.provisioner(namespace))
     const nothing = {managesSystem: false, resources: [], entities: new Map(), lastApplied: undefined}
     const record = (item && decodeProvisioner(item)) ?? {namespace, ...nothing, appliedHash: undefined}
     return {record, exists: item !== undefined, revision: item && readString(item, REVISION)}
@@ -41,13 +41,13 @@ export class Provisioner {
   itemOf(managed: Managed, seen: SeenProvisioner, appliedHash?: string): Item {
     const applied = appliedHash === undefined ? seen.record : {appliedHash, lastApplied: this.#now()}
     const {lastApplied} = applied
-    const {namespace} = this.#space
+    const {namespace} = this.#table
     return encodeProvisioner({...managed, namespace, lastApplied, appliedHash: applied.appliedHash})
   }
 
   /** Stores what is managed; with a hash, also that a manifest was applied as a whole just now. */
   async save(managed: Managed, seen: SeenProvisioner, appliedHash?: string): Promise<SeenProvisioner> {
-    const {namespace, transport, name, randomBytes, backoff} = this.#space
+    const {namespace, transport, name, randomBytes, backoff} = this.#table
     const revision = Buffer.from(randomBytes(8)).toString('base64url')
     const item = this.itemOf(managed, seen, appliedHash)
     const {PK: _, SK: __, ...attributes} = item
@@ -75,7 +75,7 @@ export class Provisioner {
 
   /** As the Python system writes it: microseconds, and the offset spelled out. */
   #now(): string {
-    return new Date(this.#space.clock()).toISOString().replace('Z', '000+00:00')
+    return new Date(this.#table.clock()).toISOString().replace('Z', '000+00:00')
   }
 }
 

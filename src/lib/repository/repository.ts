@@ -11,7 +11,7 @@ import type {SetOptions} from './limits/merge.js'
 import {Namespaces} from './namespaces/namespaces.js'
 import {openNamespace} from './open-namespace.js'
 import {Provisioner} from './provisioner.js'
-import {type OpenTable, openTable, type OpenTableOptions} from './table/open-table.js'
+import {type OpenTable, type OpenTableOptions, openTable} from './table/open-table.js'
 import type {NamespaceTable} from './table/table.js'
 import {Usage} from './usage/usage.js'
 
@@ -63,17 +63,17 @@ export class NamespaceRepository {
   readonly buckets: Buckets
   readonly usage: Usage
   readonly provisioner: Provisioner
-  readonly #space: NamespaceTable
+  readonly #table: NamespaceTable
 
-  constructor(space: NamespaceTable, principal: Principal | undefined) {
-    this.id = space.namespace
-    this.#space = space
-    this.audit = new Audit(space, {principal, retentionDays: storedAuditRetention(space)})
-    this.entities = new Entities(space, {audit: this.audit})
-    this.configs = new Configs(space, {audit: this.audit})
-    this.buckets = new Buckets(space)
-    this.usage = new Usage(space)
-    this.provisioner = new Provisioner(space)
+  constructor(table: NamespaceTable, principal: Principal | undefined) {
+    this.id = table.namespace
+    this.#table = table
+    this.audit = new Audit(table, {principal, retentionDays: storedAuditRetention(table)})
+    this.entities = new Entities(table, {audit: this.audit})
+    this.configs = new Configs(table, {audit: this.audit})
+    this.buckets = new Buckets(table)
+    this.usage = new Usage(table)
+    this.provisioner = new Provisioner(table)
   }
 
   /** Sets limits and brings the live buckets they apply to in line. Limits of other names stay unless `replace` is set. */
@@ -97,10 +97,10 @@ export class NamespaceRepository {
 
   /** Fills every limit of a bucket and forgives its debts. */
   resetBucket(entity: string, resource: string): Promise<ResetResult> {
-    return resetBucket(this.#space, this.audit, entity, resource)
+    return resetBucket(this.#table, this.audit, entity, resource)
   }
 
   async #synced(change: ConfigChange, options: SyncOptions): Promise<LimitsChange> {
-    return {...change, buckets: await syncLimits(this.#space, change.scope, options)}
+    return {...change, buckets: await syncLimits(this.#table, change.scope, options)}
   }
 }

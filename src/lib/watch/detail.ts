@@ -21,7 +21,7 @@ const LEVEL_WORDS: Readonly<Record<Level, string>> = {
 
 /** Where to read. */
 export interface DetailSource {
-  readonly space: NamespaceTable
+  readonly table: NamespaceTable
   /** What was read of a bucket before, by id. */
   readonly known: (id: string) => Reading | undefined
 }
@@ -29,7 +29,7 @@ export interface DetailSource {
 /** Reads what there is about a bucket besides its levels. What cannot be read is named, and does not hide the rest. */
 export async function loadDetail(source: DetailSource, reading: Reading, signal: AbortSignal): Promise<Detail> {
   const {entity, resource} = reading.bucket
-  const space = untilAborted(source.space, signal)
+  const table = untilAborted(source.table, signal)
   const problems: string[] = []
   const part = async <T>(what: string, work: () => Promise<T>, otherwise: T): Promise<T> => {
     try {
@@ -41,24 +41,24 @@ export async function loadDetail(source: DetailSource, reading: Reading, signal:
     }
   }
   const [parent, limits, usage, audit] = await Promise.all([
-    part('parent', () => loadParent({...source, space}, reading), undefined),
-    part('limits', () => loadLimits(space, entity, resource), []),
-    part('usage', () => loadUsage(space, entity, resource), []),
-    part('audit', async () => (await new Audit(space).list({entity, limit: EVENTS})).records, []),
+    part('parent', () => loadParent({...source, table}, reading), undefined),
+    part('limits', () => loadLimits(table, entity, resource), []),
+    part('usage', () => loadUsage(table, entity, resource), []),
+    part('audit', async () => (await new Audit(table).list({entity, limit: EVENTS})).records, []),
   ])
-  return {id: reading.id, loadedAtMs: space.clock(), parent, limits, usage, audit, problems}
+  return {id: reading.id, loadedAtMs: table.clock(), parent, limits, usage, audit, problems}
 }
 
-async function loadParent({space, known}: DetailSource, {bucket}: Reading): Promise<Reading | undefined> {
+async function loadParent({table, known}: DetailSource, {bucket}: Reading): Promise<Reading | undefined> {
   const [parent] = bucket.shards.flatMap(shard => (shard.kind === 'bucket' ? (shard.record.parent ?? []) : []))
   if (parent === undefined) return undefined
-  const found = await new Buckets(space).find(parent, bucket.resource)
-  return found && nextReading(known(bucketId(found)), found, space.clock())
+  const found = await new Buckets(table).find(parent, bucket.resource)
+  return found && nextReading(known(bucketId(found)), found, table.clock())
 }
 
 /** As they are stored now, with a cache of its own: whoever looks here may just have changed them. */
-async function loadLimits(space: NamespaceTable, entity: string, resource: string): Promise<Detail['limits']> {
-  const resolver = new ConfigResolver(space, new ConfigCache({clock: space.clock}))
+async function loadLimits(table: NamespaceTable, entity: string, resource: string): Promise<Detail['limits']> {
+  const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock}))
   const {source, limits} = await resolver.resolve(entity, resource)
   return limits.map(limit => ({
     name: limit.name,
@@ -67,8 +67,8 @@ async function loadLimits(space: NamespaceTable, entity: string, resource: strin
   }))
 }
 
-async function loadUsage(space: NamespaceTable, entity: string, resource: string): Promise<Detail['usage']> {
-  const {records} = await new Usage(space).ofEntity(entity, {resource, window: 'hourly', limit: HOURS})
+async function loadUsage(table: NamespaceTable, entity: string, resource: string): Promise<Detail['usage']> {
+  const {records} = await new Usage(table).ofEntity(entity, {resource, window: 'hourly', limit: HOURS})
   return records.map(({start, tokens, totalEvents}) => ({
     start,
     counters: Object.fromEntries(tokens),

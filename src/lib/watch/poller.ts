@@ -20,7 +20,7 @@ interface Walk {
 
 /** Reads the buckets of a scope, poll by poll: requests one after the other, at a bounded price, and no writes. */
 export class BucketPoller {
-  readonly #space: NamespaceTable
+  readonly #table: NamespaceTable
   readonly #scope: WatchScope
   readonly #meter = new CapacityMeter()
   readonly #catalogue = new Catalogue()
@@ -30,9 +30,9 @@ export class BucketPoller {
   #unitsPerShard = USUAL_UNITS_PER_SHARD
   #polls = 0
 
-  constructor(space: NamespaceTable, scope: WatchScope) {
-    const transport = meteredTransport(space.transport, this.#meter, space.clock)
-    this.#space = {...space, transport}
+  constructor(table: NamespaceTable, scope: WatchScope) {
+    const transport = meteredTransport(table.transport, this.#meter, table.clock)
+    this.#table = {...table, transport}
     this.#scope = scope
   }
 
@@ -43,7 +43,7 @@ export class BucketPoller {
 
   /** One poll: a page of the index if it is due, then as many buckets as can be afforded. */
   async poll(focus: ReadonlySet<string>, signal: AbortSignal): Promise<PollResult> {
-    const {clock} = this.#space
+    const {clock} = this.#table
     const startedAtMs = clock()
     const before = this.#meter.snapshot()
     await this.#learn(signal)
@@ -72,18 +72,18 @@ export class BucketPoller {
     const walk = this.#walk
     const {endedAtMs} = walk
     if (endedAtMs !== undefined) {
-      if (!isWalkDue({pages: walk.pages, endedAtMs}, this.#space.clock())) return
+      if (!isWalkDue({pages: walk.pages, endedAtMs}, this.#table.clock())) return
       this.#walk = {start: undefined, pages: 0, endedAtMs: undefined}
     }
     const before = this.#meter.snapshot()
     const page = {start: this.#walk.start, limit: pageSize(this.#unitsPerAddress), signal}
-    const {addresses, next} = await readAddressPage(this.#space, this.#scope, page)
+    const {addresses, next} = await readAddressPage(this.#table, this.#scope, page)
     if (addresses.length > 0) this.#unitsPerAddress = this.#meter.since(before).read / addresses.length
     this.#catalogue.learn(addresses)
     this.#walk.start = next
     this.#walk.pages++
     if (next !== undefined) return
-    this.#walk.endedAtMs = this.#space.clock()
+    this.#walk.endedAtMs = this.#table.clock()
     this.#isComplete = true
   }
 
@@ -91,10 +91,10 @@ export class BucketPoller {
   async #read(ids: readonly string[], signal: AbortSignal): Promise<number> {
     const before = this.#meter.snapshot()
     const addresses = this.#catalogue.addressesOf(ids)
-    const stored = await readShardsAt(this.#space, addresses, signal)
+    const stored = await readShardsAt(this.#table, addresses, signal)
     const unknown = this.#catalogue.unknownShards(stored)
-    if (unknown.length > 0) stored.push(...(await readShardsAt(this.#space, unknown, signal)))
-    const found = this.#catalogue.take(ids, stored, this.#space.clock())
+    if (unknown.length > 0) stored.push(...(await readShardsAt(this.#table, unknown, signal)))
+    const found = this.#catalogue.take(ids, stored, this.#table.clock())
     const shards = addresses.length + unknown.length
     if (shards > 0) this.#unitsPerShard = Math.max(USUAL_UNITS_PER_SHARD, this.#meter.since(before).read / shards)
     return found

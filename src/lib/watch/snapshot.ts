@@ -8,12 +8,12 @@ import {BucketPoller, type PollResult} from './poller.js'
  * comes again, so each request is tried as often as anywhere else.
  */
 export async function readOnce(
-  space: NamespaceRepository,
+  repository: NamespaceRepository,
   table: Table,
   scope: WatchScope,
   signal: AbortSignal,
 ): Promise<PollResult> {
-  const poller = new BucketPoller({...table, namespace: space.id}, scope)
+  const poller = new BucketPoller({...table, namespace: repository.id}, scope)
   const startedAtMs = table.clock()
   const nobody = new Set<string>()
   let calls = 0

@@ -8,7 +8,7 @@ import {NODE_TIMERS, type Timers} from './timers.js'
 import {Visit} from './visit.js'
 
 export interface WatchOptions {
-  readonly space: NamespaceRepository
+  readonly repository: NamespaceRepository
   readonly table: Table
   readonly scope: WatchScope
   /** Ms between the end of a poll and the next one. */
@@ -49,11 +49,11 @@ class RunningWatch implements Watch {
   #detailVisit: Visit<Detail> | undefined
 
   constructor(options: WatchOptions) {
-    const {table, space, scope, intervalMs, timers = NODE_TIMERS} = options
+    const {table, repository, scope, intervalMs, timers = NODE_TIMERS} = options
     this.#options = options
     this.#timers = timers
     const backoff = {...table.backoff, attempts: POLL_ATTEMPTS}
-    this.#poller = new BucketPoller({...table, namespace: space.id, backoff}, scope)
+    this.#poller = new BucketPoller({...table, namespace: repository.id, backoff}, scope)
     this.#knowledge = {
       scope,
       readings: new Map(),
@@ -122,8 +122,8 @@ class RunningWatch implements Watch {
     if (id !== this.#knowledge.detail?.id) this.#change({detail: undefined})
     const reading = id === undefined ? undefined : this.#known(id)
     if (!reading || this.#hasEnded) return
-    const {space, table} = this.#options
-    const source = {space: {...table, namespace: space.id}, known: (other: string) => this.#known(other)}
+    const {repository, table} = this.#options
+    const source = {table: {...table, namespace: repository.id}, known: (other: string) => this.#known(other)}
     this.#detailVisit = this.#visit(
       DETAIL_INTERVAL_MS,
       signal => loadDetail(source, this.#known(reading.id) ?? reading, signal),

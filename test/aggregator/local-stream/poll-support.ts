@@ -1,5 +1,5 @@
 import {setTimeout as sleep} from 'node:timers/promises'
-import {StreamPoller, type PollerOptions} from '../../../src/lib/aggregator/local-stream/poller.js'
+import {type PollerOptions, StreamPoller} from '../../../src/lib/aggregator/local-stream/poller.js'
 import type {StreamRecord} from '../../../src/lib/aggregator/stream-event.js'
 import {resolveConnection} from '../../../src/lib/dynamo/connection.js'
 import {sleepMs} from '../../../src/lib/dynamo/retry.js'

@@ -89,8 +89,8 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
     const limiter = scene.limiter({clock: Date.now})
     await limiter.acquire({entity: 'user-0', resource: RESOURCE, consume: {tpm: 1, rpd: 1}})
     await limiter.close()
-    const space = {...scene.space, clock: Date.now}
-    for (let count = 1; count < SHARDS; count *= 2) await splitBucket(space, 'user-0', RESOURCE, count)
+    const tenant = {...scene.tenant, clock: Date.now}
+    for (let count = 1; count < SHARDS; count *= 2) await splitBucket(tenant, 'user-0', RESOURCE, count)
     const assignment = {
       endpoint: engine.endpoint,
       stack: table.name,
@@ -112,7 +112,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
   async function consumed(): Promise<Record<string, number>> {
     const sums: Record<string, number> = {}
     for (const entity of entities) {
-      const bucket = await new Buckets(scene.space).find(entity, RESOURCE)
+      const bucket = await new Buckets(scene.tenant).find(entity, RESOURCE)
       for (const shard of bucket?.shards ?? []) {
         if (shard.kind !== 'bucket') continue
         for (const [name, limit] of visibleLimits(shard.record)) {
@@ -127,7 +127,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
   async function counted(window: (typeof WINDOWS)[number]): Promise<Record<string, number>> {
     const sums: Record<string, number> = {requests: 0}
     for (const entity of entities) {
-      const {limits, totalEvents} = await new Usage(scene.space).summary({entity, resource: RESOURCE, window})
+      const {limits, totalEvents} = await new Usage(scene.tenant).summary({entity, resource: RESOURCE, window})
       sums.requests = (sums.requests ?? 0) + totalEvents
       for (const [name, {total}] of limits) sums[name] = (sums[name] ?? 0) + total
     }

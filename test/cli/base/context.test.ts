@@ -42,7 +42,7 @@ describeOnEngine('a stack by its flags', () => {
   const table = useTable()
 
   it('is found at the address given, whatever its name', async () => {
-    await new Namespaces(new Scene(table).space).register('default')
+    await new Namespaces(new Scene(table).tenant).register('default')
     const named = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
     await using context = await openStack(named, {})
     expect(context.table.name).toBe(table.name)

@@ -5,12 +5,12 @@ import {keys} from '../../../src/lib/schema/keys.js'
 import {tableCli} from '../../e2e/table-cli.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {bucketItem, entityItem, putAll} from '../../repository/namespace-items.js'
-import {newSpace, stored} from '../../repository/namespace-table.js'
+import {newTenant, stored} from '../../repository/namespace-table.js'
 
 describeOnEngine('entities on the command line', () => {
   const table = useTable()
   const cli = tableCli(table)
-  const space = newSpace(table)
+  const tenant = newTenant(table)
   const repository = new Repository({stack: table.name, transport: table.transport})
   let namespaceId = ''
   let namespace: NamespaceRepository
@@ -20,7 +20,7 @@ describeOnEngine('entities on the command line', () => {
     namespaceId = (await repository.namespaces.register('default')).namespace.id
     namespace = repository.namespaceById(namespaceId)
     await putAll(
-      space,
+      tenant,
       ids.map(id => entityItem(namespaceId, id)),
     )
   })
@@ -70,13 +70,13 @@ describeOnEngine('entities on the command line', () => {
   it('C-30 entities can be described, changed, listed by parent and deleted', async () => {
     await cli.tell('entity create boss -m tier=gold')
     await cli.tell('entity create member --parent boss --cascade -m owner=ann')
-    await putAll(space, [bucketItem(namespaceId, 'member', 'gpt-4')])
+    await putAll(tenant, [bucketItem(namespaceId, 'member', 'gpt-4')])
     await namespace.setLimits({level: 'entity', entity: 'member', resource: 'gpt-4'}, parseLimits(['rpm=5']))
     expect((await cli.tell('entity children boss')).entities).toMatchObject([{id: 'member', metadata: {owner: 'ann'}}])
 
     await cli.tell('entity update member --no-parent --no-cascade -m owner=bob -m seat=4')
     expect(await cli.tell('entity show member')).toMatchObject({metadata: {owner: 'bob', seat: '4'}, parent: null})
-    const bucket = await stored(space, keys.bucket(namespaceId, 'member', 'gpt-4', 0))
+    const bucket = await stored(tenant, keys.bucket(namespaceId, 'member', 'gpt-4', 0))
     expect([bucket?.cascade, bucket?.parent_id]).toEqual([{BOOL: false}, undefined])
 
     expect((await cli.tell('entity delete member --yes')).counts).toMatchObject({

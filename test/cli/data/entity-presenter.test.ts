@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {overviewJson, entityOverviewLines} from '../../../src/lib/cli/data/entity-overview-presenter.js'
+import {entityOverviewLines, overviewJson} from '../../../src/lib/cli/data/entity-overview-presenter.js'
 import {
   changesOf,
   entityDeletionLines,

@@ -3,7 +3,7 @@ import {Repository} from '../../../src/lib/repository/repository.js'
 import {tableCli} from '../../e2e/table-cli.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {scanWhere} from '../../repository/namespace-items.js'
-import {newSpace} from '../../repository/namespace-table.js'
+import {newTenant} from '../../repository/namespace-table.js'
 
 /** A mistyped namespace was registered as a new one. */
 describeOnEngine('C-2 a namespace that does not exist', () => {
@@ -12,7 +12,7 @@ describeOnEngine('C-2 a namespace that does not exist', () => {
 
   it('is refused with the nearest name by every command on entities, and nothing is written', async () => {
     await new Repository({stack: table.name, transport: table.transport}).namespaces.registerMany(['default', 'acme'])
-    const everything = () => scanWhere(newSpace(table), () => true)
+    const everything = () => scanWhere(newTenant(table), () => true)
     const before = await everything()
     const commands = [
       'entity list',

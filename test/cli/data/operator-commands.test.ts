@@ -9,7 +9,7 @@ import {populate} from '../../e2e/populate.js'
 import {tableCli} from '../../e2e/table-cli.js'
 import {ROOT, zael} from '../../e2e/zael.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newSpace} from '../../repository/namespace-table.js'
+import {newTenant} from '../../repository/namespace-table.js'
 
 const HOUR = 3_600_000
 const START = Date.UTC(2026, 10, 1)
@@ -40,7 +40,7 @@ describeOnEngine('what operators could not do', () => {
     })
     // One day, then more hours than one request reads: a filter after paging would find nothing on the first page.
     const hours = Array.from({length: 400}, (_, hour) => item('hourly', START + (24 + hour) * HOUR))
-    const {backoff} = newSpace(table)
+    const {backoff} = newTenant(table)
     await batchWrite(table.transport, table.name, [item('daily', START), ...hours], {backoff})
   })
 

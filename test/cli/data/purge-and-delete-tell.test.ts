@@ -17,7 +17,7 @@ import {
   strayItems,
   usageItem,
 } from '../../repository/namespace-items.js'
-import {newSpace} from '../../repository/namespace-table.js'
+import {newTenant} from '../../repository/namespace-table.js'
 
 const ITEMS = process.env.ZAEL_TEST_SIZE === 'full' ? 20_000 : 600
 
@@ -37,7 +37,7 @@ function manyItems(namespace: string): Item[] {
 describeOnEngine('C-44 purge and delete', () => {
   const table = useTable()
   const cli = tableCli(table)
-  const space = newSpace(table)
+  const tenant = newTenant(table)
   const {namespaces} = new Repository({stack: table.name, transport: table.transport})
 
   it('a purge says what it will do and cost, survives Ctrl-C, goes on, and leaves nothing', {
@@ -45,8 +45,8 @@ describeOnEngine('C-44 purge and delete', () => {
   }, async () => {
     const {namespace: doomed} = await namespaces.register('doomed')
     const {namespace: neighbour} = await namespaces.register('neighbour')
-    await putAll(space, [...manyItems(doomed.id), ...manyItems(neighbour.id)])
-    const untouched = await scanNamespace(space, neighbour.id)
+    await putAll(tenant, [...manyItems(doomed.id), ...manyItems(neighbour.id)])
+    const untouched = await scanNamespace(tenant, neighbour.id)
     await namespaces.delete('doomed')
 
     const plan = await cli.run('namespace purge doomed --dry-run')
@@ -60,16 +60,16 @@ describeOnEngine('C-44 purge and delete', () => {
     expect(interrupted.stderr).toMatch(
       new RegExp(`\nTry: Run it again to go on: zael namespace purge ${doomed.id} --confirm doomed\n$`),
     )
-    const left = (await scanNamespace(space, doomed.id)).length
+    const left = (await scanNamespace(tenant, doomed.id)).length
     expect(left).toBeGreaterThan(0)
     expect(left).toBeLessThanOrEqual(ITEMS - Number(deleted?.replaceAll(',', '')))
     expect(await cli.tell(`namespace show ${doomed.id}`)).toMatchObject({status: 'purging'})
 
     const {counts} = await cli.tell(`namespace purge ${doomed.id} --confirm doomed`)
     expect(counts.total).toBe(left)
-    expect(await scanNamespace(space, doomed.id)).toEqual([])
+    expect(await scanNamespace(tenant, doomed.id)).toEqual([])
     expect(await namespaces.orphans()).toEqual([])
-    expect(await scanNamespace(space, neighbour.id)).toEqual(untouched)
+    expect(await scanNamespace(tenant, neighbour.id)).toEqual(untouched)
   })
 
   it('deleting an entity counts what went', async () => {
@@ -79,7 +79,7 @@ describeOnEngine('C-44 purge and delete', () => {
       usageItem(namespace.id, 'e', 'r1', 1),
       bucketItem(namespace.id, 'e', 'r1'),
     ]
-    await putAll(space, inDefault)
+    await putAll(tenant, inDefault)
     const {stdout} = await cli.run('entity delete e --yes')
     expect(stdout).toBe(
       'Deleted entity "e":\n  entity          1\n  bucket shard    1\n  usage snapshot  1\n  total           3\nIts audit events stay.\n',

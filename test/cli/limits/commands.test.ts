@@ -52,22 +52,22 @@ describeOnEngine('limits as operators set them', () => {
 
   /** The reference's command deleted the configuration and left live buckets with the old limits. */
   it('C-22: limits that are taken away are gone from live buckets too', async () => {
-    const space = await spaceCalled('c-22')
-    await space.setLimits(resource, [parseLimit('rpd=10/day')])
-    await space.setLimits({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, [parseLimit('rpd=100/day')])
+    const tenant = await spaceCalled('c-22')
+    await tenant.setLimits(resource, [parseLimit('rpd=10/day')])
+    await tenant.setLimits({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, [parseLimit('rpd=100/day')])
     await use('c-22', 'user-1')
     const told = await cli.tell('limits unset --all --yes --entity user-1 --resource gpt-4 -n c-22')
     expect(told.buckets).toEqual({checked: 1, updated: 1, failed: 0})
-    const bucket = await space.buckets.find('user-1', 'gpt-4')
+    const bucket = await tenant.buckets.find('user-1', 'gpt-4')
     expect(totalOf(bucket, 'rpd', 'capacityMilli')).toBe(10)
     expect(totalOf(bucket, 'rpd')).toBe(10)
   })
 
   /** The reference could resolve limits and had no command that says which apply and why. */
   it('C-29: which limits apply, and why', async () => {
-    const space = await spaceCalled('c-29')
-    await space.setLimits(system, [parseLimit('rpd=1/day')])
-    await space.setLimits({level: 'entity', entity: 'user-1', resource: '_default_'}, [parseLimit('rpd=5/day')])
+    const tenant = await spaceCalled('c-29')
+    await tenant.setLimits(system, [parseLimit('rpd=1/day')])
+    await tenant.setLimits({level: 'entity', entity: 'user-1', resource: '_default_'}, [parseLimit('rpd=5/day')])
     const told = await cli.tell('limits resolve user-1 gpt-4 -n c-29')
     expect(told).toMatchObject({source: 'entity_default', limits: [{text: 'rpd=5/day'}]})
     expect(told.levels).toMatchObject([
@@ -80,11 +80,11 @@ describeOnEngine('limits as operators set them', () => {
 
   /** In the reference a set replaced everything, and without `--on-unavailable` it cleared the policy. */
   it('C-38: a set merges, and the policy for outages stays unless it is named', async () => {
-    const space = await spaceCalled('c-38')
+    const tenant = await spaceCalled('c-38')
     await cli.tell('limits set --system rpd=1/day tpd=2/day --on-unavailable allow -n c-38')
-    const policy = async () => (await space.configs.get(system))?.onUnavailable
+    const policy = async () => (await tenant.configs.get(system))?.onUnavailable
     await cli.tell('limits set --system rpd=3/day -n c-38')
-    expect((await space.configs.get(system))?.limits.map(({name}) => name)).toEqual(['rpd', 'tpd'])
+    expect((await tenant.configs.get(system))?.limits.map(({name}) => name)).toEqual(['rpd', 'tpd'])
     expect(await policy()).toBe('allow')
     await cli.tell('limits set --system rpd=3/day --replace -n c-38')
     expect(await policy()).toBe('allow')
@@ -96,10 +96,10 @@ describeOnEngine('limits as operators set them', () => {
 
   /** In the reference the flag was echoed and never stored, and what the library stored was read by nobody. */
   it('C-9: a retention that is set is kept, told, and what events live by', async () => {
-    const space = await spaceCalled('c-9')
+    const tenant = await spaceCalled('c-9')
     const days = async () => {
       await cli.tell(`entity create e-${Math.random().toString(36).slice(2)} -n c-9`)
-      const [{timestamp = '', ttlSeconds = 0} = {}] = (await space.audit.listAll()).records
+      const [{timestamp = '', ttlSeconds = 0} = {}] = (await tenant.audit.listAll()).records
       return (ttlSeconds - Date.parse(timestamp) / 1000) / 86_400
     }
     expect(await days()).toBe(90)
@@ -112,8 +112,8 @@ describeOnEngine('limits as operators set them', () => {
 
   /** In the reference every change of the system's limits wrote the item anew, without the retention. */
   it('D-30: audit retention survives what operators do to the system limits', async () => {
-    const space = await spaceCalled('d-30')
-    await space.configs.set(system, [], {auditRetentionDays: 365})
+    const tenant = await spaceCalled('d-30')
+    await tenant.configs.set(system, [], {auditRetentionDays: 365})
     const file = await manifest('d-30', 'system: {limits: {rpd: 5/day}}')
     for (const command of [
       'limits set --system rpd=1/day tpd=1/day -n d-30',
@@ -124,14 +124,14 @@ describeOnEngine('limits as operators set them', () => {
       'limits unset --all --yes --system -n d-30',
     ]) {
       await cli.tell(command)
-      expect((await space.configs.get(system))?.auditRetentionDays).toBe(365)
+      expect((await tenant.configs.get(system))?.auditRetentionDays).toBe(365)
     }
   })
 
   /** What the reference's declarative tool wrote was in no listing, unaudited, and did not reach live buckets. */
   it('D-44: limits from a file are listed, audited and in force like any others', async () => {
-    const space = await spaceCalled('d-44')
-    await space.setLimits(system, [parseLimit('rpd=100/day')])
+    const tenant = await spaceCalled('d-44')
+    await tenant.setLimits(system, [parseLimit('rpd=100/day')])
     await use('d-44', 'user-1')
     const limits = 'limits: {rpd: 5/day}'
     const file = await manifest(
@@ -143,7 +143,7 @@ describeOnEngine('limits as operators set them', () => {
     expect(told.result).toMatchObject({outcome: 'complete', created: 2})
     const {configs} = await cli.tell('limits list -n d-44')
     expect(configs.map(({level}: {level: string}) => level)).toEqual(['system', 'resource', 'entity'])
-    expect(totalOf(await space.buckets.find('user-1', 'gpt-4'), 'rpd', 'capacityMilli')).toBe(5)
+    expect(totalOf(await tenant.buckets.find('user-1', 'gpt-4'), 'rpd', 'capacityMilli')).toBe(5)
     const {events} = await cli.tell('audit list user-1 -n d-44')
     expect(events).toMatchObject([{action: 'limits_set', resource: 'gpt-4'}])
   })
@@ -161,17 +161,17 @@ describeOnEngine('limits as operators set them', () => {
 
     /** In the reference `diff` never looked at live items: edits by hand were invisible, a clean state showed as drift. */
     it('M-3: drift is what is different in the table, and nothing else', async () => {
-      const space = await spaceCalled('m-3')
+      const tenant = await spaceCalled('m-3')
       const file = await manifest('m-3', 'resources: {gpt-4: {limits: {rpd: 5/day}}}')
       await cli.tell(`limits apply -f ${file}`)
       expect(await cli.run(`limits diff -f ${file}`)).toMatchObject({
         code: 0,
         stdout: expect.stringMatching(/^No drift/),
       })
-      await space.setLimits(resource, [parseLimit('rpd=6/day')])
+      await tenant.setLimits(resource, [parseLimit('rpd=6/day')])
       const drift = await cli.run(`limits diff -f ${file}`)
       expect(drift).toMatchObject({code: 6, stdout: expect.stringContaining('rpd 6/day → 5/day')})
-      await space.deleteLimits(resource)
+      await tenant.deleteLimits(resource)
       expect(await cli.run(`limits diff -f ${file}`)).toMatchObject({
         code: 6,
         stdout: expect.stringContaining('missing'),

@@ -4,7 +4,7 @@ import {withBucketProgress} from '../../../src/lib/cli/output/bucket-progress.js
 import {parseLimit} from '../../../src/lib/core/limit.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newSpace, putBucket} from '../../repository/namespace-table.js'
+import {newTenant, putBucket} from '../../repository/namespace-table.js'
 
 const terminal = (isTTY: boolean) => Object.assign(new PassThrough(), {isTTY, columns: 80})
 
@@ -14,11 +14,11 @@ describeOnEngine('limits that change', () => {
   const [before, after] = [parseLimit('rpm=100/min'), parseLimit('rpm=5/min')]
 
   const populated = async () => {
-    const space = newSpace(table)
-    const namespace = new NamespaceRepository(space, undefined)
+    const tenant = newTenant(table)
+    const namespace = new NamespaceRepository(tenant, undefined)
     await namespace.configs.set(system, [before])
-    for (let at = 0; at < 30; at++) await putBucket(space, {entity: `user-${at}`, resource: 'gpt-4', limits: [before]})
-    return {space, namespace}
+    for (let at = 0; at < 30; at++) await putBucket(tenant, {entity: `user-${at}`, resource: 'gpt-4', limits: [before]})
+    return {tenant, namespace}
   }
 
   it.each([true, false])('count the buckets that follow, on a terminal only (%s)', async isTTY => {
@@ -32,8 +32,8 @@ describeOnEngine('limits that change', () => {
   })
 
   it('are changed all the same when Ctrl-C comes meanwhile', async () => {
-    const {namespace, space} = await populated()
-    space.transport.before = operation => {
+    const {namespace, tenant} = await populated()
+    tenant.transport.before = operation => {
       if (operation === 'UpdateItem') process.emit('SIGINT')
     }
     const stopped = withBucketProgress(sync => namespace.setLimits(system, [after], sync), terminal(false))

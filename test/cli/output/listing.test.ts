@@ -1,8 +1,8 @@
 import {describe, expect, it} from 'vitest'
 import {
-  type ListingColumn,
   type ListFlagValues,
   type Listing,
+  type ListingColumn,
   listingCsv,
   listingLines,
 } from '../../../src/lib/cli/output/listing.js'

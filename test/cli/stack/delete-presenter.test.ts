@@ -1,9 +1,9 @@
 import {describe, expect, it} from 'vitest'
 import {
-  stackDeletedLines,
   deletionJson,
   deletionLines,
   deletionQuestion,
+  stackDeletedLines,
 } from '../../../src/lib/cli/stack/delete-presenter.js'
 import type {DeletionPlan} from '../../../src/lib/infra/delete/plan.js'
 import {schemaProblems} from '../../e2e/schemas.js'

@@ -6,8 +6,18 @@ it('tells every check with its fix, by group, and counts them', () => {
   const checks = [
     passedCheck('stack', 'stream', 'on, with both images'),
     passedCheck('machine', 'node', 'v22.1.0'),
-    warningCheck('machine', 'clock', 'this machine is 2.5 s behind; zael corrects for it', 'Set the clock of this machine.'),
-    failedCheck('stack', 'dead letters', '2 in prod-aggregator-dlq', 'aws logs tail /aws/lambda/prod-aggregator --since 1d'),
+    warningCheck(
+      'machine',
+      'clock',
+      'this machine is 2.5 s behind; zael corrects for it',
+      'Set the clock of this machine.',
+    ),
+    failedCheck(
+      'stack',
+      'dead letters',
+      '2 in prod-aggregator-dlq',
+      'aws logs tail /aws/lambda/prod-aggregator --since 1d',
+    ),
   ]
   expect(checkLines(checks).join('\n')).toMatchInlineSnapshot(`
     "Machine

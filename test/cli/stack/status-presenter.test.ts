@@ -178,7 +178,9 @@ it('an error of the local aggregator makes the stack degraded, and says where to
 it('says where nobody counts usage, and only where that is known', () => {
   const none = healthWith({...AROUND})
   expect(statusHealthLines(none, null)).toContain('  aggregator  none: usage is not counted')
-  expect(statusHealthLines(none, {...SUPERVISOR, aggregator: null})).toContain('  aggregator  off: usage is not counted')
+  expect(statusHealthLines(none, {...SUPERVISOR, aggregator: null})).toContain(
+    '  aggregator  off: usage is not counted',
+  )
 })
 
 it('tells programs the same, by the schema', () => {

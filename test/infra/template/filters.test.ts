@@ -33,17 +33,17 @@ describeOnEngine('what the stream hands to the aggregator', () => {
     for (const name of ['default', 'tenant']) {
       const {namespace} = await repository.namespaces.register(name)
       namespaces.push(namespace.id)
-      const space = repository.namespaceById(namespace.id)
-      await space.entities.create({id: 'user-1'})
-      await space.entities.create({id: 'gone'})
-      await space.setLimits({level: 'resource', resource: 'models/gpt-4'}, parseLimits(['rpm=100']))
+      const tenant = repository.namespaceById(namespace.id)
+      await tenant.entities.create({id: 'user-1'})
+      await tenant.entities.create({id: 'gone'})
+      await tenant.setLimits({level: 'resource', resource: 'models/gpt-4'}, parseLimits(['rpm=100']))
       const limiter = new RateLimiter({...open, namespace: name, timeoutMs: PATIENT_MS})
       for (const entity of ['user-1', 'gone', 'user-1']) {
         await limiter.acquire({entity, resource: 'models/gpt-4', consume: {rpm: 1}})
       }
       await limiter.close()
-      await space.entities.delete('gone')
-      const {records: events} = await space.audit.list({entity: 'user-1'})
+      await tenant.entities.delete('gone')
+      const {records: events} = await tenant.audit.list({entity: 'user-1'})
       for (const {eventId} of events) {
         const Key = {PK: {S: `${namespace.id}/AUDIT#user-1`}, SK: {S: `#AUDIT#${eventId}`}}
         await table.transport.send('DeleteItem', {TableName: table.name, Key})

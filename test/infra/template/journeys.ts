@@ -44,59 +44,59 @@ const LIMITER: Steps<RateLimiter> = {
 
 /** What looks at one namespace. */
 const LOOKS: Steps<NamespaceRepository> = {
-  'audit.get': space => space.audit.get('child', 'none'),
-  'audit.find': space => space.audit.find('none'),
-  'audit.list': space => space.audit.list({entity: 'child'}),
-  'audit.listAll': space => space.audit.listAll(),
-  'buckets.get': space => space.buckets.get('child', RESOURCE, 0),
-  'buckets.find': space => space.buckets.find('child', RESOURCE),
-  'buckets.ofEntity': space => all(space.buckets.ofEntity('child')),
-  'buckets.ofResource': space => all(space.buckets.ofResource(RESOURCE)),
-  'buckets.ofNamespace': space => all(space.buckets.ofNamespace()),
-  'configs.get': space => space.configs.get(ofResource),
-  'configs.getMany': space => space.configs.getMany([ofResource, {level: 'system'}]),
-  'configs.resolve': space => space.configs.resolve('child', RESOURCE),
-  'configs.onUnavailable': space => space.configs.onUnavailable(),
-  'configs.resources': space => space.configs.resources(),
-  'configs.ofEntity': space => space.configs.ofEntity('child'),
-  'configs.entities': space => space.configs.entities(RESOURCE),
-  'configs.entityCounts': space => space.configs.entityCounts(),
-  'configs.preview': space => space.configs.preview(ofResource, parseLimits(['rpm=7'])),
-  'entities.get': space => space.entities.get('child'),
-  'entities.need': space => space.entities.need('child'),
-  'entities.getMany': space => space.entities.getMany(['child', 'parent']),
-  'entities.list': space => space.entities.list(),
-  'entities.search': space => space.entities.search('chi'),
-  'entities.similar': space => space.entities.similar('chidl'),
-  'entities.children': space => space.entities.children('parent'),
-  'entities.parents': space => space.entities.parents('child'),
-  'entities.countRemoval': space => space.entities.countRemoval('child'),
-  'provisioner.get': space => space.provisioner.get(),
-  'provisioner.itemOf': async space => space.provisioner.itemOf(MANAGED, await space.provisioner.get()),
-  'usage.ofEntity': space => space.usage.ofEntity('child'),
-  'usage.ofResource': space => space.usage.ofResource(RESOURCE),
-  'usage.summary': space => space.usage.summary({resource: RESOURCE}),
+  'audit.get': tenant => tenant.audit.get('child', 'none'),
+  'audit.find': tenant => tenant.audit.find('none'),
+  'audit.list': tenant => tenant.audit.list({entity: 'child'}),
+  'audit.listAll': tenant => tenant.audit.listAll(),
+  'buckets.get': tenant => tenant.buckets.get('child', RESOURCE, 0),
+  'buckets.find': tenant => tenant.buckets.find('child', RESOURCE),
+  'buckets.ofEntity': tenant => all(tenant.buckets.ofEntity('child')),
+  'buckets.ofResource': tenant => all(tenant.buckets.ofResource(RESOURCE)),
+  'buckets.ofNamespace': tenant => all(tenant.buckets.ofNamespace()),
+  'configs.get': tenant => tenant.configs.get(ofResource),
+  'configs.getMany': tenant => tenant.configs.getMany([ofResource, {level: 'system'}]),
+  'configs.resolve': tenant => tenant.configs.resolve('child', RESOURCE),
+  'configs.onUnavailable': tenant => tenant.configs.onUnavailable(),
+  'configs.resources': tenant => tenant.configs.resources(),
+  'configs.ofEntity': tenant => tenant.configs.ofEntity('child'),
+  'configs.entities': tenant => tenant.configs.entities(RESOURCE),
+  'configs.entityCounts': tenant => tenant.configs.entityCounts(),
+  'configs.preview': tenant => tenant.configs.preview(ofResource, parseLimits(['rpm=7'])),
+  'entities.get': tenant => tenant.entities.get('child'),
+  'entities.need': tenant => tenant.entities.need('child'),
+  'entities.getMany': tenant => tenant.entities.getMany(['child', 'parent']),
+  'entities.list': tenant => tenant.entities.list(),
+  'entities.search': tenant => tenant.entities.search('chi'),
+  'entities.similar': tenant => tenant.entities.similar('chidl'),
+  'entities.children': tenant => tenant.entities.children('parent'),
+  'entities.parents': tenant => tenant.entities.parents('child'),
+  'entities.countRemoval': tenant => tenant.entities.countRemoval('child'),
+  'provisioner.get': tenant => tenant.provisioner.get(),
+  'provisioner.itemOf': async tenant => tenant.provisioner.itemOf(MANAGED, await tenant.provisioner.get()),
+  'usage.ofEntity': tenant => tenant.usage.ofEntity('child'),
+  'usage.ofResource': tenant => tenant.usage.ofResource(RESOURCE),
+  'usage.summary': tenant => tenant.usage.summary({resource: RESOURCE}),
 }
 
 /** What changes one namespace. */
 const CHANGES: Steps<NamespaceRepository> = {
-  'audit.put': space => space.audit.put(NOTE),
-  'audit.record': space => space.audit.record(NOTE),
-  'entities.create': space => space.entities.create({id: 'new', parent: 'parent', cascade: true}),
-  'entities.update': space => space.entities.update('new', {parent: null}),
-  'entities.change': space => space.entities.change('child', {name: 'Child', cascade: false}),
-  'configs.set': space => space.configs.set({level: 'system'}, parseLimits(['rpm=1k', 'rpd=1M/day'])),
-  'configs.unset': space => space.configs.unset({level: 'system'}, 'rpm'),
-  'configs.delete': space => space.configs.delete({level: 'system'}),
-  setLimits: async space => {
-    await space.setLimits(ofResource, parseLimits(['rpm=200', 'tpm=1k']))
-    await space.setLimits({level: 'entity', entity: 'child', resource: RESOURCE}, parseLimits(['rpm=300']))
+  'audit.put': tenant => tenant.audit.put(NOTE),
+  'audit.record': tenant => tenant.audit.record(NOTE),
+  'entities.create': tenant => tenant.entities.create({id: 'new', parent: 'parent', cascade: true}),
+  'entities.update': tenant => tenant.entities.update('new', {parent: null}),
+  'entities.change': tenant => tenant.entities.change('child', {name: 'Child', cascade: false}),
+  'configs.set': tenant => tenant.configs.set({level: 'system'}, parseLimits(['rpm=1k', 'rpd=1M/day'])),
+  'configs.unset': tenant => tenant.configs.unset({level: 'system'}, 'rpm'),
+  'configs.delete': tenant => tenant.configs.delete({level: 'system'}),
+  setLimits: async tenant => {
+    await tenant.setLimits(ofResource, parseLimits(['rpm=200', 'tpm=1k']))
+    await tenant.setLimits({level: 'entity', entity: 'child', resource: RESOURCE}, parseLimits(['rpm=300']))
   },
-  unsetLimit: space => space.unsetLimit(ofResource, 'tpm'),
-  resetBucket: space => space.resetBucket('child', RESOURCE),
-  deleteLimits: space => space.deleteLimits({level: 'entity', entity: 'child', resource: RESOURCE}),
-  'provisioner.save': async space => space.provisioner.save(MANAGED, await space.provisioner.get()),
-  'entities.delete': space => space.entities.delete('child'),
+  unsetLimit: tenant => tenant.unsetLimit(ofResource, 'tpm'),
+  resetBucket: tenant => tenant.resetBucket('child', RESOURCE),
+  deleteLimits: tenant => tenant.deleteLimits({level: 'entity', entity: 'child', resource: RESOURCE}),
+  'provisioner.save': async tenant => tenant.provisioner.save(MANAGED, await tenant.provisioner.get()),
+  'entities.delete': tenant => tenant.entities.delete('child'),
 }
 
 /** What is about namespaces, and what looks only. */
@@ -141,10 +141,10 @@ export async function recordJourneys(table: TestTable): Promise<Journeys> {
   const {namespace} = await repository.namespaces.register('tenant')
   const spare = await repository.namespaces.register('spare')
   await repository.namespaceById(spare.namespace.id).entities.create({id: 'somebody'})
-  const space = repository.namespaceById(namespace.id)
-  await space.entities.create({id: 'parent'})
-  await space.entities.create({id: 'child', parent: 'parent', cascade: true})
-  await space.setLimits(ofResource, parseLimits(['rpm=100']))
+  const tenant = repository.namespaceById(namespace.id)
+  await tenant.entities.create({id: 'parent'})
+  await tenant.entities.create({id: 'child', parent: 'parent', cascade: true})
+  await tenant.setLimits(ofResource, parseLimits(['rpm=100']))
   transport.take()
 
   const own = {...tableOver(transport, table.name, Date.now), namespace: namespace.id}
@@ -160,8 +160,8 @@ export async function recordJourneys(table: TestTable): Promise<Journeys> {
   await announceShards(table, namespace.id, 1000)
   limiter.set('heal', await recordOne(transport, () => healShardCount(own, 'child', RESOURCE, 32)))
 
-  const looks = await recorded(transport, LOOKS, space)
-  const changes = await recorded(transport, CHANGES, space)
+  const looks = await recorded(transport, LOOKS, tenant)
+  const changes = await recorded(transport, CHANGES, tenant)
   const registryLooks = await recorded(transport, REGISTRY_LOOKS, repository)
   const registryChanges = await recorded(transport, REGISTRY_CHANGES, repository)
   registryChanges.set('ensureVersion', await recordOne(transport, () => ensureVersion(own, {by: 'test'})))

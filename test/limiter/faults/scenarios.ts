@@ -11,7 +11,7 @@ const FAMILY = [...ALONE, ['team-1', ['tpm'], 1]] as const
 const REQUEST = {rpm: 1, tpm: 500}
 
 async function split(stage: Stage, times: number): Promise<void> {
-  for (let count = 1; times > 0; times--, count *= 2) await splitBucket(stage.scene.space, 'user-1', 'gpt-4', count)
+  for (let count = 1; times > 0; times--, count *= 2) await splitBucket(stage.scene.tenant, 'user-1', 'gpt-4', count)
 }
 
 async function update(stage: Stage, shard: number, attribute: string, milli: number): Promise<void> {

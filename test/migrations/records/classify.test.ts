@@ -1,6 +1,11 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type Classified, classifyItem, type Generation, targetKey} from '../../../src/lib/migrations/records/classify.js'
+import {
+  type Classified,
+  classifyItem,
+  type Generation,
+  targetKey,
+} from '../../../src/lib/migrations/records/classify.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {decodeConfig, encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {migrationRecordKey} from '../../../src/lib/schema/migration-record.js'
@@ -150,7 +155,9 @@ it('never throws, whatever the keys', () => {
   const text = fc.array(part, {maxLength: 8}).map(parts => parts.join(''))
   fc.assert(
     fc.property(text, text, (PK, SK) => {
-      expect(['current', 'unknown', 'old']).toContain(classifyItem({PK: s(PK), SK: s(SK), b_a_tk: n(1), l_a_cp: n(1)}).kind)
+      expect(['current', 'unknown', 'old']).toContain(
+        classifyItem({PK: s(PK), SK: s(SK), b_a_tk: n(1), l_a_cp: n(1)}).kind,
+      )
     }),
   )
 })

@@ -7,16 +7,16 @@ import type {AuditRecord} from '../../../src/lib/schema/audit-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {entityItem, scanNamespace} from '../namespace-items.js'
-import {newSpace, put, stored, type TestSpace} from '../namespace-table.js'
+import {newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
 const START = 1_800_000_000_000
 
 /** One event per second: `count` of them, every third one of action `rare`, spread over the entities. */
-async function history(space: TestSpace, count: number, entities: string[]): Promise<AuditRecord[]> {
-  const audit = new Audit(space)
+async function history(tenant: TestTenant, count: number, entities: string[]): Promise<AuditRecord[]> {
+  const audit = new Audit(tenant)
   const records: AuditRecord[] = []
   for (let i = 0; i < count; i++) {
-    space.nowMs = START + i * 1000
+    tenant.nowMs = START + i * 1000
     const entity = entities[i % entities.length] as string
     records.push(await audit.record({entity, action: i % 3 === 0 ? 'rare' : 'common', details: {i}}))
   }
@@ -41,13 +41,13 @@ describeOnEngine('audit', () => {
   }
 
   it('writes an event as other clients do', async () => {
-    const space = newSpace(table)
-    const audit = new Audit(space, {principal: 'arn:aws:iam::1:user/x', retentionDays: async () => 10})
+    const tenant = newTenant(table)
+    const audit = new Audit(tenant, {principal: 'arn:aws:iam::1:user/x', retentionDays: async () => 10})
     const event = {entity: 'user-1', action: 'limits_set', resource: 'gpt-4', details: {limits: [], n: 1}}
     const record = await audit.record(event)
     expect(ulidTimeMs(record.eventId)).toBe(START)
-    expect(await stored(space, keys.audit(space.namespace, 'user-1', record.eventId))).toEqual({
-      PK: {S: `${space.namespace}/AUDIT#user-1`},
+    expect(await stored(tenant, keys.audit(tenant.namespace, 'user-1', record.eventId))).toEqual({
+      PK: {S: `${tenant.namespace}/AUDIT#user-1`},
       SK: {S: `#AUDIT#${record.eventId}`},
       entity_id: {S: 'user-1'},
       event_id: {S: record.eventId},
@@ -57,35 +57,35 @@ describeOnEngine('audit', () => {
       resource: {S: 'gpt-4'},
       details: {M: {limits: {L: []}, n: {N: '1'}}},
       ttl: {N: String(START / 1000 + 10 * 86_400)},
-      GSI4PK: {S: space.namespace},
-      GSI4SK: {S: `${space.namespace}/AUDIT#user-1`},
+      GSI4PK: {S: tenant.namespace},
+      GSI4SK: {S: `${tenant.namespace}/AUDIT#user-1`},
     })
     expect(await audit.get('user-1', record.eventId)).toEqual(record)
     expect(await audit.get('user-2', record.eventId)).toBeUndefined()
   })
 
   it('keeps events for 90 days unless told otherwise, and refuses a principal that is neither name nor ARN', async () => {
-    const record = await new Audit(newSpace(table)).record({entity: '$SYSTEM', action: 'x', details: {}})
+    const record = await new Audit(newTenant(table)).record({entity: '$SYSTEM', action: 'x', details: {}})
     expect(record.ttlSeconds).toBe(START / 1000 + 90 * 86_400)
     expect(record.principal).toBeUndefined()
-    expect(() => new Audit(newSpace(table), {principal: 'not a name'})).toThrow(/not a valid entity id/)
+    expect(() => new Audit(newTenant(table), {principal: 'not a name'})).toThrow(/not a valid entity id/)
   })
 
   it('S6 writes an event once when the answer is lost', async () => {
-    const space = newSpace(table)
+    const tenant = newTenant(table)
     let losses = 1
-    space.transport.after = operation => {
+    tenant.transport.after = operation => {
       if (operation === 'PutItem' && losses-- > 0) throw new Unavailable(operation, true)
     }
-    const record = await new Audit(space).record({entity: 'e', action: 'x', details: {}})
-    expect(space.transport.calls).toEqual(['PutItem', 'PutItem'])
-    expect((await new Audit(space).list({entity: 'e'})).records).toEqual([record])
+    const record = await new Audit(tenant).record({entity: 'e', action: 'x', details: {}})
+    expect(tenant.transport.calls).toEqual(['PutItem', 'PutItem'])
+    expect((await new Audit(tenant).list({entity: 'e'})).records).toEqual([record])
   })
 
   it('asks who acts when an event is written, and not before', async () => {
-    const space = newSpace(table)
+    const tenant = newTenant(table)
     let asked = 0
-    const audit = new Audit(space, {
+    const audit = new Audit(tenant, {
       principal: async () => {
         asked++
         return 'arn:aws:sts::1:assumed-role/ops/me'
@@ -100,35 +100,35 @@ describeOnEngine('audit', () => {
       principal: 'arn:aws:sts::1:assumed-role/ops/me',
     })
     expect(asked).toBe(2)
-    const nobody = new Audit(space, {principal: async () => undefined})
+    const nobody = new Audit(tenant, {principal: async () => undefined})
     expect((await nobody.record({entity: 'e', action: 'x', details: {}})).principal).toBeUndefined()
-    const odd = new Audit(space, {principal: async () => 'not a name'})
+    const odd = new Audit(tenant, {principal: async () => 'not a name'})
     await expect(odd.record({entity: 'e', action: 'x', details: {}})).rejects.toThrow(/not a valid entity id/)
   })
 
   it('goes into the transaction of the change: both or neither', async () => {
-    const space = newSpace(table)
-    const audit = new Audit(space)
+    const tenant = newTenant(table)
+    const audit = new Audit(tenant)
     const change = (entity: string) => ({
       Put: {
-        TableName: space.name,
-        Item: entityItem(space.namespace, entity),
+        TableName: tenant.name,
+        Item: entityItem(tenant.namespace, entity),
         ConditionExpression: 'attribute_not_exists(PK)',
       },
     })
-    await put(space, entityItem(space.namespace, 'taken'))
+    await put(tenant, entityItem(tenant.namespace, 'taken'))
     const event = {action: 'x', details: {}}
-    await transact(space, [change('free'), await audit.put({entity: 'free', ...event})])
-    await expect(transact(space, [change('taken'), await audit.put({entity: 'taken', ...event})])).rejects.toThrow()
+    await transact(tenant, [change('free'), await audit.put({entity: 'free', ...event})])
+    await expect(transact(tenant, [change('taken'), await audit.put({entity: 'taken', ...event})])).rejects.toThrow()
     expect((await audit.list({entity: 'free'})).records).toHaveLength(1)
     expect((await audit.list({entity: 'taken'})).records).toEqual([])
   })
 
   it('lists one entity newest first, page by page, with any page size', async () => {
-    const space = newSpace(table)
-    const audit = new Audit(space)
-    const expected = await history(space, 12, ['e'])
-    await history(space, 3, ['f'])
+    const tenant = newTenant(table)
+    const audit = new Audit(tenant)
+    const expected = await history(tenant, 12, ['e'])
+    await history(tenant, 3, ['f'])
     for (const limit of [1, 3, 5, 12, 13, undefined]) {
       const found = await pages(cursor => audit.list({entity: 'e', limit, cursor}))
       expect(found.flat()).toEqual(expected)
@@ -139,9 +139,9 @@ describeOnEngine('audit', () => {
   })
 
   it('finds by action and by time, both ends included, in the query itself', async () => {
-    const space = newSpace(table)
-    const audit = new Audit(space)
-    const all = await history(space, 30, ['e', 'f'])
+    const tenant = newTenant(table)
+    const audit = new Audit(tenant)
+    const all = await history(tenant, 30, ['e', 'f'])
     const select = (entity: string | undefined, {sinceMs = 0, untilMs = LATEST_ULID_MS, action}: AuditSelection) =>
       all.filter(record => {
         const atMs = ulidTimeMs(record.eventId) as number
@@ -169,38 +169,38 @@ describeOnEngine('audit', () => {
         expect(ofAll.slice(0, -1).every(page => page.length === 4)).toBe(true)
       }
     }
-    space.transport.calls.length = 0
+    tenant.transport.calls.length = 0
     let read = 0
-    space.transport.after = (_, output) => {
+    tenant.transport.after = (_, output) => {
       read += (output as {ScannedCount?: number}).ScannedCount ?? 0
     }
     await audit.list({entity: 'e', sinceMs: START + 20_000})
     expect(read).toBe(5)
-    expect(space.transport.calls).toEqual(['Query'])
+    expect(tenant.transport.calls).toEqual(['Query'])
   })
 
   it('finds rare actions without a request per event', async () => {
-    const space = newSpace(table)
-    await history(space, 30, ['e'])
-    space.transport.calls.length = 0
-    const {records} = await new Audit(space).list({entity: 'e', action: 'rare', limit: 9})
+    const tenant = newTenant(table)
+    await history(tenant, 30, ['e'])
+    tenant.transport.calls.length = 0
+    const {records} = await new Audit(tenant).list({entity: 'e', action: 'rare', limit: 9})
     expect(records).toHaveLength(9)
-    expect(space.transport.calls).toEqual(['Query'])
+    expect(tenant.transport.calls).toEqual(['Query'])
   })
 
   it('S11 shows events of its own namespace only', async () => {
-    const space = newSpace(table)
-    const longer = {...space, namespace: `${space.namespace}x`}
-    const record = await new Audit(space).record({entity: 'e', action: 'x', details: {}})
+    const tenant = newTenant(table)
+    const longer = {...tenant, namespace: `${tenant.namespace}x`}
+    const record = await new Audit(tenant).record({entity: 'e', action: 'x', details: {}})
     await new Audit(longer).record({entity: 'e', action: 'x', details: {}})
-    expect((await new Audit(space).listAll()).records).toEqual([record])
-    expect(await scanNamespace(space, space.namespace)).toHaveLength(1)
+    expect((await new Audit(tenant).listAll()).records).toEqual([record])
+    expect(await scanNamespace(tenant, tenant.namespace)).toHaveLength(1)
   })
 
   it('refuses what cannot be meant', async () => {
-    const space = newSpace(table)
-    const audit = new Audit(space)
-    await history(space, 3, ['e', 'f'])
+    const tenant = newTenant(table)
+    const audit = new Audit(tenant)
+    await history(tenant, 3, ['e', 'f'])
     const foreign = (await audit.list({entity: 'e', limit: 1})).next as string
     const list = (selection: AuditSelection) => audit.list({entity: 'f', ...selection})
     for (const read of [list, (selection: AuditSelection) => audit.listAll(selection)]) {

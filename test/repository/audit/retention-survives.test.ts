@@ -3,19 +3,19 @@ import {parseLimit} from '../../../src/lib/core/limit.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {configKey} from '../../../src/lib/schema/config-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newAudit, newSpace, put, stored} from '../namespace-table.js'
+import {newAudit, newTenant, put, stored} from '../namespace-table.js'
 
 /** In the reference every change of the system's limits puts the whole item anew, which erases `audit_retention_days`. */
 describeOnEngine('D-30: audit retention survives changes of the system limits', () => {
   const table = useTable()
 
   it('through set, replace, unset and delete, with whatever else others keep there', async () => {
-    const space = newSpace(table)
-    const configs = new Configs(space, {audit: newAudit(space)})
+    const tenant = newTenant(table)
+    const configs = new Configs(tenant, {audit: newAudit(tenant)})
     const system = {level: 'system'} as const
-    const {PK, SK} = configKey(space.namespace, system)
+    const {PK, SK} = configKey(tenant.namespace, system)
     // As the deploy path of the reference writes it: nothing but the key and its own attribute.
-    await put(space, {PK: {S: PK}, SK: {S: SK}, audit_retention_days: {N: '365'}, owner: {S: 'team-a'}})
+    await put(tenant, {PK: {S: PK}, SK: {S: SK}, audit_retention_days: {N: '365'}, owner: {S: 'team-a'}})
     const steps = [
       () => configs.set(system, [parseLimit('rpm=100/min'), parseLimit('tpm=5/min')]),
       () => configs.set(system, [], {onUnavailable: 'allow'}),
@@ -26,7 +26,7 @@ describeOnEngine('D-30: audit retention survives changes of the system limits', 
     ]
     for (const step of steps) {
       await step()
-      expect(await stored(space, {PK, SK})).toMatchObject({audit_retention_days: {N: '365'}, owner: {S: 'team-a'}})
+      expect(await stored(tenant, {PK, SK})).toMatchObject({audit_retention_days: {N: '365'}, owner: {S: 'team-a'}})
     }
     expect(await configs.get(system)).toMatchObject({limits: [], onUnavailable: undefined, auditRetentionDays: 365})
   })

@@ -9,7 +9,7 @@ import {consumeUpdate, MARK_SLOTS} from '../../../src/lib/repository/buckets/wri
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newAudit, newSpace, put, putBucket, stored, type TestSpace, totalOf} from '../namespace-table.js'
+import {newAudit, newTenant, put, putBucket, stored, type TestTenant, totalOf} from '../namespace-table.js'
 
 const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
 
@@ -23,51 +23,51 @@ async function collect(walk: AsyncIterable<ShardedBucket>): Promise<Record<strin
 }
 
 /** Makes an index answer in pages of a few rows. */
-function pageBy(space: TestSpace, size: number): void {
-  space.transport.before = (operation: Operation, input: unknown) => {
+function pageBy(tenant: TestTenant, size: number): void {
+  tenant.transport.before = (operation: Operation, input: unknown) => {
     if (operation === 'Query') (input as {Limit: number}).Limit = size
   }
 }
 
 /** Takes the rows of some shards out of what indexes answer, as if they had not arrived there yet. */
-function hideFromIndexes(space: TestSpace, isHidden: (pk: string) => boolean): void {
-  space.transport.after = (operation, output) => {
+function hideFromIndexes(tenant: TestTenant, isHidden: (pk: string) => boolean): void {
+  tenant.transport.after = (operation, output) => {
     if (operation !== 'Query') return
     const answer = output as {Items: Item[]}
     answer.Items = answer.Items.filter(item => !isHidden((item.PK as {S: string}).S))
   }
 }
 
-const ghost = (space: TestSpace, entity: string, resource: string, shard: number): Promise<void> => {
-  const {PK, SK} = keys.bucket(space.namespace, entity, resource, shard)
-  return put(space, {PK: {S: PK}, SK: {S: SK}, b_rpm_tk: {N: '-500'}, b_rpm_tc: {N: '500'}})
+const ghost = (tenant: TestTenant, entity: string, resource: string, shard: number): Promise<void> => {
+  const {PK, SK} = keys.bucket(tenant.namespace, entity, resource, shard)
+  return put(tenant, {PK: {S: PK}, SK: {S: SK}, b_rpm_tk: {N: '-500'}, b_rpm_tc: {N: '500'}})
 }
 
 describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('buckets, with %s in the resource index', resourceIndex => {
   const table = useTable({resourceIndex})
-  let space: TestSpace
+  let tenant: TestTenant
   let buckets: Buckets
 
   beforeEach(() => {
-    space = newSpace(table)
-    buckets = new Buckets(space)
+    tenant = newTenant(table)
+    buckets = new Buckets(tenant)
   })
 
   const putSome = async () => {
     const some = limits('rpm=100/min')
-    await putBucket(space, {entity: 'a', resource: 'gpt', limits: some, shardCount: 12})
-    await putBucket(space, {entity: 'a', resource: 'gpt-4', limits: some, shardCount: 2})
-    await putBucket(space, {entity: 'a:b', resource: 'gpt', limits: some})
-    await putBucket(space, {entity: 'b', resource: 'gpt', limits: some, shardCount: 4})
-    const other = newSpace(table)
+    await putBucket(tenant, {entity: 'a', resource: 'gpt', limits: some, shardCount: 12})
+    await putBucket(tenant, {entity: 'a', resource: 'gpt-4', limits: some, shardCount: 2})
+    await putBucket(tenant, {entity: 'a:b', resource: 'gpt', limits: some})
+    await putBucket(tenant, {entity: 'b', resource: 'gpt', limits: some, shardCount: 4})
+    const other = newTenant(table)
     await putBucket(other, {entity: 'a', resource: 'gpt', limits: some})
-    await put(space, {...keyOf(keys.systemConfig(space.namespace)), GSI4PK: {S: space.namespace}, GSI4SK: {S: 'X'}})
+    await put(tenant, {...keyOf(keys.systemConfig(tenant.namespace)), GSI4PK: {S: tenant.namespace}, GSI4SK: {S: 'X'}})
   }
   const upTo = (count: number) => Array.from({length: count}, (_, shard) => shard)
 
   it.each([1, 3, 1000])('finds every shard of an entity, a resource, a namespace in pages of %i rows', async size => {
     await putSome()
-    pageBy(space, size)
+    pageBy(tenant, size)
     const ofA = {'a gpt': upTo(12), 'a gpt-4': upTo(2)}
     expect(await collect(buckets.ofEntity('a'))).toEqual(ofA)
     expect(await collect(buckets.ofResource('gpt'))).toEqual({'a gpt': upTo(12), 'a:b gpt': [0], 'b gpt': upTo(4)})
@@ -79,42 +79,42 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('buckets, with %s in the re
 
   it('finds shards that the index does not know yet', async () => {
     await putSome()
-    hideFromIndexes(space, pk => !/BUCKET#(a|b)#gpt#(3|11)$/.test(pk))
+    hideFromIndexes(tenant, pk => !/BUCKET#(a|b)#gpt#(3|11)$/.test(pk))
     expect(await collect(buckets.ofResource('gpt'))).toEqual({'a gpt': upTo(12), 'b gpt': upTo(4)})
     expect(await collect(buckets.ofNamespace())).toEqual({'a gpt': upTo(12), 'b gpt': upTo(4)})
-    hideFromIndexes(space, () => true)
+    hideFromIndexes(tenant, () => true)
     expect((await buckets.find('a', 'gpt'))?.shards).toHaveLength(12)
   })
 
   it('believes shard 0 when another shard has not heard of a growth yet', async () => {
     const sketch = {entity: 'a', resource: 'r', limits: limits('rpm=100/min')}
-    await putBucket(space, {...sketch, shardCount: 4, shards: [0, 2, 3]})
-    await putBucket(space, {...sketch, shardCount: 2, shards: [1]})
-    hideFromIndexes(space, pk => !pk.endsWith('#1'))
+    await putBucket(tenant, {...sketch, shardCount: 4, shards: [0, 2, 3]})
+    await putBucket(tenant, {...sketch, shardCount: 2, shards: [1]})
+    hideFromIndexes(tenant, pk => !pk.endsWith('#1'))
     expect(await collect(buckets.ofResource('r'))).toEqual({'a r': upTo(4)})
     expect((await buckets.find('a', 'r'))?.shardCount).toBe(4)
   })
 
   it('takes an absurd shard count for what it is', async () => {
     const shards = [0, 1, 5, 3000]
-    await putBucket(space, {entity: 'a', resource: 'r', limits: limits('rpm=100/min'), shardCount: 4096, shards})
+    await putBucket(tenant, {entity: 'a', resource: 'r', limits: limits('rpm=100/min'), shardCount: 4096, shards})
     expect(await collect(buckets.ofEntity('a'))).toEqual({'a r': shards})
     // 1,024 shards by key, in hundreds; the one beyond came from the index.
-    expect(space.transport.count('BatchGetItem')).toBe(12)
+    expect(tenant.transport.count('BatchGetItem')).toBe(12)
   })
 
   it('finds the other shards when shard 0 is gone', async () => {
     const sketch = {entity: 'a', resource: 'r', limits: limits('rpm=100/min'), shardCount: 4}
-    await putBucket(space, {...sketch, shards: [1, 3]})
+    await putBucket(tenant, {...sketch, shards: [1, 3]})
     expect(await buckets.find('a', 'r')).toMatchObject({shardCount: 4, shards: [{}, {}]})
   })
 
   it('reports what refunds left as a ghost, and hides the limit that measures writes', async () => {
-    await ghost(space, 'a', 'r', 0)
+    await ghost(tenant, 'a', 'r', 0)
     expect((await buckets.find('a', 'r'))?.shards).toMatchObject([{kind: 'ghost', shard: 0}])
     expect(await buckets.get('a', 'r', 0)).toMatchObject({kind: 'ghost'})
     expect(await buckets.get('a', 'r', 1)).toBeUndefined()
-    await putBucket(space, {entity: 'b', resource: 'r', limits: limits('rpm=100/min', 'tpm=1/min')})
+    await putBucket(tenant, {entity: 'b', resource: 'r', limits: limits('rpm=100/min', 'tpm=1/min')})
     const bucket = await buckets.get('b', 'r', 0)
     if (bucket?.kind !== 'bucket') throw new Error('no bucket')
     expect([...bucket.record.state.limits.keys()].sort()).toEqual(['rpm', 'tpm', 'wcu'])
@@ -123,10 +123,10 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('buckets, with %s in the re
 
   it('reads a large namespace in bites', async () => {
     for (let at = 0; at < 250; at++)
-      await putBucket(space, {entity: `e${at}`, resource: 'r', limits: limits('rpm=100/min')})
+      await putBucket(tenant, {entity: `e${at}`, resource: 'r', limits: limits('rpm=100/min')})
     const walk = buckets.ofNamespace()
     await walk.next()
-    expect(space.transport.count('BatchGetItem')).toBe(1)
+    expect(tenant.transport.count('BatchGetItem')).toBe(1)
     await walk.return()
     expect(Object.keys(await collect(buckets.ofNamespace()))).toHaveLength(250)
   })
@@ -146,51 +146,51 @@ describe('a write mark', () => {
 
 describeOnEngine('a bucket reset', () => {
   const table = useTable()
-  let space: TestSpace
+  let tenant: TestTenant
 
   beforeEach(() => {
-    space = newSpace(table)
+    tenant = newTenant(table)
   })
 
-  const reset = (entity: string, resource: string) => resetBucket(space, newAudit(space), entity, resource)
-  const find = (entity: string, resource: string) => new Buckets(space).find(entity, resource)
+  const reset = (entity: string, resource: string) => resetBucket(tenant, newAudit(tenant), entity, resource)
+  const find = (entity: string, resource: string) => new Buckets(tenant).find(entity, resource)
 
   describe.each([1, 4])('of %i shards', shardCount => {
     it.each([0, 1, 5000])('fills every limit, forgives debts, keeps the counters, %i ms later', async elapsedMs => {
       const both = limits('rpm=100/min', 'tpd=7/day')
-      await putBucket(space, {entity: 'a', resource: 'r', limits: both, shardCount, consumed: 120, ttlSeconds: 2e9})
-      space.nowMs += elapsedMs
+      await putBucket(tenant, {entity: 'a', resource: 'r', limits: both, shardCount, consumed: 120, ttlSeconds: 2e9})
+      tenant.nowMs += elapsedMs
       expect(await reset('a', 'r')).toEqual({shards: shardCount, reset: shardCount, ghosts: 0})
       const bucket = await find('a', 'r')
       expect([totalOf(bucket, 'rpm'), totalOf(bucket, 'tpd')]).toEqual([100, 7])
       expect(totalOf(bucket, 'rpm', 'consumedMilli')).toBe(120 * shardCount)
       const items = await Promise.all(
-        [0, shardCount - 1].map(at => stored(space, keys.bucket(space.namespace, 'a', 'r', at))),
+        [0, shardCount - 1].map(at => stored(tenant, keys.bucket(tenant.namespace, 'a', 'r', at))),
       )
       for (const item of items) expect(item).not.toHaveProperty('rfr')
-      for (const item of items) expect(item).toMatchObject({ttl: {N: '2000000000'}, rf: {N: String(space.nowMs)}})
-      const {records} = await newAudit(space).list({entity: 'a'})
+      for (const item of items) expect(item).toMatchObject({ttl: {N: '2000000000'}, rf: {N: String(tenant.nowMs)}})
+      const {records} = await newAudit(tenant).list({entity: 'a'})
       expect(records).toMatchObject([{action: 'bucket_reset', resource: 'r', details: {shards: shardCount}}])
     })
   })
 
   it('takes away what is above capacity', async () => {
-    await putBucket(space, {entity: 'a', resource: 'r', limits: limits('rpm=100/min'), consumed: -20})
+    await putBucket(tenant, {entity: 'a', resource: 'r', limits: limits('rpm=100/min'), consumed: -20})
     await reset('a', 'r')
     expect(totalOf(await find('a', 'r'), 'rpm')).toBe(100)
   })
 
   it('loses nothing that is consumed meanwhile and never fills beyond capacity', async () => {
-    await putBucket(space, {entity: 'a', resource: 'r', limits: limits('rpm=1k/day'), consumed: 900, shardCount: 2})
-    space.nowMs += 1
+    await putBucket(tenant, {entity: 'a', resource: 'r', limits: limits('rpm=1k/day'), consumed: 900, shardCount: 2})
+    tenant.nowMs += 1
     let admitted = 0
     const consumers = Array.from({length: 50}, async (_, at) => {
       const address = {entity: 'a', resource: 'r', shard: at % 2}
-      const update = consumeUpdate(space, address, new Map([['rpm', 1000n]]), newMark(space), {
+      const update = consumeUpdate(tenant, address, new Map([['rpm', 1000n]]), newMark(tenant), {
         requests: 1,
-        nowMs: space.nowMs,
+        nowMs: tenant.nowMs,
       })
-      await space.transport.send('UpdateItem', update).then(
+      await tenant.transport.send('UpdateItem', update).then(
         () => admitted++,
         () => {},
       )
@@ -204,15 +204,15 @@ describeOnEngine('a bucket reset', () => {
   })
 
   it('decides anew when the bucket is refilled in between', async () => {
-    await putBucket(space, {entity: 'a', resource: 'r', limits: limits('rpm=100/min'), consumed: 60})
-    space.nowMs += 1000
+    await putBucket(tenant, {entity: 'a', resource: 'r', limits: limits('rpm=100/min'), consumed: 60})
+    tenant.nowMs += 1000
     let between = 1
-    space.transport.before = async (operation, input) => {
+    tenant.transport.before = async (operation, input) => {
       if (operation !== 'UpdateItem' || between-- <= 0) return
       const {Key} = input as {Key: Item}
       const UpdateExpression = 'SET rf = :rf ADD b_rpm_tk :ten'
-      const values = {':rf': {N: String(space.nowMs - 1)}, ':ten': {N: '10000'}}
-      const request = {TableName: space.name, Key, UpdateExpression, ExpressionAttributeValues: values}
+      const values = {':rf': {N: String(tenant.nowMs - 1)}, ':ten': {N: '10000'}}
+      const request = {TableName: tenant.name, Key, UpdateExpression, ExpressionAttributeValues: values}
       await table.transport.send('UpdateItem', request)
     }
     expect(await reset('a', 'r')).toMatchObject({reset: 1})
@@ -221,10 +221,10 @@ describeOnEngine('a bucket reset', () => {
 
   it('says so when there is no bucket, or only a ghost', async () => {
     await expect(reset('a', 'r')).rejects.toMatchObject({code: 'bucket.missing', exitCode: 3})
-    await ghost(space, 'a', 'r', 0)
+    await ghost(tenant, 'a', 'r', 0)
     await expect(reset('a', 'r')).rejects.toMatchObject({code: 'bucket.missing'})
-    await putBucket(space, {entity: 'b', resource: 'r', limits: limits('rpm=4/min'), shardCount: 2, shards: [1]})
-    await ghost(space, 'b', 'r', 0)
+    await putBucket(tenant, {entity: 'b', resource: 'r', limits: limits('rpm=4/min'), shardCount: 2, shards: [1]})
+    await ghost(tenant, 'b', 'r', 0)
     expect(await reset('b', 'r')).toEqual({shards: 1, reset: 1, ghosts: 1})
   })
 })

@@ -14,7 +14,7 @@ import type {NamespaceTable} from '../../../src/lib/repository/table/table.js'
 import type {BucketRecord} from '../../../src/lib/schema/bucket-record.js'
 
 const NOW = 1_700_000_000_000
-const space = {name: 'table', namespace: 'ns'} as NamespaceTable
+const tenant = {name: 'table', namespace: 'ns'} as NamespaceTable
 const mark = {slot: 3, nonce: 'AbCdEfGh1'}
 
 function bucketOf(count: number): BucketRecord {
@@ -45,16 +45,16 @@ describe('expressions of bucket writes are within what DynamoDB accepts', () => 
     const amounts = amountsOf(record)
     const bounds = boundsOfFullness(record.state, amounts, NOW)
     expect(bounds.length).toBe(4)
-    expectAccepted(fullBucketUpdate(space, record, bounds, {amounts, requests: 1, nowMs: NOW, ttlSeconds: 1}, mark))
+    expectAccepted(fullBucketUpdate(tenant, record, bounds, {amounts, requests: 1, nowMs: NOW, ttlSeconds: 1}, mark))
   })
 
   it('for 48 limits of which all are asked for', () => {
     const record = bucketOf(48)
     const amounts = amountsOf(record)
     const plan = planBucket({record, incomplete: new Map()}, NOW)
-    expectAccepted(consumeUpdate(space, record, amounts, mark, {nowMs: NOW, requests: 1}))
-    expectAccepted(adjustUpdate(space, record, amounts, mark, {requests: 1}))
-    expectAccepted(createUpdate(space, record, {amounts, requests: 1}, mark))
-    expectAccepted(plannedUpdate(space, plan, {amounts, requests: 1, ttlSeconds: 1, isExact: true}, mark))
+    expectAccepted(consumeUpdate(tenant, record, amounts, mark, {nowMs: NOW, requests: 1}))
+    expectAccepted(adjustUpdate(tenant, record, amounts, mark, {requests: 1}))
+    expectAccepted(createUpdate(tenant, record, {amounts, requests: 1}, mark))
+    expectAccepted(plannedUpdate(tenant, plan, {amounts, requests: 1, ttlSeconds: 1, isExact: true}, mark))
   })
 })

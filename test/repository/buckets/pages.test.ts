@@ -3,7 +3,7 @@ import {parseLimits} from '../../../src/lib/core/limit.js'
 import {type BucketScope, readAddressPage, readShardsAt} from '../../../src/lib/repository/buckets/pages.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newSpace, putBucket} from '../namespace-table.js'
+import {newTenant, putBucket} from '../namespace-table.js'
 
 const limits = parseLimits(['rpm=100'])
 
@@ -12,12 +12,12 @@ describe.each(['KEYS_ONLY', 'ALL'] as const)('with %s in the resource index', re
     const table = useTable({resourceIndex})
 
     async function populated() {
-      const space = newSpace(table)
-      await putBucket(space, {entity: 'ada', resource: 'gpt-4', limits, shardCount: 3})
-      await putBucket(space, {entity: 'ada', resource: 'search', limits})
-      await putBucket(space, {entity: 'ben', resource: 'gpt-4', limits})
-      await putBucket(newSpace(table), {entity: 'stranger', resource: 'gpt-4', limits})
-      return space
+      const tenant = newTenant(table)
+      await putBucket(tenant, {entity: 'ada', resource: 'gpt-4', limits, shardCount: 3})
+      await putBucket(tenant, {entity: 'ada', resource: 'search', limits})
+      await putBucket(tenant, {entity: 'ben', resource: 'gpt-4', limits})
+      await putBucket(newTenant(table), {entity: 'stranger', resource: 'gpt-4', limits})
+      return tenant
     }
 
     it.each<[BucketScope, string[]]>([
@@ -27,31 +27,31 @@ describe.each(['KEYS_ONLY', 'ALL'] as const)('with %s in the resource index', re
       [{kind: 'entity', entity: 'ad'}, []],
       [{kind: 'resource', resource: 'gpt'}, []],
     ])('%o has %o, in pages of one request each', async (scope, expected) => {
-      const space = await populated()
+      const tenant = await populated()
       const found: string[] = []
       let start: Item | undefined
       let pages = 0
-      space.transport.calls.length = 0
+      tenant.transport.calls.length = 0
       do {
-        const {addresses, next} = await readAddressPage(space, scope, {start, limit: 2})
+        const {addresses, next} = await readAddressPage(tenant, scope, {start, limit: 2})
         expect(addresses.length).toBeLessThanOrEqual(2)
         found.push(...addresses.map(({entity, resource, shard}) => `${entity} ${resource} ${shard}`))
         start = next
         pages++
       } while (start !== undefined)
       expect(found).toEqual(expected)
-      expect(space.transport.calls).toEqual(Array(pages).fill('Query'))
+      expect(tenant.transport.calls).toEqual(Array(pages).fill('Query'))
     })
 
     it('shards are read where they are; those that do not exist are left out', async () => {
-      const space = await populated()
+      const tenant = await populated()
       const at = (entity: string, shard: number) => ({entity, resource: 'gpt-4', shard})
-      const stored = await readShardsAt(space, [at('ada', 1), at('ben', 0), at('ada', 9), at('stranger', 0)])
+      const stored = await readShardsAt(tenant, [at('ada', 1), at('ben', 0), at('ada', 9), at('stranger', 0)])
       expect(stored).toMatchObject([
         {kind: 'bucket', record: {entity: 'ada', shard: 1, shardCount: 3}},
         {kind: 'bucket', record: {entity: 'ben', shard: 0}},
       ])
-      expect(await readShardsAt(space, [])).toEqual([])
+      expect(await readShardsAt(tenant, [])).toEqual([])
     })
   })
 })

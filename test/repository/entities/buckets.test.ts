@@ -5,18 +5,18 @@ import {decodeBucket} from '../../../src/lib/schema/bucket-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {bucketItem, putAll, scanNamespace} from '../namespace-items.js'
-import {newAudit, newSpace, put, stored, type TestSpace} from '../namespace-table.js'
+import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
 describeOnEngine('buckets of an entity that changes', () => {
   const table = useTable()
   const arranged = () => {
-    const space = newSpace(table)
-    return {space, namespace: space.namespace, entities: new Entities(space, {audit: newAudit(space)})}
+    const tenant = newTenant(table)
+    return {tenant, namespace: tenant.namespace, entities: new Entities(tenant, {audit: newAudit(tenant)})}
   }
 
-  async function families(space: TestSpace, entity: string) {
+  async function families(tenant: TestTenant, entity: string) {
     const found = new Set<string>()
-    for (const item of await scanNamespace(space, space.namespace)) {
+    for (const item of await scanNamespace(tenant, tenant.namespace)) {
       const bucket = decodeBucket(item)
       if (bucket?.kind === 'bucket' && bucket.record.entity === entity) {
         found.add(`${bucket.record.cascade} ${bucket.record.parent}`)
@@ -26,66 +26,66 @@ describeOnEngine('buckets of an entity that changes', () => {
   }
 
   it('follow parent and cascade, to and fro', async () => {
-    const {space, namespace, entities} = arranged()
+    const {tenant, namespace, entities} = arranged()
     await entities.create({id: 'p'})
     await entities.create({id: 'q'})
     await putAll(
-      space,
+      tenant,
       [0, 1].map(shard => bucketItem(namespace, 'e', 'r', shard, 2)),
     )
-    await putAll(space, [bucketItem(namespace, 'e2', 'r')])
+    await putAll(tenant, [bucketItem(namespace, 'e2', 'r')])
     await entities.create({id: 'e', parent: 'p', cascade: true})
-    expect(await families(space, 'e')).toEqual(['true p'])
+    expect(await families(tenant, 'e')).toEqual(['true p'])
     await entities.update('e', {parent: 'q'})
-    expect(await families(space, 'e')).toEqual(['true q'])
+    expect(await families(tenant, 'e')).toEqual(['true q'])
     await entities.update('e', {parent: null, cascade: false})
-    expect(await families(space, 'e')).toEqual(['false undefined'])
-    expect(await families(space, 'e2')).toEqual(['false undefined'])
-    const item = await stored(space, keys.bucket(namespace, 'e', 'r', 1))
+    expect(await families(tenant, 'e')).toEqual(['false undefined'])
+    expect(await families(tenant, 'e2')).toEqual(['false undefined'])
+    const item = await stored(tenant, keys.bucket(namespace, 'e', 'r', 1))
     expect(item).toEqual(bucketItem(namespace, 'e', 'r', 1, 2))
   })
 
   it('cost nothing to write when they are right already', async () => {
-    const {space, namespace, entities} = arranged()
-    await putAll(space, [bucketItem(namespace, 'e', 'r')])
+    const {tenant, namespace, entities} = arranged()
+    await putAll(tenant, [bucketItem(namespace, 'e', 'r')])
     await entities.create({id: 'e'})
     await entities.update('e', {name: 'other'})
-    expect(space.transport.count('UpdateItem')).toBe(0)
+    expect(tenant.transport.count('UpdateItem')).toBe(0)
   })
 
   it('D-33 do not come to life when they are gone meanwhile, nor as remains', async () => {
-    const {space, namespace, entities} = arranged()
+    const {tenant, namespace, entities} = arranged()
     await entities.create({id: 'p'})
     const {PK, SK} = keys.bucket(namespace, 'e', 'r', 1)
     const remains: Item = {PK: s(PK), SK: s(SK), b_rpm_tk: {N: '5'}, b_rpm_tc: {N: '-5'}}
-    await put(space, bucketItem(namespace, 'e', 'r', 0, 2), remains)
+    await put(tenant, bucketItem(namespace, 'e', 'r', 0, 2), remains)
     const gone = keys.bucket(namespace, 'e', 'r', 0)
-    space.transport.before = async operation => {
+    tenant.transport.before = async operation => {
       if (operation !== 'UpdateItem') return
       const Key = {PK: s(gone.PK), SK: s(gone.SK)}
-      await table.transport.send('DeleteItem', {TableName: space.name, Key})
+      await table.transport.send('DeleteItem', {TableName: tenant.name, Key})
     }
     await entities.create({id: 'e', parent: 'p', cascade: true})
-    expect(space.transport.count('UpdateItem')).toBe(1)
-    expect(await stored(space, gone)).toBeUndefined()
-    expect(await stored(space, {PK, SK})).toEqual(remains)
+    expect(tenant.transport.count('UpdateItem')).toBe(1)
+    expect(await stored(tenant, gone)).toBeUndefined()
+    expect(await stored(tenant, {PK, SK})).toEqual(remains)
   })
 
   it('end up with the last of several changes, whichever writes them last', async () => {
-    const {space, namespace, entities} = arranged()
+    const {tenant, namespace, entities} = arranged()
     for (const id of ['p', 'q', 'e']) await entities.create({id})
     await putAll(
-      space,
+      tenant,
       [0, 1, 2].map(shard => bucketItem(namespace, 'e', 'r', shard, 3)),
     )
-    const others = new Entities({...space, transport: table.transport}, {audit: newAudit(space)})
-    space.transport.before = async operation => {
+    const others = new Entities({...tenant, transport: table.transport}, {audit: newAudit(tenant)})
+    tenant.transport.before = async operation => {
       if (operation !== 'UpdateItem') return
-      space.transport.before = () => {}
+      tenant.transport.before = () => {}
       await others.update('e', {parent: 'q'})
     }
     await entities.update('e', {parent: 'p', cascade: true})
     expect(await entities.get('e')).toMatchObject({parent: 'q', cascade: true})
-    expect(await families(space, 'e')).toEqual(['true q'])
+    expect(await families(tenant, 'e')).toEqual(['true q'])
   })
 })

@@ -3,7 +3,7 @@ import {Entities} from '../../../src/lib/repository/entities/entities.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {bucketItem, putAll} from '../namespace-items.js'
-import {newAudit, newSpace, stored} from '../namespace-table.js'
+import {newAudit, newTenant, stored} from '../namespace-table.js'
 
 /**
  * Parent and cascade are copied into a bucket when it is made. A bucket that is older than its entity's record said
@@ -13,13 +13,13 @@ describeOnEngine('D-25 an entity that is created after its first request', () =>
   const table = useTable()
 
   it('charges its parent from then on: every shard of every bucket learns of it', async () => {
-    const space = newSpace(table)
-    const entities = new Entities(space, {audit: newAudit(space)})
+    const tenant = newTenant(table)
+    const entities = new Entities(tenant, {audit: newAudit(tenant)})
     const shards = ['gpt-4', 'claude/3'].flatMap(resource => [0, 1, 2, 3].map(shard => ({resource, shard})))
     await putAll(
-      space,
+      tenant,
       shards.map(({resource, shard}) => {
-        const item = bucketItem(space.namespace, 'user', resource, shard, 4)
+        const item = bucketItem(tenant.namespace, 'user', resource, shard, 4)
         // A shard that the index does not show yet.
         if (shard === 3) delete item.GSI3PK
         return item
@@ -28,22 +28,22 @@ describeOnEngine('D-25 an entity that is created after its first request', () =>
     await entities.create({id: 'org'})
     await entities.create({id: 'user', parent: 'org', cascade: true})
     for (const {resource, shard} of shards) {
-      const item = await stored(space, keys.bucket(space.namespace, 'user', resource, shard))
+      const item = await stored(tenant, keys.bucket(tenant.namespace, 'user', resource, shard))
       expect(item).toMatchObject({cascade: {BOOL: true}, parent_id: {S: 'org'}, b_rpm_tk: {N: '99000'}})
     }
   })
 
   it('charges the new parent after it was deleted and created again under another one', async () => {
-    const space = newSpace(table)
-    const entities = new Entities(space, {audit: newAudit(space)})
+    const tenant = newTenant(table)
+    const entities = new Entities(tenant, {audit: newAudit(tenant)})
     for (const id of ['old', 'new']) await entities.create({id})
     await entities.create({id: 'user', parent: 'old', cascade: true})
     await entities.delete('user')
-    await putAll(space, [
-      {...bucketItem(space.namespace, 'user', 'gpt-4'), cascade: {BOOL: true}, parent_id: {S: 'old'}},
+    await putAll(tenant, [
+      {...bucketItem(tenant.namespace, 'user', 'gpt-4'), cascade: {BOOL: true}, parent_id: {S: 'old'}},
     ])
     await entities.create({id: 'user', parent: 'new', cascade: true})
-    const item = await stored(space, keys.bucket(space.namespace, 'user', 'gpt-4', 0))
+    const item = await stored(tenant, keys.bucket(tenant.namespace, 'user', 'gpt-4', 0))
     expect(item?.parent_id).toEqual({S: 'new'})
   })
 })

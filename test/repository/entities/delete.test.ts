@@ -13,7 +13,7 @@ import {
   strayItems,
   usageItem,
 } from '../namespace-items.js'
-import {newAudit, newSpace, put, stored, type TestSpace} from '../namespace-table.js'
+import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
 const codeOf = (promise: Promise<unknown>) =>
   promise.then(
@@ -25,12 +25,12 @@ const LIMITS = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSecond
 const RESOURCES = ['r1', 'r2', 'r3']
 
 /** An entity with limits on three resources, four shards of each bucket, and 120 usage records. */
-async function busyEntity(space: TestSpace, entity: string): Promise<void> {
-  const {namespace} = space
-  await put(space, entityItem(namespace, entity))
-  const configs = new Configs(space, {audit: newAudit(space)})
+async function busyEntity(tenant: TestTenant, entity: string): Promise<void> {
+  const {namespace} = tenant
+  await put(tenant, entityItem(namespace, entity))
+  const configs = new Configs(tenant, {audit: newAudit(tenant)})
   for (const resource of RESOURCES) await configs.set({level: 'entity', entity, resource}, LIMITS)
-  await putAll(space, [
+  await putAll(tenant, [
     ...RESOURCES.flatMap(resource => [0, 1, 2, 3].map(shard => bucketItem(namespace, entity, resource, shard, 4))),
     ...Array.from({length: 120}, (_, hour) => usageItem(namespace, entity, 'r1', hour)),
   ])
@@ -42,17 +42,17 @@ const ofEntity = (entity: string) => (item: Item) =>
 describeOnEngine('deleting an entity', () => {
   const table = useTable()
   const arranged = () => {
-    const space = newSpace(table)
-    const audit = newAudit(space)
+    const tenant = newTenant(table)
+    const audit = newAudit(tenant)
     const changed: string[] = []
-    const entities = new Entities(space, {audit, onChanged: entity => changed.push(entity)})
-    return {space, audit, transport: space.transport, namespace: space.namespace, entities, changed}
+    const entities = new Entities(tenant, {audit, onChanged: entity => changed.push(entity)})
+    return {tenant, audit, transport: tenant.transport, namespace: tenant.namespace, entities, changed}
   }
 
   it('removes record, limits, usage and buckets of all shards, and nothing of its neighbours', async () => {
-    const {space, audit, transport, namespace, entities, changed} = arranged()
-    for (const entity of ['busy', 'busy2', 'bus']) await busyEntity(space, entity)
-    const before = (await scanNamespace(space, namespace)).filter(item => !ofEntity('busy')(item))
+    const {tenant, audit, transport, namespace, entities, changed} = arranged()
+    for (const entity of ['busy', 'busy2', 'bus']) await busyEntity(tenant, entity)
+    const before = (await scanNamespace(tenant, namespace)).filter(item => !ofEntity('busy')(item))
     transport.before = (operation, input) => {
       if (operation === 'Query') Object.assign(input as object, {Limit: 50})
     }
@@ -60,12 +60,12 @@ describeOnEngine('deleting an entity', () => {
       deleted: 136,
       byKind: {entity: 1, 'entity-config': 3, usage: 120, bucket: 12},
     })
-    const after = await scanNamespace(space, namespace)
+    const after = await scanNamespace(tenant, namespace)
     expect(after.filter(ofEntity('busy'))).toEqual([])
     const isAbout = /AUDIT#busy"|ENTITY_CONFIG_RESOURCES/
     const others = (items: Item[]) => items.filter(({PK, SK}) => !isAbout.test(JSON.stringify([PK, SK])))
     expect(others(after)).toEqual(others(before))
-    expect(await stored(space, keys.entityConfigRegistry(namespace))).toMatchObject({
+    expect(await stored(tenant, keys.entityConfigRegistry(namespace))).toMatchObject({
       r1: {N: '2'},
       r2: {N: '2'},
       r3: {N: '2'},
@@ -76,35 +76,35 @@ describeOnEngine('deleting an entity', () => {
   })
 
   it('D-38 sends unprocessed items again, and reads unprocessed keys again', async () => {
-    const {space, transport, namespace, entities} = arranged()
-    await busyEntity(space, 'busy')
+    const {tenant, transport, namespace, entities} = arranged()
+    await busyEntity(tenant, 'busy')
     let turn = 0
     transport.after = async (operation, output, input) => {
       if (turn++ % 2 === 0) return
       const {RequestItems} = input as {RequestItems: {[table: string]: never}}
       if (operation === 'BatchWriteItem') {
-        const requests = RequestItems[space.name] as unknown as Array<{DeleteRequest: {Key: Item}}>
+        const requests = RequestItems[tenant.name] as unknown as Array<{DeleteRequest: {Key: Item}}>
         const left = requests.slice(-2)
-        for (const {DeleteRequest} of left) await put({...space, transport: table.transport}, DeleteRequest.Key)
-        Object.assign(output as object, {UnprocessedItems: {[space.name]: left}})
+        for (const {DeleteRequest} of left) await put({...tenant, transport: table.transport}, DeleteRequest.Key)
+        Object.assign(output as object, {UnprocessedItems: {[tenant.name]: left}})
       }
       if (operation === 'BatchGetItem') {
-        const {Keys, ...settings} = RequestItems[space.name] as unknown as {Keys: Item[]}
+        const {Keys, ...settings} = RequestItems[tenant.name] as unknown as {Keys: Item[]}
         const answer = output as {Responses: {[table: string]: Item[]}}
         const last = Keys.at(-1) as Item
         const isOther = (item: Item) => JSON.stringify(item.PK) !== JSON.stringify(last.PK)
-        answer.Responses[space.name] = (answer.Responses[space.name] ?? []).filter(isOther)
-        Object.assign(output as object, {UnprocessedKeys: {[space.name]: {Keys: [last], ...settings}}})
+        answer.Responses[tenant.name] = (answer.Responses[tenant.name] ?? []).filter(isOther)
+        Object.assign(output as object, {UnprocessedKeys: {[tenant.name]: {Keys: [last], ...settings}}})
       }
     }
     expect((await entities.delete('busy')).deleted).toBe(136)
     transport.after = () => {}
-    expect((await scanNamespace(space, namespace)).filter(ofEntity('busy'))).toEqual([])
+    expect((await scanNamespace(tenant, namespace)).filter(ofEntity('busy'))).toEqual([])
   })
 
   it('can be cut off after any request and finishes in the end, with exact registries and one event', async () => {
-    const {space, audit, transport, namespace, entities} = arranged()
-    for (const entity of ['busy', 'other']) await busyEntity(space, entity)
+    const {tenant, audit, transport, namespace, entities} = arranged()
+    for (const entity of ['busy', 'other']) await busyEntity(tenant, entity)
     for (let cuts = 0, done = false; !done; cuts++) {
       let requests = cuts
       transport.before = () => {
@@ -113,38 +113,38 @@ describeOnEngine('deleting an entity', () => {
       done = (await codeOf(entities.delete('busy'))) === 'no error'
       transport.before = () => {}
     }
-    expect((await scanNamespace(space, namespace)).filter(ofEntity('busy'))).toEqual([])
-    expect(await stored(space, keys.entityConfigRegistry(namespace))).toMatchObject({r1: {N: '1'}, r3: {N: '1'}})
+    expect((await scanNamespace(tenant, namespace)).filter(ofEntity('busy'))).toEqual([])
+    expect(await stored(tenant, keys.entityConfigRegistry(namespace))).toMatchObject({r1: {N: '1'}, r3: {N: '1'}})
     expect((await audit.list({entity: 'busy', action: 'entity_deleted'})).records).toHaveLength(1)
   })
 
   it('finds buckets that the index does not show: higher shards, and remains without index keys', async () => {
-    const {space, namespace, entities} = arranged()
+    const {tenant, namespace, entities} = arranged()
     const hidden = (shard: number) => {
       const {GSI3PK, GSI3SK, ...item} = bucketItem(namespace, 'e', 'r1', shard, 6)
       return item
     }
     const {PK, SK} = keys.bucket(namespace, 'e', 'used', 0)
     const ghost: Item = {PK: s(PK), SK: s(SK), b_rpm_tk: {N: '1000'}, b_rpm_tc: {N: '-1000'}}
-    await putAll(space, [
+    await putAll(tenant, [
       bucketItem(namespace, 'e', 'r1', 0, 6),
       ...[1, 2, 5].map(hidden),
       usageItem(namespace, 'e', 'used', 1),
       ghost,
     ])
     expect(await entities.delete('e')).toEqual({deleted: 6, byKind: {usage: 1, bucket: 5}})
-    expect((await scanNamespace(space, namespace)).filter(ofEntity('e'))).toEqual([])
+    expect((await scanNamespace(tenant, namespace)).filter(ofEntity('e'))).toEqual([])
   })
 
   it('leaves the registry alone for limits that it never counted, and removes counts that reach zero', async () => {
-    const {space, namespace, entities} = arranged()
+    const {tenant, namespace, entities} = arranged()
     const {GSI3PK, GSI3SK, GSI4SK, ...uncounted} = entityConfigItem(namespace, 'e', 'r1')
-    await put(space, uncounted, entityItem(namespace, 'e'))
-    const configs = new Configs(space, {audit: newAudit(space)})
+    await put(tenant, uncounted, entityItem(namespace, 'e'))
+    const configs = new Configs(tenant, {audit: newAudit(tenant)})
     await configs.set({level: 'entity', entity: 'other', resource: 'r1'}, LIMITS)
     await configs.set({level: 'entity', entity: 'e', resource: 'r2'}, LIMITS)
     await entities.delete('e')
-    const registry = await stored(space, keys.entityConfigRegistry(namespace))
+    const registry = await stored(tenant, keys.entityConfigRegistry(namespace))
     expect(registry?.r1).toEqual({N: '1'})
     expect(registry).not.toHaveProperty('r2')
   })
@@ -175,8 +175,8 @@ describeOnEngine('deleting an entity', () => {
   })
 
   it('says that there is nothing, and writes nothing', async () => {
-    const {audit, space, namespace, entities} = arranged()
-    await putAll(space, strayItems(namespace))
+    const {audit, tenant, namespace, entities} = arranged()
+    await putAll(tenant, strayItems(namespace))
     await expect(entities.delete('nobody')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
     expect((await audit.listAll()).records).toEqual([])
   })

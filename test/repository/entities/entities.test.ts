@@ -5,7 +5,7 @@ import {s} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {entityConfigItem, entityItem, putAll, scanNamespace, usageItem} from '../namespace-items.js'
-import {newAudit, newSpace, put, stored} from '../namespace-table.js'
+import {newAudit, newTenant, put, stored} from '../namespace-table.js'
 
 const codeOf = (promise: Promise<unknown>) =>
   promise.then(
@@ -16,17 +16,17 @@ const codeOf = (promise: Promise<unknown>) =>
 describeOnEngine('entities', () => {
   const table = useTable()
   const arranged = () => {
-    const space = newSpace(table)
-    const audit = newAudit(space)
+    const tenant = newTenant(table)
+    const audit = newAudit(tenant)
     const changed: string[] = []
-    const entities = new Entities(space, {audit, onChanged: entity => changed.push(entity)})
+    const entities = new Entities(tenant, {audit, onChanged: entity => changed.push(entity)})
     const events = async (entity: string) => (await audit.list({entity})).records
-    return {space, transport: space.transport, namespace: space.namespace, entities, events, changed}
+    return {tenant, transport: tenant.transport, namespace: tenant.namespace, entities, events, changed}
   }
 
   describe('create', () => {
     it('writes the record as other clients do, with a version, and its event', async () => {
-      const {space, namespace, entities, events, changed} = arranged()
+      const {tenant, namespace, entities, events, changed} = arranged()
       await entities.create({id: 'org'})
       const created = await entities.create({
         id: 'user-1',
@@ -47,7 +47,7 @@ describeOnEngine('entities', () => {
       })
       expect(await entities.get('user-1')).toEqual(created)
       expect(await entities.get('org')).toMatchObject({name: 'org', parent: undefined, cascade: false, metadata: {}})
-      expect(await stored(space, keys.entity(namespace, 'user-1'))).toEqual({
+      expect(await stored(tenant, keys.entity(namespace, 'user-1'))).toEqual({
         PK: s(`${namespace}/ENTITY#user-1`),
         SK: s('#META'),
         entity_id: s('user-1'),
@@ -92,14 +92,14 @@ describeOnEngine('entities', () => {
     })
 
     it('takes an existing parent only, also when it is deleted at the last moment', async () => {
-      const {space, transport, entities} = arranged()
+      const {tenant, transport, entities} = arranged()
       expect(await codeOf(entities.create({id: 'a', parent: 'nobody'}))).toBe('entity.parent-missing')
       await entities.create({id: 'fleeting'})
       transport.before = async operation => {
         if (operation !== 'TransactWriteItems') return
         transport.before = () => {}
-        const {PK, SK} = keys.entity(space.namespace, 'fleeting')
-        await table.transport.send('DeleteItem', {TableName: space.name, Key: {PK: s(PK), SK: s(SK)}})
+        const {PK, SK} = keys.entity(tenant.namespace, 'fleeting')
+        await table.transport.send('DeleteItem', {TableName: tenant.name, Key: {PK: s(PK), SK: s(SK)}})
       }
       expect(await codeOf(entities.create({id: 'a', parent: 'fleeting'}))).toBe('entity.parent-missing')
       expect(await entities.get('a')).toBeUndefined()
@@ -114,8 +114,8 @@ describeOnEngine('entities', () => {
     })
 
     it('refuses to close a circle through a parent that other clients invented', async () => {
-      const {space, entities} = arranged()
-      await put(space, entityItem(space.namespace, 'x', 'a'))
+      const {tenant, entities} = arranged()
+      await put(tenant, entityItem(tenant.namespace, 'x', 'a'))
       await expect(entities.create({id: 'a', parent: 'x'})).rejects.toMatchObject({
         code: 'entity.cycle',
         exitCode: 5,
@@ -126,24 +126,24 @@ describeOnEngine('entities', () => {
 
   describe('update', () => {
     it('changes what is given, counts the version, keeps foreign attributes and tells before and after', async () => {
-      const {space, namespace, entities, events} = arranged()
+      const {tenant, namespace, entities, events} = arranged()
       await entities.create({id: 'org'})
-      await put(space, {...entityItem(namespace, 'e'), theirs: s('kept')})
-      space.nowMs += 1000
+      await put(tenant, {...entityItem(namespace, 'e'), theirs: s('kept')})
+      tenant.nowMs += 1000
       const moved = await entities.update('e', {parent: 'org', cascade: true})
       expect(moved).toMatchObject({name: 'e', parent: 'org', cascade: true, version: 1})
       expect(await entities.get('e')).toEqual(moved)
-      expect(await stored(space, keys.entity(namespace, 'e'))).toMatchObject({
+      expect(await stored(tenant, keys.entity(namespace, 'e'))).toMatchObject({
         theirs: s('kept'),
         GSI1PK: s(`${namespace}/PARENT#org`),
         GSI1SK: s('CHILD#e'),
       })
       expect((await entities.children('org')).map(({entity}) => entity)).toEqual(['e'])
 
-      space.nowMs += 1000
+      tenant.nowMs += 1000
       const freed = await entities.update('e', {parent: null, metadata: {a: [1, {b: null}]}, expectedVersion: 1})
       expect(freed).toMatchObject({parent: undefined, cascade: true, version: 2})
-      const item = await stored(space, keys.entity(namespace, 'e'))
+      const item = await stored(tenant, keys.entity(namespace, 'e'))
       expect(item).toMatchObject({theirs: s('kept'), parent_id: {NULL: true}})
       expect(item).not.toHaveProperty('GSI1PK')
       expect(item).not.toHaveProperty('GSI1SK')
@@ -211,7 +211,7 @@ describeOnEngine('entities', () => {
     })
 
     it('refuses circles of any length, and those that two changes would close together', async () => {
-      const {space, transport, entities} = arranged()
+      const {tenant, transport, entities} = arranged()
       await entities.create({id: 'a'})
       await entities.create({id: 'b', parent: 'a'})
       await entities.create({id: 'c', parent: 'b'})
@@ -224,7 +224,7 @@ describeOnEngine('entities', () => {
 
       await entities.create({id: 'one'})
       await entities.create({id: 'two'})
-      const others = new Entities({...space, transport: table.transport}, {audit: newAudit(space)})
+      const others = new Entities({...tenant, transport: table.transport}, {audit: newAudit(tenant)})
       transport.before = async operation => {
         if (operation !== 'TransactWriteItems') return
         transport.before = () => {}
@@ -235,8 +235,8 @@ describeOnEngine('entities', () => {
     })
 
     it('refuses a parent among ancestors that already form a circle, and more than 64 ancestors', async () => {
-      const {space, namespace, entities} = arranged()
-      await put(space, entityItem(namespace, 'x', 'y'), entityItem(namespace, 'y', 'x'))
+      const {tenant, namespace, entities} = arranged()
+      await put(tenant, entityItem(namespace, 'x', 'y'), entityItem(namespace, 'y', 'x'))
       await entities.create({id: 'e'})
       await expect(entities.update('e', {parent: 'x'})).rejects.toMatchObject({
         code: 'entity.cycle',
@@ -246,7 +246,7 @@ describeOnEngine('entities', () => {
       const chain = Array.from({length: 66}, (_, i) =>
         entityItem(namespace, `l${i}`, i === 0 ? undefined : `l${i - 1}`),
       )
-      await putAll(space, chain)
+      await putAll(tenant, chain)
       expect(await codeOf(entities.update('e', {parent: 'l64'}))).toBe('entity.too-deep')
       expect(await codeOf(entities.update('e', {parent: 'l63'}))).toBe('no error')
       expect(await entities.parents('e')).toHaveLength(64)
@@ -265,9 +265,9 @@ describeOnEngine('entities', () => {
 
   describe('list', () => {
     it('pages over the entities alone, in order, with any page size', async () => {
-      const {space, namespace, entities} = arranged()
+      const {tenant, namespace, entities} = arranged()
       const ids = Array.from({length: 25}, (_, i) => `e${String(i).padStart(2, '0')}`)
-      await putAll(space, [
+      await putAll(tenant, [
         ...ids.map(id => entityItem(namespace, id)),
         ...ids.map(id => entityConfigItem(namespace, id, 'r')),
         ...ids.flatMap(id => [1, 2, 3].map(hour => usageItem(namespace, id, 'r', hour))),
@@ -290,9 +290,9 @@ describeOnEngine('entities', () => {
     it('S11 refuses the cursor of another namespace', async () => {
       const first = arranged()
       const second = arranged()
-      for (const {space, namespace} of [first, second]) {
+      for (const {tenant, namespace} of [first, second]) {
         await putAll(
-          space,
+          tenant,
           ['a', 'b'].map(id => entityItem(namespace, id)),
         )
       }
@@ -303,12 +303,12 @@ describeOnEngine('entities', () => {
   })
 
   it('finds all children over several pages, and the parents of an entity', async () => {
-    const {space, namespace, transport, entities} = arranged()
+    const {tenant, namespace, transport, entities} = arranged()
     await entities.create({id: 'root'})
     await entities.create({id: 'mid', parent: 'root'})
     const ids = Array.from({length: 40}, (_, i) => `c${String(i).padStart(2, '0')}`)
     await putAll(
-      space,
+      tenant,
       ids.map(id => entityItem(namespace, id, 'mid')),
     )
     transport.before = (operation, input) => {
@@ -318,6 +318,6 @@ describeOnEngine('entities', () => {
     expect((await entities.parents('c00')).map(({entity}) => entity)).toEqual(['mid', 'root'])
     expect(await entities.parents('root')).toEqual([])
     expect(await codeOf(entities.parents('nobody'))).toBe('entity.missing')
-    expect(await scanNamespace(space, namespace)).toHaveLength(44)
+    expect(await scanNamespace(tenant, namespace)).toHaveLength(44)
   })
 })

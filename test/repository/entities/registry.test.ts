@@ -5,7 +5,7 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {decodeEntityConfigRegistry} from '../../../src/lib/schema/registry-records.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newAudit, newSpace, stored} from '../namespace-table.js'
+import {newAudit, newTenant, stored} from '../namespace-table.js'
 
 const LIMITS = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60}]
 
@@ -14,11 +14,11 @@ describeOnEngine('D-47 a deleted entity leaves the counts of its limits', () => 
   const table = useTable()
 
   it('counts go down by one, those that reach zero disappear, and caches are told', async () => {
-    const space = newSpace(table)
-    const audit = newAudit(space)
+    const tenant = newTenant(table)
+    const audit = newAudit(tenant)
     const changed: string[] = []
-    const entities = new Entities(space, {audit, onChanged: entity => changed.push(entity)})
-    const configs = new Configs(space, {audit})
+    const entities = new Entities(tenant, {audit, onChanged: entity => changed.push(entity)})
+    const configs = new Configs(tenant, {audit})
     for (const [entity, resource] of [
       ['a', 'shared'],
       ['b', 'shared'],
@@ -28,7 +28,7 @@ describeOnEngine('D-47 a deleted entity leaves the counts of its limits', () => 
       await configs.set({level: 'entity', entity, resource}, LIMITS)
     }
     await entities.delete('a')
-    const registry = (await stored(space, keys.entityConfigRegistry(space.namespace))) as Item
+    const registry = (await stored(tenant, keys.entityConfigRegistry(tenant.namespace))) as Item
     expect(decodeEntityConfigRegistry(registry)?.counts).toEqual(new Map([['shared', 1]]))
     expect(Object.keys(registry).sort()).toEqual(['GSI4PK', 'GSI4SK', 'PK', 'SK', 'shared'])
     expect(changed).toEqual(['a'])

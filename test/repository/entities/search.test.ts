@@ -5,7 +5,7 @@ import type {EntityRecord} from '../../../src/lib/schema/entity-record.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {bucketItem, entityConfigItem, entityItem, putAll, scanNamespace, usageItem} from '../namespace-items.js'
-import {newAudit, newSpace} from '../namespace-table.js'
+import {newAudit, newTenant} from '../namespace-table.js'
 
 const record = (namespace: string, entity: string, name: string): EntityRecord => ({
   namespace,
@@ -20,16 +20,16 @@ const record = (namespace: string, entity: string, name: string): EntityRecord =
 
 describeOnEngine('looking for entities', () => {
   const table = useTable()
-  const space = newSpace(table)
-  const entities = new Entities(space, {audit: newAudit(space)})
+  const tenant = newTenant(table)
+  const entities = new Entities(tenant, {audit: newAudit(tenant)})
   const ids = Array.from({length: 250}, (_, i) => `e${String(i).padStart(3, '0')}`)
   // Every tenth has a name that matches, in changing case.
   const matching = ids.filter((_, i) => i % 10 === 3)
 
   beforeAll(async () => {
-    const items = ids.map((id, i) => encodeEntity(record(space.namespace, id, i % 10 === 3 ? `Ann ${i}` : id)))
-    const others = ids.slice(0, 30).map(id => usageItem(space.namespace, id, 'ann', 1))
-    await putAll(space, [...items, ...others, entityItem(`${space.namespace}x`, 'ann-elsewhere')])
+    const items = ids.map((id, i) => encodeEntity(record(tenant.namespace, id, i % 10 === 3 ? `Ann ${i}` : id)))
+    const others = ids.slice(0, 30).map(id => usageItem(tenant.namespace, id, 'ann', 1))
+    await putAll(tenant, [...items, ...others, entityItem(`${tenant.namespace}x`, 'ann-elsewhere')])
   })
 
   it('finds all, by id or name, in whatever case', async () => {
@@ -58,16 +58,16 @@ describeOnEngine('looking for entities', () => {
   it('takes cursors of the list, and refuses those of another namespace', async () => {
     const {next} = await entities.list({limit: 100})
     expect((await entities.search('ann', {cursor: next})).records).toHaveLength(15)
-    const elsewhere = newSpace(table)
+    const elsewhere = newTenant(table)
     const others = new Entities(elsewhere, {audit: newAudit(elsewhere)})
     await expect(others.search('ann', {cursor: next})).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
     await expect(entities.search('ann', {limit: 0})).rejects.toMatchObject({code: 'page.limit'})
   })
 
   it('ids that begin alike come with one request', async () => {
-    const before = space.transport.calls.length
+    const before = tenant.transport.calls.length
     const similar = await entities.similar('e012x')
-    expect(space.transport.calls.slice(before)).toEqual(['Query'])
+    expect(tenant.transport.calls.slice(before)).toEqual(['Query'])
     expect(similar).toContain('e012')
     expect(similar.every(id => id.startsWith('e0'))).toBe(true)
     expect(await entities.similar('x')).toHaveLength(250)
@@ -82,8 +82,8 @@ describeOnEngine('looking for entities', () => {
 
 describeOnEngine('changing and deleting, with what was there', () => {
   const table = useTable()
-  const space = newSpace(table)
-  const entities = new Entities(space, {audit: newAudit(space)})
+  const tenant = newTenant(table)
+  const entities = new Entities(tenant, {audit: newAudit(tenant)})
 
   it('a change tells before and after, and keeps other metadata when several write at once', async () => {
     const created = await entities.create({id: 'e', metadata: {keep: 1, drop: 2}})
@@ -97,8 +97,8 @@ describeOnEngine('changing and deleting, with what was there', () => {
   })
 
   it('what a deletion would delete is counted, and nothing is written', async () => {
-    const {namespace} = space
-    await putAll(space, [
+    const {namespace} = tenant
+    await putAll(tenant, [
       entityItem(namespace, 'doomed'),
       entityConfigItem(namespace, 'doomed', 'r1'),
       usageItem(namespace, 'doomed', 'r1', 1),
@@ -106,12 +106,12 @@ describeOnEngine('changing and deleting, with what was there', () => {
       entityItem(namespace, 'child', 'parent'),
       entityItem(namespace, 'parent'),
     ])
-    const stored = await scanNamespace(space, namespace)
+    const stored = await scanNamespace(tenant, namespace)
     const counts = await entities.countRemoval('doomed')
     expect(counts).toEqual({entity: 1, 'entity-config': 1, usage: 1, bucket: 2})
     await expect(entities.countRemoval('parent')).rejects.toMatchObject({code: 'entity.has-children', exitCode: 5})
     await expect(entities.countRemoval('nobody')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
-    expect(await scanNamespace(space, namespace)).toEqual(stored)
+    expect(await scanNamespace(tenant, namespace)).toEqual(stored)
     expect((await entities.delete('doomed')).byKind).toEqual(counts)
   })
 })

@@ -3,16 +3,16 @@ import {parseLimit} from '../../../src/lib/core/limit.js'
 import {ConfigCache} from '../../../src/lib/repository/limits/cache.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newAudit, newSpace} from '../namespace-table.js'
+import {newAudit, newTenant} from '../namespace-table.js'
 
 /** In the reference the config cache grows without bound, and one lock is held during fetches, so that hits wait too. */
 describeOnEngine('D-40: the config cache', () => {
   const table = useTable()
 
   it('stays within its bound, whoever asks', async () => {
-    const space = newSpace(table)
-    const cache = new ConfigCache({clock: space.clock, maxEntries: 10})
-    const configs = new Configs(space, {audit: newAudit(space), cache})
+    const tenant = newTenant(table)
+    const cache = new ConfigCache({clock: tenant.clock, maxEntries: 10})
+    const configs = new Configs(tenant, {audit: newAudit(tenant), cache})
     await configs.set({level: 'system'}, [parseLimit('rpm=1/min')])
     for (let user = 0; user < 30; user++) expect((await configs.resolve(`user-${user}`, 'gpt-4')).source).toBe('system')
     expect(cache.statistics.size).toBe(10)
@@ -20,20 +20,20 @@ describeOnEngine('D-40: the config cache', () => {
   })
 
   it('answers what it knows while a fetch hangs, and fetches once for all who wait', async () => {
-    const space = newSpace(table)
-    const configs = new Configs(space, {audit: newAudit(space)})
+    const tenant = newTenant(table)
+    const configs = new Configs(tenant, {audit: newAudit(tenant)})
     await configs.set({level: 'system'}, [parseLimit('rpm=1/min')])
     await configs.resolve('known', 'gpt-4')
-    space.transport.calls.length = 0
+    tenant.transport.calls.length = 0
     let release = () => {}
     const gate = new Promise<void>(resolve => {
       release = resolve
     })
-    space.transport.before = () => gate
+    tenant.transport.before = () => gate
     const waiting = Array.from({length: 100}, () => configs.resolve('unknown', 'gpt-4'))
     expect((await configs.resolve('known', 'gpt-4')).source).toBe('system')
     release()
     await Promise.all(waiting)
-    expect(space.transport.calls).toEqual(['BatchGetItem'])
+    expect(tenant.transport.calls).toEqual(['BatchGetItem'])
   })
 })

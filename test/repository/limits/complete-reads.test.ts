@@ -3,7 +3,7 @@ import {parseLimit} from '../../../src/lib/core/limit.js'
 import {Throttled} from '../../../src/lib/dynamo/errors.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newAudit, newSpace, type TestSpace} from '../namespace-table.js'
+import {newAudit, newTenant, type TestTenant} from '../namespace-table.js'
 
 /**
  * The reference takes keys that a throttled BatchGetItem left unprocessed for "no config" and believes that for a
@@ -11,26 +11,26 @@ import {newAudit, newSpace, type TestSpace} from '../namespace-table.js'
  */
 describeOnEngine('D-38: a config read that was not answered in full is not believed', () => {
   const table = useTable()
-  let space: TestSpace
+  let tenant: TestTenant
   let configs: Configs
   let isThrottled: boolean
 
   beforeEach(async () => {
-    space = newSpace(table, {attempts: 2})
-    configs = new Configs(space, {audit: newAudit(space)})
+    tenant = newTenant(table, {attempts: 2})
+    configs = new Configs(tenant, {audit: newAudit(tenant)})
     await configs.set({level: 'system'}, [parseLimit('rpm=1000/min')])
     await configs.set({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, [parseLimit('rpm=1/min')])
     isThrottled = true
-    space.transport.after = (operation, output, input) => {
+    tenant.transport.after = (operation, output, input) => {
       if (operation !== 'BatchGetItem' || !isThrottled) return
       const {RequestItems} = input as {RequestItems: Record<string, {Keys: {PK: {S: string}}[]}>}
       const {Responses} = output as {Responses: Record<string, {PK: {S: string}}[]>}
       const isHeldBack = (key: {PK: {S: string}}) => key.PK.S.includes('ENTITY#')
-      const answered = (Responses[space.name] ?? []).filter(item => !isHeldBack(item))
-      const Keys = (RequestItems[space.name]?.Keys ?? []).filter(isHeldBack)
+      const answered = (Responses[tenant.name] ?? []).filter(item => !isHeldBack(item))
+      const Keys = (RequestItems[tenant.name]?.Keys ?? []).filter(isHeldBack)
       Object.assign(output as object, {
-        Responses: {[space.name]: answered},
-        UnprocessedKeys: Keys.length > 0 ? {[space.name]: {Keys}} : {},
+        Responses: {[tenant.name]: answered},
+        UnprocessedKeys: Keys.length > 0 ? {[tenant.name]: {Keys}} : {},
       })
     }
   })
@@ -43,10 +43,10 @@ describeOnEngine('D-38: a config read that was not answered in full is not belie
 
   it('asks again for exactly the keys that are missing', async () => {
     const asked: number[] = []
-    space.transport.before = (operation, input) => {
+    tenant.transport.before = (operation, input) => {
       if (operation !== 'BatchGetItem') return
       const {RequestItems} = input as {RequestItems: Record<string, {Keys: unknown[]}>}
-      asked.push(RequestItems[space.name]?.Keys.length ?? 0)
+      asked.push(RequestItems[tenant.name]?.Keys.length ?? 0)
       isThrottled = asked.length < 2
     }
     expect((await configs.resolve('user-1', 'gpt-4')).source).toBe('entity')

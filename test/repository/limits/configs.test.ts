@@ -9,7 +9,7 @@ import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeProvisioner} from '../../../src/lib/schema/provisioner-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newAudit, newSpace, put, stored, type TestSpace} from '../namespace-table.js'
+import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
 const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
 const system: ConfigScope = {level: 'system'}
@@ -26,19 +26,19 @@ function asPythonProvisioner(namespace: string, scope: ConfigScope, texts: strin
 
 describeOnEngine('configured limits', () => {
   const table = useTable()
-  let space: TestSpace
+  let tenant: TestTenant
   let configs: Configs
 
   beforeEach(() => {
-    space = newSpace(table)
-    configs = new Configs(space, {audit: newAudit(space)})
+    tenant = newTenant(table)
+    configs = new Configs(tenant, {audit: newAudit(tenant)})
   })
 
-  const item = (scope: ConfigScope) => stored(space, configKey(space.namespace, scope))
-  const registry = () => stored(space, keys.resourceRegistry(space.namespace))
-  const counts = () => stored(space, keys.entityConfigRegistry(space.namespace))
+  const item = (scope: ConfigScope) => stored(tenant, configKey(tenant.namespace, scope))
+  const registry = () => stored(tenant, keys.resourceRegistry(tenant.namespace))
+  const counts = () => stored(tenant, keys.entityConfigRegistry(tenant.namespace))
   const events = async (subject: string) => {
-    const {records} = await newAudit(space).list({entity: subject})
+    const {records} = await newAudit(tenant).list({entity: subject})
     return records.toReversed()
   }
 
@@ -47,7 +47,7 @@ describeOnEngine('configured limits', () => {
       const [rpm] = limits('rpm=100/min:150') as [Limit]
       await configs.set(scope, [rpm])
       const {rev, ...rest} = (await item(scope)) as Item
-      const record = {namespace: space.namespace, scope, limits: [rpm]}
+      const record = {namespace: tenant.namespace, scope, limits: [rpm]}
       expect(rest).toEqual(encodeConfig({...record, onUnavailable: undefined, auditRetentionDays: undefined}))
       expect(rev).toHaveProperty('S')
     })
@@ -74,14 +74,14 @@ describeOnEngine('configured limits', () => {
     })
 
     it('leaves attributes of others alone and completes what they left out', async () => {
-      const old = asPythonProvisioner(space.namespace, scope, ['rpm=1/min', 'tpm=2/min'])
-      await put(space, {...old, note: {S: 'mine'}, l_rpm_bx: {N: '9'}, l_tpm_bx: {N: '8'}})
+      const old = asPythonProvisioner(tenant.namespace, scope, ['rpm=1/min', 'tpm=2/min'])
+      await put(tenant, {...old, note: {S: 'mine'}, l_rpm_bx: {N: '9'}, l_tpm_bx: {N: '8'}})
       await configs.set(scope, limits('rpm=5/min'), {replace: false})
       expect(await item(scope)).toMatchObject({note: {S: 'mine'}, l_tpm_bx: {N: '8'}, config_version: {N: '1'}})
       // A burst of older clients would override the capacity that was just set.
       expect(await item(scope)).not.toHaveProperty('l_rpm_bx')
-      const {PK} = configKey(space.namespace, scope)
-      expect(await item(scope)).toMatchObject({GSI4PK: {S: space.namespace}, GSI4SK: {S: PK}})
+      const {PK} = configKey(tenant.namespace, scope)
+      expect(await item(scope)).toMatchObject({GSI4PK: {S: tenant.namespace}, GSI4SK: {S: PK}})
       await configs.set(scope, limits('tpd=7/day'), {replace: true})
       expect(await item(scope)).toMatchObject({note: {S: 'mine'}})
       expect((await configs.get(scope))?.limits).toEqual(limits('tpd=7/day'))
@@ -89,7 +89,7 @@ describeOnEngine('configured limits', () => {
     })
 
     it('keeps the version that is there', async () => {
-      await put(space, {...asPythonProvisioner(space.namespace, scope, []), config_version: {N: '3'}})
+      await put(tenant, {...asPythonProvisioner(tenant.namespace, scope, []), config_version: {N: '3'}})
       await configs.set(scope, limits('rpm=5/min'))
       expect(await item(scope)).toMatchObject({config_version: {N: '3'}})
     })
@@ -106,9 +106,9 @@ describeOnEngine('configured limits', () => {
     it('writes one event per change, with what was there before', async () => {
       const subject = scope.level === 'entity' ? 'e1' : scope.level === 'resource' ? '$RESOURCE:gpt-4' : '$SYSTEM'
       await configs.set(scope, limits('rpm=100/min'))
-      space.nowMs += 1
+      tenant.nowMs += 1
       await configs.set(scope, limits('tpm=3/sec:9'))
-      space.nowMs += 1
+      tenant.nowMs += 1
       await configs.delete(scope)
       const rpm = {name: 'rpm', capacity: 100, refill_amount: 100, refill_period_seconds: 60}
       const tpm = {name: 'tpm', capacity: 9, refill_amount: 3, refill_period_seconds: 1}
@@ -172,7 +172,7 @@ describeOnEngine('configured limits', () => {
     ['retention of no days', () => configs.set(system, [], {auditRetentionDays: 0}), 'limits.retention'],
   ])('refuses %s and sends nothing', async (_, act, code) => {
     await expect(act()).rejects.toMatchObject({code, exitCode: 2})
-    expect(space.transport.calls).toEqual([])
+    expect(tenant.transport.calls).toEqual([])
   })
 
   describe('registries', () => {
@@ -193,10 +193,10 @@ describeOnEngine('configured limits', () => {
       expect(await counts()).toMatchObject({'gpt-4': {N: '5'}, [DEFAULT_RESOURCE]: {N: '4'}})
       await Promise.all(scopes.slice(11).map(scope => configs.delete(scope)))
       expect(await counts()).toEqual({
-        PK: {S: `${space.namespace}/SYSTEM#`},
+        PK: {S: `${tenant.namespace}/SYSTEM#`},
         SK: {S: '#ENTITY_CONFIG_RESOURCES'},
-        GSI4PK: {S: space.namespace},
-        GSI4SK: {S: `${space.namespace}/SYSTEM#`},
+        GSI4PK: {S: tenant.namespace},
+        GSI4SK: {S: `${tenant.namespace}/SYSTEM#`},
       })
       expect(await configs.entityCounts()).toEqual(new Map())
     })
@@ -226,7 +226,7 @@ describeOnEngine('configured limits', () => {
 
     it('count a configuration of the Python declarative tool when it is first set, and not when it is deleted', async () => {
       const scopes = [entity('e1', 'gpt-4'), entity('e2', 'gpt-4')] as const
-      for (const scope of scopes) await put(space, asPythonProvisioner(space.namespace, scope, ['rpm=1/min']))
+      for (const scope of scopes) await put(tenant, asPythonProvisioner(tenant.namespace, scope, ['rpm=1/min']))
       await configs.set(scopes[0], limits('rpm=2/min'))
       await configs.set(scopes[0], limits('rpm=3/min'))
       expect(await counts()).toMatchObject({'gpt-4': {N: '1'}})
@@ -237,14 +237,14 @@ describeOnEngine('configured limits', () => {
 
   describe('listings', () => {
     it('tell of resources that only the index or only the declarative tool knows', async () => {
-      const record = {namespace: space.namespace, onUnavailable: undefined, auditRetentionDays: undefined}
+      const record = {namespace: tenant.namespace, onUnavailable: undefined, auditRetentionDays: undefined}
       await configs.set(resource('registered'), limits('rpm=1/min'))
       await put(
-        space,
+        tenant,
         encodeConfig({...record, scope: resource('indexed'), limits: limits('rpm=2/min')}),
-        asPythonProvisioner(space.namespace, resource('provisioned'), ['rpm=3/min']),
+        asPythonProvisioner(tenant.namespace, resource('provisioned'), ['rpm=3/min']),
         encodeProvisioner({
-          namespace: space.namespace,
+          namespace: tenant.namespace,
           managesSystem: false,
           resources: ['provisioned', 'gone'],
           entities: new Map(),
@@ -265,10 +265,10 @@ describeOnEngine('configured limits', () => {
       for (const id of ids) await configs.set(entity(id, 'gpt-4'), limits('rpm=1/min'))
       await configs.set(entity('other', 'gpt-4o'), limits('rpm=1/min'))
       await put(
-        space,
-        asPythonProvisioner(space.namespace, entity('hidden', 'gpt-4'), ['rpm=1/min']),
+        tenant,
+        asPythonProvisioner(tenant.namespace, entity('hidden', 'gpt-4'), ['rpm=1/min']),
         encodeProvisioner({
-          namespace: space.namespace,
+          namespace: tenant.namespace,
           managesSystem: false,
           resources: [],
           entities: new Map([
@@ -321,12 +321,12 @@ describeOnEngine('configured limits', () => {
     })
 
     it('sees own changes at once and those of others after a minute', async () => {
-      const others = new Configs(space, {audit: newAudit(space)})
+      const others = new Configs(tenant, {audit: newAudit(tenant)})
       await configs.set(system, limits('rpm=1/min'))
       expect((await configs.resolve('e', 'r')).limits).toEqual(limits('rpm=1/min'))
       await others.set(system, limits('rpm=2/min'))
       expect((await configs.resolve('e', 'r')).limits).toEqual(limits('rpm=1/min'))
-      space.nowMs += 60_000
+      tenant.nowMs += 60_000
       expect((await configs.resolve('e', 'r')).limits).toEqual(limits('rpm=2/min'))
       await configs.delete(system)
       expect((await configs.resolve('e', 'r')).limits).toEqual([])
@@ -334,32 +334,32 @@ describeOnEngine('configured limits', () => {
 
     it('costs one BatchGetItem however many ask at once, then none', async () => {
       await configs.set(resource('r'), limits('rpm=1/min'))
-      space.transport.calls.length = 0
+      tenant.transport.calls.length = 0
       const all = await Promise.all(Array.from({length: 100}, () => configs.resolve('e', 'r')))
       expect(new Set(all.map(({source}) => source))).toEqual(new Set(['resource']))
       await configs.resolve('e', 'r')
-      expect(space.transport.calls).toEqual(['BatchGetItem'])
+      expect(tenant.transport.calls).toEqual(['BatchGetItem'])
     })
 
     it('does not take unprocessed keys for absent records', async () => {
       await configs.set(entity('e', 'r'), limits('rpm=1/min'))
       let held = 2
-      space.transport.after = (operation, output, input) => {
+      tenant.transport.after = (operation, output, input) => {
         if (operation !== 'BatchGetItem' || held-- <= 0) return
         const {RequestItems} = input as {RequestItems: object}
-        Object.assign(output as object, {Responses: {[space.name]: []}, UnprocessedKeys: RequestItems})
+        Object.assign(output as object, {Responses: {[tenant.name]: []}, UnprocessedKeys: RequestItems})
       }
       expect((await configs.resolve('e', 'r')).source).toBe('entity')
-      expect(space.transport.count('BatchGetItem')).toBe(3)
+      expect(tenant.transport.count('BatchGetItem')).toBe(3)
     })
 
     it('fails rather than remember an answer it did not get', async () => {
       await configs.set(entity('e', 'r'), limits('rpm=1/min'))
-      space.transport.before = operation => {
+      tenant.transport.before = operation => {
         if (operation === 'BatchGetItem') throw new Throttled(operation)
       }
       await expect(configs.resolve('e', 'r')).rejects.toBeInstanceOf(Throttled)
-      space.transport.before = () => {}
+      tenant.transport.before = () => {}
       expect((await configs.resolve('e', 'r')).source).toBe('entity')
     })
 
@@ -368,12 +368,12 @@ describeOnEngine('configured limits', () => {
       await configs.set(system, [], {onUnavailable: 'allow'})
       expect(await configs.onUnavailable()).toBe('allow')
       expect((await configs.resolve('e', 'r')).onUnavailable).toBe('allow')
-      space.nowMs += 60_000
-      space.transport.before = operation => {
+      tenant.nowMs += 60_000
+      tenant.transport.before = operation => {
         throw new Unavailable(operation, false)
       }
       expect(await configs.onUnavailable()).toBe('allow')
-      space.transport.before = () => {
+      tenant.transport.before = () => {
         throw new TypeError('a bug')
       }
       await expect(configs.onUnavailable()).rejects.toThrow(TypeError)
@@ -383,14 +383,14 @@ describeOnEngine('configured limits', () => {
       await configs.set(system, [], {onUnavailable: 'allow'})
       await configs.onUnavailable()
       configs.cache.invalidate()
-      space.transport.before = () => new Promise(() => {})
+      tenant.transport.before = () => new Promise(() => {})
       expect(await configs.onUnavailable({signal: AbortSignal.timeout(5)})).toBe('allow')
     })
 
     it('keeps namespaces apart in a shared cache', async () => {
-      const other = newSpace(table)
-      const cache = new ConfigCache({clock: space.clock})
-      const here = new Configs(space, {audit: newAudit(space), cache})
+      const other = newTenant(table)
+      const cache = new ConfigCache({clock: tenant.clock})
+      const here = new Configs(tenant, {audit: newAudit(tenant), cache})
       const there = new Configs(other, {audit: newAudit(other), cache})
       await here.set(system, limits('rpm=1/min'))
       expect((await here.resolve('e', 'r')).source).toBe('system')
@@ -403,19 +403,19 @@ describeOnEngine('configured limits', () => {
       const scope = entity('e1', 'gpt-4')
       for (const act of [() => configs.set(scope, limits('rpm=1/min')), () => configs.delete(scope)]) {
         let lost = 1
-        space.transport.after = operation => {
+        tenant.transport.after = operation => {
           if (operation === 'TransactWriteItems' && lost-- > 0) throw new Unavailable(operation, true)
         }
         await act()
-        space.nowMs += 1
-        space.transport.after = () => {}
+        tenant.nowMs += 1
+        tenant.transport.after = () => {}
       }
       expect(await configs.entityCounts()).toEqual(new Map())
       expect((await events('e1')).map(({action}) => action)).toEqual(['limits_set', 'limits_deleted'])
     })
 
     it('writes nothing at all when the audit event cannot be written', async () => {
-      space.transport.before = (operation, input) => {
+      tenant.transport.before = (operation, input) => {
         if (operation !== 'TransactWriteItems') return
         // The engine refuses the last item, which is the event.
         const items = (input as {TransactItems: {Put?: {Item: Item}}[]}).TransactItems
@@ -431,22 +431,22 @@ describeOnEngine('configured limits', () => {
     })
 
     it('passes on a failure that trying again does not mend', async () => {
-      space.transport.before = operation => {
+      tenant.transport.before = operation => {
         if (operation === 'TransactWriteItems')
           throw new TransactionCancelled(operation, [{code: 'ValidationError', message: '', oldItem: undefined}])
       }
       await expect(configs.set(system, limits('rpm=1/min'))).rejects.toBeInstanceOf(TransactionCancelled)
-      expect(space.transport.count('TransactWriteItems')).toBe(1)
+      expect(tenant.transport.count('TransactWriteItems')).toBe(1)
     })
 
     it('does not overwrite what another client put in between', async () => {
       const scope = resource('r')
       await configs.set(scope, limits('rpm=1/min'))
-      const record = {namespace: space.namespace, scope, onUnavailable: undefined, auditRetentionDays: undefined}
+      const record = {namespace: tenant.namespace, scope, onUnavailable: undefined, auditRetentionDays: undefined}
       let between = 1
-      space.transport.before = async operation => {
+      tenant.transport.before = async operation => {
         if (operation !== 'TransactWriteItems' || between-- <= 0) return
-        await put(space, encodeConfig({...record, limits: limits('rpm=1/min', 'tpm=9/min')}))
+        await put(tenant, encodeConfig({...record, limits: limits('rpm=1/min', 'tpm=9/min')}))
       }
       const {before, after} = await configs.set(scope, limits('rpd=1/day'))
       expect(before).toEqual(limits('rpm=1/min', 'tpm=9/min'))

@@ -5,7 +5,7 @@ import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {type ConfigSelection, configPage, getConfigured} from '../../../src/lib/repository/limits/pages.js'
 import type {ConfigRecord, ConfigScope} from '../../../src/lib/schema/config-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newAudit, newSpace} from '../namespace-table.js'
+import {newAudit, newTenant} from '../namespace-table.js'
 
 const system: ConfigScope = {level: 'system'}
 const of = (entity: string, resource = DEFAULT_RESOURCE): ConfigScope => ({level: 'entity', entity, resource})
@@ -28,8 +28,8 @@ describeOnEngine('what is configured where', () => {
   const table = useTable()
 
   const populated = async (): Promise<Configs> => {
-    const space = newSpace(table)
-    const configs = new Configs(space, {audit: newAudit(space)})
+    const tenant = newTenant(table)
+    const configs = new Configs(tenant, {audit: newAudit(tenant)})
     for (const scope of EVERYTHING.toReversed()) await configs.set(scope, [parseLimit('rpm=1/min')])
     return configs
   }

@@ -3,7 +3,7 @@ import {parseLimits} from '../../../src/lib/core/limit.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newAudit, newSpace} from '../namespace-table.js'
+import {newAudit, newTenant} from '../namespace-table.js'
 
 const system: ConfigScope = {level: 'system'}
 
@@ -11,18 +11,18 @@ describeOnEngine('a preview of a change', () => {
   const table = useTable()
 
   const open = () => {
-    const space = newSpace(table)
-    return {space, configs: new Configs(space, {audit: newAudit(space)})}
+    const tenant = newTenant(table)
+    return {tenant, configs: new Configs(tenant, {audit: newAudit(tenant)})}
   }
 
   it.each([{}, {replace: true}, {onUnavailable: 'block' as const}])(
     'is what the change then comes to: %j',
     async options => {
-      const {configs, space} = open()
+      const {configs, tenant} = open()
       const first = {onUnavailable: 'allow', auditRetentionDays: 30} as const
       await configs.set(system, parseLimits(['rpm=1/min', 'tpm=1/min']), first)
       const given = parseLimits(['rpm=2/min', 'tpd=5/day'])
-      const written = () => space.transport.calls.filter(call => !/^(Get|BatchGet|Query)/.test(call)).length
+      const written = () => tenant.transport.calls.filter(call => !/^(Get|BatchGet|Query)/.test(call)).length
       const before = written()
       const preview = await configs.preview(system, given, options)
       expect(written()).toBe(before)

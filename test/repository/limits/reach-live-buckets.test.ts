@@ -8,7 +8,7 @@ import {syncLimits} from '../../../src/lib/repository/limit-sync.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newAudit, newSpace, putBucket} from '../namespace-table.js'
+import {newAudit, newTenant, putBucket} from '../namespace-table.js'
 
 const scopes: ConfigScope[] = [
   {level: 'entity', entity: 'user-1', resource: 'gpt-4'},
@@ -26,19 +26,19 @@ describeOnEngine('D-18: config changes reach live buckets', () => {
   const table = useTable()
 
   it.each(scopes)('lowering 100 to 5 at $level $resource leaves at most 5, over all shards', async scope => {
-    const space = newSpace(table)
-    const configs = new Configs(space, {audit: newAudit(space)})
+    const tenant = newTenant(table)
+    const configs = new Configs(tenant, {audit: newAudit(tenant)})
     await configs.set(scope, [parseLimit('rpm=100/day')])
-    await putBucket(space, {entity: 'user-1', resource: 'gpt-4', limits: [parseLimit('rpm=100/day')], shardCount: 4})
+    await putBucket(tenant, {entity: 'user-1', resource: 'gpt-4', limits: [parseLimit('rpm=100/day')], shardCount: 4})
     await configs.set(scope, [parseLimit('rpm=5/day')])
-    await syncLimits(space, scope)
+    await syncLimits(tenant, scope)
 
     let admitted = 0
     for (let request = 0; request < 60; request++) {
       const address = {entity: 'user-1', resource: 'gpt-4', shard: request % 4}
       const amounts = new Map([['rpm', 1000n]])
-      const update = consumeUpdate(space, address, amounts, newMark(space), {requests: 1, nowMs: space.nowMs})
-      await space.transport.send('UpdateItem', update).then(
+      const update = consumeUpdate(tenant, address, amounts, newMark(tenant), {requests: 1, nowMs: tenant.nowMs})
+      await tenant.transport.send('UpdateItem', update).then(
         () => admitted++,
         error => expect(error).toBeInstanceOf(ConditionFailed),
       )

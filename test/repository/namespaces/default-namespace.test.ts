@@ -2,14 +2,14 @@ import {expect, it} from 'vitest'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {tableCli} from '../../e2e/table-cli.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newSpace} from '../namespace-table.js'
+import {newTenant} from '../namespace-table.js'
 
 /** Once `default` was deleted, the next command registered it anew with another id, and all data was orphaned. */
 describeOnEngine('C-5 the default namespace', () => {
   const table = useTable()
 
   it('cannot be deleted, by name or by id, nor purged', async () => {
-    const namespaces = new Namespaces(newSpace(table))
+    const namespaces = new Namespaces(newTenant(table))
     const {namespace} = await namespaces.register('default')
     for (const nameOrId of ['default', namespace.id]) {
       await expect(namespaces.delete(nameOrId)).rejects.toMatchObject({code: 'namespace.protected', exitCode: 5})

@@ -3,12 +3,12 @@ import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {encodeNamespaceById, encodeNamespaceByName} from '../../../src/lib/schema/namespace-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {indexedItems, putAll, strayItems} from '../namespace-items.js'
-import {newSpace} from '../namespace-table.js'
+import {newTenant} from '../namespace-table.js'
 
 describeOnEngine('finding a namespace by what somebody typed', () => {
   const table = useTable()
-  const space = newSpace(table)
-  const namespaces = new Namespaces(space)
+  const tenant = newTenant(table)
+  const namespaces = new Namespaces(tenant)
   const record = (id: string, name: string, status: 'active' | 'deleted' | 'purging') => ({
     id,
     name,
@@ -24,7 +24,7 @@ describeOnEngine('finding a namespace by what somebody typed', () => {
     encodeNamespaceById(record(id, name, status))
 
   it('an id is taken before a name; a deleted one is found by the name it had', async () => {
-    await putAll(space, [...active('id-1', 'one'), nameless('id-2', 'two', 'deleted'), ...active('id-3', 'id-2')])
+    await putAll(tenant, [...active('id-1', 'one'), nameless('id-2', 'two', 'deleted'), ...active('id-3', 'id-2')])
     expect(await namespaces.find('one')).toMatchObject({id: 'id-1', status: 'active'})
     expect(await namespaces.find('two')).toMatchObject({id: 'id-2', status: 'deleted'})
     expect(await namespaces.find('id-2')).toMatchObject({name: 'two'})
@@ -32,43 +32,43 @@ describeOnEngine('finding a namespace by what somebody typed', () => {
   })
 
   it('a name of several is refused, with their ids', async () => {
-    await putAll(space, [nameless('twin-1', 'twin', 'deleted'), nameless('twin-2', 'twin', 'purging')])
+    await putAll(tenant, [nameless('twin-1', 'twin', 'deleted'), nameless('twin-2', 'twin', 'purging')])
     await expect(namespaces.find('twin')).rejects.toMatchObject({
       code: 'namespace.ambiguous',
       exitCode: 5,
       message: 'Several namespaces are or were called "twin": twin-1, twin-2.',
       details: {name: 'twin', active: null, ids: ['twin-1', 'twin-2']},
     })
-    await putAll(space, [...active('again-2', 'again'), nameless('again-1', 'again', 'deleted')])
+    await putAll(tenant, [...active('again-2', 'again'), nameless('again-1', 'again', 'deleted')])
     await expect(namespaces.find('again')).rejects.toMatchObject({details: {active: 'again-2', ids: ['again-1']}})
     expect(await namespaces.find('again-1')).toMatchObject({status: 'deleted'})
   })
 
   it('what may be deleted or purged is told before anything happens', async () => {
-    await putAll(space, [
+    await putAll(tenant, [
       ...active('id-default', 'default'),
       ...active('id-a', 'a'),
       nameless('id-d', 'd', 'deleted'),
       nameless('id-h', 'h', 'active'),
     ])
-    const before = space.transport.calls.length
+    const before = tenant.transport.calls.length
     expect(await namespaces.deletable('a')).toMatchObject({id: 'id-a'})
     await expect(namespaces.deletable('default')).rejects.toMatchObject({code: 'namespace.protected'})
     await expect(namespaces.deletable('id-d')).rejects.toMatchObject({code: 'namespace.state'})
     expect(await namespaces.purgeable('d')).toMatchObject({id: 'id-d'})
     expect(await namespaces.purgeable('h')).toMatchObject({id: 'id-h', halfDeleted: true})
     await expect(namespaces.purgeable('a')).rejects.toMatchObject({code: 'namespace.state', exitCode: 5})
-    const calls = new Set(space.transport.calls.slice(before))
+    const calls = new Set(tenant.transport.calls.slice(before))
     expect([...calls].filter(operation => !/^(Query|GetItem|TransactGetItems)$/.test(operation))).toEqual([])
   })
 
   it('items are counted by the index of the namespace alone, or by a look at everything', async () => {
-    await putAll(space, [...indexedItems('counted'), ...strayItems('counted'), ...indexedItems('counted2')])
-    const before = space.transport.calls.length
+    await putAll(tenant, [...indexedItems('counted'), ...strayItems('counted'), ...indexedItems('counted2')])
+    const before = tenant.transport.calls.length
     const counts = await namespaces.countIndexed('counted')
     expect(counts).toMatchObject({entity: 31, bucket: 60, usage: 100, audit: 40})
     expect(Object.values(counts).reduce((sum, count) => sum + count, 0)).toBe(300)
-    expect(new Set(space.transport.calls.slice(before))).toEqual(new Set(['Query']))
+    expect(new Set(tenant.transport.calls.slice(before))).toEqual(new Set(['Query']))
     expect(await namespaces.countItems('counted')).toMatchObject({bucket: 61, other: 1})
   })
 })

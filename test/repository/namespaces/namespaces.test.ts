@@ -6,7 +6,7 @@ import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeNamespaceById} from '../../../src/lib/schema/namespace-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {scanWhere} from '../namespace-items.js'
-import {newSpace, put, stored} from '../namespace-table.js'
+import {newTenant, put, stored} from '../namespace-table.js'
 
 const codeOf = (promise: Promise<unknown>) =>
   promise.then(
@@ -17,13 +17,13 @@ const codeOf = (promise: Promise<unknown>) =>
 describeOnEngine('namespaces', () => {
   const table = useTable()
   const arranged = () => {
-    const space = newSpace(table)
-    return {space, transport: space.transport, namespaces: new Namespaces(space)}
+    const tenant = newTenant(table)
+    return {tenant, transport: tenant.transport, namespaces: new Namespaces(tenant)}
   }
 
   describe('register', () => {
     it('gives the name an id of eleven characters, and writes both records as other clients do', async () => {
-      const {space, namespaces} = arranged()
+      const {tenant, namespaces} = arranged()
       const {namespace, created} = await namespaces.register('team-a')
       expect(created).toBe(true)
       expect(namespace).toMatchObject({name: 'team-a', status: 'active', halfDeleted: false})
@@ -36,12 +36,12 @@ describeOnEngine('namespaces', () => {
         GSI4PK: s('_'),
         GSI4SK: s('_/SYSTEM#'),
       }
-      expect(await stored(space, keys.namespaceByName('team-a'))).toEqual({
+      expect(await stored(tenant, keys.namespaceByName('team-a'))).toEqual({
         PK: s('_/SYSTEM#'),
         SK: s('#NAMESPACE#team-a'),
         ...shared,
       })
-      expect(await stored(space, keys.namespaceById(namespace.id))).toEqual({
+      expect(await stored(tenant, keys.namespaceById(namespace.id))).toEqual({
         PK: s('_/SYSTEM#'),
         SK: s(`#NSID#${namespace.id}`),
         ...shared,
@@ -49,11 +49,11 @@ describeOnEngine('namespaces', () => {
     })
 
     it('gives twenty callers at once one id', async () => {
-      const {space, namespaces} = arranged()
+      const {tenant, namespaces} = arranged()
       const answers = await Promise.all(Array.from({length: 20}, () => namespaces.register('crowd')))
       expect(new Set(answers.map(({namespace}) => namespace.id)).size).toBe(1)
       expect(answers.filter(({created}) => created)).toHaveLength(1)
-      const records = await scanWhere(space, PK => PK === '_/SYSTEM#')
+      const records = await scanWhere(tenant, PK => PK === '_/SYSTEM#')
       expect(records.filter(({namespace_name}) => JSON.stringify(namespace_name).includes('crowd'))).toHaveLength(2)
     })
 
@@ -70,19 +70,19 @@ describeOnEngine('namespaces', () => {
     })
 
     it('draws again while the id starts with a dash', async () => {
-      const {space} = arranged()
+      const {tenant} = arranged()
       const draws = [0xf8, 0xfb, 0x04]
       const randomBytes = (count: number) => new Uint8Array(count).fill(count === 8 ? (draws.shift() ?? 0) : 7)
-      const {namespace} = await new Namespaces({...space, randomBytes}).register('dashing')
+      const {namespace} = await new Namespaces({...tenant, randomBytes}).register('dashing')
       expect(namespace.id).toBe('BAQEBAQEBAQ')
     })
 
     it('draws again when the id belongs to another name', async () => {
-      const {space} = arranged()
+      const {tenant} = arranged()
       const draws = [0x11, 0x11, 0x22]
       let token = 0
       const randomBytes = (count: number) => new Uint8Array(count).fill(count === 8 ? (draws.shift() ?? 0) : ++token)
-      const namespaces = new Namespaces({...space, randomBytes})
+      const namespaces = new Namespaces({...tenant, randomBytes})
       const first = await namespaces.register('id-owner')
       const second = await namespaces.register('id-seeker')
       expect(second.created).toBe(true)
@@ -133,7 +133,7 @@ describeOnEngine('namespaces', () => {
 
   describe('delete and recover', () => {
     it('frees the name, keeps the id, and gives the name back, each in one transaction', async () => {
-      const {space, transport, namespaces} = arranged()
+      const {tenant, transport, namespaces} = arranged()
       const {namespace} = await namespaces.register('phoenix')
       transport.calls.length = 0
       const deleted = await namespaces.delete('phoenix')
@@ -143,12 +143,12 @@ describeOnEngine('namespaces', () => {
       expect(await namespaces.show(namespace.id)).toEqual(deleted)
       expect((await namespaces.orphans()).find(({id}) => id === namespace.id)).toEqual(deleted)
 
-      space.nowMs += 5_000
+      tenant.nowMs += 5_000
       transport.calls.length = 0
       expect(await namespaces.recover(namespace.id)).toEqual(namespace)
       expect(transport.calls).toEqual(['GetItem', 'TransactWriteItems'])
       expect(await namespaces.show('phoenix')).toEqual(namespace)
-      expect((await stored(space, keys.namespaceById(namespace.id)))?.deleted_at).toBeUndefined()
+      expect((await stored(tenant, keys.namespaceById(namespace.id)))?.deleted_at).toBeUndefined()
       expect((await namespaces.orphans()).some(({id}) => id === namespace.id)).toBe(false)
     })
 
@@ -206,16 +206,16 @@ describeOnEngine('namespaces', () => {
     it.each(['properly', 'half'])(
       'does not delete a namespace that took over the name after the look, the old one being %s deleted',
       async how => {
-        const {space, transport, namespaces} = arranged()
+        const {tenant, transport, namespaces} = arranged()
         const name = `swapped-${how}`
         const {namespace: old} = await namespaces.register(name)
-        const others = new Namespaces({...space, transport: table.transport})
+        const others = new Namespaces({...tenant, transport: table.transport})
         transport.before = async operation => {
           if (operation !== 'TransactWriteItems') return
           transport.before = () => {}
           const {PK, SK} = keys.namespaceByName(name)
           if (how === 'properly') await others.delete(name)
-          else await table.transport.send('DeleteItem', {TableName: space.name, Key: {PK: s(PK), SK: s(SK)}})
+          else await table.transport.send('DeleteItem', {TableName: tenant.name, Key: {PK: s(PK), SK: s(SK)}})
           await others.register(name)
         }
         expect(await codeOf(namespaces.delete(name))).toBe('namespace.changed')
@@ -231,7 +231,7 @@ describeOnEngine('namespaces', () => {
       const arrangement = arranged()
       const id = `half-${name}`
       const record = {id, name, status: 'active', createdAt: '2026-01-01T00:00:00Z', deletedAt: undefined} as const
-      await put(arrangement.space, encodeNamespaceById(record))
+      await put(arrangement.tenant, encodeNamespaceById(record))
       return {...arrangement, id, record: {...record, halfDeleted: true}}
     }
 
@@ -259,11 +259,11 @@ describeOnEngine('namespaces', () => {
     })
 
     it.each(['delete', 'purge'] as const)('survives a %s when somebody recovers it first', async action => {
-      const {space, transport, namespaces, id} = await halfDeleted(`h-${action}`)
+      const {tenant, transport, namespaces, id} = await halfDeleted(`h-${action}`)
       transport.before = async operation => {
         if (operation !== 'TransactWriteItems') return
         transport.before = () => {}
-        await new Namespaces({...space, transport: table.transport}).recover(id)
+        await new Namespaces({...tenant, transport: table.transport}).recover(id)
       }
       expect(await codeOf(namespaces[action](id))).toBe('namespace.changed')
       expect(await namespaces.resolve(`h-${action}`)).toMatchObject({id, status: 'active'})

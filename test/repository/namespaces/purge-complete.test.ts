@@ -3,7 +3,7 @@ import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {putAll, scanNamespace, strayItems} from '../namespace-items.js'
-import {newSpace, stored} from '../namespace-table.js'
+import {newTenant, stored} from '../namespace-table.js'
 
 /**
  * A purge went by an index that items without both of its keys are not in. Deletion was two writes: a crash in between
@@ -13,10 +13,10 @@ describeOnEngine('D-31 namespaces come and go as a whole', () => {
   const table = useTable()
 
   it('a purge takes what is in no index, too', async () => {
-    const space = newSpace(table)
-    const namespaces = new Namespaces(space)
+    const tenant = newTenant(table)
+    const namespaces = new Namespaces(tenant)
     const {namespace} = await namespaces.register('strays')
-    await putAll(space, strayItems(namespace.id))
+    await putAll(tenant, strayItems(namespace.id))
     await namespaces.delete('strays')
     const removed = await namespaces.purge(namespace.id)
     expect(removed.byKind).toEqual({
@@ -26,30 +26,30 @@ describeOnEngine('D-31 namespaces come and go as a whole', () => {
       'resource-config': 1,
       other: 1,
     })
-    expect(await scanNamespace(space, namespace.id)).toEqual([])
+    expect(await scanNamespace(tenant, namespace.id)).toEqual([])
   })
 
   it('a crash at any request of a deletion or a recovery leaves both records as before or both as after', async () => {
-    const space = newSpace(table)
-    const namespaces = new Namespaces(space)
+    const tenant = newTenant(table)
+    const namespaces = new Namespaces(tenant)
     const {namespace} = await namespaces.register('crashing')
     const state = async () => [
-      (await stored(space, keys.namespaceByName('crashing')))?.status,
-      (await stored(space, keys.namespaceById(namespace.id)))?.status,
+      (await stored(tenant, keys.namespaceByName('crashing')))?.status,
+      (await stored(tenant, keys.namespaceById(namespace.id)))?.status,
     ]
     const active = [{S: 'active'}, {S: 'active'}]
     const deleted = [undefined, {S: 'deleted'}]
     for (const change of [() => namespaces.delete('crashing'), () => namespaces.recover(namespace.id)]) {
       for (let allowed = 0, done = false; !done; allowed++) {
         let requests = allowed
-        space.transport.before = () => {
+        tenant.transport.before = () => {
           if (requests-- <= 0) throw new Error('crash')
         }
         done = await change().then(
           () => true,
           () => false,
         )
-        space.transport.before = () => {}
+        tenant.transport.before = () => {}
         expect([active, deleted]).toContainEqual(await state())
       }
     }

@@ -6,7 +6,7 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {encodeNamespaceById, encodeNamespaceByName} from '../../../src/lib/schema/namespace-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {bucketItem, indexedItems, putAll, scanNamespace, scanWhere, strayItems} from '../namespace-items.js'
-import {newSpace} from '../namespace-table.js'
+import {newTenant} from '../namespace-table.js'
 
 const BY_KIND = {
   entity: 31,
@@ -38,20 +38,20 @@ const codeOf = (promise: Promise<unknown>) =>
 describeOnEngine('purging a namespace', () => {
   const table = useTable()
   const arranged = () => {
-    const space = newSpace(table)
-    return {space, transport: space.transport, namespaces: new Namespaces(space)}
+    const tenant = newTenant(table)
+    return {tenant, transport: tenant.transport, namespaces: new Namespaces(tenant)}
   }
 
   it('S11 D-31 deletes everything of it, those in no index included, and nothing of any other', async () => {
-    const {space, namespaces} = arranged()
+    const {tenant, namespaces} = arranged()
     const neighbours = ['purge1b', 'purge1_', 'purge', 'Purge1']
-    await filled(space, 'purge1')
-    for (const id of neighbours) await filled(space, id, 'active')
+    await filled(tenant, 'purge1')
+    for (const id of neighbours) await filled(tenant, id, 'active')
     // Points into the purged namespace by its index key and is still not its item.
     const misled: Item = {...bucketItem('purge', 'misled', 'r1'), GSI4PK: {S: 'purge1'}}
-    await putAll(space, [misled])
+    await putAll(tenant, [misled])
     const others = (PK: string) => !PK.startsWith('purge1/') && PK !== '_/SYSTEM#'
-    const before = await scanWhere(space, others)
+    const before = await scanWhere(tenant, others)
 
     expect(await namespaces.countItems('purge1')).toEqual(BY_KIND)
     const reports: Removed[] = []
@@ -59,19 +59,19 @@ describeOnEngine('purging a namespace', () => {
     expect(removed).toEqual({deleted: 307, byKind: BY_KIND})
     expect(reports.map(({deleted}) => deleted)).toEqual([100, 200, 300, 307])
     expect(reports.at(-1)).toEqual(removed)
-    expect(await scanNamespace(space, 'purge1')).toEqual([])
+    expect(await scanNamespace(tenant, 'purge1')).toEqual([])
     expect(await codeOf(namespaces.show('purge1'))).toBe('namespace.missing')
-    expect(await scanWhere(space, others)).toEqual(before)
+    expect(await scanWhere(tenant, others)).toEqual(before)
     expect((await namespaces.list()).map(({id}) => id).sort()).toEqual([...neighbours].sort())
     expect(await codeOf(namespaces.purge('purge1'))).toBe('namespace.missing')
   })
 
   it('stops when told to, shows as being purged, cannot be recovered, and goes on when run again', async () => {
-    const {space, namespaces} = arranged()
-    await filled(space, 'purge2')
+    const {tenant, namespaces} = arranged()
+    await filled(tenant, 'purge2')
     const stop = new AbortController()
     // The engine's own transport, which knows signals.
-    const interruptible = new Namespaces({...space, transport: table.transport})
+    const interruptible = new Namespaces({...tenant, transport: table.transport})
     const first = interruptible.purge('purge2', {
       signal: stop.signal,
       onProgress: ({deleted}) => {
@@ -79,7 +79,7 @@ describeOnEngine('purging a namespace', () => {
       },
     })
     expect(await codeOf(first)).toBe('dynamo.aborted')
-    const left = (await scanNamespace(space, 'purge2')).length
+    const left = (await scanNamespace(tenant, 'purge2')).length
     expect(left).toBeGreaterThan(0)
     expect(left).toBeLessThanOrEqual(207)
     expect(await namespaces.show('purge2')).toMatchObject({status: 'purging'})
@@ -88,13 +88,13 @@ describeOnEngine('purging a namespace', () => {
     expect(await codeOf(namespaces.delete('purge2'))).toBe('namespace.state')
 
     expect((await namespaces.purge('purge2')).deleted).toBe(left)
-    expect(await scanNamespace(space, 'purge2')).toEqual([])
+    expect(await scanNamespace(tenant, 'purge2')).toEqual([])
     expect(await codeOf(namespaces.show('purge2'))).toBe('namespace.missing')
   })
 
   it('can be cut off after any request and finishes in the end', async () => {
-    const {space, transport, namespaces} = arranged()
-    await filled(space, 'purge3')
+    const {tenant, transport, namespaces} = arranged()
+    await filled(tenant, 'purge3')
     for (let cuts = 0, done = false; !done; cuts++) {
       let requests = cuts + 1
       transport.before = () => {
@@ -109,30 +109,30 @@ describeOnEngine('purging a namespace', () => {
       )
       transport.before = () => {}
     }
-    expect(await scanNamespace(space, 'purge3')).toEqual([])
+    expect(await scanNamespace(tenant, 'purge3')).toEqual([])
     expect(await codeOf(namespaces.show('purge3'))).toBe('namespace.missing')
   })
 
   it('D-38 sends unprocessed items again', async () => {
-    const {space, transport, namespaces} = arranged()
-    await filled(space, 'purge4')
+    const {tenant, transport, namespaces} = arranged()
+    await filled(tenant, 'purge4')
     let refusals = 0
     transport.after = async (operation, output, input) => {
       if (operation !== 'BatchWriteItem' || refusals++ % 2 === 1) return
       const {RequestItems} = input as {RequestItems: Record<string, Array<{DeleteRequest: {Key: Item}}>>}
-      const last = RequestItems[space.name]?.at(-1)
+      const last = RequestItems[tenant.name]?.at(-1)
       if (!last) return
       // As if the engine had left the last one undone.
-      await table.transport.send('PutItem', {TableName: space.name, Item: last.DeleteRequest.Key})
-      Object.assign(output as object, {UnprocessedItems: {[space.name]: [last]}})
+      await table.transport.send('PutItem', {TableName: tenant.name, Item: last.DeleteRequest.Key})
+      Object.assign(output as object, {UnprocessedItems: {[tenant.name]: [last]}})
     }
     expect((await namespaces.purge('purge4')).deleted).toBe(307)
-    expect(await scanNamespace(space, 'purge4')).toEqual([])
+    expect(await scanNamespace(tenant, 'purge4')).toEqual([])
   })
 
   it('refuses an active namespace and writes nothing', async () => {
-    const {space, transport, namespaces} = arranged()
-    await filled(space, 'purge5', 'active')
+    const {tenant, transport, namespaces} = arranged()
+    await filled(tenant, 'purge5', 'active')
     transport.calls.length = 0
     await expect(namespaces.purge('purge5')).rejects.toMatchObject({
       code: 'namespace.state',
@@ -140,19 +140,19 @@ describeOnEngine('purging a namespace', () => {
       hint: expect.stringContaining('zael namespace delete name-purge5'),
     })
     expect(new Set(transport.calls)).toEqual(new Set(['GetItem', 'TransactGetItems']))
-    expect(await scanNamespace(space, 'purge5')).toHaveLength(307)
+    expect(await scanNamespace(tenant, 'purge5')).toHaveLength(307)
   })
 
   it('loses against a recovery that came first, before anything is deleted', async () => {
-    const {space, transport, namespaces} = arranged()
-    await filled(space, 'purge6')
+    const {tenant, transport, namespaces} = arranged()
+    await filled(tenant, 'purge6')
     transport.before = async operation => {
       if (operation !== 'TransactWriteItems') return
       transport.before = () => {}
-      await new Namespaces({...space, transport: table.transport}).recover('purge6')
+      await new Namespaces({...tenant, transport: table.transport}).recover('purge6')
     }
     expect(await codeOf(namespaces.purge('purge6'))).toBe('namespace.changed')
-    expect(await scanNamespace(space, 'purge6')).toHaveLength(307)
+    expect(await scanNamespace(tenant, 'purge6')).toHaveLength(307)
     expect((await namespaces.show('purge6')).status).toBe('active')
   })
 

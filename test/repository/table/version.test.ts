@@ -6,7 +6,7 @@ import {s} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeVersion, type VersionRecord} from '../../../src/lib/schema/version-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newSpace, put, stored} from '../namespace-table.js'
+import {newTenant, put, stored} from '../namespace-table.js'
 
 const record = (schemaVersion: string, rest: Partial<VersionRecord> = {}): VersionRecord => ({
   schemaVersion,
@@ -66,19 +66,19 @@ describeOnEngine('the version record', () => {
     const table = useTable()
 
     it('is written once, whoever comes first, and a lost answer changes nothing', async () => {
-      const space = newSpace(table)
-      expect(await readVersion(space)).toEqual({record: undefined, hasLegacyRecord: false})
+      const tenant = newTenant(table)
+      expect(await readVersion(tenant)).toEqual({record: undefined, hasLegacyRecord: false})
       let losses = 1
-      space.transport.after = operation => {
+      tenant.transport.after = operation => {
         if (operation === 'PutItem' && losses-- > 0) throw new Unavailable(operation, true)
       }
       const answers = await Promise.all(
-        ['zael:0.1.0', 'zael:0.2.0', 'zael:0.3.0'].map(by => ensureVersion(space, {by})),
+        ['zael:0.1.0', 'zael:0.2.0', 'zael:0.3.0'].map(by => ensureVersion(tenant, {by})),
       )
-      const {record: kept} = await readVersion(space)
+      const {record: kept} = await readVersion(tenant)
       expect(kept).toMatchObject({schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0'})
       expect(answers).toEqual([kept, kept, kept])
-      expect(await stored(space, keys.version())).toEqual({
+      expect(await stored(tenant, keys.version())).toEqual({
         PK: s('_/SYSTEM#'),
         SK: s('#VERSION'),
         schema_version: s('0.9.0'),
@@ -96,14 +96,14 @@ describeOnEngine('the version record', () => {
     const table = useTable()
 
     it('is left alone, and nothing is written', async () => {
-      const space = newSpace(table)
+      const tenant = newTenant(table)
       const theirs = record('0.10.0', {lambdaVersion: '0.10.3'})
-      await put(space, {...encodeVersion(theirs), extra: s('kept')})
-      const before = await stored(space, keys.version())
-      space.transport.calls.length = 0
-      expect(await ensureVersion(space, {by: 'zael:0.1.0'})).toEqual(theirs)
-      expect(space.transport.calls).toEqual(['BatchGetItem'])
-      expect(await stored(space, keys.version())).toEqual(before)
+      await put(tenant, {...encodeVersion(theirs), extra: s('kept')})
+      const before = await stored(tenant, keys.version())
+      tenant.transport.calls.length = 0
+      expect(await ensureVersion(tenant, {by: 'zael:0.1.0'})).toEqual(theirs)
+      expect(tenant.transport.calls).toEqual(['BatchGetItem'])
+      expect(await stored(tenant, keys.version())).toEqual(before)
     })
   })
 
@@ -111,11 +111,11 @@ describeOnEngine('the version record', () => {
     const table = useTable()
 
     it('is seen, and no new one is put beside it', async () => {
-      const space = newSpace(table)
-      await put(space, {PK: s('SYSTEM#'), SK: s('#VERSION'), schema_version: s('1.0.0')})
-      expect(await readVersion(space)).toEqual({record: undefined, hasLegacyRecord: true})
-      await expect(ensureVersion(space, {by: 'zael:0.1.0'})).rejects.toMatchObject({code: 'schema.needs-migration'})
-      expect(await stored(space, keys.version())).toBeUndefined()
+      const tenant = newTenant(table)
+      await put(tenant, {PK: s('SYSTEM#'), SK: s('#VERSION'), schema_version: s('1.0.0')})
+      expect(await readVersion(tenant)).toEqual({record: undefined, hasLegacyRecord: true})
+      await expect(ensureVersion(tenant, {by: 'zael:0.1.0'})).rejects.toMatchObject({code: 'schema.needs-migration'})
+      expect(await stored(tenant, keys.version())).toBeUndefined()
     })
   })
 })

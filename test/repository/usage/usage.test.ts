@@ -6,7 +6,7 @@ import {Usage} from '../../../src/lib/repository/usage/usage.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {encodeUsage, type UsageRecord} from '../../../src/lib/schema/usage-record.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
-import {newSpace, put, type TestSpace} from '../namespace-table.js'
+import {newTenant, put, type TestTenant} from '../namespace-table.js'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -15,15 +15,15 @@ const MIDNIGHT = Date.UTC(2027, 1, 1)
 
 describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the resource index', resourceIndex => {
   const table = useTable({resourceIndex})
-  let space: TestSpace
+  let tenant: TestTenant
 
   beforeEach(() => {
-    space = newSpace(table)
+    tenant = newTenant(table)
   })
 
   const item = (entity: string, resource: string, window: Window, atMs: number, tokens: Record<string, number>): Item =>
     encodeUsage({
-      namespace: space.namespace,
+      namespace: tenant.namespace,
       entity,
       resource,
       window,
@@ -43,7 +43,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       table.transport,
       table.name,
       items.map(each => ({put: each})),
-      {backoff: space.backoff},
+      {backoff: tenant.backoff},
     )
   const told = ({entity, resource, window, start}: UsageRecord) => `${entity} ${resource} ${window} ${start}`
   const everyPage = async (read: (cursor?: string) => Promise<RecordPage<UsageRecord>>) => {
@@ -60,21 +60,21 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
   describe('around a midnight that begins an hour, a day and a month', () => {
     beforeEach(async () => {
       const windows = ['hourly', 'daily', 'monthly'] as const
-      for (const window of windows) await put(space, item('e', 'r', window, MIDNIGHT, {rpm: 1}))
-      await put(space, item('e', 'r', 'hourly', MIDNIGHT - HOUR, {rpm: 1}))
-      await put(space, item('e', 'r', 'hourly', MIDNIGHT + HOUR, {rpm: 1}))
-      await put(space, item('e', 'r', 'daily', MIDNIGHT - DAY, {rpm: 1}))
-      await put(space, item('e', 'r', 'monthly', MIDNIGHT - DAY, {rpm: 1}))
+      for (const window of windows) await put(tenant, item('e', 'r', window, MIDNIGHT, {rpm: 1}))
+      await put(tenant, item('e', 'r', 'hourly', MIDNIGHT - HOUR, {rpm: 1}))
+      await put(tenant, item('e', 'r', 'hourly', MIDNIGHT + HOUR, {rpm: 1}))
+      await put(tenant, item('e', 'r', 'daily', MIDNIGHT - DAY, {rpm: 1}))
+      await put(tenant, item('e', 'r', 'monthly', MIDNIGHT - DAY, {rpm: 1}))
       // Names that begin alike must not get mixed up.
-      await put(space, item('e', 'r-2', 'hourly', MIDNIGHT, {rpm: 1}), item('e2', 'r', 'hourly', MIDNIGHT, {rpm: 1}))
+      await put(tenant, item('e', 'r-2', 'hourly', MIDNIGHT, {rpm: 1}), item('e2', 'r', 'hourly', MIDNIGHT, {rpm: 1}))
     })
 
     const queries: [string, (selection: object) => Promise<RecordPage<UsageRecord>>][] = [
-      ['entity and resource', selection => new Usage(space).ofEntity('e', {resource: 'r', ...selection})],
+      ['entity and resource', selection => new Usage(tenant).ofEntity('e', {resource: 'r', ...selection})],
       [
         'resource',
         async selection => {
-          const page = await new Usage(space).ofResource('r', selection)
+          const page = await new Usage(tenant).ofResource('r', selection)
           return {...page, records: page.records.filter(({entity}) => entity === 'e')}
         },
       ],
@@ -124,7 +124,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
     })
 
     it('sorts the resources of an entity into one listing', async () => {
-      const {records} = await new Usage(space).ofEntity('e', {window: 'hourly'})
+      const {records} = await new Usage(tenant).ofEntity('e', {window: 'hourly'})
       expect(records.map(told)).toEqual([
         'e r hourly 2027-02-01T01:00:00Z',
         'e r-2 hourly 2027-02-01T00:00:00Z',
@@ -135,9 +135,9 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
   })
 
   it('finds the records of the Python aggregator by the type in their attributes', async () => {
-    await put(space, pythonItem('e', 'r', 'daily', MIDNIGHT, {rpm: 24}))
-    await put(space, pythonItem('e', 'r', 'hourly', MIDNIGHT + HOUR, {rpm: 1}))
-    const usage = new Usage(space)
+    await put(tenant, pythonItem('e', 'r', 'daily', MIDNIGHT, {rpm: 24}))
+    await put(tenant, pythonItem('e', 'r', 'hourly', MIDNIGHT + HOUR, {rpm: 1}))
+    const usage = new Usage(tenant)
     const reads = [
       (window: Window) => usage.ofEntity('e', {resource: 'r', window}),
       (window: Window) => usage.ofEntity('e', {window, sinceMs: MIDNIGHT + 2 * HOUR}),
@@ -151,10 +151,10 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
 
   describe('over many pages', () => {
     const DAYS = 12
-    let many: TestSpace
+    let many: TestTenant
     beforeAll(async () => {
-      many = newSpace(table)
-      space = many
+      many = newTenant(table)
+      tenant = many
       const items: Item[] = []
       for (const resource of ['a', 'b', 'c'])
         for (let hour = 0; hour < DAYS * 24; hour++) {
@@ -164,26 +164,26 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       await putAll(items)
     })
     beforeEach(() => {
-      space = many
+      tenant = many
     })
 
     it('does not say "nothing" while later pages match', async () => {
       // Every request looks at 7 items; the only match lies behind all others.
-      const usage = new Usage(space, {pageSize: 7})
-      await put(space, item('late', 'r', 'monthly', MIDNIGHT, {rpm: 5}))
+      const usage = new Usage(tenant, {pageSize: 7})
+      await put(tenant, item('late', 'r', 'monthly', MIDNIGHT, {rpm: 5}))
       await putAll(
         Array.from({length: 200}, (_, hour) => item('late', 'r', 'hourly', MIDNIGHT + (hour + 1) * HOUR, {rpm: 1})),
       )
-      space.transport.calls.length = 0
+      tenant.transport.calls.length = 0
       const {records, next} = await usage.ofEntity('late', {resource: 'r', window: 'monthly', limit: 1})
       expect([records.map(told), next]).toEqual([['late r monthly 2027-02-01T00:00:00Z'], undefined])
-      expect(space.transport.count('Query')).toBeGreaterThan(200 / 7)
+      expect(tenant.transport.count('Query')).toBeGreaterThan(200 / 7)
       expect((await usage.ofEntity('late', {window: 'monthly', limit: 1})).records).toHaveLength(1)
       expect((await usage.ofResource('r', {window: 'monthly', limit: 1})).records).toHaveLength(1)
     })
 
     it.each([1, 5, 12, 36, 1000])('gives every record once, in order, in pages of %i', async limit => {
-      const usage = new Usage(space, {pageSize: 20})
+      const usage = new Usage(tenant, {pageSize: 20})
       const reads = [
         (cursor?: string) => usage.ofEntity('e', {window: 'daily', limit, cursor}),
         (cursor?: string) => usage.ofEntity('e', {resource: 'b', window: 'daily', limit, cursor}),
@@ -206,7 +206,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
     })
 
     it('continues in the middle of windows that begin together', async () => {
-      const usage = new Usage(space)
+      const usage = new Usage(tenant)
       const whole = (await usage.ofEntity('e')).records.map(told)
       const paged = (await everyPage(cursor => usage.ofEntity('e', {limit: 100, cursor}))).flat().map(told)
       expect(paged).toEqual(whole)
@@ -217,8 +217,8 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
     })
 
     it('adds up one type of window', async () => {
-      await put(space, item('f', 'a', 'hourly', MIDNIGHT, {rpm: 10, tpm: -3}))
-      const usage = new Usage(space, {pageSize: 50})
+      await put(tenant, item('f', 'a', 'hourly', MIDNIGHT, {rpm: 10, tpm: -3}))
+      const usage = new Usage(tenant, {pageSize: 50})
       const hours = 3 * DAYS * 24
       expect(await usage.summary({entity: 'e'})).toEqual({
         window: 'hourly',
@@ -249,7 +249,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       filler,
     }))
     await putAll([...items, item('e', 'r', 'daily', MIDNIGHT, {rpm: 24})])
-    const usage = new Usage(space, {pageSize: 100_000})
+    const usage = new Usage(tenant, {pageSize: 100_000})
     expect((await usage.ofEntity('e', {resource: 'r', window: 'daily', limit: 1})).records).toHaveLength(1)
     expect((await usage.ofEntity('e')).records).toHaveLength(401)
     expect((await usage.ofResource('r')).records).toHaveLength(401)
@@ -257,9 +257,9 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
   })
 
   it('refuses a cursor of another listing or namespace, and a page of no records', async () => {
-    const other = newSpace(table)
-    const usage = new Usage(space)
-    await put(space, item('e', 'r', 'hourly', MIDNIGHT, {rpm: 1}), item('e', 'r', 'hourly', MIDNIGHT + HOUR, {rpm: 1}))
+    const other = newTenant(table)
+    const usage = new Usage(tenant)
+    await put(tenant, item('e', 'r', 'hourly', MIDNIGHT, {rpm: 1}), item('e', 'r', 'hourly', MIDNIGHT + HOUR, {rpm: 1}))
     const {next: ofEntity} = await usage.ofEntity('e', {limit: 1})
     const {next: ofResource} = await usage.ofResource('r', {limit: 1})
     for (const cursor of ['nonsense', ofResource as string])

@@ -1,7 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import {homedir} from 'node:os'
 import {join} from 'node:path'
-import {type CompletionCandidate, type CommandSet, complete} from './candidates.js'
+import {type CommandSet, type CompletionCandidate, complete} from './candidates.js'
 import {lookUpNames} from './names.js'
 
 /** Answers a shell: one candidate per line, with its description after a tab. Loads no more of zael than it needs. */

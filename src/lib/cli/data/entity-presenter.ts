@@ -2,7 +2,7 @@ import {isDeepStrictEqual} from 'node:util'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {formatMetadata} from '../flags/metadata.js'
 import {factLines, formatCount} from '../output/facts.js'
-import type {ListingColumn, Listing} from '../output/listing.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
 import {type KindCounts, kindLines} from './kind-counts.js'
 
 /** An entity for programs. */

@@ -2,7 +2,7 @@ import type {Registration} from '../../repository/namespaces/namespaces.js'
 import type {Namespace} from '../../repository/namespaces/states.js'
 import type {CountsByKind} from '../../repository/table/kind-counter.js'
 import {factLines} from '../output/facts.js'
-import type {ListingColumn, Listing} from '../output/listing.js'
+import type {Listing, ListingColumn} from '../output/listing.js'
 import {type KindCounts, kindCounts, kindLines} from './kind-counts.js'
 
 /** A namespace for programs. */

@@ -16,7 +16,12 @@ const KINDS = {
 } as const
 
 /** What is in the table, what is pending, and how to go on. */
-export function migrationStatusLines(stack: string, survey: Survey, plan: MigrationPlan, width: number | undefined): string[] {
+export function migrationStatusLines(
+  stack: string,
+  survey: Survey,
+  plan: MigrationPlan,
+  width: number | undefined,
+): string[] {
   const {items, old} = survey
   const oldItems = old.reduce((sum, row) => sum + row.items, 0)
   const title = `Stack "${stack}": ${counted(items, 'item')}, ${formatCount(oldItems)} of them in older layouts`
@@ -39,7 +44,12 @@ export function migrationStatusLines(stack: string, survey: Survey, plan: Migrat
 }
 
 /** The steps with their estimates, and what stands in the way. */
-export function migrationPlanLines(stack: string, survey: Survey, plan: MigrationPlan, width: number | undefined): string[] {
+export function migrationPlanLines(
+  stack: string,
+  survey: Survey,
+  plan: MigrationPlan,
+  width: number | undefined,
+): string[] {
   const next = nextLines(planNext(stack, survey, plan))
   if (!plan.steps.some(step => step.isPending)) return [verdict(plan), ...next]
   const {steps, items, readUnits, writeUnits, seconds, writeUnitsPerSecond, blockers} = plan

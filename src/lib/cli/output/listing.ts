@@ -86,12 +86,19 @@ export function listingCsv<Row>({rows, columns}: Listing<Row>, flags: ListFlagVa
   return [...header, ...body].map(fields => fields.map(csvField).join(','))
 }
 
-function chooseColumns<Row>(columns: readonly ListingColumn<Row>[], wanted: string | undefined): readonly ListingColumn<Row>[] {
+function chooseColumns<Row>(
+  columns: readonly ListingColumn<Row>[],
+  wanted: string | undefined,
+): readonly ListingColumn<Row>[] {
   if (wanted === undefined) return columns.filter(({isExtra}) => !isExtra)
   return wanted.split(',').map(name => columnCalled(columns, name.trim(), '--columns'))
 }
 
-function sortRows<Row>(rows: readonly Row[], columns: readonly ListingColumn<Row>[], by: string | undefined): readonly Row[] {
+function sortRows<Row>(
+  rows: readonly Row[],
+  columns: readonly ListingColumn<Row>[],
+  by: string | undefined,
+): readonly Row[] {
   if (by === undefined) return rows
   const isDescending = by.startsWith('-')
   const column = columnCalled(columns, isDescending ? by.slice(1) : by, '--sort')

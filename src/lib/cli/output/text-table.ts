@@ -99,8 +99,8 @@ function cut(text: string, width: number): string {
 function pad(cell: string, width: number, isRight: boolean): string {
   const length = lengthOf(cell)
   if (length > width) return cut(cell, width)
-  const space = ' '.repeat(width - length)
-  return isRight ? space + cell : cell + space
+  const table = ' '.repeat(width - length)
+  return isRight ? table + cell : cell + table
 }
 
 function lengthOf(text: string): number {

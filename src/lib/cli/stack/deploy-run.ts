@@ -6,7 +6,7 @@ import type {DeployPlan, DeployRequest} from '../../infra/deploy/plan.js'
 import type {Table} from '../../repository/table/table.js'
 import {confirm} from '../output/confirm.js'
 import {interruptible} from '../output/interrupt.js'
-import {eventLines, deployPlanLines} from './deploy-presenter.js'
+import {deployPlanLines, eventLines} from './deploy-presenter.js'
 import {outOfSight} from './out-of-sight.js'
 
 /** How to go about it. */

@@ -17,14 +17,14 @@ export async function startWatch(
   ourVersion: string,
   signal: AbortSignal,
 ): Promise<Watch> {
-  const space = await stack.namespace()
+  const repository = await stack.namespace()
   signal.throwIfAborted()
   const {table} = stack
-  const watch = openWatch({space, table, scope, intervalMs, health: healthSource(stack, ourVersion)})
+  const watch = openWatch({repository, table, scope, intervalMs, health: healthSource(stack, ourVersion)})
   signal.addEventListener('abort', () => watch.stop(), {once: true})
   await watch.start()
   try {
-    await needScope(space, scope, watch.knowledge())
+    await needScope(repository, scope, watch.knowledge())
     return watch
   } catch (error) {
     await watch.stop()
@@ -39,9 +39,9 @@ export function takeSnapshot(
   top: number | undefined,
 ): Promise<WatchDocument> {
   return withinTime(forMs, async signal => {
-    const space = await stack.namespace()
-    const result = await readOnce(space, stack.table, scope, signal)
-    await needScope(space, scope, result)
+    const repository = await stack.namespace()
+    const result = await readOnce(repository, stack.table, scope, signal)
+    await needScope(repository, scope, result)
     return watchDocument({...result, problem: undefined}, stack.table.clock(), selection, top)
   })
 }
@@ -56,11 +56,11 @@ export function whereOf(settings: Settings | undefined): string {
 
 /** That there are no buckets yet is no mistake, unless the name is one. */
 async function needScope(
-  space: NamespaceRepository,
+  repository: NamespaceRepository,
   scope: WatchScope,
   {known}: Pick<Knowledge, 'known'>,
 ): Promise<void> {
   if (known.count > 0) return
-  if (scope.kind === 'resource') await needResource(space, scope.resource)
-  if (scope.kind === 'entity') await needEntity(space, scope.entity)
+  if (scope.kind === 'resource') await needResource(repository, scope.resource)
+  if (scope.kind === 'entity') await needEntity(repository, scope.entity)
 }

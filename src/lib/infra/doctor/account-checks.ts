@@ -37,7 +37,12 @@ export function credentialsCheck(arn: string, expiration: Date | undefined, nowM
   const until = `${arn}, until ${expiration.toISOString()}`
   if (leftMs > SOON_MS) return passedCheck('account', 'credentials', until)
   const minutes = Math.max(0, Math.floor(leftMs / 60_000))
-  return warningCheck('account', 'credentials', `${until}, ${minutes} min from now`, 'Renew them before a long command.')
+  return warningCheck(
+    'account',
+    'credentials',
+    `${until}, ${minutes} min from now`,
+    'Renew them before a long command.',
+  )
 }
 
 async function tryTo<T>(doing: string, work: () => Promise<T>): Promise<T | ZaelError> {

@@ -30,8 +30,10 @@ export function clockCheck({skewMs}: EndpointProbe): Check {
   const seconds = `${(Math.abs(skewMs) / 1000).toLocaleString('en', {maximumFractionDigits: 1})} s`
   const words = skewMs > 0 ? `this machine is ${seconds} behind` : `this machine is ${seconds} ahead`
   const fix = 'Set the clock of this machine, for instance with NTP.'
-  if (Math.abs(skewMs) >= MOST_SKEW_MS) return failedCheck('machine', 'clock', `${words}; AWS refuses its requests`, fix)
-  if (Math.abs(skewMs) >= NOTABLE_SKEW_MS) return warningCheck('machine', 'clock', `${words}; zael corrects for it`, fix)
+  if (Math.abs(skewMs) >= MOST_SKEW_MS)
+    return failedCheck('machine', 'clock', `${words}; AWS refuses its requests`, fix)
+  if (Math.abs(skewMs) >= NOTABLE_SKEW_MS)
+    return warningCheck('machine', 'clock', `${words}; zael corrects for it`, fix)
   return passedCheck('machine', 'clock', 'as that of the server')
 }
 

@@ -22,7 +22,9 @@ export async function permissionChecks(
 ): Promise<Check[]> {
   const [, partition = 'aws', , , account = ''] = caller.arn.split(':')
   if (caller.arn.endsWith(':root')) {
-    return [warningCheck('account', 'permissions', 'the root user of the account may do everything', 'Use a role instead.')]
+    return [
+      warningCheck('account', 'permissions', 'the root user of the account may do everything', 'Use a role instead.'),
+    ]
   }
   try {
     const needed = neededActions({partition, account, ...place}, namesOf(cloudFormation))
@@ -44,7 +46,8 @@ export function simulationChecks(needed: readonly NeededActions[], {refused, con
     const missing = actions.filter(action => refused.has(action))
     const open = actions.filter(action => conditional.has(action) && !refused.has(action))
     const name = NAMES[purpose]
-    if (missing.length + open.length === 0) return passedCheck('account', name, `all ${actions.length} actions, by simulation`)
+    if (missing.length + open.length === 0)
+      return passedCheck('account', name, `all ${actions.length} actions, by simulation`)
     const conditions = [...new Set(open.flatMap(action => conditional.get(action) ?? []))]
     const message = [
       ...(missing.length === 0 ? [] : [`refused by simulation: ${missing.join(', ')}`]),

@@ -64,7 +64,8 @@ function streamCheck({stream}: TablePart, stack: string, isFollowed: boolean): C
 }
 
 function codeCheck({name, isOurCode, version}: AggregatorPart, deploy: string): Check {
-  if (isOurCode === null) return passedCheck('stack', 'aggregator', `${name} of zae-limiter ${version ?? 'of no known version'}`)
+  if (isOurCode === null)
+    return passedCheck('stack', 'aggregator', `${name} of zae-limiter ${version ?? 'of no known version'}`)
   if (isOurCode) return passedCheck('stack', 'aggregator', `${name} runs the code of this zael`)
   return warningCheck('stack', 'aggregator', `${name} runs other code than that of this zael`, deploy)
 }
@@ -72,7 +73,8 @@ function codeCheck({name, isOurCode, version}: AggregatorPart, deploy: string): 
 function mappingCheck({state, id}: MappingPart): Check {
   if (state === 'Enabled') return passedCheck('stack', 'mapping', 'enabled')
   const enable = `aws lambda update-event-source-mapping --uuid ${id} --enabled`
-  if (/^Disabl/.test(state)) return failedCheck('stack', 'mapping', `${state.toLowerCase()}: usage is not counted`, enable)
+  if (/^Disabl/.test(state))
+    return failedCheck('stack', 'mapping', `${state.toLowerCase()}: usage is not counted`, enable)
   return warningCheck('stack', 'mapping', state.toLowerCase(), null)
 }
 

@@ -16,12 +16,12 @@ import {readItems, spelledIn} from '../records/copied-records.js'
 import {
   beginningIn,
   eachOf,
-  type MigrationFinding,
   type Found,
   homeOf,
   isOneItem,
-  oldPrefixes,
   type MigrationContext,
+  type MigrationFinding,
+  oldPrefixes,
 } from '../records/finding.js'
 import {chargesOf} from './charge.js'
 import {mergeBucket} from './merge.js'
@@ -42,7 +42,10 @@ interface Group {
 }
 
 /** Buckets: a new one is made of the old items; one that is there already bears what the old ones have consumed. */
-export async function lookAtBuckets(stage: MigrationContext, found: readonly Found<'bucket'>[]): Promise<MigrationFinding[]> {
+export async function lookAtBuckets(
+  stage: MigrationContext,
+  found: readonly Found<'bucket'>[],
+): Promise<MigrationFinding[]> {
   const byEntity = [...groupBy(found, ({record}) => `${homeOf(stage, record)}/${record.entity}`).values()]
   const groups = (await eachOf(byEntity, members => groupsOf(stage, members))).flat()
   const begins = beginningIn(found)

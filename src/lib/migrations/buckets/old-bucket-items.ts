@@ -6,7 +6,7 @@ import {keys} from '../../schema/keys.js'
 import {readNumber} from '../../schema/read.js'
 import {classifyItem, LITERAL_DEFAULT} from '../records/classify.js'
 import {readItems} from '../records/copied-records.js'
-import {LITERAL_PREFIX, oldPrefixes, type MigrationContext} from '../records/finding.js'
+import {LITERAL_PREFIX, type MigrationContext, oldPrefixes} from '../records/finding.js'
 import type {OldBucketItem} from './old-bucket-parts.js'
 
 /** All old bucket items of an entity, by resource; of those resources only that were asked for. */

@@ -9,7 +9,7 @@ import {type TransactItem, transact} from '../../repository/table/transact.js'
 import {isRefused, putNew} from '../../repository/table/transact-items.js'
 import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
-import {NOWHERE, type MigrationContext} from './finding.js'
+import {type MigrationContext, NOWHERE} from './finding.js'
 
 /** Demands that an item is there and has these attributes as they were seen; without names, all of them. */
 export function demandUnchanged(e: ExpressionBuilder, seen: Item, names?: readonly string[]): void {

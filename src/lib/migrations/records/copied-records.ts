@@ -11,7 +11,14 @@ import {isAccepted} from './accepted-version.js'
 import {classifyItem, LITERAL_DEFAULT, targetKey} from './classify.js'
 import {digest} from './conditional.js'
 import {compareCopy} from './copy.js'
-import {type MigrationFinding, type Found, homeOf, LITERAL_PREFIX, oldPrefixes, type MigrationContext} from './finding.js'
+import {
+  type Found,
+  homeOf,
+  LITERAL_PREFIX,
+  type MigrationContext,
+  type MigrationFinding,
+  oldPrefixes,
+} from './finding.js'
 
 const PREFIXED = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
 
@@ -34,7 +41,10 @@ export function spelledIn(home: string, item: Item): Item {
 }
 
 /** Entities. */
-export async function lookAtEntities(stage: MigrationContext, found: readonly Found<'entity'>[]): Promise<MigrationFinding[]> {
+export async function lookAtEntities(
+  stage: MigrationContext,
+  found: readonly Found<'entity'>[],
+): Promise<MigrationFinding[]> {
   const twins = await literalTwins(stage, found)
   const spell = (home: string, item: Item) => {
     const modern = spelledIn(home, item)
@@ -56,26 +66,41 @@ function sameEntity(current: Item, copy: Item): boolean {
 }
 
 /** What the provisioner of the Python system remembers. */
-export function lookAtSettings(stage: MigrationContext, found: readonly Found<'settings'>[]): Promise<MigrationFinding[]> {
+export function lookAtSettings(
+  stage: MigrationContext,
+  found: readonly Found<'settings'>[],
+): Promise<MigrationFinding[]> {
   return lookAtCopies(stage, found, {spell: spelledIn})
 }
 
 /** Audit events never change: one that is there is the same. */
-export async function lookAtAudit(stage: MigrationContext, found: readonly Found<'audit'>[]): Promise<MigrationFinding[]> {
+export async function lookAtAudit(
+  stage: MigrationContext,
+  found: readonly Found<'audit'>[],
+): Promise<MigrationFinding[]> {
   const nowMs = stage.table.clock()
   const alive = found.filter(({item}) => !isOldBucketExpired(item, nowMs))
   const expired = found.filter(({item}) => isOldBucketExpired(item, nowMs))
   const findings = await lookAtCopies(stage, alive, {spell: spelledIn, saysTheSame: () => true})
-  return [...findings, ...expired.map(({item}): MigrationFinding => ({type: 'audit', sources: [item], state: 'expired'}))]
+  return [
+    ...findings,
+    ...expired.map(({item}): MigrationFinding => ({type: 'audit', sources: [item], state: 'expired'})),
+  ]
 }
 
 /** Registries are not copied: each configuration enters today's when it is written. */
-export async function lookAtRegistries(_stage: MigrationContext, found: readonly Found<'registry'>[]): Promise<MigrationFinding[]> {
+export async function lookAtRegistries(
+  _stage: MigrationContext,
+  found: readonly Found<'registry'>[],
+): Promise<MigrationFinding[]> {
   return found.map(({item}) => ({type: 'registry', sources: [item], state: 'same'}))
 }
 
 /** The old version record has had its day when there is one in the new place that current clients accept. */
-export async function lookAtVersions(stage: MigrationContext, found: readonly Found<'version'>[]): Promise<MigrationFinding[]> {
+export async function lookAtVersions(
+  stage: MigrationContext,
+  found: readonly Found<'version'>[],
+): Promise<MigrationFinding[]> {
   if (found.length === 0) return []
   const item = (await readItems(stage, [keys.version()])).get(keyId(keys.version()))
   const state = isAccepted(item && decodeVersion(item)) ? 'same' : 'behind'

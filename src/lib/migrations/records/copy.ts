@@ -9,7 +9,7 @@ import {
 } from '../../schema/migration-marks.js'
 import type {OldRecordType} from './classify.js'
 import {contentOf, digest, putAbsent, replaceSeen, setMark} from './conditional.js'
-import type {MigrationFinding, MigrationContext} from './finding.js'
+import type {MigrationContext, MigrationFinding} from './finding.js'
 
 /** What DynamoDB takes; a copy has longer keys than the old item, and a mark. */
 const MAX_ITEM_BYTES = 400 * 1024
@@ -33,7 +33,10 @@ export interface Copy {
  * Compares a copy with what there is. The new item follows the old one for as long as nobody else has changed it; when
  * both were changed, somebody has to choose.
  */
-export function compareCopy(stage: MigrationContext, {type, sources, copy, current, saysTheSame, create}: Copy): MigrationFinding {
+export function compareCopy(
+  stage: MigrationContext,
+  {type, sources, copy, current, saysTheSame, create}: Copy,
+): MigrationFinding {
   const markOf = (content: Item) => s(encodeCopyMark({source: digest(sources), copy: digest([content])}))
   const marked = {...copy, [MIGRATION_MARK]: markOf(copy)}
   const behind = (says: string, write: () => Promise<boolean>): MigrationFinding => {

@@ -20,7 +20,16 @@ import {classifyItem} from './classify.js'
 import {sendConditional, transactConditional} from './conditional.js'
 import {readItems, spelledIn} from './copied-records.js'
 import {compareCopy} from './copy.js'
-import {beginningIn, eachOf, type MigrationFinding, type Found, homeOf, isOneItem, oldPrefixes, type MigrationContext} from './finding.js'
+import {
+  beginningIn,
+  eachOf,
+  type Found,
+  homeOf,
+  isOneItem,
+  type MigrationContext,
+  type MigrationFinding,
+  oldPrefixes,
+} from './finding.js'
 
 /** Configured limits, with the settings of the system level. */
 type FoundLimits = Found<'limits'> | Found<'settings'>
@@ -33,7 +42,10 @@ interface OldConfig {
 }
 
 /** Limits of one scope become one item, whether each had its own or not. */
-export async function lookAtLimits(stage: MigrationContext, found: readonly FoundLimits[]): Promise<MigrationFinding[]> {
+export async function lookAtLimits(
+  stage: MigrationContext,
+  found: readonly FoundLimits[],
+): Promise<MigrationFinding[]> {
   const groups = groupBy(found, ({record}) => keyId(configKey(homeOf(stage, record), scopeOf(record))))
   const begins = beginningIn(found)
   const scopes = [...groups.values()].map(members => {
@@ -79,7 +91,11 @@ async function gather(stage: MigrationContext, found: OldConfig, seen: ReadonlyM
   return {home, scope, items: known}
 }
 
-function compare(stage: MigrationContext, {home, scope, items}: OldConfig, current: Item | undefined): MigrationFinding {
+function compare(
+  stage: MigrationContext,
+  {home, scope, items}: OldConfig,
+  current: Item | undefined,
+): MigrationFinding {
   const record = merge(home, scope, items)
   const foreign = items.filter(item => !decodeLimitConfig(item)).map(item => withoutLimits(spelledIn(home, item)))
   const copy = {...Object.assign({}, ...foreign), ...encodeConfig(record)}
@@ -94,8 +110,11 @@ function compare(stage: MigrationContext, {home, scope, items}: OldConfig, curre
     current,
     saysTheSame: item => sameMeaning(decodeConfig(item), record),
     create: marked => {
-      const space = {...stage.table, namespace: home}
-      return transactConditional(stage, [putNew(stage.table, marked), ...registerConfig(space, scope, undefined)])
+      const namespaceTable = {...stage.table, namespace: home}
+      return transactConditional(stage, [
+        putNew(stage.table, marked),
+        ...registerConfig(namespaceTable, scope, undefined),
+      ])
     },
   })
 }

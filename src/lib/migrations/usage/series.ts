@@ -56,7 +56,11 @@ export function seriesReader(stage: MigrationContext, met: (key: string) => bool
   }
 }
 
-async function readDays(stage: MigrationContext, series: Series, wanted: ReadonlySet<string>): Promise<Map<string, Item[]>> {
+async function readDays(
+  stage: MigrationContext,
+  series: Series,
+  wanted: ReadonlySet<string>,
+): Promise<Map<string, Item[]>> {
   const days = new Map<string, Item[]>()
   for (const day of wanted) {
     for await (const {item} of aliveRecords(stage, series, day)) days.set(day, [...(days.get(day) ?? []), item])
@@ -96,7 +100,8 @@ async function* aliveRecords(stage: MigrationContext, {home, origin, entity, res
   for await (const item of readAll(stage.table, {partition, prefix}, undefined, stage.signal)) {
     const known = classifyItem(item, stage)
     const isOurs = known.kind === 'old' && known.type === 'usage' && known.resource === resource
-    const record = isOurs && !isOldBucketExpired(item, stage.table.clock()) ? decodeUsage(spelledIn(home, item)) : undefined
+    const record =
+      isOurs && !isOldBucketExpired(item, stage.table.clock()) ? decodeUsage(spelledIn(home, item)) : undefined
     if (record) yield {item, record}
   }
 }

@@ -18,7 +18,14 @@ import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
 import {isOldBucketExpired} from '../buckets/old-bucket.js'
 import {removeMark, sendConditional} from '../records/conditional.js'
 import {readItems, spelledIn} from '../records/copied-records.js'
-import {beginningIn, eachOf, type MigrationFinding, type Found, homeOf, type MigrationContext} from '../records/finding.js'
+import {
+  beginningIn,
+  eachOf,
+  type Found,
+  homeOf,
+  type MigrationContext,
+  type MigrationFinding,
+} from '../records/finding.js'
 import {type Counters, type DailyWindows, mergeUsageDay, minus, type UsageDay, type UsageTarget} from './merge.js'
 import {type Series, type SeriesDays, seriesReader} from './series.js'
 

@@ -3,7 +3,7 @@ import {retrying} from '../../dynamo/retry.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import type {Item} from '../../schema/attribute-value.js'
 import type {OldRecordType} from '../records/classify.js'
-import {type MigrationFinding, type Found, homeOf, type MigrationContext} from '../records/finding.js'
+import {type Found, homeOf, type MigrationContext, type MigrationFinding} from '../records/finding.js'
 import type {MigrationLease} from './lease.js'
 import {bringUpToDate, type SortedPage, sortPage} from './reconcile.js'
 import {tablePages} from './scan.js'
@@ -113,7 +113,11 @@ function takeNote(stage: MigrationContext, {old}: SortedPage): void {
 }
 
 /** Configuration first, also within a page; the rest side by side. */
-async function writePage(stage: MigrationContext, {moves}: Step, {old}: SortedPage): Promise<(MigrationFinding & {written: boolean})[]> {
+async function writePage(
+  stage: MigrationContext,
+  {moves}: Step,
+  {old}: SortedPage,
+): Promise<(MigrationFinding & {written: boolean})[]> {
   const results: (MigrationFinding & {written: boolean})[] = []
   const write = async (type: OldRecordType) => {
     const found: readonly Found[] = moves.includes(type) ? (old.get(type) ?? []) : []

@@ -13,7 +13,7 @@ import {
   lookAtVersions,
   readItems,
 } from '../records/copied-records.js'
-import {eachOf, type MigrationFinding, type Found, type MigrationContext, spellKey} from '../records/finding.js'
+import {eachOf, type Found, type MigrationContext, type MigrationFinding, spellKey} from '../records/finding.js'
 import {lookAtLimits} from '../records/limits.js'
 import {lookAtUsage} from '../usage/usage.js'
 
@@ -67,7 +67,11 @@ export function sortPage(stage: MigrationContext, items: readonly Item[]): Sorte
 }
 
 /** Compares old records of one kind with the new place; reads only. One that nobody can make sense of stops no other. */
-export async function compareGroup(stage: MigrationContext, type: OldRecordType, found: readonly Found[]): Promise<MigrationFinding[]> {
+export async function compareGroup(
+  stage: MigrationContext,
+  type: OldRecordType,
+  found: readonly Found[],
+): Promise<MigrationFinding[]> {
   try {
     const findings = await LOOKS[type](stage, found)
     return stage.defaultNamespace === undefined ? findings.map(finding => waiting(stage, finding)) : findings
@@ -117,7 +121,10 @@ export async function bringUpToDate(
 }
 
 /** Writes, and looks again when somebody came in between. The old items are those of the first look: a pass comes back. */
-async function settle(stage: MigrationContext, first: MigrationFinding): Promise<MigrationFinding & {written: boolean}> {
+async function settle(
+  stage: MigrationContext,
+  first: MigrationFinding,
+): Promise<MigrationFinding & {written: boolean}> {
   let finding = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (!finding.write) return {...finding, written: attempt > 0 && finding.state === 'same'}
@@ -138,7 +145,10 @@ async function settle(stage: MigrationContext, first: MigrationFinding): Promise
 }
 
 /** What a record comes to now; `undefined` when the old items are gone. */
-export async function lookAgain(stage: MigrationContext, {sources}: MigrationFinding): Promise<MigrationFinding | undefined> {
+export async function lookAgain(
+  stage: MigrationContext,
+  {sources}: MigrationFinding,
+): Promise<MigrationFinding | undefined> {
   // Everywhere: with fewer questions asked, items that are gone would be taken for what they were.
   const anywhere = {...stage, places: undefined}
   const there = await readItems(anywhere, sources.map(keyOf))
@@ -150,7 +160,10 @@ export async function lookAgain(stage: MigrationContext, {sources}: MigrationFin
 }
 
 /** A system configuration without limits is a configuration; what is left is the provisioner's. */
-async function lookAtSystemSettings(stage: MigrationContext, found: readonly Found<'settings'>[]): Promise<MigrationFinding[]> {
+async function lookAtSystemSettings(
+  stage: MigrationContext,
+  found: readonly Found<'settings'>[],
+): Promise<MigrationFinding[]> {
   const system = found.filter(({record}) => record.settings === 'system')
   const others = found.filter(({record}) => record.settings !== 'system')
   return [...(await lookAtLimits(stage, system)), ...(await lookAtSettings(stage, others))]

@@ -15,8 +15,8 @@ import {keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
 import {
   badCursor,
   checkPageLimit,
-  type RecordPage,
   type PageRequest,
+  type RecordPage,
   readAll,
   readPage,
   stretchQuery,
@@ -62,27 +62,27 @@ export interface AuditSelection extends PageRequest {
 
 /** Who changed what and when, in one namespace. */
 export class Audit {
-  readonly #space: NamespaceTable
+  readonly #table: NamespaceTable
   readonly #principal: Principal | undefined
   readonly #retentionDays: () => Promise<number | undefined>
 
-  constructor(space: NamespaceTable, options: AuditOptions = {}) {
+  constructor(table: NamespaceTable, options: AuditOptions = {}) {
     const {principal, retentionDays = async () => undefined} = options
-    this.#space = space
+    this.#table = table
     this.#principal = typeof principal === 'string' ? checkPrincipal(principal) : principal
     this.#retentionDays = retentionDays
   }
 
   /** An event as a part of the transaction that makes the change: either both happen or neither. */
   async put(event: AuditEvent): Promise<TransactItem & {Put: object}> {
-    return putNew(this.#space, encodeAudit(await this.#stamp(event)))
+    return putNew(this.#table, encodeAudit(await this.#stamp(event)))
   }
 
   /** Writes an event on its own, for changes that no transaction can hold. */
   async record(event: AuditEvent): Promise<AuditRecord> {
-    const {transport, backoff} = this.#space
+    const {transport, backoff} = this.#table
     const record = await this.#stamp(event)
-    const {Put} = putNew(this.#space, encodeAudit(record))
+    const {Put} = putNew(this.#table, encodeAudit(record))
     const send = () => transport.send('PutItem', Put)
     try {
       await retrying(send, {...backoff, retryable: isRetryableWhenIdempotent})
@@ -95,17 +95,17 @@ export class Audit {
 
   /** One event; `undefined` when it is not there or has expired. */
   async get(entity: string, eventId: string): Promise<AuditRecord | undefined> {
-    const item = await getItem(this.#space, keys.audit(this.#space.namespace, entity, eventId))
+    const item = await getItem(this.#table, keys.audit(this.#table.namespace, entity, eventId))
     return item && decodeAudit(item)
   }
 
   /** One event, whomever it is about; `complete` is false when the search was given up in a namespace with very many. */
   async find(eventId: string): Promise<{record: AuditRecord | undefined; complete: boolean}> {
-    const {namespace, transport, backoff} = this.#space
+    const {namespace, transport, backoff} = this.#table
     const {PK, SK} = keys.audit(namespace, '', eventId)
     const e = new ExpressionBuilder().project('PK', 'SK')
     e.filter(`${e.name('SK')} = ${e.value(s(SK))}`)
-    const query = stretchQuery(this.#space, {index: 'GSI4', partition: namespace, prefix: PK}, e)
+    const query = stretchQuery(this.#table, {index: 'GSI4', partition: namespace, prefix: PK}, e)
     let pages = 0
     for await (const {items, next} of queryPages(transport, query, {backoff})) {
       const key = items[0] && parseItemKey(items[0])
@@ -117,11 +117,11 @@ export class Audit {
 
   /** Events about one entity, newest first. */
   async list(selection: AuditSelection & {readonly entity: string}): Promise<RecordPage<AuditRecord>> {
-    const {PK} = keys.audit(this.#space.namespace, selection.entity, '')
+    const {PK} = keys.audit(this.#table.namespace, selection.entity, '')
     const e = new ExpressionBuilder()
     if (selection.action !== undefined) e.filter(`${e.name('action')} = ${e.value(s(selection.action))}`)
     const stretch = {partition: PK, between: bounds(selection), descending: true}
-    const {records, next} = await readPage(this.#space, stretch, selection, e)
+    const {records, next} = await readPage(this.#table, stretch, selection, e)
     return {records: records.flatMap(item => decodeAudit(item) ?? []), next}
   }
 
@@ -134,7 +134,7 @@ export class Audit {
     // One more than wanted tells whether there is a next page.
     const wanted = checkPageLimit(selection.limit) + 1
     const found: AuditRecord[] = []
-    const {transport, name, backoff} = this.#space
+    const {transport, name, backoff} = this.#table
     for await (const chunk of chunksOf(await this.#keysNewestFirst(selection), EVENTS_PER_READ)) {
       const items = await batchGet(transport, name, chunk, {backoff, consistent: true})
       for (const item of items.values()) {
@@ -149,7 +149,7 @@ export class Audit {
   }
 
   async #keysNewestFirst(selection: AuditSelection): Promise<Key[]> {
-    const {namespace} = this.#space
+    const {namespace} = this.#table
     const {cursor} = selection
     const [first, last] = bounds(selection)
     if (cursor !== undefined && !/^\w+$/.test(cursor)) throw badCursor(cursor)
@@ -159,7 +159,7 @@ export class Audit {
     if (cursor !== undefined) e.filter(`${sk} < ${e.value(s(keys.audit(namespace, '', cursor).SK))}`)
     const stretch = {index: 'GSI4', partition: namespace, prefix: keys.audit(namespace, '', '').PK} as const
     const events: Array<{entity: string; eventId: string}> = []
-    for await (const item of readAll(this.#space, stretch, e)) {
+    for await (const item of readAll(this.#table, stretch, e)) {
       const key = parseItemKey(item)
       if (key?.record === 'audit') events.push(key)
     }
@@ -168,7 +168,7 @@ export class Audit {
   }
 
   async #stamp({entity, action, resource, details}: AuditEvent): Promise<AuditRecord> {
-    const {namespace, clock, randomBytes} = this.#space
+    const {namespace, clock, randomBytes} = this.#table
     const principal = typeof this.#principal === 'function' ? await this.#principal() : this.#principal
     const days = (await this.#retentionDays()) ?? DEFAULT_RETENTION_DAYS
     const nowMs = clock()

@@ -8,14 +8,14 @@ const KEPT_MS = 60_000
  * How many days audit events of a namespace are kept, as its system configuration says; `undefined` when it says nothing.
  * Read when it is first asked for, then once a minute at most: who changes much asks often (C-9, D-30).
  */
-export function storedAuditRetention(space: NamespaceTable): () => Promise<number | undefined> {
+export function storedAuditRetention(table: NamespaceTable): () => Promise<number | undefined> {
   let known: Promise<number | undefined> | undefined
   let askedAtMs = 0
   return () => {
-    const nowMs = space.clock()
+    const nowMs = table.clock()
     if (!known || nowMs < askedAtMs || nowMs - askedAtMs >= KEPT_MS) {
       askedAtMs = nowMs
-      known = read(space)
+      known = read(table)
       known.catch(() => {
         known = undefined
       })
@@ -24,7 +24,7 @@ export function storedAuditRetention(space: NamespaceTable): () => Promise<numbe
   }
 }
 
-async function read(space: NamespaceTable): Promise<number | undefined> {
-  const item = await getItem(space, configKey(space.namespace, {level: 'system'}), {consistent: false})
+async function read(table: NamespaceTable): Promise<number | undefined> {
+  const item = await getItem(table, configKey(table.namespace, {level: 'system'}), {consistent: false})
   return item && decodeConfig(item)?.auditRetentionDays
 }

@@ -48,15 +48,15 @@ export function addressOf(stored: StoredBucket): BucketAddress {
 
 /** The buckets of one namespace, as they are stored. Looking writes nothing. */
 export class Buckets {
-  readonly #space: NamespaceTable
+  readonly #table: NamespaceTable
 
-  constructor(space: NamespaceTable) {
-    this.#space = space
+  constructor(table: NamespaceTable) {
+    this.#table = table
   }
 
   /** One shard; `undefined` when it does not exist. */
   async get(entity: string, resource: string, shard: number): Promise<StoredBucket | undefined> {
-    const item = await getItem(this.#space, keys.bucket(this.#space.namespace, entity, resource, shard))
+    const item = await getItem(this.#table, keys.bucket(this.#table.namespace, entity, resource, shard))
     return item && decodeBucket(item)
   }
 
@@ -78,17 +78,17 @@ export class Buckets {
     resource: string,
     options: WalkOptions & {readonly after?: string | undefined} = {},
   ): AsyncGenerator<ShardedBucket, void> {
-    const {GSI2PK} = indexKeys.bucketOfResource(this.#space.namespace, resource, '', 0)
+    const {GSI2PK} = indexKeys.bucketOfResource(this.#table.namespace, resource, '', 0)
     return this.#gather(this.#addresses('GSI2', GSI2PK, 'BUCKET#', options), options)
   }
 
   /** All buckets of the namespace. */
   ofNamespace(options: WalkOptions = {}): AsyncGenerator<ShardedBucket, void> {
-    return this.#gather(this.#addresses('GSI4', this.#space.namespace, 'BUCKET#', options), options)
+    return this.#gather(this.#addresses('GSI4', this.#table.namespace, 'BUCKET#', options), options)
   }
 
   #addressesOfEntity(entity: string, resource: string | undefined, options: WalkOptions) {
-    const {GSI3PK} = indexKeys.bucketOfEntity(this.#space.namespace, entity, '', 0)
+    const {GSI3PK} = indexKeys.bucketOfEntity(this.#table.namespace, entity, '', 0)
     return this.#addresses('GSI3', GSI3PK, resource === undefined ? 'BUCKET#' : `BUCKET#${resource}#`, options)
   }
 
@@ -99,8 +99,8 @@ export class Buckets {
     prefix: string,
     {signal, after}: WalkOptions & {readonly after?: string | undefined},
   ): AsyncGenerator<BucketAddress, void> {
-    const {transport, backoff} = this.#space
-    const query = addressQuery(this.#space, {index, partition, prefix, after})
+    const {transport, backoff} = this.#table
+    const query = addressQuery(this.#table, {index, partition, prefix, after})
     for await (const item of queryItems(transport, query, {backoff, signal})) {
       const key = parseItemKey(item)
       if (key?.record === 'bucket') yield key
@@ -131,7 +131,7 @@ export class Buckets {
 
   /** Reads the shards that are known, then those that shard 0 tells of besides. */
   async #read(found: readonly FoundBucket[], {signal}: WalkOptions): Promise<ShardedBucket[]> {
-    const {transport, name, backoff, namespace} = this.#space
+    const {transport, name, backoff, namespace} = this.#table
     const shardsOf = new Map(found.map(bucket => [bucketId(bucket), [] as StoredBucket[]]))
     const read = async (missing: (bucket: FoundBucket) => Iterable<number>) => {
       const wanted = found.flatMap(bucket =>

@@ -22,7 +22,7 @@ export interface FullBucketWrite {
  * these bounds it is full again: every balance is the capacity less what is taken, and what has overflowed stays lost.
  */
 export function fullBucketUpdate(
-  space: NamespaceTable,
+  table: NamespaceTable,
   record: BucketRecord,
   bounds: readonly FullnessBounds[],
   {amounts, requests, nowMs, ttlSeconds}: FullBucketWrite,
@@ -58,5 +58,5 @@ export function fullBucketUpdate(
     e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tk'), limitAttribute(WRITE_PRESSURE_LIMIT, 'cp'))
   countWrite(e)
   countRequests(e, requests)
-  return finish(space, record, e, mark)
+  return finish(table, record, e, mark)
 }

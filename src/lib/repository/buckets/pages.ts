@@ -25,13 +25,13 @@ export interface AddressPage {
 
 /** One request for one page of the shards in a scope, from the beginning or from where an earlier page ended. */
 export async function readAddressPage(
-  space: NamespaceTable,
+  table: NamespaceTable,
   scope: BucketScope,
   {start, limit, signal}: {start: Item | undefined; limit: number; signal?: AbortSignal | undefined},
 ): Promise<AddressPage> {
-  const query = addressQuery(space, stretchOf(space, scope))
+  const query = addressQuery(table, stretchOf(table, scope))
   const input = start === undefined ? query : {...query, ExclusiveStartKey: start}
-  for await (const {items, next} of queryPages(space.transport, input, {backoff: space.backoff, limit, signal})) {
+  for await (const {items, next} of queryPages(table.transport, input, {backoff: table.backoff, limit, signal})) {
     const addresses = items.flatMap(item => {
       const key = parseItemKey(item)
       return key?.record === 'bucket' ? [{entity: key.entity, resource: key.resource, shard: key.shard}] : []

@@ -21,18 +21,18 @@ export interface ResetResult {
  * is usage, not balance. Requests that come meanwhile are charged to the full bucket.
  */
 export async function resetBucket(
-  space: NamespaceTable,
+  table: NamespaceTable,
   audit: Audit,
   entity: string,
   resource: string,
   options: {readonly signal?: AbortSignal | undefined} = {},
 ): Promise<ResetResult> {
-  const bucket = await new Buckets(space).find(entity, resource, options)
+  const bucket = await new Buckets(table).find(entity, resource, options)
   const live = bucket?.shards.filter(shard => shard.kind === 'bucket') ?? []
   if (!bucket || live.length === 0) throw bucketMissing(entity, resource)
   let reset = 0
   for (const shard of live) {
-    const outcome = await rewriteStoredBucket(space, shard, fill, options.signal)
+    const outcome = await rewriteStoredBucket(table, shard, fill, options.signal)
     if (outcome === 'contended') throw contended(entity, resource, addressOf(shard).shard)
     if (outcome === 'written') reset++
   }

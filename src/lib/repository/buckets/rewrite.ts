@@ -17,7 +17,7 @@ export type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
 
 /** Writes one shard on condition that it is as it was seen; a refusal brings the item as it is, and a new decision. */
 export async function rewriteStoredBucket(
-  space: NamespaceTable,
+  table: NamespaceTable,
   bucket: StoredBucket | undefined,
   rewrite: Rewrite,
   signal?: AbortSignal,
@@ -25,15 +25,15 @@ export async function rewriteStoredBucket(
   let seen = bucket
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (seen?.kind !== 'bucket') return 'gone'
-    const decision = rewrite(seen, space.clock())
+    const decision = rewrite(seen, table.clock())
     if (!decision) return 'unchanged'
-    const mark = newMark(space)
+    const mark = newMark(table)
     // The first look may be as old as the walk that brought it; every later one is the answer to the try before.
-    const update = plannedUpdate(space, decision.plan, {...decision.write, isExact: attempt === 0}, mark)
-    const {applied, item} = await sendMarked(space, update, mark, {signal})
+    const update = plannedUpdate(table, decision.plan, {...decision.write, isExact: attempt === 0}, mark)
+    const {applied, item} = await sendMarked(table, update, mark, {signal})
     if (applied) return 'written'
     seen = item && decodeBucket(item)
-    await pause(attempt, space.backoff, signal)
+    await pause(attempt, table.backoff, signal)
   }
   return 'contended'
 }

@@ -23,24 +23,24 @@ const ATTEMPTS = 5
 
 /** All shards that exist among the first `count`, by number; strongly consistent. */
 export async function readShards(
-  space: NamespaceTable,
+  table: NamespaceTable,
   entity: string,
   resource: string,
   count: number,
 ): Promise<Map<number, BucketRecord>> {
-  const shards = await readSeenShards(space, entity, resource, range(count))
+  const shards = await readSeenShards(table, entity, resource, range(count))
   return new Map([...shards].map(([shard, {record}]) => [shard, record]))
 }
 
 /** Those of the given shards that exist, with what must be healed in them; strongly consistent. */
 export async function readSeenShards(
-  space: NamespaceTable,
+  table: NamespaceTable,
   entity: string,
   resource: string,
   shards: readonly number[],
 ): Promise<Map<number, SeenBucket>> {
-  const wanted = shards.map(shard => keys.bucket(space.namespace, entity, resource, shard))
-  const items = await batchGet(space.transport, space.name, wanted, {backoff: space.backoff, consistent: true})
+  const wanted = shards.map(shard => keys.bucket(table.namespace, entity, resource, shard))
+  const items = await batchGet(table.transport, table.name, wanted, {backoff: table.backoff, consistent: true})
   const seen = new Map<number, SeenBucket>()
   for (const [at, key] of wanted.entries()) {
     const item = items.get(keyId(key))
@@ -55,17 +55,22 @@ export async function readSeenShards(
  * stays. Resolves to the shard count afterwards, which is unchanged when somebody else was faster or tokens moved too
  * quickly; pressure that lasts brings the next try.
  */
-export async function splitBucket(space: NamespaceTable, entity: string, resource: string, count: number): Promise<number> {
-  return attempt(space, async () => {
-    const shards = await readShards(space, entity, resource, count)
+export async function splitBucket(
+  table: NamespaceTable,
+  entity: string,
+  resource: string,
+  count: number,
+): Promise<number> {
+  return attempt(table, async () => {
+    const shards = await readShards(table, entity, resource, count)
     const records = [...shards.values()]
     if (records.length !== count) return records[0]?.shardCount ?? 1
     const stored = (records[0] as BucketRecord).shardCount
     if (stored !== count) return stored
     const items = planSplit(records.map(record => record.state)).flatMap(({from, to, movedMilli}) =>
-      moveTokens(space, records[from] as BucketRecord, to, 2 * count, movedMilli),
+      moveTokens(table, records[from] as BucketRecord, to, 2 * count, movedMilli),
     )
-    await transact(space, items)
+    await transact(table, items)
     return 2 * count
   })
 }
@@ -74,33 +79,38 @@ export async function splitBucket(space: NamespaceTable, entity: string, resourc
  * Creates the shards that shard 0 promises and that are not there, out of the tokens of the others, as splits would have
  * done one after the other. Resolves to the number of shards; 0 when there is no bucket.
  */
-export async function fillMissingShards(space: NamespaceTable, entity: string, resource: string, most: number): Promise<number> {
-  const count = (await readShards(space, entity, resource, 1)).get(0)?.shardCount ?? 0
+export async function fillMissingShards(
+  table: NamespaceTable,
+  entity: string,
+  resource: string,
+  most: number,
+): Promise<number> {
+  const count = (await readShards(table, entity, resource, 1)).get(0)?.shardCount ?? 0
   if (count > most) return count
-  const shards = await readShards(space, entity, resource, count)
+  const shards = await readShards(table, entity, resource, count)
   for (const shard of range(count).slice(1)) {
     if (shards.get(shard)?.shardCount === count) continue
-    await attempt(space, () => fillShard(space, entity, resource, shard, count))
+    await attempt(table, () => fillShard(table, entity, resource, shard, count))
   }
   return count
 }
 
 /** One of them: it gets its part of the tokens of the shard that a split would have made it from. */
 async function fillShard(
-  space: NamespaceTable,
+  table: NamespaceTable,
   entity: string,
   resource: string,
   shard: number,
   count: number,
 ): Promise<number> {
   const from = shard - 2 ** Math.floor(Math.log2(shard))
-  const shards = await readSeenShards(space, entity, resource, [...new Set([0, from, shard])])
+  const shards = await readSeenShards(table, entity, resource, [...new Set([0, from, shard])])
   const donor = shards.get(from)?.record
   const present = shards.get(shard)?.record
   if (shards.get(0)?.record.shardCount !== count || !donor) return count
   if (present) {
     // A shard that takes itself for one of fewer would refill too much.
-    if (present.shardCount !== count) await transact(space, [setShardCount(space, present, count)])
+    if (present.shardCount !== count) await transact(table, [setShardCount(table, present, count)])
     return count
   }
   const movedMilli = new Map<string, bigint>()
@@ -110,28 +120,32 @@ async function fillShard(
     const given = shareOf(limit.capacityMilli, shard, count)
     if (kept + given > 0n) movedMilli.set(name, floorDivide(limit.tokensMilli * given, kept + given))
   }
-  await transact(space, moveTokens(space, donor, shard, count, movedMilli))
+  await transact(table, moveTokens(table, donor, shard, count, movedMilli))
   return count
 }
 
-function setShardCount(space: NamespaceTable, {entity, resource, shard, shardCount}: BucketRecord, count: number): TransactItem {
+function setShardCount(
+  table: NamespaceTable,
+  {entity, resource, shard, shardCount}: BucketRecord,
+  count: number,
+): TransactItem {
   const e = new ExpressionBuilder().set('shard_count', n(count))
   e.condition(`${e.name('shard_count')} = ${e.value(n(shardCount))}`)
-  const Key = wireKey(keys.bucket(space.namespace, entity, resource, shard))
-  return {Update: {TableName: space.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
+  const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
+  return {Update: {TableName: table.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
 }
 
 /** All shards of a bucket. A stored count beyond reason is taken for the number that exist, as a request would. */
 export async function readRealShards(
-  space: NamespaceTable,
+  table: NamespaceTable,
   entity: string,
   resource: string,
   most: number,
 ): Promise<Map<number, BucketRecord>> {
-  const first = await readShards(space, entity, resource, 1)
+  const first = await readShards(table, entity, resource, 1)
   const stored = first.get(0)?.shardCount ?? 1
   if (stored === 1) return first
-  const shards = await readShards(space, entity, resource, Math.min(stored, most))
+  const shards = await readShards(table, entity, resource, Math.min(stored, most))
   if (stored <= most) return shards
   const shardCount = countReal(shards, most)
   return new Map([...shards].slice(0, shardCount).map(([shard, record]) => [shard, {...record, shardCount}]))
@@ -145,15 +159,20 @@ function countReal(shards: ReadonlyMap<number, BucketRecord>, most: number): num
 }
 
 /** Sets a shard count beyond reason to the shards that exist, at most `most`; resolves to it. */
-export async function healShardCount(space: NamespaceTable, entity: string, resource: string, most: number): Promise<number> {
-  const shards = await readShards(space, entity, resource, most)
+export async function healShardCount(
+  table: NamespaceTable,
+  entity: string,
+  resource: string,
+  most: number,
+): Promise<number> {
+  const shards = await readShards(table, entity, resource, most)
   const count = countReal(shards, most)
   for (const shard of shards.keys()) {
     const e = new ExpressionBuilder().set('shard_count', n(count))
     e.condition(`${e.name('shard_count')} > ${e.value(n(most))}`)
-    const Key = wireKey(keys.bucket(space.namespace, entity, resource, shard))
-    await transact(space, [
-      {Update: {TableName: space.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>},
+    const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
+    await transact(table, [
+      {Update: {TableName: table.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>},
     ]).catch(ignoreRefusal)
   }
   return count
@@ -162,7 +181,7 @@ export async function healShardCount(space: NamespaceTable, entity: string, reso
 const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)
 
 function moveTokens(
-  space: NamespaceTable,
+  table: NamespaceTable,
   donor: BucketRecord,
   shard: number,
   shardCount: number,
@@ -192,15 +211,15 @@ function moveTokens(
   const take = new ExpressionBuilder()
   for (const [name, value] of Object.entries(received)) if (name !== 'PK' && name !== 'SK') take.set(name, value)
   take.condition(`attribute_not_exists(${take.name('rf')})`)
-  const key = (index: number) => wireKey(keys.bucket(space.namespace, donor.entity, donor.resource, index))
+  const key = (index: number) => wireKey(keys.bucket(table.namespace, donor.entity, donor.resource, index))
   return [
-    {Update: {TableName: space.name, Key: key(donor.shard), ...give.update()}},
-    {Update: {TableName: space.name, Key: key(shard), ...take.update()}},
+    {Update: {TableName: table.name, Key: key(donor.shard), ...give.update()}},
+    {Update: {TableName: table.name, Key: key(shard), ...take.update()}},
   ] as TransactItem[]
 }
 
 /** Reads and writes again when somebody came in between. */
-async function attempt(space: NamespaceTable, step: () => Promise<number>): Promise<number> {
+async function attempt(table: NamespaceTable, step: () => Promise<number>): Promise<number> {
   for (let tries = 1; ; tries++) {
     try {
       return await step()
@@ -208,7 +227,7 @@ async function attempt(space: NamespaceTable, step: () => Promise<number>): Prom
       const isContended = isRetryable(error) || (error instanceof TransactionCancelled && error.hasConditionFailure)
       if (!isContended || tries >= ATTEMPTS) throw error
     }
-    await pause(tries, space.backoff)
+    await pause(tries, table.backoff)
   }
 }
 

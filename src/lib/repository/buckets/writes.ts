@@ -46,7 +46,7 @@ export function carriesMark(item: Item | undefined, mark: WriteMark): boolean {
 
 /** Consumption alone, without a look at the item: the one call of an admitted request. */
 export function consumeUpdate(
-  space: NamespaceTable,
+  table: NamespaceTable,
   address: BucketAddress,
   amounts: Amounts,
   mark: WriteMark,
@@ -65,7 +65,7 @@ export function consumeUpdate(
   e.condition(`attribute_exists(${e.name('rf')})`)
   const ttl = e.name('ttl')
   e.condition(`attribute_not_exists(${ttl}) OR ${ttl} > ${e.value(n(Math.floor(options.nowMs / 1000)))}`)
-  return finish(space, address, e, mark)
+  return finish(table, address, e, mark)
 }
 
 /** The mark that an item shows in a slot, to tell later whether anybody has written there since. */
@@ -79,7 +79,7 @@ export function markIn(item: Item | undefined, slot: number): string | undefined
  * twice, so a repetition needs proof that the first try was never applied.
  */
 export function adjustUpdate(
-  space: NamespaceTable,
+  table: NamespaceTable,
   address: BucketAddress,
   deltas: Amounts,
   mark: WriteMark,
@@ -108,7 +108,7 @@ export function adjustUpdate(
   countWrite(e)
   countRequests(e, requests)
   e.condition(`attribute_exists(${e.name('rf')})`)
-  return finish(space, address, e, mark)
+  return finish(table, address, e, mark)
 }
 
 /**
@@ -116,7 +116,7 @@ export function adjustUpdate(
  * balances, so that counters which a refund left behind are carried over.
  */
 export function createUpdate(
-  space: NamespaceTable,
+  table: NamespaceTable,
   record: BucketRecord,
   {amounts, requests}: {readonly amounts: Amounts; readonly requests: number},
   mark: WriteMark,
@@ -137,7 +137,7 @@ export function createUpdate(
   }
   countRequests(e, requests)
   e.condition(`attribute_not_exists(${e.name('rf')})`)
-  return finish(space, record, e, mark)
+  return finish(table, record, e, mark)
 }
 
 /** What a planned write stores besides balances and limits; what is absent stays as it is. */
@@ -154,7 +154,12 @@ export interface PlannedWrite {
 }
 
 /** Refill, consumption and changed limits in one write, valid only for the bucket exactly as it was seen. */
-export function plannedUpdate(space: NamespaceTable, plan: BucketPlan, write: PlannedWrite, mark: WriteMark): BucketUpdate {
+export function plannedUpdate(
+  table: NamespaceTable,
+  plan: BucketPlan,
+  write: PlannedWrite,
+  mark: WriteMark,
+): BucketUpdate {
   const {record} = plan.seen
   const e = new ExpressionBuilder()
   const rf = e.name('rf')
@@ -175,7 +180,7 @@ export function plannedUpdate(space: NamespaceTable, plan: BucketPlan, write: Pl
     e.set('cascade', bool(write.family.cascade))
     setOrRemove(e, 'parent_id', write.family.parent === null ? undefined : s(write.family.parent))
   }
-  return finish(space, record, e, mark)
+  return finish(table, record, e, mark)
 }
 
 function planLimit(e: ExpressionBuilder, name: string, change: PlannedLimit, milli: bigint): void {
@@ -258,14 +263,19 @@ function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue |
 }
 
 /** The key, the mark and the answers that every write asks for. */
-export function finish(space: NamespaceTable, address: BucketAddress, e: ExpressionBuilder, mark: WriteMark): BucketUpdate {
+export function finish(
+  table: NamespaceTable,
+  address: BucketAddress,
+  e: ExpressionBuilder,
+  mark: WriteMark,
+): BucketUpdate {
   const attribute = markAttribute(mark.slot)
   const nonce = s(mark.nonce)
   e.set(attribute, nonce)
   e.condition(`attribute_not_exists(${e.name(attribute)}) OR ${e.name(attribute)} <> ${e.value(nonce)}`)
   return {
-    TableName: space.name,
-    Key: wireKey(keys.bucket(space.namespace, address.entity, address.resource, address.shard)),
+    TableName: table.name,
+    Key: wireKey(keys.bucket(table.namespace, address.entity, address.resource, address.shard)),
     ...e.update(),
     ReturnValues: 'ALL_NEW',
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',

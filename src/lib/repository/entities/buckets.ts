@@ -19,7 +19,7 @@ const CONCURRENT_UPDATES = 8
  * is only asked for resources; which shards there are is read from the items themselves. `resources` are looked for too.
  */
 export async function findBuckets(
-  space: NamespaceTable,
+  table: NamespaceTable,
   entity: string,
   resources: Iterable<string>,
   projection: readonly string[],
@@ -27,16 +27,16 @@ export async function findBuckets(
   const shards = new Map<string, number>()
   const atLeast = (resource: string, count: number) => shards.set(resource, Math.max(count, shards.get(resource) ?? 0))
   for (const resource of resources) atLeast(resource, 1)
-  const {GSI3PK} = indexKeys.bucketOfEntity(space.namespace, entity, '', 0)
-  for await (const item of readAll(space, {index: 'GSI3', partition: GSI3PK})) {
+  const {GSI3PK} = indexKeys.bucketOfEntity(table.namespace, entity, '', 0)
+  for await (const item of readAll(table, {index: 'GSI3', partition: GSI3PK})) {
     const key = parseItemKey(item)
     if (key?.record === 'bucket') atLeast(key.resource, key.shard + 1)
   }
 
-  const bucketKey = (resource: string, shard: number): Key => keys.bucket(space.namespace, entity, resource, shard)
+  const bucketKey = (resource: string, shard: number): Key => keys.bucket(table.namespace, entity, resource, shard)
   const read = async (wanted: Key[], attributes: readonly string[]): Promise<Item[]> => {
-    const options = {backoff: space.backoff, consistent: true, projection: attributes}
-    return [...(await batchGet(space.transport, space.name, wanted, options)).values()]
+    const options = {backoff: table.backoff, consistent: true, projection: attributes}
+    return [...(await batchGet(table.transport, table.name, wanted, options)).values()]
   }
   const first = [...shards.keys()].map(resource => bucketKey(resource, 0))
   for (const item of await read(first, ['shard_count'])) {
@@ -54,17 +54,17 @@ export async function findBuckets(
  * the entity's record, or than its parent (D-25). Whoever writes looks at the record again afterwards, so of several
  * changes at once the last one ends up in the buckets.
  */
-export async function alignBuckets(space: NamespaceTable, record: EntityRecord): Promise<void> {
+export async function alignBuckets(table: NamespaceTable, record: EntityRecord): Promise<void> {
   let current: EntityRecord | undefined = record
-  while (current && (await alignOnce(space, current)) > 0) {
-    const now = await readEntity(space, record.entity)
+  while (current && (await alignOnce(table, current)) > 0) {
+    const now = await readEntity(table, record.entity)
     current = now && isSameFamily(now, current) ? undefined : now
   }
 }
 
 /** Updates the buckets that differ and returns how many those were. */
-async function alignOnce(space: NamespaceTable, {entity, cascade, parent}: EntityRecord): Promise<number> {
-  const items = await findBuckets(space, entity, [], ['rf', 'cascade', 'parent_id'])
+async function alignOnce(table: NamespaceTable, {entity, cascade, parent}: EntityRecord): Promise<number> {
+  const items = await findBuckets(table, entity, [], ['rf', 'cascade', 'parent_id'])
   const stale = items.flatMap(item => {
     const bucket = decodeBucket(item)
     return bucket?.kind === 'bucket' && !isSameFamily(bucket.record, {cascade, parent}) ? [bucket.record] : []
@@ -76,7 +76,7 @@ async function alignOnce(space: NamespaceTable, {entity, cascade, parent}: Entit
         e.set('cascade', bool(cascade))
         if (parent === undefined) e.remove('parent_id')
         else e.set('parent_id', s(parent))
-        return updateBucket(space, keys.bucket(space.namespace, entity, resource, shard), e)
+        return updateBucket(table, keys.bucket(table.namespace, entity, resource, shard), e)
       }),
     )
   }
@@ -84,11 +84,11 @@ async function alignOnce(space: NamespaceTable, {entity, cascade, parent}: Entit
 }
 
 /** A bucket that is gone meanwhile stays gone. */
-async function updateBucket(space: NamespaceTable, key: Key, e: ExpressionBuilder): Promise<void> {
+async function updateBucket(table: NamespaceTable, key: Key, e: ExpressionBuilder): Promise<void> {
   e.condition(`attribute_exists(${e.name('rf')})`)
-  const request = {TableName: space.name, Key: wireKey(key), ...e.update()}
-  const send = () => space.transport.send('UpdateItem', request)
-  await retrying(send, {...space.backoff, retryable: isRetryableWhenIdempotent}).catch(error => {
+  const request = {TableName: table.name, Key: wireKey(key), ...e.update()}
+  const send = () => table.transport.send('UpdateItem', request)
+  await retrying(send, {...table.backoff, retryable: isRetryableWhenIdempotent}).catch(error => {
     if (!(error instanceof ConditionFailed)) throw error
   })
 }

@@ -9,7 +9,7 @@ import type {Json} from '../../schema/json-attribute.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
 import type {Audit} from '../audit/audit.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
-import {type RecordPage, type PageRequest, readPage} from '../table/query.js'
+import {type PageRequest, type RecordPage, readPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 import {transact} from '../table/transact.js'
 import {isRefused, putNew} from '../table/transact-items.js'
@@ -58,12 +58,12 @@ export interface EntitiesOptions {
 
 /** Who is limited, in one namespace. */
 export class Entities {
-  readonly #space: NamespaceTable
+  readonly #table: NamespaceTable
   readonly #audit: Audit
   readonly #onChanged: (entity: string) => void
 
-  constructor(space: NamespaceTable, {audit, onChanged = () => {}}: EntitiesOptions) {
-    this.#space = space
+  constructor(table: NamespaceTable, {audit, onChanged = () => {}}: EntitiesOptions) {
+    this.#table = table
     this.#audit = audit
     this.#onChanged = onChanged
   }
@@ -73,14 +73,14 @@ export class Entities {
     const {id, name = id, parent, cascade = false, metadata = {}} = input
     checkEntityId(id)
     if (parent !== undefined) checkEntityId(parent)
-    const createdAt = isoSeconds(this.#space.clock())
-    const {namespace} = this.#space
+    const createdAt = isoSeconds(this.#table.clock())
+    const {namespace} = this.#table
     const record = {namespace, entity: id, name, parent, cascade, metadata, createdAt, version: 1}
     const event = {entity: id, action: 'entity_created', details: entityDetails(record)}
     await this.#repeat(async () => {
-      const ancestors = parent === undefined ? [] : await checkParent(this.#space, id, parent)
-      const items = [putNew(this.#space, encodeEntity(record)), await this.#audit.put(event), ...ancestors]
-      await transact(this.#space, items).catch(error => {
+      const ancestors = parent === undefined ? [] : await checkParent(this.#table, id, parent)
+      const items = [putNew(this.#table, encodeEntity(record)), await this.#audit.put(event), ...ancestors]
+      await transact(this.#table, items).catch(error => {
         throw isRefused(error, 0) ? entityExists(id) : error
       })
     })
@@ -90,19 +90,19 @@ export class Entities {
 
   /** An entity as it is now; `undefined` when there is none. */
   async get(id: string): Promise<EntityRecord | undefined> {
-    return readEntity(this.#space, id)
+    return readEntity(this.#table, id)
   }
 
   /** An entity as it is now; throws when there is none. */
   async need(id: string): Promise<EntityRecord> {
-    const record = await readEntity(this.#space, id)
+    const record = await readEntity(this.#table, id)
     if (!record) throw entityMissing(id)
     return record
   }
 
   /** The entities that exist among those asked for, in that order; a hundred to a request. */
   async getMany(ids: readonly string[], signal?: AbortSignal): Promise<EntityRecord[]> {
-    const {namespace, transport, name, backoff} = this.#space
+    const {namespace, transport, name, backoff} = this.#table
     const wanted = ids.map(id => keys.entity(namespace, id))
     const items = await batchGet(transport, name, wanted, {backoff, consistent: true, signal})
     return [...items.values()].flatMap(item => decodeEntity(item) ?? [])
@@ -110,11 +110,11 @@ export class Entities {
 
   /** The entities of the namespace, by id. */
   async list(request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
-    const {namespace, transport, name, backoff} = this.#space
+    const {namespace, transport, name, backoff} = this.#table
     const e = new ExpressionBuilder()
     const {SK} = keys.entity(namespace, '')
     e.filter(`${e.name('SK')} = ${e.value(s(SK))}`)
-    const page = await readPage(this.#space, entityStretch(namespace), request, e)
+    const page = await readPage(this.#table, entityStretch(namespace), request, e)
     const wanted = page.records.flatMap(metaKey)
     const items = await batchGet(transport, name, wanted, {backoff, consistent: true})
     return {records: [...items.values()].flatMap(item => decodeEntity(item) ?? []), next: page.next}
@@ -122,12 +122,12 @@ export class Entities {
 
   /** The entities whose id or name contains the text, in whatever case, by id. Reads all of the namespace up to there. */
   async search(text: string, request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
-    return searchEntities(this.#space, page => this.list(page), text, request)
+    return searchEntities(this.#table, page => this.list(page), text, request)
   }
 
   /** Ids that begin like one, for suggestions: what a single request finds. */
   async similar(id: string): Promise<string[]> {
-    return similarIds(this.#space, id)
+    return similarIds(this.#table, id)
   }
 
   /** Changes an entity and gives it the next version; buckets follow. Without a change nothing is written. */
@@ -145,24 +145,24 @@ export class Entities {
 
   /** The direct children of an entity, by id. A change is seen here a moment later. */
   async children(parent: string): Promise<EntityRecord[]> {
-    return readChildren(this.#space, parent)
+    return readChildren(this.#table, parent)
   }
 
   /** The parent of an entity, its parent, and so on, as far as they exist. */
   async parents(id: string): Promise<EntityRecord[]> {
-    const [self, ...ancestors] = await climb(this.#space, id)
+    const [self, ...ancestors] = await climb(this.#table, id)
     if (!self?.record) throw entityMissing(id)
     return ancestors.flatMap(({record}) => record ?? [])
   }
 
   /** How many records of each kind `delete` would delete; throws where it would refuse. */
   async countRemoval(id: string): Promise<CountsByKind> {
-    return countRemoval(this.#space, id)
+    return countRemoval(this.#table, id)
   }
 
   /** Deletes an entity with its limits, usage and buckets; its audit events stay. Not while it is somebody's parent. */
   async delete(id: string): Promise<Removed> {
-    const removed = await removeEntity(this.#space, this.#audit, id)
+    const removed = await removeEntity(this.#table, this.#audit, id)
     this.#onChanged(id)
     return removed
   }
@@ -184,8 +184,8 @@ export class Entities {
     const event = entityUpdated(before, after)
     if (!event) return {before, after: before}
     const isMoved = after.parent !== undefined && after.parent !== before.parent
-    const ancestors = isMoved ? await checkParent(this.#space, id, after.parent) : []
-    await transact(this.#space, [entityUpdate(this.#space, before, after), await this.#audit.put(event), ...ancestors])
+    const ancestors = isMoved ? await checkParent(this.#table, id, after.parent) : []
+    await transact(this.#table, [entityUpdate(this.#table, before, after), await this.#audit.put(event), ...ancestors])
     return {before, after}
   }
 
@@ -196,7 +196,7 @@ export class Entities {
         return await decide()
       } catch (error) {
         if (!isRefused(error) || attempt === ATTEMPTS) throw error
-        await pause(attempt, this.#space.backoff)
+        await pause(attempt, this.#table.backoff)
       }
     }
   }
@@ -204,7 +204,7 @@ export class Entities {
   async #settle(record: EntityRecord): Promise<void> {
     // Before the buckets: the record is what caches hold, and it is written.
     this.#onChanged(record.entity)
-    await alignBuckets(this.#space, record)
+    await alignBuckets(this.#table, record)
   }
 }
 

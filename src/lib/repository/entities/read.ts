@@ -3,7 +3,7 @@ import {keys} from '../../schema/keys.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 
 /** The record of an entity as it is now; `undefined` when there is none. */
-export async function readEntity(space: NamespaceTable, entity: string): Promise<EntityRecord | undefined> {
-  const item = await getItem(space, keys.entity(space.namespace, entity))
+export async function readEntity(table: NamespaceTable, entity: string): Promise<EntityRecord | undefined> {
+  const item = await getItem(table, keys.entity(table.namespace, entity))
   return item && decodeEntity(item)
 }

@@ -23,57 +23,57 @@ const CONFIG_ATTEMPTS = 5
  * Deletes everything of an entity but its audit events. The record goes last and together with the event, so that a
  * deletion that was interrupted can be run again.
  */
-export async function removeEntity(space: NamespaceTable, audit: Audit, entity: string): Promise<Removed> {
-  const {found, buckets} = await findDoomed(space, entity)
-  const meta = keys.entity(space.namespace, entity)
+export async function removeEntity(table: NamespaceTable, audit: Audit, entity: string): Promise<Removed> {
+  const {found, buckets} = await findDoomed(table, entity)
+  const meta = keys.entity(table.namespace, entity)
   const counter = new KindCounter()
-  await removeConfigs(space, entity, counter)
+  await removeConfigs(table, entity, counter)
   const isConfig = (key: Key) => parseKey(key)?.record === 'entity-config'
   const data = [...buckets, ...found.filter(key => key.SK !== meta.SK && !isConfig(key))]
   const requests = data.map(key => ({delete: key}))
-  await batchWrite(space.transport, space.name, requests, {backoff: space.backoff})
+  await batchWrite(table.transport, table.name, requests, {backoff: table.backoff})
   counter.add(data)
 
   const hasRecord = found.some(key => key.SK === meta.SK)
   if (hasRecord) counter.add([meta])
   const event = {entity, action: 'entity_deleted', details: {records_deleted: counter.total}}
   // Entities need no record to be limited.
-  if (hasRecord) await removeRecord(space, audit, entity, event)
+  if (hasRecord) await removeRecord(table, audit, entity, event)
   else await audit.record(event)
   return counter.removed()
 }
 
 /** How many records of each kind would be deleted; throws where the deletion would refuse. */
-export async function countRemoval(space: NamespaceTable, entity: string): Promise<CountsByKind> {
-  const {found, buckets} = await findDoomed(space, entity)
+export async function countRemoval(table: NamespaceTable, entity: string): Promise<CountsByKind> {
+  const {found, buckets} = await findDoomed(table, entity)
   const counter = new KindCounter()
   counter.add([...found, ...buckets])
   return counter.byKind
 }
 
 /** The keys in the entity's partition, and those of its buckets. */
-async function findDoomed(space: NamespaceTable, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
-  await refuseWithChildren(space, entity)
-  const {PK: partition} = keys.entity(space.namespace, entity)
+async function findDoomed(table: NamespaceTable, entity: string): Promise<{found: Key[]; buckets: Key[]}> {
+  await refuseWithChildren(table, entity)
+  const {PK: partition} = keys.entity(table.namespace, entity)
   const found: Key[] = []
   const keysOnly = new ExpressionBuilder().project('PK', 'SK')
-  for await (const item of readAll(space, {partition}, keysOnly)) found.push(keyOf(item))
-  const buckets = (await findBuckets(space, entity, resourcesOf(found), [])).map(keyOf)
+  for await (const item of readAll(table, {partition}, keysOnly)) found.push(keyOf(item))
+  const buckets = (await findBuckets(table, entity, resourcesOf(found), [])).map(keyOf)
   if (found.length + buckets.length === 0) throw entityMissing(entity)
   return {found, buckets}
 }
 
 /** Each in one transaction with the registry that counts it (D-47). */
-async function removeConfigs(space: NamespaceTable, entity: string, counter: KindCounter): Promise<void> {
-  const {PK} = keys.entity(space.namespace, entity)
+async function removeConfigs(table: NamespaceTable, entity: string, counter: KindCounter): Promise<void> {
+  const {PK} = keys.entity(table.namespace, entity)
   for (let attempt = 1; ; attempt++) {
     let isChanged = false
-    for await (const item of readAll(space, {partition: PK, prefix: sortPrefix.entityConfigs})) {
+    for await (const item of readAll(table, {partition: PK, prefix: sortPrefix.entityConfigs})) {
       const record = decodeConfig(item) as ConfigRecord
       try {
-        await transact(space, [
-          deleteConfig(space, item, record),
-          ...(await unregisterConfig(space, record.scope, item)),
+        await transact(table, [
+          deleteConfig(table, item, record),
+          ...(await unregisterConfig(table, record.scope, item)),
         ])
         counter.add([keyOf(item)])
       } catch (error) {
@@ -85,12 +85,12 @@ async function removeConfigs(space: NamespaceTable, entity: string, counter: Kin
   }
 }
 
-async function removeRecord(space: NamespaceTable, audit: Audit, entity: string, event: AuditEvent): Promise<void> {
+async function removeRecord(table: NamespaceTable, audit: Audit, entity: string, event: AuditEvent): Promise<void> {
   const e = new ExpressionBuilder()
   e.condition(`attribute_exists(${e.name('PK')})`)
-  const Key = wireKey(keys.entity(space.namespace, entity))
+  const Key = wireKey(keys.entity(table.namespace, entity))
   try {
-    await transact(space, [{Delete: {TableName: space.name, Key, ...e.write()}}, await audit.put(event)])
+    await transact(table, [{Delete: {TableName: table.name, Key, ...e.write()}}, await audit.put(event)])
   } catch (error) {
     // Gone since it was seen: whoever deleted it has also written the event.
     if (!isRefused(error, 0)) throw error
@@ -98,10 +98,10 @@ async function removeRecord(space: NamespaceTable, audit: Audit, entity: string,
 }
 
 /** The index lags behind: a child that has just been deleted or got another parent does not count. */
-async function refuseWithChildren(space: NamespaceTable, entity: string): Promise<void> {
-  const indexed = (await readChildren(space, entity)).map(child => keys.entity(space.namespace, child.entity))
-  const options = {backoff: space.backoff, consistent: true}
-  const items = await batchGet(space.transport, space.name, indexed, options)
+async function refuseWithChildren(table: NamespaceTable, entity: string): Promise<void> {
+  const indexed = (await readChildren(table, entity)).map(child => keys.entity(table.namespace, child.entity))
+  const options = {backoff: table.backoff, consistent: true}
+  const items = await batchGet(table.transport, table.name, indexed, options)
   const children = [...items.values()]
     .flatMap(item => decodeEntity(item) ?? [])
     .filter(child => child.parent === entity)

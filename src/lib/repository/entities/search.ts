@@ -1,7 +1,7 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
 import {keys, parseItemKey} from '../../schema/keys.js'
-import {checkPageLimit, cursorAfter, type RecordPage, type PageRequest, stretchQuery} from '../table/query.js'
+import {checkPageLimit, cursorAfter, type PageRequest, type RecordPage, stretchQuery} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 
 // As many records as one BatchGetItem reads.
@@ -18,7 +18,7 @@ export function entityStretch(namespace: string) {
 
 /** One page of the entities whose id or name contains the text. The index has no names, so records are read to tell. */
 export async function searchEntities(
-  space: NamespaceTable,
+  table: NamespaceTable,
   list: (request: PageRequest) => Promise<RecordPage<EntityRecord>>,
   text: string,
   {limit, cursor}: PageRequest,
@@ -32,7 +32,7 @@ export async function searchEntities(
     for (const record of page.records) {
       if (![record.entity, record.name].some(each => each.toLowerCase().includes(wanted))) continue
       // One more than wanted tells that there is a next page.
-      if (found.length === atMost) return {records: found, next: cursorAfterEntity(space, found.at(-1))}
+      if (found.length === atMost) return {records: found, next: cursorAfterEntity(table, found.at(-1))}
       found.push(record)
     }
     from = page.next
@@ -41,12 +41,12 @@ export async function searchEntities(
 }
 
 /** Ids of entities that begin like one. */
-export async function similarIds(space: NamespaceTable, id: string): Promise<string[]> {
-  const {prefix, ...stretch} = entityStretch(space.namespace)
+export async function similarIds(table: NamespaceTable, id: string): Promise<string[]> {
+  const {prefix, ...stretch} = entityStretch(table.namespace)
   const e = new ExpressionBuilder().project('PK', 'SK')
   const beginning = id.slice(0, Math.min(SIMILAR_LETTERS, id.length - 1))
-  const query = stretchQuery(space, {...stretch, prefix: prefix + beginning}, e)
-  const {Items = []} = await space.transport.send('Query', {...query, Limit: SIMILAR_ITEMS})
+  const query = stretchQuery(table, {...stretch, prefix: prefix + beginning}, e)
+  const {Items = []} = await table.transport.send('Query', {...query, Limit: SIMILAR_ITEMS})
   return Items.flatMap(item => {
     const key = parseItemKey(item)
     return key?.record === 'entity' ? [key.entity] : []

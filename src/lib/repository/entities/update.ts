@@ -39,7 +39,7 @@ export function entityDetails({name, parent, cascade, metadata}: EntityRecord): 
 }
 
 /** Writes what differs, provided that the entity still has the version it was seen in; other attributes stay. */
-export function entityUpdate(space: NamespaceTable, before: EntityRecord, after: EntityRecord): TransactItem {
+export function entityUpdate(table: NamespaceTable, before: EntityRecord, after: EntityRecord): TransactItem {
   const e = new ExpressionBuilder()
   const version = e.name('version')
   e.condition(`attribute_exists(${e.name('PK')})`)
@@ -48,8 +48,8 @@ export function entityUpdate(space: NamespaceTable, before: EntityRecord, after:
   const to = encodeEntity(after)
   for (const [name, value] of Object.entries(to)) if (!isDeepStrictEqual(value, from[name])) e.set(name, value)
   for (const name of Object.keys(from)) if (!(name in to)) e.remove(name)
-  const Key = wireKey(keys.entity(space.namespace, before.entity))
-  return {Update: {TableName: space.name, Key, ...e.update()}}
+  const Key = wireKey(keys.entity(table.namespace, before.entity))
+  return {Update: {TableName: table.name, Key, ...e.update()}}
 }
 
 /** The event of a change; `undefined` when nothing changed. */

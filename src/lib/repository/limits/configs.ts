@@ -11,7 +11,7 @@ import {
   type OnUnavailable,
 } from '../../schema/config-record.js'
 import type {Audit} from '../audit/audit.js'
-import type {RecordPage, PageRequest} from '../table/query.js'
+import type {PageRequest, RecordPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {isRefused} from '../table/transact-items.js'
@@ -47,27 +47,27 @@ interface Decision {
 /** The limits configured in one namespace, at four levels. */
 export class Configs {
   readonly cache: ConfigCache
-  readonly #space: NamespaceTable
+  readonly #table: NamespaceTable
   readonly #audit: Audit
   readonly #resolver: ConfigResolver
 
-  constructor(space: NamespaceTable, options: {readonly audit: Audit; readonly cache?: ConfigCache | undefined}) {
-    const {audit, cache = new ConfigCache({clock: space.clock})} = options
+  constructor(table: NamespaceTable, options: {readonly audit: Audit; readonly cache?: ConfigCache | undefined}) {
+    const {audit, cache = new ConfigCache({clock: table.clock})} = options
     this.cache = cache
-    this.#space = space
+    this.#table = table
     this.#audit = audit
-    this.#resolver = new ConfigResolver(space, cache)
+    this.#resolver = new ConfigResolver(table, cache)
   }
 
   /** What is stored for a scope, not from the cache. */
   async get(scope: ConfigScope): Promise<ConfigRecord | undefined> {
-    const item = await getItem(this.#space, configKey(this.#space.namespace, scope))
+    const item = await getItem(this.#table, configKey(this.#table.namespace, scope))
     return item && decodeConfig(item)
   }
 
   /** What is stored for each scope, in the order asked; a hundred to a request. */
   async getMany(scopes: readonly ConfigScope[], signal?: AbortSignal): Promise<(ConfigRecord | undefined)[]> {
-    const {namespace, transport, name, backoff} = this.#space
+    const {namespace, transport, name, backoff} = this.#table
     const wanted = scopes.map(scope => configKey(namespace, scope))
     const items = await batchGet(transport, name, wanted, {backoff, consistent: true, signal})
     return wanted.map(key => {
@@ -88,30 +88,30 @@ export class Configs {
 
   /** Every resource with limits of its own, by name. */
   resources(): Promise<ConfigRecord[]> {
-    return resourceConfigs(this.#space)
+    return resourceConfigs(this.#table)
   }
 
   /** The limits of one entity, its default included. */
   ofEntity(entity: string): Promise<ConfigRecord[]> {
-    return configsOfEntity(this.#space, entity)
+    return configsOfEntity(this.#table, entity)
   }
 
   /** Entities with limits of their own for a resource, or for `_default_`. */
   entities(resource: string, page?: PageRequest): Promise<RecordPage<ConfigRecord>> {
-    return entityConfigs(this.#space, resource, page)
+    return entityConfigs(this.#table, resource, page)
   }
 
   /** How many entities have limits of their own, by resource. */
   entityCounts(): Promise<Map<string, number>> {
-    return entityConfigCounts(this.#space)
+    return entityConfigCounts(this.#table)
   }
 
   /** Stores limits. Those of other names stay, unless `replace` is set. */
   async set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     checkChange(scope, limits, options)
     return this.#change(scope, async (item, before) => {
-      const record = mergeConfig({namespace: this.#space.namespace, scope, limits}, options, before)
-      const writes = [updateConfig(this.#space, item, record, limits), ...registerConfig(this.#space, scope, item)]
+      const record = mergeConfig({namespace: this.#table.namespace, scope, limits}, options, before)
+      const writes = [updateConfig(this.#table, item, record, limits), ...registerConfig(this.#table, scope, item)]
       return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
     })
   }
@@ -120,7 +120,7 @@ export class Configs {
   async preview(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     checkChange(scope, limits, options)
     const previous = await this.get(scope)
-    const record = mergeConfig({namespace: this.#space.namespace, scope, limits}, options, previous)
+    const record = mergeConfig({namespace: this.#table.namespace, scope, limits}, options, previous)
     return changeOf(scope, previous, record)
   }
 
@@ -132,7 +132,7 @@ export class Configs {
         throw missing(scope, limitName, before?.limits)
       if (limits.length === 0 && scope.level !== 'system') return this.#deletion(item, before)
       const record = {...before, limits}
-      const writes = [updateConfig(this.#space, item, record, []), ...registerConfig(this.#space, scope, item)]
+      const writes = [updateConfig(this.#table, item, record, []), ...registerConfig(this.#table, scope, item)]
       return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
     })
   }
@@ -151,10 +151,10 @@ export class Configs {
     const event = await this.#audit.put(deletedEvent(before))
     if (scope.level === 'system') {
       const record = {...before, limits: [], onUnavailable: undefined}
-      return {writes: [clearConfig(this.#space, item, before), event], record}
+      return {writes: [clearConfig(this.#table, item, before), event], record}
     }
-    const registry = await unregisterConfig(this.#space, scope, item)
-    return {writes: [deleteConfig(this.#space, item, before), ...registry, event], record: undefined}
+    const registry = await unregisterConfig(this.#table, scope, item)
+    return {writes: [deleteConfig(this.#table, item, before), ...registry, event], record: undefined}
   }
 
   /** Reads, decides and writes; decides anew when somebody else came in between, so changes happen one after another. */
@@ -162,20 +162,20 @@ export class Configs {
     scope: ConfigScope,
     decide: (item: Item | undefined, before: ConfigRecord | undefined) => Promise<Decision>,
   ): Promise<ConfigChange> {
-    const key = configKey(this.#space.namespace, scope)
+    const key = configKey(this.#table.namespace, scope)
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const item = await getItem(this.#space, key)
+      const item = await getItem(this.#table, key)
       const before = item && decodeConfig(item)
       const {writes, record} = await decide(item, before)
       try {
-        await transact(this.#space, [...writes])
+        await transact(this.#table, [...writes])
         return changeOf(scope, before, record)
       } catch (error) {
         if (!isRefused(error)) throw error
       } finally {
         this.cache.invalidate(key)
       }
-      await pause(attempt, this.#space.backoff)
+      await pause(attempt, this.#table.backoff)
     }
     throw new ZaelError('conflict', 'limits.contended', `Others keep changing the limits of ${nameOf(scope)}.`, {
       hint: 'Nothing was changed; try again in a moment.',

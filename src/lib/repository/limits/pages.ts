@@ -1,5 +1,5 @@
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
-import {badCursor, checkPageLimit, type RecordPage, type PageRequest} from '../table/query.js'
+import {badCursor, checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
 import {missing} from './checks.js'
 import type {Configs} from './configs.js'
 

@@ -33,15 +33,15 @@ export interface ResolveOptions {
 
 /** Finds the limits that apply, through a cache: at most one BatchGetItem for what is not known. */
 export class ConfigResolver {
-  readonly #space: NamespaceTable
+  readonly #table: NamespaceTable
   readonly #cache: ConfigCache
   readonly #fetch: FetchConfigs
 
-  constructor(space: NamespaceTable, cache: ConfigCache) {
-    this.#space = space
+  constructor(table: NamespaceTable, cache: ConfigCache) {
+    this.#table = table
     this.#cache = cache
     // Consistent: an old answer would be believed for as long as the cache keeps it, even after an own change.
-    this.#fetch = keys => batchGet(space.transport, space.name, keys, {backoff: space.backoff, consistent: true})
+    this.#fetch = keys => batchGet(table.transport, table.name, keys, {backoff: table.backoff, consistent: true})
   }
 
   /** The most specific level that has limits wins as a whole. */
@@ -69,12 +69,12 @@ export class ConfigResolver {
       return record?.onUnavailable
     } catch (error) {
       if (!isUnavailability(error)) throw error
-      return this.#cache.lastKnown(configKey(this.#space.namespace, scope))?.onUnavailable
+      return this.#cache.lastKnown(configKey(this.#table.namespace, scope))?.onUnavailable
     }
   }
 
   async #read(scopes: readonly ConfigScope[], {signal}: ResolveOptions): Promise<(ConfigRecord | undefined)[]> {
-    const keys = scopes.map(scope => configKey(this.#space.namespace, scope))
+    const keys = scopes.map(scope => configKey(this.#table.namespace, scope))
     const records = await this.#cache.read(keys, this.#fetch, signal)
     return keys.map(key => records.get(keyId(key)))
   }

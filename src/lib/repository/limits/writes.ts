@@ -15,7 +15,7 @@ const SYSTEM_OPTIONS = ['on_unavailable', 'audit_retention_days'] as const
  * left alone: other tools keep theirs in the same item (D-30). `given` are the limits being set now.
  */
 export function updateConfig(
-  space: NamespaceTable,
+  table: NamespaceTable,
   before: Item | undefined,
   after: ConfigRecord,
   given: readonly Limit[],
@@ -31,22 +31,22 @@ export function updateConfig(
     // A limit that is set anew loses what older clients kept of it, such as a burst that would override its capacity.
     if (!(name in attributes) && !kept.has(limitOf(name))) e.remove(name)
   }
-  return finish(space, after, e)
+  return finish(table, after, e)
 }
 
 /** Takes the limits and the outage policy out of the system's configuration; retention and foreign attributes stay. */
-export function clearConfig(space: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
+export function clearConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   guardUnchanged(e, before)
   for (const name of [...limitAttributes(before), 'on_unavailable']) e.remove(name)
-  return finish(space, {namespace, scope}, e)
+  return finish(table, {namespace, scope}, e)
 }
 
 /** Deletes the whole configuration, if it still is as it was read. */
-export function deleteConfig(space: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
+export function deleteConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   guardUnchanged(e, before)
-  return {Delete: {TableName: space.name, Key: wireKey(configKey(namespace, scope)), ...e.write()}}
+  return {Delete: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), ...e.write()}}
 }
 
 function guardUnchanged(e: ExpressionBuilder, before: Item | undefined): void {
@@ -61,10 +61,14 @@ function guardUnchanged(e: ExpressionBuilder, before: Item | undefined): void {
   }
 }
 
-function finish(space: NamespaceTable, {namespace, scope}: Pick<ConfigRecord, 'namespace' | 'scope'>, e: ExpressionBuilder) {
-  e.set(REVISION, s(Buffer.from(space.randomBytes(8)).toString('base64url')))
+function finish(
+  table: NamespaceTable,
+  {namespace, scope}: Pick<ConfigRecord, 'namespace' | 'scope'>,
+  e: ExpressionBuilder,
+) {
+  e.set(REVISION, s(Buffer.from(table.randomBytes(8)).toString('base64url')))
   const {UpdateExpression = '', ...rest} = e.update()
-  return {Update: {TableName: space.name, Key: wireKey(configKey(namespace, scope)), UpdateExpression, ...rest}}
+  return {Update: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), UpdateExpression, ...rest}}
 }
 
 const limitAttributes = (item: Item = {}): string[] => Object.keys(item).filter(name => /^l_.+_/.test(name))

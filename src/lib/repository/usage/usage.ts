@@ -1,7 +1,7 @@
 import {InvalidInput} from '../../core/errors.js'
 import type {Window} from '../../core/window.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
-import {badCursor, checkPageLimit, type RecordPage, type PageRequest} from '../table/query.js'
+import {badCursor, checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 import {UsageRange, type UsageSelection} from './range.js'
 import {
@@ -34,11 +34,11 @@ export interface UsageSummary {
 
 /** Consumption as it was counted per window: whole tokens, in UTC. */
 export class Usage {
-  readonly #space: NamespaceTable
+  readonly #table: NamespaceTable
   readonly #pageSize: number
 
-  constructor(space: NamespaceTable, options: {readonly pageSize?: number} = {}) {
-    this.#space = space
+  constructor(table: NamespaceTable, options: {readonly pageSize?: number} = {}) {
+    this.#table = table
     this.#pageSize = options.pageSize ?? 250
   }
 
@@ -55,8 +55,8 @@ export class Usage {
   async ofResource(resource: string, selection: UsageSelection & PageRequest = {}): Promise<RecordPage<UsageRecord>> {
     const after = decodePlace(selection.cursor, 3)
     // A place of another namespace would let the query start there (S11).
-    if (after && !after[1]?.startsWith(`${this.#space.namespace}/`)) throw badCursor(selection.cursor ?? '')
-    return page(usageOfResource(this.#space, resource, this.#walk(selection, after)), selection.limit)
+    if (after && !after[1]?.startsWith(`${this.#table.namespace}/`)) throw badCursor(selection.cursor ?? '')
+    return page(usageOfResource(this.#table, resource, this.#walk(selection, after)), selection.limit)
   }
 
   /** Totals and averages per limit. Windows of different types count the same tokens, so it is always one type. */
@@ -66,13 +66,13 @@ export class Usage {
     const {entity, resource, window = 'hourly'} = selection
     const walk = this.#walk({...selection, window}, undefined)
     if (entity !== undefined) return summarise(window, this.#walkEntity(entity, resource, walk))
-    if (resource !== undefined) return summarise(window, usageOfResource(this.#space, resource, walk))
+    if (resource !== undefined) return summarise(window, usageOfResource(this.#table, resource, walk))
     throw new InvalidInput('usage.subject', 'Usage is summed up for an entity, a resource, or both; neither is given.')
   }
 
   #walkEntity(entity: string, resource: string | undefined, walk: UsageWalk): AsyncGenerator<PlacedUsage, void> {
-    if (resource === undefined) return usageOfEntity(this.#space, entity, walk)
-    return usageOfEntityAndResource(this.#space, entity, resource, walk)
+    if (resource === undefined) return usageOfEntity(this.#table, entity, walk)
+    return usageOfEntityAndResource(this.#table, entity, resource, walk)
   }
 
   #walk(selection: UsageSelection, after: Place | undefined): UsageWalk {
@@ -80,7 +80,10 @@ export class Usage {
   }
 }
 
-async function page(walk: AsyncGenerator<PlacedUsage, void>, limit: number | undefined): Promise<RecordPage<UsageRecord>> {
+async function page(
+  walk: AsyncGenerator<PlacedUsage, void>,
+  limit: number | undefined,
+): Promise<RecordPage<UsageRecord>> {
   const wanted = checkPageLimit(limit)
   const records: UsageRecord[] = []
   let last: Place = []

@@ -32,7 +32,7 @@ export interface UsageWalk {
 
 /** Windows of one entity and resource, newest first. A place is the window key and the resource. */
 export async function* usageOfEntityAndResource(
-  space: NamespaceTable,
+  table: NamespaceTable,
   entity: string,
   resource: string,
   {range, after, pageSize}: UsageWalk,
@@ -42,7 +42,7 @@ export async function* usageOfEntityAndResource(
   const upTo = after?.[0] !== undefined && after[0] < last ? after[0] : last
   const e = new ExpressionBuilder()
   range.filter(e)
-  for await (const item of descending(space, e, entity, [prefix + first, prefix + upTo], pageSize)) {
+  for await (const item of descending(table, e, entity, [prefix + first, prefix + upTo], pageSize)) {
     const record = decodeUsage(item)
     const place = [(readString(item, 'SK') ?? '').slice(prefix.length), resource]
     if (record && range.has(record) && (!after || isBefore(place, after))) yield {record, place}
@@ -53,10 +53,14 @@ export async function* usageOfEntityAndResource(
  * Windows of one entity over all resources, newest first. The table orders them by resource, so the listings of the
  * resources are read side by side and the newest head is taken each time.
  */
-export async function* usageOfEntity(space: NamespaceTable, entity: string, walk: UsageWalk): AsyncGenerator<PlacedUsage, void> {
+export async function* usageOfEntity(
+  table: NamespaceTable,
+  entity: string,
+  walk: UsageWalk,
+): AsyncGenerator<PlacedUsage, void> {
   const heads: {next: PlacedUsage; rest: AsyncGenerator<PlacedUsage, void>}[] = []
-  for (const resource of await resourcesOfEntity(space, entity)) {
-    const rest = usageOfEntityAndResource(space, entity, resource, walk)
+  for (const resource of await resourcesOfEntity(table, entity)) {
+    const rest = usageOfEntityAndResource(table, entity, resource, walk)
     const {value: next} = await rest.next()
     if (next) heads.push({next, rest})
   }
@@ -74,12 +78,12 @@ export async function* usageOfEntity(space: NamespaceTable, entity: string, walk
  * key; a place is the sort key of the index and the primary key.
  */
 export async function* usageOfResource(
-  space: NamespaceTable,
+  table: NamespaceTable,
   resource: string,
   {range, after, pageSize}: UsageWalk,
 ): AsyncGenerator<PlacedUsage, void> {
-  const {transport, name: TableName, backoff} = space
-  const {GSI2PK} = indexKeys.usageOfResource(space.namespace, resource, '', '')
+  const {transport, name: TableName, backoff} = table
+  const {GSI2PK} = indexKeys.usageOfResource(table.namespace, resource, '', '')
   const [first, last] = range.bounds
   const e = new ExpressionBuilder().project('PK', 'SK', 'GSI2SK')
   e.keyCondition(`${e.name('GSI2PK')} = ${e.value(s(GSI2PK))}`)
@@ -107,12 +111,12 @@ async function* candidates(rows: AsyncIterable<Item>, range: UsageRange): AsyncG
 }
 
 /** Found from one to the next: the last window of a resource leads to the resource before it. */
-async function resourcesOfEntity(space: NamespaceTable, entity: string): Promise<string[]> {
+async function resourcesOfEntity(table: NamespaceTable, entity: string): Promise<string[]> {
   const resources: string[] = []
   let before = `${sortPrefix.usage()}~`
   for (;;) {
     const e = new ExpressionBuilder().project('PK', 'SK')
-    const {value: item} = await descending(space, e, entity, [sortPrefix.usage(), before], 1).next()
+    const {value: item} = await descending(table, e, entity, [sortPrefix.usage(), before], 1).next()
     const key = item && parseItemKey(item)
     if (key?.record !== 'usage') return resources
     resources.push(key.resource)
@@ -121,13 +125,13 @@ async function resourcesOfEntity(space: NamespaceTable, entity: string): Promise
 }
 
 function descending(
-  space: NamespaceTable,
+  table: NamespaceTable,
   e: ExpressionBuilder,
   entity: string,
   [from, to]: readonly [string, string],
   pageSize: number,
 ): AsyncGenerator<Item, void> {
-  const {transport, name: TableName, backoff, namespace} = space
+  const {transport, name: TableName, backoff, namespace} = table
   e.keyCondition(`${e.name('PK')} = ${e.value(s(keys.entity(namespace, entity).PK))}`)
   e.keyCondition(`${e.name('SK')} BETWEEN ${e.value(s(from))} AND ${e.value(s(to))}`)
   const request = {TableName, ScanIndexForward: false, Limit: pageSize, ...e.read()}

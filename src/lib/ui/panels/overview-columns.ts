@@ -1,6 +1,6 @@
 import type {SortKey} from '../../watch/model.js'
 import {COMPACT_WIDTH, SPAN_WIDTH} from '../draw/format.js'
-import {type PanelColumn, type ColumnPlan, type ColumnRule, fitColumns} from './columns.js'
+import {type ColumnPlan, type ColumnRule, fitColumns, type PanelColumn} from './columns.js'
 
 export type OverviewKey =
   | 'entity'

@@ -1,5 +1,5 @@
 import {COMPACT_WIDTH} from '../draw/format.js'
-import {type PanelColumn, type ColumnPlan, fitColumns} from './columns.js'
+import {type ColumnPlan, fitColumns, type PanelColumn} from './columns.js'
 import {LEVEL_WIDTH} from './overview-columns.js'
 
 export type ResourceKey = 'resource' | 'entities' | 'gauge' | 'level' | 'limit' | 'rate' | 'over' | 'near' | 'top'

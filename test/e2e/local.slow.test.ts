@@ -41,7 +41,7 @@ async function hasEntity(endpoint: unknown, id: string): Promise<boolean> {
 }
 
 describeWithEngine('zael local', () => {
-  it('up, status, logs, env, down: the day of a user', async () => {
+  it('C-40 up, status, logs, env, down: without Docker or a cloud account', async () => {
     const up = await user.run('up')
     expect(up).toMatchObject({code: 0})
     expect(up.stdout).toMatch(/^The local stack is up\n {2}endpoint +http:\/\/127\.0\.0\.1:\d+\n {2}engine +\S+ \S+\n/)

@@ -24,7 +24,7 @@ describeOnEngine('looking without touching', () => {
     expect(await limiter.check(request({rpm: 100, tpm: 1000}))).toMatchObject({admitted: true, retryAfterMs: 0})
   })
 
-  it('D-46 only shard 0 was looked at: all shards count', async () => {
+  it('D-46 C-23 only shard 0 was looked at: all shards count', async () => {
     await scene.limiter().acquire(request({rpm: 1}))
     await splitInto(scene, 4)
     const limiter = scene.limiter()

@@ -1,8 +1,9 @@
-import {mkdir, mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {mkdir, mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import {findFolder} from '../../../src/lib/local/engines/dynamodb-local.js'
+import {findBinary} from '../../../src/lib/local/engines/dynoxide.js'
 import {findEngines, pickEngine} from '../../../src/lib/local/engines/find.js'
 import {PRINT_JDK_17, writeStandInJava} from '../support.js'
 
@@ -60,6 +61,48 @@ describe.skipIf(process.platform === 'win32')('what DynamoDB Local needs', () =>
   })
 })
 
+describe('dynoxide', () => {
+  let project = ''
+
+  beforeEach(async () => {
+    project = await mkdtemp(join(tmpdir(), 'zael-test-'))
+  })
+
+  afterEach(() => rm(project, {recursive: true}))
+
+  it.each([
+    {platform: 'darwin', arch: 'arm64', program: 'dynoxide'},
+    {platform: 'darwin', arch: 'x64', program: 'dynoxide'},
+    {platform: 'linux', arch: 'arm64', program: 'dynoxide'},
+    {platform: 'linux', arch: 'x64', program: 'dynoxide'},
+    {platform: 'win32', arch: 'x64', program: 'dynoxide.exe'},
+  ])('on $platform $arch is taken from the package of that platform', async ({platform, arch, program}) => {
+    const from = join(project, 'index.js')
+    await expect(findBinary({platform, arch}, from)).rejects.toMatchObject({
+      code: 'engine.missing',
+      message: `dynoxide is not installed: no executable in @dynoxide/${platform}-${arch}`,
+    })
+    const folder = join(project, `node_modules/@dynoxide/${platform}-${arch}`)
+    await mkdir(folder, {recursive: true})
+    await writeFile(join(folder, 'package.json'), '{"version": "1.2.3"}')
+    await writeFile(join(folder, program), '', {mode: 0o755})
+    expect(await findBinary({platform, arch}, from)).toEqual({binary: join(folder, program), version: '1.2.3'})
+  })
+
+  it('has an optional dependency for every platform it is looked for on, in one version', async () => {
+    const {optionalDependencies} = JSON.parse(await readFile(new URL('../../../package.json', import.meta.url), 'utf8'))
+    const names = Object.keys(optionalDependencies)
+    expect(new Set(Object.values(optionalDependencies)).size).toBe(1)
+    for (const name of names) {
+      const [platform = '', arch = ''] = name.replace('@dynoxide/', '').split('-')
+      await expect(findBinary({platform, arch}, join(project, 'index.js'))).rejects.toMatchObject({
+        message: `dynoxide is not installed: no executable in ${name}`,
+      })
+    }
+    expect(names).toHaveLength(5)
+  })
+})
+
 describe('where dynoxide is not built for the platform', () => {
   beforeEach(() => {
     vi.spyOn(process, 'arch', 'get').mockReturnValue('riscv64')
@@ -69,7 +112,7 @@ describe('where dynoxide is not built for the platform', () => {
     const [dynoxide] = await findEngines()
     expect(dynoxide?.problem).toMatchObject({
       code: 'engine.missing',
-      message: `dynoxide is built for Linux on x64 only, and this is ${process.platform} on riscv64`,
+      message: `dynoxide is not built for ${process.platform} on riscv64`,
     })
   })
 

@@ -5,7 +5,8 @@ import {ZaelError} from '../../core/errors.js'
 import {prepareDatabase} from './dynoxide-database.js'
 import type {EngineKind, LocatedEngine} from './kind.js'
 
-const PACKAGE = '@dynoxide/linux-x64'
+/** The platforms dynoxide has a package for; each is an optional dependency of zael, and npm installs the one that fits. */
+const PLATFORMS = ['darwin-arm64', 'darwin-x64', 'linux-arm64', 'linux-x64', 'win32-x64']
 const DATA_FILE = 'dynoxide.db'
 
 /** The engine written in Rust: one static binary over SQLite, up in milliseconds. */
@@ -31,24 +32,26 @@ export const dynoxide: EngineKind = {
   },
 }
 
-async function findBinary(): Promise<{binary: string; version: string}> {
-  if (process.platform !== 'linux' || process.arch !== 'x64') {
-    throw new ZaelError(
-      'failed',
-      'engine.missing',
-      `dynoxide is built for Linux on x64 only, and this is ${process.platform} on ${process.arch}`,
-      {hint: 'Use the engine dynamodb-local, which needs a Java 17 development kit.'},
-    )
+/** The executable for a platform, from the package that a module at `from` can import. */
+export async function findBinary(
+  {platform, arch}: {platform: string; arch: string} = process,
+  from: string = import.meta.url,
+): Promise<{binary: string; version: string}> {
+  if (!PLATFORMS.includes(`${platform}-${arch}`)) {
+    throw new ZaelError('failed', 'engine.missing', `dynoxide is not built for ${platform} on ${arch}`, {
+      hint: 'Use the engine dynamodb-local, which needs a Java 17 development kit.',
+    })
   }
+  const name = `@dynoxide/${platform}-${arch}`
   try {
-    const require = createRequire(import.meta.url)
-    const description = `${PACKAGE}/package.json`
-    const binary = join(dirname(require.resolve(description)), 'dynoxide')
+    const require = createRequire(from)
+    const description = `${name}/package.json`
+    const binary = join(dirname(require.resolve(description)), platform === 'win32' ? 'dynoxide.exe' : 'dynoxide')
     await access(binary, constants.X_OK)
     return {binary, version: require(description).version}
   } catch (cause) {
-    throw new ZaelError('failed', 'engine.missing', `dynoxide is not installed: no executable in ${PACKAGE}`, {
-      hint: `Install it with \`npm install ${PACKAGE}\`, or without \`--omit=optional\`.`,
+    throw new ZaelError('failed', 'engine.missing', `dynoxide is not installed: no executable in ${name}`, {
+      hint: `Install it with \`npm install ${name}\`, or without \`--omit=optional\`.`,
       cause,
     })
   }

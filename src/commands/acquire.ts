@@ -75,7 +75,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   #tell(tried: TriedRequest): object {
     this.log(acquireLines(tried, lineWidth()).join('\n'))
     if (!tried.attempt.admitted) {
-      process.exitCode = EXIT.checkSaidNo
+      process.exitCode = EXIT.negative
       this.logToStderr(
         nextLines([[whyCommand(tried) + typedFlags(this.settings), 'see which limit refuses it, and what helps']]).join(
           '\n',

@@ -28,7 +28,7 @@ export default class Doctor extends SettingsCommand<typeof Doctor> {
     const checks = await examine({flags, isNamed, version: this.config.version})
     this.log(checkLines(checks).join('\n'))
     const fit = !checks.some(({state}) => state === 'fail')
-    if (!fit) process.exitCode = EXIT.checkSaidNo
+    if (!fit) process.exitCode = EXIT.negative
     return {fit, checks}
   }
 }

@@ -28,7 +28,7 @@ export default class Status extends WholeStackCommand<typeof Status> {
     const local = aws ? null : await supervisorOf({stack, endpoint})
     const health = withSupervisor(await gatherHealth({table, aws, ourVersion: this.config.version}), local)
     this.log(statusHealthLines(health, local).join('\n'))
-    if (!passesCheck(health)) process.exitCode = EXIT.checkSaidNo
+    if (!passesCheck(health)) process.exitCode = EXIT.negative
     return healthJson(health, local)
   }
 }

@@ -24,7 +24,7 @@ export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
     const {diffManifest} = await import('../../lib/manifest/diff.js')
     const differences = await diffManifest(namespace, manifest)
     this.log(diffLines(manifest, differences).join('\n'))
-    if (differences.length > 0) process.exitCode = EXIT.checkSaidNo
+    if (differences.length > 0) process.exitCode = EXIT.negative
     return diffJson(manifest.namespace, differences)
   }
 }

@@ -21,7 +21,7 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
     const table = status.running ? await describeTable() : null
     this.log(localStatusLines(status, table, home.logFile).join('\n'))
     if (!status.running) {
-      process.exitCode = EXIT.checkSaidNo
+      process.exitCode = EXIT.negative
       return {...status, home: home.folder}
     }
     const {startToken: _, ...live} = status.live

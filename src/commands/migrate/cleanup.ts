@@ -45,7 +45,7 @@ export default class MigrateCleanup extends WholeStackCommand<typeof MigrateClea
       },
     })
     this.log(cleanedLines(stack, result).join('\n'))
-    if (result.left.count > 0) process.exitCode = EXIT.checkSaidNo
+    if (result.left.count > 0) process.exitCode = EXIT.negative
     return cleanedJson(stack, result.verification, result)
   }
 }

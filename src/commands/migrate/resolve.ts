@@ -66,7 +66,7 @@ export default class MigrateResolve extends WholeStackCommand<typeof MigrateReso
       },
     })
     this.log(resolvedLines(stack, keep, result).join('\n'))
-    if (result.left.count > 0) process.exitCode = EXIT.checkSaidNo
+    if (result.left.count > 0) process.exitCode = EXIT.negative
     return resolvedJson(stack, null, keep, result)
   }
 }

@@ -50,7 +50,7 @@ export default class MigrateRun extends WholeStackCommand<typeof MigrateRun> {
     await confirm(`This writes to the table of stack "${stack}"`, {yes})
     const result = await migrateWithProgress(table, stack, {ourVersion, rateLimit, until, followMs})
     this.log(runLines(stack, result, lineWidth()).join('\n'))
-    if (result.conflicts.count > 0) process.exitCode = EXIT.checkSaidNo
+    if (result.conflicts.count > 0) process.exitCode = EXIT.negative
     return {stack, dryRun, plan, result: runJson(result)}
   }
 

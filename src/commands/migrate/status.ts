@@ -23,7 +23,7 @@ export default class MigrateStatus extends WholeStackCommand<typeof MigrateStatu
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, DEFAULT_PACE)
     this.log(migrationStatusLines(stack, survey, plan, lineWidth()).join('\n'))
-    if (plan.isPending) process.exitCode = EXIT.checkSaidNo
+    if (plan.isPending) process.exitCode = EXIT.negative
     return statusJson(stack, survey, plan)
   }
 }

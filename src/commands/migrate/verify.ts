@@ -25,7 +25,7 @@ export default class MigrateVerify extends WholeStackCommand<typeof MigrateVerif
   protected async work({stack, table}: StackContext): Promise<object> {
     const verification = await verifyWithProgress(table, {ourVersion: this.config.version, all: this.flags.all})
     this.log(verificationLines(stack, verification).join('\n'))
-    if (!verification.clean) process.exitCode = EXIT.checkSaidNo
+    if (!verification.clean) process.exitCode = EXIT.negative
     return verificationJson(stack, verification)
   }
 }

@@ -1,6 +1,4 @@
-/**
- * Exit codes of the command line. They are a stable interface: scripts branch on them.
- */
+/** Exit codes of the command line, by kind of outcome. A stable interface: scripts branch on them. */
 export const EXIT = {
   ok: 0,
   failed: 1,
@@ -8,12 +6,13 @@ export const EXIT = {
   notFound: 3,
   access: 4,
   conflict: 5,
-  checkSaidNo: 6,
+  /** The command worked and its answer is no: refused, unhealthy, different, not clean. */
+  negative: 6,
   interrupted: 130,
   terminated: 143,
 } as const
 
-/** What a failure means to the person who sees it; decides the exit code. */
+/** What a failure means to the caller; decides the exit code. */
 export type ErrorKind = Exclude<keyof typeof EXIT, 'ok' | 'terminated'>
 
 export interface ZaelErrorOptions {
@@ -25,8 +24,8 @@ export interface ZaelErrorOptions {
 }
 
 /**
- * Every failure zael expects is one of these; anything else that escapes is a bug.
- * `code` is stable and dotted (`limit.syntax`, `table.missing`), the message says what happened and why, `hint` what to do.
+ * Base of every expected failure; any other error that escapes is a bug.
+ * `code` is stable and dotted (`limit.syntax`, `table.missing`); the message tells what happened and why, `hint` what to do.
  */
 export class ZaelError extends Error {
   readonly code: string

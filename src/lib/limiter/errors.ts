@@ -29,15 +29,10 @@ export class RateLimitExceeded extends ZaelError {
     const where = worst
       ? `${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} of ${worst.requested} asked for`
       : 'no tokens left'
-    super(
-      'checkSaidNo',
-      'limit.exceeded',
-      `Rate limit exceeded (${where}); try again in ${Math.ceil(retryAfterMs)} ms`,
-      {
-        hint: 'Wait as long as retryAfterMs says, then ask again.',
-        details: {retryAfterMs, limits: statuses},
-      },
-    )
+    super('negative', 'limit.exceeded', `Rate limit exceeded (${where}); try again in ${Math.ceil(retryAfterMs)} ms`, {
+      hint: 'Wait as long as retryAfterMs says, then ask again.',
+      details: {retryAfterMs, limits: statuses},
+    })
     this.statuses = statuses
     this.retryAfterMs = retryAfterMs
   }

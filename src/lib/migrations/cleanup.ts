@@ -110,7 +110,7 @@ async function deleteOld(
 
 function notClean({differences, unmovable}: Verification): ZaelError {
   const said = `${differences.count - unmovable} old records are not in the new place as they should be; nothing was deleted.`
-  return new ZaelError('checkSaidNo', 'migrate.not-clean', said, {
+  return new ZaelError('negative', 'migrate.not-clean', said, {
     hint: 'Run `zael migrate run`, and `zael migrate verify` to see what is left.',
     details: {differences: differences.count, shown: differences.shown},
   })

@@ -15,7 +15,7 @@ const EXIT_MEANINGS: Record<keyof typeof EXIT, string> = {
   notFound: 'Something that was named does not exist.',
   access: 'Credentials are missing, or they do not permit this.',
   conflict: 'Someone else changed it first, the versions do not fit, or a migration is needed.',
-  checkSaidNo:
+  negative:
     'The check worked and its answer is no: work is pending, there is drift, a limit is exceeded, a stack is degraded or not running.',
   interrupted: 'Interrupted with Ctrl-C.',
   terminated: 'Terminated by SIGTERM.',

@@ -3,7 +3,7 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {gunzipSync} from 'node:zlib'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
-import {type ArchiveSink, folderSink} from '../../src/lib/aggregator/archive-sink.js'
+import {type ArchiveSink, folderSink} from '../../src/lib/aggregator/archive.js'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import {Denied} from '../../src/lib/dynamo/errors.js'
 import {s3Sink} from '../../src/lib/infra/lambda/s3-archive-sink.js'
@@ -71,7 +71,7 @@ describe('the audit archive', () => {
     table = new MemoryTable()
   })
 
-  it('keeps the events of a batch in one object of JSON lines, by the day of the earliest', async () => {
+  it('stores the events of a batch in one object of JSON lines, in the folder of the earliest day', async () => {
     const Records = [
       expired(event('A', {timestamp: '2023-08-17T00:00:01Z'}), {sequence: 71}),
       expired(event('B', {namespace: 'other', principal: undefined, resource: undefined}), {sequence: 72}),
@@ -97,9 +97,9 @@ describe('the audit archive', () => {
     ])
   })
 
-  it('takes expired audit events only', async () => {
+  it('stores expired audit events only', async () => {
     const Records = [
-      streamRecord(event('deleted by hand'), undefined),
+      streamRecord(event('deleted by a user'), undefined),
       streamRecord(undefined, event('new')),
       expired(bucketImage({tc: {tpm: 1000}})),
       {...expired(event('C')), userIdentity: {type: 'Service', principalId: 'replication.dynamodb.amazonaws.com'}},
@@ -108,7 +108,7 @@ describe('the audit archive', () => {
     expect(sink.puts).toBe(0)
   })
 
-  it('takes events from before there were namespaces', async () => {
+  it('stores events from before there were namespaces', async () => {
     const old: Item = {...event('A'), PK: s('AUDIT#user-1')}
     await newAggregator().handle({Records: [expired(old)]})
     expect(sink.lines).toMatchObject([{event_id: 'A', entity_id: 'user-1', namespace: null}])
@@ -123,13 +123,13 @@ describe('the audit archive', () => {
     expect(sink.objects).toEqual(first)
   })
 
-  it('gives another object to another content', async () => {
+  it('writes another object for other content', async () => {
     await newAggregator().handle({Records: [expired(event('A'), {sequence: 5})]})
     await newAggregator().handle({Records: [expired(event('B'), {sequence: 5})]})
     expect(sink.objects.size).toBe(2)
   })
 
-  it('that cannot be written fails the events, and nothing else', async () => {
+  it('fails the events, and no other record, when it cannot be written', async () => {
     const broken: ArchiveSink = {put: () => Promise.reject(new Error('no such bucket'))}
     const Records = [streamRecord(undefined, bucketImage({tc: {tpm: 1000}})), expired(event('A')), expired(event('B'))]
     const {handle, lines} = newAggregator(broken)
@@ -139,7 +139,7 @@ describe('the audit archive', () => {
     expect(lines[0]).toMatchObject({level: 'error', message: 'archive failed', reason: 'no such bucket'})
   })
 
-  it('holds every event once when something else in the batch fails and is delivered again', async () => {
+  it('has every event once when another record of the batch fails and is delivered again', async () => {
     const failing = new (class extends MemoryTable {
       isBroken = true
       override async send(operation: string, input: unknown): Promise<never> {
@@ -157,13 +157,13 @@ describe('the audit archive', () => {
     expect(sink.lines.map(line => line.event_id)).toEqual(['A', 'B'])
   })
 
-  it('is no concern of an aggregator without a sink', async () => {
+  it('is not written without a sink', async () => {
     const {handle} = loggingAggregator({table: tableOver(table, 'memory', () => NOON_MS)})
     expect(await handle({Records: [expired(event('A'))]})).toMatchObject({failures: [], counts: {archived: 0}})
   })
 })
 
-describe('a folder as archive', () => {
+describe('an archive folder', () => {
   let folder: string
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'zael-archive-'))
@@ -171,7 +171,7 @@ describe('a folder as archive', () => {
   afterEach(() => rm(folder, {recursive: true}))
   const options = {contentType: 'application/x-ndjson', contentEncoding: 'gzip'}
 
-  it('holds whole files under their keys, and replaces them', async () => {
+  it('has complete files under their keys, and replaces them', async () => {
     const sink = folderSink(folder)
     await sink.put('audit/year=2023/a.gz', Buffer.from('one'), options)
     await sink.put('audit/year=2023/a.gz', Buffer.from('two'), options)
@@ -179,15 +179,15 @@ describe('a folder as archive', () => {
     expect(await readdir(join(folder, 'audit/year=2023'))).toEqual(['a.gz'])
   })
 
-  it('leaves nothing behind when it cannot write', async () => {
+  it('has no partial file after a failed write', async () => {
     await mkdir(join(folder, 'audit/a.gz/in the way'), {recursive: true})
     await expect(folderSink(folder).put('audit/a.gz', Buffer.from('one'), options)).rejects.toThrow()
     expect(await readdir(join(folder, 'audit'))).toEqual(['a.gz'])
   })
 })
 
-describe('S3 as archive', () => {
-  it('gets the object with its type and encoding', async () => {
+describe('the S3 archive', () => {
+  it('puts the object with its type and encoding', async () => {
     const sent: unknown[] = []
     const client = {
       send: async (command: {input: unknown}) => {

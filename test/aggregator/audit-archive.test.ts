@@ -3,7 +3,7 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {gunzipSync} from 'node:zlib'
 import {afterEach, beforeEach, expect, it} from 'vitest'
-import {folderSink} from '../../src/lib/aggregator/archive-sink.js'
+import {folderSink} from '../../src/lib/aggregator/archive.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {encodeAudit} from '../../src/lib/schema/audit-record.js'
 import {MemoryTable} from './fixtures/memory-table.js'
@@ -40,7 +40,7 @@ async function archived(): Promise<Record<string, unknown>[]> {
   )
 }
 
-it('D-29 C-18 nothing was archived since keys start with a namespace: events of any namespace are, with its id', async () => {
+it('D-29 C-18 archives events of every namespace, with its id (the reference archived none once keys had a namespace)', async () => {
   const {handle} = loggingAggregator({
     table: tableOver(new MemoryTable(), 'memory', () => NOON_MS),
     sink: folderSink(folder),
@@ -48,7 +48,7 @@ it('D-29 C-18 nothing was archived since keys start with a namespace: events of 
   const Records = [
     streamRecord(event('fBkmrAwsQ0Q', 'A'), undefined, {byService: true}),
     streamRecord(event('_vXw2', 'B'), undefined, {byService: true}),
-    // Deleted by hand: the reference archived those like expired ones.
+    // Deleted by a user: the reference archived those like expired ones.
     streamRecord(event('fBkmrAwsQ0Q', 'C'), undefined),
   ]
   expect((await handle({Records})).counts.archived).toBe(2)

@@ -8,7 +8,7 @@ import {admittedUntilRefused, request} from '../limiter/visit.js'
 import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
 import {StreamTap, tappedPeer} from './fixtures/stream-tap.js'
 
-describeOnEngine('buckets in the care of the aggregator', () => {
+describeOnEngine('buckets with an aggregator', () => {
   const table = useTable()
   let scene: Scene
   let tap: StreamTap
@@ -28,7 +28,7 @@ describeOnEngine('buckets in the care of the aggregator', () => {
     await limiter.close()
   }
 
-  it('D-6 30 s of a 1000-a-day limit (347 milli) were lost because another limit needed its refill', async () => {
+  it('D-6 keeps 30 s of a 1000-a-day limit (347 milli) when another limit is refilled (the reference lost it)', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=6000/min', 'rpd=1000/day')
     await acquire({tpm: 1, rpd: 10})
     tap.take()
@@ -36,7 +36,7 @@ describeOnEngine('buckets in the care of the aggregator', () => {
     await peer.speculative({tpm: 5000})
     expect((await newAggregator().handle({Records: tap.take()})).counts.refills).toBe(1)
     expect(await peer.number('b_rpd_tk')).toBe(990_000 + 347)
-    // What is left of a millitoken counts too: nine refills of 30 s are worth as much as one of 270 s.
+    // Fractions of a millitoken are carried: nine refills of 30 s are worth as much as one of 270 s.
     for (let refill = 0; refill < 8; refill++) {
       scene.nowMs += 30_000
       await peer.speculative({tpm: 2900})
@@ -45,7 +45,7 @@ describeOnEngine('buckets in the care of the aggregator', () => {
     expect(await peer.number('b_rpd_tk')).toBe(990_000 + 3125)
   })
 
-  it('D-1 at 100 writes a second the reference had 2048 shards after 14 s: there is one, and wcu stays usable', {
+  it('D-1 keeps one shard and a usable wcu at 100 writes a second (the reference had 2048 shards after 14 s)', {
     timeout: 300_000,
   }, async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day:1M')
@@ -62,7 +62,7 @@ describeOnEngine('buckets in the care of the aggregator', () => {
     expect(await peer.number('b_wcu_tk')).toBeGreaterThanOrEqual(400_000)
   })
 
-  it('D-9 a bump created nothing unless its batch carried consumption, and full clones when it did', async () => {
+  it('D-9 creates the shards of a bump by splitting the tokens there are (the reference created none, or full clones)', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/day')
     await acquire({rpm: 1})
     tap.take()
@@ -79,7 +79,7 @@ describeOnEngine('buckets in the care of the aggregator', () => {
     await limiter.close()
   })
 
-  it('D-24 parents, the hottest items of all, were never split: they are, like any other bucket', async () => {
+  it('D-24 splits the buckets of parents like any other (the reference never did)', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day:1M')
     await scene.entity('team')
     await scene.entity('user-1', 'team')

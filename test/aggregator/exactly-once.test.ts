@@ -10,7 +10,7 @@ import {MemoryTable} from './fixtures/memory-table.js'
 import {usageItems} from './fixtures/stored-usage.js'
 import {bucketImage, loggingAggregator, NOON_MS, streamRecord, tableOver} from './fixtures/stream.js'
 
-// Long after the records, so that neither refill nor growth writes anything.
+// Long after the records, so that neither refill nor growth writes.
 const clock = () => NOON_MS + 30 * 86_400_000
 
 describe('usage is counted exactly once (L4)', () => {
@@ -26,7 +26,7 @@ describe('usage is counted exactly once (L4)', () => {
     )
   })
 
-  it('also around midnight of the first of a month, where an hour, a day and a month begin', async () => {
+  it('also around midnight of the first of a month, when an hour, a day and a month begin', async () => {
     await fc.assert(
       fc.asyncProperty(writes(25), portions, async (history, plan) => {
         const {records, usage} = play(history, 'ns', Date.UTC(2023, 10, 30, 23, 59))
@@ -45,7 +45,7 @@ describe('usage of one batch', () => {
     loggingAggregator({table: tableOver(transport, 'memory', clock), settings: {windows: ['hourly']}}).handle({Records})
   const key = 'user-1 hourly 2023-11-14T12:00:00Z'
 
-  it('holds a record that is in it twice, and records out of order', async () => {
+  it('is exact with a duplicate record and with records out of order', async () => {
     const table = new MemoryTable()
     const [first, second, third] = [
       streamRecord(undefined, image(1000)),
@@ -58,12 +58,12 @@ describe('usage of one batch', () => {
     expect(usageIn(table.items.values()).get(key)).toEqual({tpm: 7000n, rpm: 0n, events: 3})
   })
 
-  it('is counted once when two processes have it and each has seen the other too late', async () => {
+  it('is counted once when two processes have the batch and one overtakes the other', async () => {
     const table = new MemoryTable()
     await handle(table, [streamRecord(undefined, image(500))])
     const batch = [streamRecord(image(500), image(3500))]
     let hasOvertaken = false
-    // The fraction that is stored makes the first try a look; then the other process counts the batch.
+    // The stored fraction makes the first attempt fail its condition; then the other process counts the batch.
     const slow: Transport = {
       send: async (operation, input) => {
         const attempt = table.send(operation, input)

@@ -26,7 +26,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     image = (await peer.item()) as Item
   })
 
-  /** Records that show an item's write counter rise by so many every second, several records a second. */
+  /** Records in which an item's write counter rises by so many per second, four records a second. */
   function seconds(perSecond: readonly number[], shard = 0, more: Item = {}): StreamRecord[] {
     const {PK: _, ...rest} = image
     const PK = {S: `${scene.namespace}/BUCKET#user-1#gpt-4#${shard}`}
@@ -42,26 +42,26 @@ describeOnEngine('shard growth by the aggregator', () => {
     })
   }
 
-  it('doubles a bucket that is written more than 800 times a second, and moves its tokens', async () => {
+  it('doubles the shards of a bucket written more than 800 times a second, and moves its tokens', async () => {
     const before = await scene.totals('user-1', 'gpt-4', 'rpm')
     expect((await newAggregator().handle({Records: seconds([1000, 1000, 1000])})).counts.splits).toBe(1)
     expect(await scene.totals('user-1', 'gpt-4', 'rpm', 2)).toEqual(before)
     expect((await scene.shards('user-1', 'gpt-4', 2)).map(({shardCount}) => shardCount)).toEqual([2, 2])
   })
 
-  it('measures across batches as well, down to one record each', async () => {
+  it('measures across batches, down to one record each', async () => {
     const {handle} = newAggregator()
     let splits = 0
     for (const record of seconds([900, 900, 900])) splits += (await handle({Records: [record]})).counts.splits
     expect(splits).toBe(1)
   })
 
-  it('leaves a bucket alone that is merely old: a high count is no rate', async () => {
+  it('does not take a high count for a high rate', async () => {
     expect((await newAggregator().handle({Records: seconds([1, 0, 2, 1])})).counts.splits).toBe(0)
     const {handle} = newAggregator()
     await handle({Records: seconds([1])})
     scene.nowMs += 3_600_000
-    // An hour at 500 a second in between: much in total, little per second.
+    // An hour at 500 a second in between: a high total, a low rate.
     const late = seconds([1], 0, {b_wcu_tc: n(0)})
     const [record] = late as [StreamRecord]
     const jumped = {...record.dynamodb.NewImage, b_wcu_tc: n(5_000_000_000 + 3600 * 500_000)}
@@ -70,19 +70,19 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect(await peer.number('shard_count')).toBe(1)
   })
 
-  it('is not misled by time in whole seconds', async () => {
+  it('measures correctly although times are in whole seconds', async () => {
     const startMs = Math.floor(scene.nowMs / 1000) * 1000
     const at = (ms: number, writes: number) => {
       const show = (count: number): Item => ({...image, b_wcu_tc: n(count * 1000)})
       return streamRecord(show(writes - 1), show(writes), {atMs: startMs + Math.floor(ms / 1000) * 1000})
     }
-    // 700 a second all the time; from 990 to 2,010 ms lies hardly more than a second, told as two.
+    // 700 a second throughout; 990 to 2,010 ms is about one second, reported as two.
     const Records = [at(0, 1), at(990, 693), at(1000, 700), at(1990, 1393), at(2000, 1400), at(3000, 2100)]
     scene.nowMs = startMs + 3000
     expect((await newAggregator().handle({Records})).counts.splits).toBe(0)
   })
 
-  it('does not double again for records from before the split', async () => {
+  it('does not double again because of records from before the split', async () => {
     const {handle} = newAggregator()
     const Records = seconds([1000, 1000, 1000])
     expect((await handle({Records})).counts.splits).toBe(1)
@@ -91,7 +91,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect(await peer.number('shard_count')).toBe(2)
   })
 
-  it('measures anew after a split: the load of before is not held against the shards of after', async () => {
+  it('starts a new measurement after a split', async () => {
     await splitInto(scene, 2)
     const startMs = Math.floor(scene.nowMs / 1000) * 1000
     const at = (ms: number, writes: number, shards: number) => {
@@ -105,20 +105,20 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect(await peer.number('shard_count')).toBe(2)
   })
 
-  it('lets go of a rate from more than a minute ago', async () => {
+  it('ignores a rate from more than a minute ago', async () => {
     const Records = seconds([1000, 1000, 1000])
     scene.nowMs += 61_000
     expect((await newAggregator().handle({Records})).counts.splits).toBe(0)
   })
 
-  it('doubles for a hot shard other than the first', async () => {
+  it('doubles when a shard other than the first is hot', async () => {
     await splitInto(scene, 2)
     const Records = seconds([1000, 1000, 1000], 1, {shard_count: n(2)})
     expect((await newAggregator().handle({Records})).counts.splits).toBe(1)
     expect(await peer.number('shard_count')).toBe(4)
   })
 
-  it('leaves every shard a share that serves the usual request', async () => {
+  it('does not double when a share would be too small for the usual request', async () => {
     const {handle} = newAggregator()
     const Records = seconds([1000, 1000, 1000])
     const [first] = Records as [StreamRecord]
@@ -128,7 +128,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect(await peer.number('shard_count')).toBe(1)
   })
 
-  it('stops at the maximum', async () => {
+  it('stops at the maximum number of shards', async () => {
     await splitInto(scene, 2)
     const {handle} = loggingAggregator({
       table: tableOver(table.transport, table.name, () => scene.nowMs),
@@ -138,7 +138,7 @@ describeOnEngine('shard growth by the aggregator', () => {
     expect(await peer.number('shard_count')).toBe(2)
   })
 
-  it('that fails is told and counted, and fails no record', async () => {
+  it('logs and counts its own failure, and fails no record', async () => {
     const faults = new FaultTransport(table.transport)
     faults.start({kind: 'throttled', at: 1, operation: 'TransactWriteItems', times: 1000})
     const {handle, lines} = newAggregator(faults as never)
@@ -155,20 +155,20 @@ describeOnEngine('shard growth by the aggregator', () => {
       return streamRecord(before, await peer.item(), {atMs: scene.nowMs})
     }
 
-    it('makes the shards that are missing, out of the tokens there are', async () => {
+    it('creates the missing shards out of the existing tokens', async () => {
       const before = await scene.totals('user-1', 'gpt-4', 'rpm')
       expect((await newAggregator().handle({Records: [await bump(1)]})).failures).toEqual([])
       expect(await scene.totals('user-1', 'gpt-4', 'rpm', 2)).toEqual(before)
       expect(await peer.number('b_rpm_tk', 1)).toBe(499_999_500)
     })
 
-    it('tells the count to the shards that exist', async () => {
+    it('writes the count to the existing shards', async () => {
       await splitInto(scene, 2)
       await newAggregator().handle({Records: [await bump(2)]})
       expect((await scene.shards('user-1', 'gpt-4', 4)).map(({shardCount}) => shardCount)).toEqual([4, 4, 4, 4])
     })
 
-    it('sets a count beyond reason to the shards that exist', async () => {
+    it('resets an absurd count to the number of existing shards', async () => {
       await newAggregator().handle({Records: [await bump(1024)]})
       expect(await peer.number('shard_count')).toBe(1)
     })

@@ -39,7 +39,7 @@ describeOnEngine('refill by the aggregator', () => {
     await limiter.close()
   }
 
-  it('credits every limit for the time that has passed when one would not last for two batches like this', async () => {
+  it('credits every limit for the elapsed time when one would not last for two batches like this', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000, rpd: 1})]
@@ -50,7 +50,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect((await scene.shards('user-1', 'gpt-4'))[0]?.state.limits.get('rpd')?.remainder).toBeGreaterThan(0n)
   })
 
-  it('leaves a bucket alone that holds enough for two more batches like this', async () => {
+  it('skips a bucket that has enough for two more batches like this', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 1999})]
@@ -58,7 +58,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect(await peer.number('b_tpm_tk')).toBe(4_000_000)
   })
 
-  it('sums up what a batch has spent', async () => {
+  it('adds up what a batch has spent', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 1000}), await write({tpm: 1000})]
@@ -66,7 +66,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect((await newAggregator().handle({Records})).counts.refills).toBe(1)
   })
 
-  it('counts what was taken, also if a part was given back: the next requests take as much first', async () => {
+  it('counts what was consumed even if part of it was refunded: the next requests consume as much at first', async () => {
     await start()
     scene.nowMs += 30_000
     const taken = await write({tpm: 4000})
@@ -76,7 +76,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect((await newAggregator().handle({Records})).counts.refills).toBe(1)
   })
 
-  it('leaves a bucket alone when no time has passed, or when nothing was consumed', async () => {
+  it('skips a bucket when no time has passed or nothing was consumed', async () => {
     await start()
     const {handle} = newAggregator()
     expect((await handle({Records: [await write({tpm: 4000})]})).counts.refills).toBe(0)
@@ -99,7 +99,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect(await balances()).toEqual(after)
   })
 
-  it('yields to a client that has refilled meanwhile', async () => {
+  it('gives way to a client that has refilled in the meantime', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000})]
@@ -110,7 +110,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect(lines.map(({level}) => level)).toEqual(['info'])
   })
 
-  it('adds to what others have spent since, and never fills a bucket twice', async () => {
+  it('keeps what others have spent since, and never fills a bucket twice', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000})]
@@ -119,12 +119,12 @@ describeOnEngine('refill by the aggregator', () => {
     expect(await peer.number('b_tpm_tk')).toBe(1_999_000 - 1_000_000 + 3_000_000)
   })
 
-  it('does not credit a full bucket from an image that is out of date', async () => {
+  it('does not credit a full bucket from a stale image', async () => {
     await start()
     scene.nowMs += 59_000
     const Records = [await write({tpm: 4000})]
     await peer.speculative({tpm: 1000})
-    // The credit would be cut at the capacity for the balance seen: for the one stored it may be another.
+    // The credit would be capped for the balance in the image, which is not the stored one.
     expect((await newAggregator().handle({Records})).counts.refills).toBe(0)
   })
 
@@ -139,7 +139,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect(await peer.number('rf', 0)).toBe(scene.nowMs - 10_000)
   })
 
-  it('leaves out what was seen more than a minute ago, and what has expired', async () => {
+  it('skips buckets seen more than a minute ago, and expired ones', async () => {
     await start()
     scene.nowMs += 30_000
     const record = await write({tpm: 4000})
@@ -151,7 +151,7 @@ describeOnEngine('refill by the aggregator', () => {
     expect((await handle({Records: [record]})).counts.refills).toBe(0)
   })
 
-  it('that fails is told and counted, and fails no record', async () => {
+  it('logs and counts its own failure, and fails no record', async () => {
     await start()
     scene.nowMs += 30_000
     const Records = [await write({tpm: 4000})]

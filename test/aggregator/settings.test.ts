@@ -2,7 +2,7 @@ import {describe, expect, it} from 'vitest'
 import {parseLambdaSettings} from '../../src/lib/aggregator/settings.js'
 import {InvalidInput} from '../../src/lib/core/errors.js'
 
-describe('settings of the function', () => {
+describe('settings of the Lambda function', () => {
   it('have defaults for everything but the table', () => {
     expect(parseLambdaSettings({TABLE_NAME: 'prod'})).toEqual({
       tableName: 'prod',
@@ -28,7 +28,7 @@ describe('settings of the function', () => {
     })
   })
 
-  it('name no bucket while archival is off', () => {
+  it('have no archive bucket while archival is off', () => {
     expect(parseLambdaSettings({TABLE_NAME: 'prod', ARCHIVE_BUCKET_NAME: 'archive'}).archiveBucket).toBeUndefined()
   })
 
@@ -41,7 +41,7 @@ describe('settings of the function', () => {
     [{TABLE_NAME: 'prod', SNAPSHOT_TTL_DAYS: '1.5'}, 'SNAPSHOT_TTL_DAYS is "1.5"'],
     [{TABLE_NAME: 'prod', ENABLE_ARCHIVAL: 'yes'}, 'ENABLE_ARCHIVAL is "yes"; it must be true or false'],
     [{TABLE_NAME: 'prod', ENABLE_ARCHIVAL: 'true'}, 'ARCHIVE_BUCKET_NAME is not set'],
-  ])('that are wrong are told: %j', (env, message) => {
+  ])('are rejected when they are wrong: %j', (env, message) => {
     expect(() => parseLambdaSettings(env)).toThrow(InvalidInput)
     expect(() => parseLambdaSettings(env)).toThrow(message)
   })

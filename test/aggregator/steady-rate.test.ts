@@ -13,7 +13,7 @@ import {StreamTap, tappedPeer} from './fixtures/stream-tap.js'
 const BATCH_MS = 5000
 const REQUEST_MS = 2500
 const FIRST = {tpm: 120_000, rpd: 900}
-// 99 % and 96 % of what the limits allow, so that neither is ever full nor empty within the hour.
+// 99 % and 96 % of what the limits allow: neither becomes full or empty within the hour.
 const CONSUME = {tpm: 2475, rpd: 2}
 const LIMITS = ['tpm=60000/min:180000', 'rpd=72000/day:1000']
 
@@ -24,11 +24,11 @@ interface Outcome {
   readonly refills: number
 }
 
-interface Course {
+interface Simulation {
   readonly minutes: number
-  /** Clients that take turns: each knows little of what the others have left in the bucket. */
+  /** Clients take turns: each knows little of what the others have left in the bucket. */
   readonly clients: readonly ((consume: typeof CONSUME) => Promise<unknown>)[]
-  readonly isFollowed: boolean
+  readonly hasAggregator: boolean
 }
 
 describeOnEngine('a bucket driven at a steady rate below its limit', () => {
@@ -52,42 +52,42 @@ describeOnEngine('a bucket driven at a steady rate below its limit', () => {
   })
   afterEach(() => Promise.all(limiters.map(limiter => limiter.close())))
 
-  /** Clients of the library, each as in a process of its own. */
-  function processes(count: number): Course['clients'] {
+  /** Limiters of the library, as in separate processes. */
+  function processes(count: number): Simulation['clients'] {
     limiters = Array.from({length: count}, () => scene.limiter())
     return limiters.map(limiter => consume => limiter.acquire(request(consume)))
   }
 
-  /** One request in 2.5 s; every five seconds the stream is followed, unless nobody does. */
-  async function drive({minutes, clients, isFollowed}: Course): Promise<Outcome> {
+  /** One request every 2.5 s; the aggregator, if any, gets a batch every 5 s. */
+  async function simulate({minutes, clients, hasAggregator}: Simulation): Promise<Outcome> {
     const {handle} = loggingAggregator({table: tableOver(tap, table.name, () => scene.nowMs)})
-    const oracle = new Oracle(scene.nowMs)
+    const exact = new ExactBalances(scene.nowMs)
     await scene.limiter().acquire(request(FIRST))
-    oracle.take(FIRST, scene.nowMs)
+    exact.take(FIRST, scene.nowMs)
     let [requests, slow, refills] = [0, 0, 0]
     for (let elapsed = REQUEST_MS; elapsed <= minutes * 60_000; elapsed += REQUEST_MS) {
       scene.nowMs += REQUEST_MS
       calls = 0
       await clients[requests++ % clients.length]?.(CONSUME)
-      oracle.take(CONSUME, scene.nowMs)
+      exact.take(CONSUME, scene.nowMs)
       if (calls > 1) slow++
-      if (elapsed % BATCH_MS !== 0 || !isFollowed) continue
+      if (elapsed % BATCH_MS !== 0 || !hasAggregator) continue
       const result = await handle({Records: tap.take()})
       expect(result.failures).toEqual([])
       refills += result.counts.refills
       const [shard] = (await scene.shards('user-1', 'gpt-4')) as [BucketRecord]
       const {limits} = refillBucket(shard.state, scene.nowMs)
-      for (const [limit, most] of oracle.balances) expect(limits.get(limit)?.tokensMilli).toBeLessThanOrEqual(most)
+      for (const [limit, most] of exact.balances) expect(limits.get(limit)?.tokensMilli).toBeLessThanOrEqual(most)
     }
     return {requests, slow, refills}
   }
 
-  function report(who: string, {requests, slow, refills}: Outcome): void {
-    console.log(`steady rate, ${who}: ${slow} of ${requests} requests took a second call; ${refills} refills`)
+  function report(clients: string, {requests, slow, refills}: Outcome): void {
+    console.log(`steady rate, ${clients}: ${slow} of ${requests} requests took a second call; ${refills} refills`)
   }
 
-  it('stays on the one-call path for an hour, and never holds more than it is entitled to', async () => {
-    const outcome = await drive({minutes: 60, clients: processes(1), isFollowed: true})
+  it('needs one call per request for an hour, and never has more tokens than the limits allow', async () => {
+    const outcome = await simulate({minutes: 60, clients: processes(1), hasAggregator: true})
     report('one process', outcome)
     expect(outcome.slow).toBe(0)
     const usage = [...usageIn(await usageItems(table, scene.namespace))]
@@ -98,29 +98,29 @@ describeOnEngine('a bucket driven at a steady rate below its limit', () => {
   }, 600_000)
 
   it.each([true, false])(
-    'is shared by ten processes, followed: %s',
-    async isFollowed => {
-      const outcome = await drive({minutes: 20, clients: processes(10), isFollowed})
-      report(`ten processes, ${isFollowed ? 'followed' : 'not followed'}`, outcome)
-      if (isFollowed) expect(outcome.slow).toBe(0)
+    'is shared by ten processes, with aggregator: %s',
+    async hasAggregator => {
+      const outcome = await simulate({minutes: 20, clients: processes(10), hasAggregator})
+      report(`ten processes, ${hasAggregator ? 'with' : 'without'} aggregator`, outcome)
+      if (hasAggregator) expect(outcome.slow).toBe(0)
       else expect(outcome.slow).toBeGreaterThan(0)
     },
     600_000,
   )
 
-  it('never keeps clients waiting that ask without looking and cannot refill', async () => {
+  it('always serves clients that write blindly and cannot refill', async () => {
     const peer = tappedPeer(scene, tap)
     const blind = async (consume: typeof CONSUME) => expect(await peer.speculative(consume)).toBe(true)
-    const outcome = await drive({minutes: 20, clients: [blind], isFollowed: true})
+    const outcome = await simulate({minutes: 20, clients: [blind], hasAggregator: true})
     report('clients that cannot refill', outcome)
     expect(outcome.refills).toBeGreaterThan(0)
   }, 600_000)
 })
 
-/** What the limits entitle to, exactly: in units of a millitoken over a day, so that nothing is rounded. */
-class Oracle {
+/** The exact balances that the limits allow, in units of a millitoken over a day, so that nothing is rounded. */
+class ExactBalances {
   static readonly #UNIT = 86_400_000n
-  readonly #balances = {tpm: 180_000_000n * Oracle.#UNIT, rpd: 1_000_000n * Oracle.#UNIT}
+  readonly #balances = {tpm: 180_000_000n * ExactBalances.#UNIT, rpd: 1_000_000n * ExactBalances.#UNIT}
   #atMs: number
 
   constructor(atMs: number) {
@@ -132,8 +132,8 @@ class Oracle {
     this.#atMs = nowMs
     const take = (limit: 'tpm' | 'rpd', perDayMilli: bigint, capacityMilli: bigint) => {
       const grown = this.#balances[limit] + elapsed * perDayMilli
-      const full = capacityMilli * Oracle.#UNIT
-      this.#balances[limit] = (grown < full ? grown : full) - BigInt(consume[limit]) * 1000n * Oracle.#UNIT
+      const full = capacityMilli * ExactBalances.#UNIT
+      this.#balances[limit] = (grown < full ? grown : full) - BigInt(consume[limit]) * 1000n * ExactBalances.#UNIT
     }
     take('tpm', 60_000_000n * 1440n, 180_000_000n)
     take('rpd', 72_000_000n, 1_000_000n)
@@ -141,6 +141,6 @@ class Oracle {
 
   /** Millitokens, rounded down. */
   get balances(): [string, bigint][] {
-    return Object.entries(this.#balances).map(([limit, units]) => [limit, units / Oracle.#UNIT])
+    return Object.entries(this.#balances).map(([limit, units]) => [limit, units / ExactBalances.#UNIT])
   }
 }

@@ -29,7 +29,7 @@ describeOnEngine('usage counting', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000000/min', 'rpm=10000/min')
   })
 
-  /** Requests of the library, and the records that the stream has of them. */
+  /** Acquires with the library, and returns the stream records of that. */
   async function acquire(...consumptions: Record<string, number>[]): Promise<StreamRecord[]> {
     const limiter = scene.limiter()
     for (const consume of consumptions) await limiter.acquire(request(consume))
@@ -37,7 +37,7 @@ describeOnEngine('usage counting', () => {
     return tap.take()
   }
 
-  it('D-11 C-16 the daily record and that of the hour at 00:00 were one item, and midnight counted twice', async () => {
+  it('D-11 C-16 keeps the daily record apart from that of the hour at 00:00 (the reference had one item, and counted midnight twice)', async () => {
     scene.nowMs = Date.UTC(2023, 11, 1)
     const atMidnight = await acquire({tpm: 100})
     scene.nowMs += HOUR_MS
@@ -51,13 +51,13 @@ describeOnEngine('usage counting', () => {
     })
   })
 
-  it('D-12 three days of use appeared in the hour of the last refill', async () => {
-    // Made and taken off the stream.
+  it('D-12 counts usage in the hour of the write (in the reference three days appeared in the hour of the last refill)', async () => {
+    // Created, and its record dropped.
     await acquire({tpm: 30})
     await peer.remove(['ttl'])
     for (let day = 0; day < 3; day++) {
       expect(await peer.speculative({tpm: 40 + day})).toBe(true)
-      // The fast path leaves rf where it was; the record's own time is what counts.
+      // The fast path does not change rf; the record's own time counts.
       await newAggregator().handle({Records: tap.take()})
       scene.nowMs += 24 * HOUR_MS
     }
@@ -69,7 +69,7 @@ describeOnEngine('usage counting', () => {
     ])
   })
 
-  it('D-13 C-17 the first acquire of a bucket, and after each expiry, was never counted', async () => {
+  it('D-13 C-17 counts the first acquire of a bucket, also after an expiry (the reference never did)', async () => {
     const Records = await acquire({tpm: 30})
     expect(Records.map(({eventName}) => eventName)).toEqual(['INSERT'])
     const {handle} = newAggregator()
@@ -85,7 +85,7 @@ describeOnEngine('usage counting', () => {
     expect(await stored()).toMatchObject({'hourly 2023-11-14T12:00:00Z': {tpm: 37, events: 2}})
   })
 
-  it('D-13 nor was the first consumption of a limit that was added later', async () => {
+  it('D-13 counts the first consumption of a limit that was added later (the reference never did)', async () => {
     const {handle} = newAggregator()
     await handle({Records: await acquire({tpm: 30})})
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'tpm=1000000/min', 'rpm=10000/min', 'images=50/min')
@@ -93,7 +93,7 @@ describeOnEngine('usage counting', () => {
     expect(await stored()).toMatchObject({'hourly 2023-11-14T12:00:00Z': {tpm: 35, images: 2}})
   })
 
-  it('D-14 a batch delivered twice was counted twice', async () => {
+  it('D-14 counts a batch once that is delivered twice', async () => {
     const Records = await acquire({tpm: 30}, {tpm: 12}, {tpm: 8})
     const {handle} = newAggregator()
     await handle({Records})
@@ -106,10 +106,10 @@ describeOnEngine('usage counting', () => {
     })
   })
 
-  it('D-14 C-24 a throttled write was dropped for good and the batch reported as done', async () => {
+  it('D-14 C-24 reports the records of a throttled write as failed (the reference dropped them)', async () => {
     const Records = await acquire({tpm: 30}, {tpm: 12})
     const faults = new FaultTransport(table.transport)
-    // All tries of the daily record.
+    // All attempts on the daily record.
     faults.start({kind: 'throttled', at: 2, times: 100, operation: 'UpdateItem'})
     const {handle} = newAggregator(faults as never)
     const {failures} = await handle({Records})
@@ -123,7 +123,7 @@ describeOnEngine('usage counting', () => {
     })
   })
 
-  it('D-15 C-17 two limits in one request were two events, and a refund was another', async () => {
+  it('D-15 C-17 counts a request with two limits as one event, and a refund as none', async () => {
     await acquire({tpm: 30, rpm: 1})
     expect(await peer.speculative({tpm: 30, rpm: 1})).toBe(true)
     await peer.adjust({tpm: -10})

@@ -19,7 +19,7 @@ describeOnEngine('usage records', () => {
     namespace = `ns${randomUUID().slice(0, 8)}`
   })
 
-  /** Records of one bucket from what its counters showed, one after the other. */
+  /** Records of one bucket whose counters had these values, one after the other. */
   function records(images: {tpm: number; rq?: number; atMs?: number}[], shard = 0): StreamRecord[] {
     const image = ({tpm, rq}: {tpm: number; rq?: number}) =>
       bucketImage({namespace, shard, tc: {tpm}, ...(rq === undefined ? {} : {rq})})
@@ -29,7 +29,7 @@ describeOnEngine('usage records', () => {
     })
   }
 
-  it('are spelled as other clients expect', async () => {
+  it('have the layout that other clients expect', async () => {
     const Records = records([{tpm: 5250, rq: 1}])
     await aggregator().handle({Records})
     const sequence = Records[0]?.dynamodb.SequenceNumber as string
@@ -54,7 +54,7 @@ describeOnEngine('usage records', () => {
     })
   })
 
-  it('get one write each for a whole batch, over all shards', async () => {
+  it('are written once per batch, over all shards', async () => {
     const Records = [
       ...records(Array.from({length: 50}, (_, index) => ({tpm: 1000 * (index + 1), rq: index + 1}))),
       ...records([{tpm: 0}, {tpm: 3000, rq: 2}], 1),
@@ -67,13 +67,13 @@ describeOnEngine('usage records', () => {
     expect((await usageOf(table, namespace))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 53, events: 52})
   })
 
-  it('fit into one expression also with 40 shards', async () => {
+  it('are complete with 40 shards, whose marks exceed one expression', async () => {
     const Records = Array.from({length: 40}, (_, shard) => records([{tpm: 0}, {tpm: 1000, rq: 1}], shard)).flat()
     expect((await aggregator().handle({Records})).failures).toEqual([])
     expect((await usageOf(table, namespace))['daily 2023-11-14T00:00:00Z']).toEqual({tpm: 40, events: 40})
   })
 
-  it('lose no fraction over time, and round down what is given back', async () => {
+  it('lose no fraction over time, and round refunds down', async () => {
     const {handle} = aggregator()
     const steps = [333, 666, 999, 1332, 1082, 832, -168]
     const whole = []
@@ -86,7 +86,7 @@ describeOnEngine('usage records', () => {
     expect(item?._milli).toEqual(s('tpm:832'))
   })
 
-  it('drop the fraction when it comes out even', async () => {
+  it('have no fraction attribute when the total is whole', async () => {
     const {handle} = aggregator()
     for (const record of records([{tpm: 1500}, {tpm: 4000}])) await handle({Records: [record]})
     const [item] = await usageItems(table, namespace)
@@ -94,14 +94,14 @@ describeOnEngine('usage records', () => {
     expect(item?._milli).toBeUndefined()
   })
 
-  it('are kept as long as the settings say, counted from the first write', async () => {
+  it('expire as the settings say, counted from the first write', async () => {
     const [first, second] = records([{tpm: 1000}, {tpm: 2000}]) as [StreamRecord, StreamRecord]
     await aggregator({retentionDays: 7, windows: ['hourly']}).handle({Records: [first]})
     await aggregator({retentionDays: 30, windows: ['hourly']}).handle({Records: [second]})
     expect(await usageItems(table, namespace)).toMatchObject([{tpm: n(2), ttl: n(clock() / 1000 + 7 * 86_400)}])
   })
 
-  it('are kept for ever with 0 days', async () => {
+  it('do not expire with 0 days', async () => {
     await aggregator({retentionDays: 0}).handle({Records: records([{tpm: 1000}])})
     for (const item of await usageItems(table, namespace)) expect(item.ttl).toBeUndefined()
   })
@@ -111,7 +111,7 @@ describeOnEngine('usage records', () => {
     expect(Object.keys(await usageOf(table, namespace))).toEqual(['monthly 2023-11-01T00:00:00Z'])
   })
 
-  it('come out in summaries as whole tokens, marks unseen', async () => {
+  it('appear in summaries as whole tokens, without marks', async () => {
     await aggregator().handle({
       Records: records([
         {tpm: 1500, rq: 1},
@@ -135,7 +135,7 @@ describeOnEngine('usage records', () => {
     expect(lines).toContainEqual(expect.objectContaining({level: 'warn', limits: names}))
   })
 
-  it('that cannot be written fail their records, and no others', async () => {
+  it('fail their own records only when they cannot be written', async () => {
     const faults = new FaultTransport(table.transport)
     const hit = records([{tpm: 1000}, {tpm: 2000}])
     const Records = [...hit, streamRecord(undefined, bucketImage({namespace, entity: 'user-2', tc: {tpm: 1000}}))]
@@ -152,7 +152,7 @@ describeOnEngine('usage records', () => {
     expect((await usageOf(table, namespace, 'user-2'))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 1, events: 1})
   })
 
-  it('survive a throttled write and a lost answer without failing anything', async () => {
+  it('are exact after a throttled write and after a lost response', async () => {
     const faults = new FaultTransport(table.transport)
     const {handle} = loggingAggregator({table: tableOver(faults, table.name, clock)})
     const [first, second] = records([{tpm: 1500}, {tpm: 4000}]) as [StreamRecord, StreamRecord]
@@ -163,7 +163,7 @@ describeOnEngine('usage records', () => {
     expect((await usageOf(table, namespace))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 4, events: 2})
   })
 
-  it('of an unreadable record are skipped aloud, and the rest of the batch is counted', async () => {
+  it('are written for the rest of a batch with unreadable records, which are logged', async () => {
     const [good] = records([{tpm: 1000}]) as [StreamRecord]
     const image = bucketImage({namespace, entity: 'user-3', tc: {tpm: 1000}})
     const broken = [
@@ -179,7 +179,7 @@ describeOnEngine('usage records', () => {
     expect(lines.filter(({message}) => message === 'record failed')).toHaveLength(4)
   })
 
-  it('are not made from buckets of older layouts, which are counted', async () => {
+  it('are not written for buckets of older layouts, which are only counted', async () => {
     const composite = {PK: s(`${namespace}/ENTITY#user-1`), SK: s('#BUCKET#gpt-4'), b_tpm_tc: n(1000)}
     const perLimit = {PK: s('ENTITY#user-1'), SK: s('#BUCKET#gpt-4#tpm'), tokens_milli: n(1000)}
     const Records = [streamRecord(undefined, composite), streamRecord(undefined, perLimit)]

@@ -18,14 +18,14 @@ const recordOf = ({tenant}: TestNamespace) => stored(tenant, keys.provisioner(te
 const managedResources = async (namespace: TestNamespace) =>
   (await namespace.repository.provisioner.get()).record.resources
 
-/** Fails each write that names the text, with whatever `failure` makes of the operation. */
+/** Fails each write whose input contains the text. */
 function failWrites({tenant}: TestNamespace, on: string, failure: (operation: string) => unknown): void {
   tenant.transport.before = (operation, input) => {
     if (!isRead(operation) && JSON.stringify(input).includes(on)) throw failure(operation)
   }
 }
 
-function heal({tenant}: TestNamespace): void {
+function stopFailures({tenant}: TestNamespace): void {
   tenant.transport.before = () => {}
   tenant.transport.after = () => {}
 }
@@ -36,7 +36,7 @@ const conflict = (operation: string) =>
 describeOnEngine('applying a manifest', () => {
   const table = useTable()
 
-  it('records what is managed as the Python system does, and leaves what others keep in the record', async () => {
+  it('records managed scopes like the Python system, and keeps unknown attributes of the record', async () => {
     const namespace = newNamespace(table)
     const {tenant, repository} = namespace
     tenant.nowMs = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
@@ -62,7 +62,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     })
   })
 
-  it('writes nothing when there is nothing to do', async () => {
+  it('writes nothing when the table already matches', async () => {
     const {tenant, repository} = newNamespace(table)
     await apply(repository, resources('a'))
     tenant.transport.calls.length = 0
@@ -70,7 +70,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(tenant.transport.calls.every(isRead)).toBe(true)
   })
 
-  it('records an adoption although nothing else is to do', async () => {
+  it('records an adoption although nothing else changes', async () => {
     const namespace = newNamespace(table)
     const {tenant, repository} = namespace
     await repository.setLimits({level: 'resource', resource: 'a'}, parseLimits(['rpm=5/min']))
@@ -80,7 +80,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(await managedResources(namespace)).toEqual(['a'])
   })
 
-  it('goes on after a failure, deletes nothing then, claims only what was done, and is completed by the next run', async () => {
+  it('continues after a failure without deleting, records only what was done, and is completed by the next run', async () => {
     const namespace = newNamespace(table)
     const {repository} = namespace
     await apply(repository, resources('old'))
@@ -99,30 +99,30 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
       last_applied: before?.last_applied,
     })
 
-    heal(namespace)
+    stopFailures(namespace)
     expect(await apply(repository, text)).toMatchObject({outcome: 'complete', created: 1, deleted: 1})
     expect(await managedResources(namespace)).toEqual(['a', 'bad', 'c'])
   })
 
-  it('forgets nothing when it dies half-way: the intention is recorded before the first change', async () => {
+  it('loses nothing when the process dies midway: the record is written before the first change', async () => {
     const namespace = newNamespace(table)
     const {repository, tenant} = namespace
     let writes = 0
     tenant.transport.before = operation => {
-      // The record and one change, then the process is gone.
+      // The record and one change, then the process dies.
       if (!isRead(operation) && ++writes > 2) throw new Unavailable(operation, false)
     }
     const result = await apply(repository, resources('a', 'b', 'c', 'd'))
     expect(result).toMatchObject({outcome: 'failed', created: 1, recordFailure: {code: 'dynamo.unavailable'}})
-    heal(namespace)
+    stopFailures(namespace)
     expect(await managedResources(namespace)).toEqual(['a', 'b', 'c', 'd'])
-    // Taken out of the file before it was ever completed, the one that exists is still deleted.
+    // Removed from the file before the first complete run: the resource that exists is still deleted.
     expect(await apply(repository, '')).toMatchObject({outcome: 'complete', deleted: 1})
     expect(await repository.configs.resources()).toEqual([])
     expect(await managedResources(namespace)).toEqual([])
   })
 
-  it('claims what may have been written although its answer was lost', async () => {
+  it('records a change whose response was lost, because it may have been applied', async () => {
     const namespace = newNamespace(table, {attempts: 2})
     const {repository, tenant} = namespace
     tenant.transport.after = (operation, _, input) => {
@@ -131,12 +131,12 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
       }
     }
     expect(await apply(repository, resources('lost'))).toMatchObject({outcome: 'failed', created: 0})
-    heal(namespace)
+    stopFailures(namespace)
     expect(await managedResources(namespace)).toEqual(['lost'])
     expect(await apply(repository, '')).toMatchObject({outcome: 'complete', deleted: 1})
   })
 
-  it('recognises its own record when the answer was lost', async () => {
+  it('recognises its own record when the response was lost', async () => {
     const namespace = newNamespace(table)
     const {repository, tenant} = namespace
     let lost = 0
@@ -147,7 +147,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(lost).toBeGreaterThan(1)
   })
 
-  it('tries alone what others stood in the way of', async () => {
+  it('retries contended changes one at a time', async () => {
     const namespace = newNamespace(table, {attempts: 2})
     const {repository, tenant} = namespace
     let left = 2
@@ -162,8 +162,8 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
 
   it.each([
     ['an outage', (operation: string) => new Unavailable(operation, false)],
-    ['a refusal of access', (operation: string) => new Denied(operation)],
-  ])('starts nothing more after %s', async (_, failure) => {
+    ['an access denial', (operation: string) => new Denied(operation)],
+  ])('starts no further change after %s', async (_, failure) => {
     const namespace = newNamespace(table, {attempts: 1})
     const {repository, tenant} = namespace
     const names = Array.from({length: 40}, (_, at) => `e${at}`)
@@ -174,21 +174,21 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(failures.length).toBeLessThanOrEqual(8)
     expect(left).toBe(40 - failures.length)
     expect(tenant.transport.count('TransactWriteItems')).toBe(failures.length)
-    heal(namespace)
+    stopFailures(namespace)
     expect((await repository.provisioner.get()).record.entities).toEqual(new Map())
   })
 
-  it('passes a fault of the program on, after recording what was done', async () => {
+  it('rethrows an unexpected error after recording what was done', async () => {
     const namespace = newNamespace(table)
     const {repository} = namespace
-    failWrites(namespace, 'RESOURCE#b"', () => new TypeError('a fault'))
-    await expect(apply(repository, `${resources('b')}\nsystem: {limits: {rpm: 1/min}}`)).rejects.toThrow('a fault')
-    heal(namespace)
+    failWrites(namespace, 'RESOURCE#b"', () => new TypeError('a bug'))
+    await expect(apply(repository, `${resources('b')}\nsystem: {limits: {rpm: 1/min}}`)).rejects.toThrow('a bug')
+    stopFailures(namespace)
     const {record} = await repository.provisioner.get()
     expect(record).toMatchObject({managesSystem: true, resources: ['b'], appliedHash: undefined})
   })
 
-  it('starts nothing when it is stopped before', async () => {
+  it('changes nothing when it is aborted before it starts', async () => {
     const namespace = newNamespace(table)
     const {repository, tenant} = namespace
     const plan = await planManifest(repository, manifestOf(resources('a')))
@@ -198,28 +198,28 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(tenant.transport.calls).toEqual([])
   })
 
-  it('refuses a plan that another run has overtaken, and changes nothing', async () => {
+  it('rejects a plan that another run has made stale, and changes nothing', async () => {
     const namespace = newNamespace(table)
     const {repository, tenant} = namespace
-    const mine = await planManifest(repository, manifestOf(resources('mine')))
+    const stale = await planManifest(repository, manifestOf(resources('mine')))
     await apply(repository, resources('theirs'))
     tenant.transport.calls.length = 0
-    await expect(applyPlan(repository, mine)).rejects.toMatchObject({code: 'manifest.changed', exitCode: 5})
+    await expect(applyPlan(repository, stale)).rejects.toMatchObject({code: 'manifest.changed', exitCode: 5})
     expect(tenant.transport.calls).toEqual(['UpdateItem'])
     expect(await managedResources(namespace)).toEqual(['theirs'])
   })
 
-  it('refuses a plan that the Python system has overtaken, too', async () => {
+  it('rejects a plan that the Python system has made stale', async () => {
     const namespace = newNamespace(table)
     const {repository, tenant} = namespace
     await apply(repository, resources('a'))
-    const mine = await planManifest(repository, manifestOf(resources('a', 'b')))
+    const stale = await planManifest(repository, manifestOf(resources('a', 'b')))
     const {rev: _, ...item} = (await recordOf(namespace)) ?? {}
     await put(tenant, {...item, last_applied: {S: '2026-01-01T00:00:00.000001+00:00'}})
-    await expect(applyPlan(repository, mine)).rejects.toMatchObject({code: 'manifest.changed'})
+    await expect(applyPlan(repository, stale)).rejects.toMatchObject({code: 'manifest.changed'})
   })
 
-  it('accepts that others have just done the same', async () => {
+  it('accepts that other writers have just made the same change', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, resources('gone'))
     const plan = await planManifest(repository, manifestOf('entities: {e: {name: E, metadata: {a: 1}}}'))
@@ -229,7 +229,7 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(await repository.entities.get('e')).toMatchObject({name: 'E', cascade: true, metadata: {a: 1}})
   })
 
-  it('gives a parent its limits before children are charged to it', async () => {
+  it('writes the limits of a parent before its children can be charged to it', async () => {
     const {repository, tenant} = newNamespace(table)
     const order: string[] = []
     tenant.transport.before = (operation, input) => {

@@ -11,7 +11,7 @@ const isName = (check: (name: string) => string) => (name: string) => {
   }
 }
 
-// Names that YAML would take for something else are among them: numbers, dates, words for true and nothing.
+// Includes names that YAML would read as another type: numbers, dates, booleans, null.
 const TRICKY = ['null', 'true', 'no', '007', '1e3', '0x1F', '1_000', '12:30:00', '2026-01-01', 'a.b-c', 'limits', 'y']
 const nameBy = (check: (name: string) => string, pattern: RegExp) =>
   fc.oneof(fc.constantFrom(...TRICKY.filter(isName(check))), fc.stringMatching(pattern).filter(isName(check)))
@@ -39,9 +39,9 @@ const mapOf = <T>(
 ): fc.Arbitrary<Map<string, T>> =>
   fc.uniqueArray(fc.tuple(name, value), {selector: ([key]) => key, maxLength}).map(entries => new Map(entries))
 
-// As JSON text would carry it: no undefined, no -0, no lone halves of characters.
+// As in JSON text: no undefined, no -0, no lone surrogates.
 const text = fc.string({unit: 'grapheme', maxLength: 12})
-// DynamoDB has no empty names.
+// DynamoDB does not allow empty names.
 const key = fc.string({unit: 'grapheme', minLength: 1, maxLength: 12})
 const json = fc.letrec<{value: never}>(tie => ({
   value: fc.oneof(
@@ -66,7 +66,7 @@ const entity: fc.Arbitrary<Omit<ManifestEntity, 'parent'>> = fc.record(
   {requiredKeys: ['limits']},
 )
 
-/** Each entity may have one of those before it as its parent, so there are no circles. */
+/** Each entity may have one of those before it as its parent, so there are no cycles. */
 export const anyManifest: fc.Arbitrary<Manifest> = fc
   .record({
     namespace: fc.constant('test'),
@@ -103,7 +103,7 @@ export function write({namespace, system, resources, entities}: Manifest): strin
     system: system && {limits: form(system.limits), on_unavailable: system.onUnavailable},
     resources: scopes(resources),
     entities: Object.fromEntries(
-      [...entities].map(([id, {limits: its, ...record}]) => [id, {...record, resources: scopes(its)}]),
+      [...entities].map(([id, {limits: own, ...record}]) => [id, {...record, resources: scopes(own)}]),
     ),
   })
 }

@@ -7,9 +7,9 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant} from '../repository/namespace-table.js'
 import {apply, planLines} from './support.js'
 
-/** As in AWS, and unlike local engines: a transaction is refused while another one is at one of its items. */
-class Contended implements Transport {
-  refused = 0
+/** As in AWS, and unlike local engines: a transaction is rejected while another one uses one of its items. */
+class ContendedTransport implements Transport {
+  rejected = 0
   readonly #inner: Transport
   readonly #held = new Set<string>()
 
@@ -25,7 +25,7 @@ class Contended implements Transport {
       return JSON.stringify([PK, SK])
     })
     if (keys.some(key => this.#held.has(key))) {
-      this.refused++
+      this.rejected++
       const reasons = keys.map(key => ({
         code: this.#held.has(key) ? 'TransactionConflict' : 'None',
         message: undefined,
@@ -46,15 +46,15 @@ class Contended implements Transport {
 describeOnEngine('entities that share a registry item and a parent', () => {
   const table = useTable()
 
-  it('are all applied and deleted although transactions at the same item refuse each other', async () => {
-    const transport = new Contended(table.transport)
-    // Few tries, so that some changes give up and are made alone.
+  it('are all applied and deleted although transactions on the same item conflict', async () => {
+    const transport = new ContendedTransport(table.transport)
+    // Few attempts, so that some changes fail and are retried one at a time.
     const tenant = {...newTenant(table, {attempts: 3}), transport}
     const repository = new NamespaceRepository(tenant, 'tester')
     const members = Array.from({length: 60}, (_, at) => `  user-${at}: {parent: org, limits: {rpm: 1/min}}`)
     const text = `entities:\n  org: {limits: {rpm: 1/min}}\n${members.join('\n')}`
     expect(await apply(repository, text)).toMatchObject({outcome: 'complete', created: 122, failures: []})
-    expect(transport.refused).toBeGreaterThan(0)
+    expect(transport.rejected).toBeGreaterThan(0)
     expect(await planLines(repository, text)).toEqual([])
     expect(await repository.configs.entityCounts()).toEqual(new Map([['_default_', 61]]))
     expect(await apply(repository, '')).toMatchObject({outcome: 'complete', deleted: 61, failures: []})

@@ -14,7 +14,7 @@ import {newNamespace} from './support.js'
 describeOnEngine('an export', () => {
   const table = useTable()
 
-  it('is a manifest of what is there, and changes nothing where it comes from', async () => {
+  it('is a manifest of the namespace, and applying it there changes nothing', async () => {
     const {tenant, repository} = newNamespace(table)
     await repository.setLimits({level: 'system'}, parseLimits(['tpm=1M/day', 'rpm=100/min']), {onUnavailable: 'allow'})
     await repository.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=10/sec:50']))
@@ -77,7 +77,7 @@ entities:
     expect(await exportManifest(newNamespace(table).repository, 'prod')).toBe('namespace: prod\n')
   })
 
-  it('leaves out what is no limit, and holds what only the record of the Python system tells of', async () => {
+  it('leaves out records without limits, and includes limits that only the Python record lists', async () => {
     const {tenant, repository} = newNamespace(table)
     const {namespace} = tenant
     const {PK, SK} = keys.provisioner(namespace)

@@ -21,9 +21,9 @@ entities:
       _default_: {limits: {rpm: {capacity: 5}}}
 `
 
-/** The hashes were made by Python: sha256 of `json.dumps(normal form, sort_keys=True)`. */
+/** The hashes were computed by Python: sha256 of `json.dumps(normal form, sort_keys=True)`. */
 describe('the hash of a manifest', () => {
-  it('is the one that the Python system stores', () => {
+  it('equals the one that the Python system stores', () => {
     expect(hashOf(PYTHON_STYLE)).toBe('sha256:8d5685b9cf074cb7139a343dd86c99ac99a238d6df7ed77dae1e48da35488762')
     const empty = 'sha256:14c593457e8d50077bb8cc4dce15e59a138c52e3524aed09fc5f6b89fe38e110'
     expect(hashOf('namespace: default')).toBe(empty)
@@ -32,13 +32,13 @@ describe('the hash of a manifest', () => {
     expect(hashOf('{namespace: default, system: {on_unavailable: block}}')).toBe(policy)
   })
 
-  it('does not depend on how the same is written', () => {
+  it('does not depend on the syntax of the file', () => {
     const text = `{entities: {user-1: {resources: {gpt-4: {limits: {rpm: 7/sec}}}, limits: {rpm: 5}}}, namespace: default,
       resources: {gpt-4: {limits: {rpm: 10/min, tpm: '100k/hour:200k'}}}, system: {limits: {rpm: 100}, on_unavailable: allow}}`
     expect(hashOf(text)).toBe(hashOf(PYTHON_STYLE))
   })
 
-  it('escapes as Python does, and holds what only zael can state where it is stated', () => {
+  it('escapes like Python, and includes fields that only zael knows where they are stated', () => {
     const text = JSON.stringify({
       namespace: 'default',
       entities: {'user-1': {name: 'Zoë \u007f\u{1F600}"\n', metadata: {a: [1, 2.5, null, true]}}},

@@ -24,24 +24,24 @@ async function existing({configs}: NamespaceRepository): Promise<string[]> {
   return found.map(({scope}) => scopeName(scope))
 }
 
-describeOnEngine('a run that loses the table for good', () => {
+describeOnEngine('a run that loses its connection to the table', () => {
   const table = useTable()
 
-  /** A namespace where AFTER is being applied, and from call number `at` on nothing comes back. */
+  /** Applies AFTER to a namespace; from call number `at` on, every response is lost. */
   async function interrupted(at: number, isApplied: boolean) {
     const namespace = newNamespace(table, {attempts: 1})
     const {transport} = namespace.tenant
     await apply(namespace.repository, BEFORE)
     const plan = manifestOf(AFTER)
     let calls = 0
-    const isOver = () => calls >= at
+    const isLost = () => calls >= at
     transport.before = operation => {
       calls++
-      // The call at which it happens may still be carried out; those after it are not.
-      if (calls > at || (isOver() && !isApplied)) throw new Unavailable(operation, false)
+      // The first lost call may still be applied; those after it are not.
+      if (calls > at || (isLost() && !isApplied)) throw new Unavailable(operation, false)
     }
     transport.after = operation => {
-      if (isOver()) throw new Unavailable(operation, true)
+      if (isLost()) throw new Unavailable(operation, true)
     }
     const outcome = await apply(namespace.repository, plan).then(
       result => result.outcome,
@@ -52,8 +52,10 @@ describeOnEngine('a run that loses the table for good', () => {
     return {...namespace, outcome}
   }
 
-  it('at any call, has forgotten nothing that exists, and the next run completes it', {timeout: 600_000}, async () => {
-    let died = 0
+  it('has recorded everything that exists, at whichever call it happens, and the next run completes it', {
+    timeout: 600_000,
+  }, async () => {
+    let lostCalls = 0
     for (let at = 1, outcome = 'failed'; outcome === 'failed'; at++) {
       for (const isApplied of [true, false]) {
         const run = await interrupted(at, isApplied)
@@ -64,7 +66,7 @@ describeOnEngine('a run that loses the table for good', () => {
         expect((await existing(repository)).filter(name => !names.has(name))).toEqual([])
 
         if (at % 2 === 0) {
-          // Everything that any of the runs has made is found again and deleted.
+          // Everything that any of the runs has created is found again and deleted.
           expect(await apply(repository, '')).toMatchObject({outcome: 'complete'})
           expect(await existing(repository)).toEqual([])
           continue
@@ -76,8 +78,8 @@ describeOnEngine('a run that loses the table for good', () => {
         expect(ScopeSet.of((await repository.provisioner.get()).record).equals(stated)).toBe(true)
         expect((await existing(repository)).sort()).toEqual([...stated].map(scopeName).sort())
       }
-      died = at
+      lostCalls = at
     }
-    expect(died).toBeGreaterThan(30)
+    expect(lostCalls).toBeGreaterThan(30)
   })
 })

@@ -6,7 +6,7 @@ import {planManifest} from '../../src/lib/manifest/plan.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {manifestOf, newNamespace} from './support.js'
 
-/** 5,000 entities take a minute; the ordinary run proves the same with fewer. */
+/** 5,000 entities take a minute; the default run checks the same with fewer. */
 const isFull = process.env.ZAEL_TEST_SIZE === 'full'
 const ENTITIES = isFull ? 5000 : 150
 
@@ -24,7 +24,7 @@ const text = [
 describeOnEngine('a manifest of many entities', () => {
   const table = useTable()
 
-  it('is applied in bounded calls, survives an interruption, and is complete after a second run', {
+  it('is applied in a bounded number of calls, survives an interruption, and is complete after a second run', {
     timeout: 600_000,
   }, async () => {
     const {tenant, repository} = newNamespace(table)
@@ -70,7 +70,7 @@ describeOnEngine('a manifest of many entities', () => {
       applyPlan(repository, await planManifest(repository, manifestOf(''))),
     )
     expect(emptied).toMatchObject({outcome: 'complete', deleted: ENTITIES + 2})
-    // Reads come a hundred to a request: never one entity after the other.
+    // A request reads a hundred keys, not one entity.
     const planning = Number(/: (\d+) calls/.exec(figures[1] ?? '')?.[1])
     expect(planning).toBeLessThanOrEqual(2 + Math.ceil((2 * ENTITIES + 2) / 100) + 2)
     if (isFull) process.stdout.write(`${figures.join('\n')}\n`)

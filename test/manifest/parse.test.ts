@@ -4,7 +4,7 @@ import {parseLimit} from '../../src/lib/core/limit.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import type {Problem} from '../../src/lib/manifest/problems.js'
 
-/** Place and words of everything that is wrong, in order. */
+/** Position and message of every problem, in order. */
 function problemsOf(text: string): string[] {
   return failureOf(text).problems.map(({line, column, path, message}) => `${line}:${column} [${path}] ${message}`)
 }
@@ -74,11 +74,11 @@ entities:
     ['{capacity: 100}', 'rpm=100/min'],
     ['{capacity: 100, refill_amount: 10}', 'rpm=10/min:100'],
     ['{capacity: 100, refill_period: 3600}', 'rpm=100/hour'],
-    // Burst stands for the capacity wherever that is used, the refill included.
+    // Burst replaces the capacity everywhere, also as the default of the refill.
     ['{capacity: 100, burst: 250}', 'rpm=250/min'],
     ['{capacity: 100, burst: 250, refill_amount: 100}', 'rpm=100/min:250'],
     ['{capacity: 1_000_000, refill_amount: 1_000}', 'rpm=1000/min:1M'],
-  ])('understands a limit as the Python system writes it: %s', (text, limit) => {
+  ])('accepts a limit in the syntax of the Python system: %s', (text, limit) => {
     expect(parse(`resources: {g: {limits: {rpm: ${text}}}}`).resources.get('g')).toEqual(limits(limit))
   })
 
@@ -89,7 +89,7 @@ entities:
     expect(entities.get('1e3')).toMatchObject({name: '12'})
   })
 
-  it('may repeat itself by aliases and merges; what is written beside a merge wins', () => {
+  it('may use aliases and merges; explicit keys win over merged ones', () => {
     const {resources} = parse(`
 resources:
   a: &a
@@ -102,7 +102,7 @@ resources:
     expect(resources.get('d')).toEqual(limits('rpm=4/min', 'tpm=2/min'))
   })
 
-  it('may be without limits, and may have empty sections', () => {
+  it('may have no limits, and empty sections', () => {
     const nothing = {namespace: 'default', system: undefined, resources: new Map(), entities: new Map()}
     expect(parse('')).toEqual(nothing)
     expect(parse('resources: {}\nentities: {}')).toEqual(nothing)
@@ -111,8 +111,8 @@ resources:
   })
 })
 
-describe('a manifest that is wrong', () => {
-  it('is refused with all that is wrong in one error: where, what, and what was probably meant', () => {
+describe('an invalid manifest', () => {
+  it('is rejected with all problems in one error: position, problem, and a suggestion', () => {
     const text = `namespce: default
 system:
   on_unavailable: alow
@@ -128,7 +128,7 @@ entities:
     expect(error).toMatchObject({code: 'manifest.invalid', exitCode: 2})
     expect(error.message).toBe(`The manifest has 7 problems:
   limits.yaml:1:1 "namespce" is not a key here; did you mean "namespace"?
-  limits.yaml:1:1 the key "namespace" is missing; it names the namespace that the file is for
+  limits.yaml:1:1 the key "namespace" is missing; it names the namespace of this file
   limits.yaml:3:19 system.on_unavailable: "alow" is not a policy; did you mean "allow"?
   limits.yaml:5:14 system.limits.rpm: the period "mn" is not one of sec, min, hour, day, with an optional count; write RATE[/PERIOD][:BURST], such as 100k/min:200k
   limits.yaml:6:5 system.limits: "rpm" is given twice
@@ -139,15 +139,18 @@ entities:
   it.each([
     ['', ['1:1 [] the file is empty; it needs at least "namespace"']],
     ['- a', ['1:1 [] a manifest must be a mapping, not a list']],
-    ['namespace: a\n---\nnamespace: b', ['2:1 [] a second document begins; one file, one namespace']],
+    ['namespace: a\n---\nnamespace: b', ['2:1 [] a second document begins here; a file is for one namespace']],
     ['namespace: *x', ['1:12 [] there is no anchor &x before this']],
     ['namespace: !x a', ['1:12 [] Unresolved tag: !x']],
     ['namespace: a/b', [expect.stringContaining('1:12 [namespace] "a/b" is not a valid namespace name')]],
-    ['namespace: a\nx y: 1', ['2:1 [] "x y" is not a key here; possible: namespace, system, resources, entities']],
-    ['namespace: a\nsystem: {}', [expect.stringContaining('2:9 [system] there is nothing here')]],
+    ['namespace: a\nx y: 1', ['2:1 [] "x y" is not a key here; allowed: namespace, system, resources, entities']],
+    ['namespace: a\nsystem: {}', [expect.stringContaining('2:9 [system] the section is empty')]],
     ['namespace: a\nresources: {g: }', ['2:16 [resources.g] this must be a mapping, not empty']],
-    ['namespace: a\nresources: {g: {limits: {}}}', [expect.stringContaining('2:25 [resources.g.limits] there are no')]],
-    ['namespace: a\nresources: {g: {}}', ['2:16 [resources.g] there are no limits here; give "limits"']],
+    [
+      'namespace: a\nresources: {g: {limits: {}}}',
+      [expect.stringContaining('2:25 [resources.g.limits] no limits are given')],
+    ],
+    ['namespace: a\nresources: {g: {}}', ['2:16 [resources.g] no limits are given; add "limits"']],
     ['namespace: a\nresources: {_default_: {limits: {a: 1}}}', [expect.stringContaining('not a valid resource name')]],
     [
       'namespace: a\nentities: {"a b": {}}',
@@ -158,12 +161,12 @@ entities:
       'namespace: a\nentities: {a: {cascade: yes}}',
       [expect.stringContaining('must be true or false, not the text "yes"')],
     ],
-    ['namespace: a\nentities: {a: {parent: a}}', ['2:24 [entities.a.parent] the parents form a circle: a → a']],
+    ['namespace: a\nentities: {a: {parent: a}}', ['2:24 [entities.a.parent] the parents form a cycle: a → a']],
     ['namespace: a\nentities: {? [x] : {}}', ['2:14 [entities] a key must be a name, not a list']],
-    ['namespace: a\nresources: &r {<<: *r}', [expect.stringContaining('too many merges within each other')]],
+    ['namespace: a\nresources: &r {<<: *r}', [expect.stringContaining('resources: merges are nested too deeply')]],
     [
       'namespace: a\nentities: {a: {limits: {r: 1}, resources: {_default_: {limits: {r: 1}}}}}',
-      [expect.stringContaining('[entities.a.resources._default_] _default_ is what "limits" of the entity sets')],
+      [expect.stringContaining('[entities.a.resources._default_] "limits" of the entity already sets _default_')],
     ],
   ])('%j', (text, expected) => {
     expect(problemsOf(text)).toEqual(expected)
@@ -171,7 +174,10 @@ entities:
 
   it.each([
     ['100', undefined],
-    ['{capacity: 010}', '32 [resources.g.limits.rpm.capacity] 010 may mean an octal number; write it without the zero'],
+    [
+      '{capacity: 010}',
+      '32 [resources.g.limits.rpm.capacity] 010 may be read as an octal number; write it without the leading zero',
+    ],
     [
       '{capacity: "5"}',
       '32 [resources.g.limits.rpm.capacity] must be a whole number from 1 to 9007199254740, not the text "5"',
@@ -192,34 +198,34 @@ entities:
       '10/min:x',
       '28 [resources.g.limits.rpm] the burst "x" is not a number such as 500, 20k or 1.5M; write RATE[/PERIOD][:BURST], such as 100k/min:200k',
     ],
-  ])('in a limit: %s', (text, problem) => {
+  ])('has a problem in a limit: %s', (text, problem) => {
     const whole = `namespace: a\nresources:\n  g:\n    limits:\n      rpm:          ${text}`
     if (problem === undefined) expect(parseManifest(whole, {file: 'f'}).resources.size).toBe(1)
     else expect(problemsOf(whole)).toEqual([`5:${problem}`])
   })
 
-  it.each(['.nan', '.inf', '12345678901234567890', '1e300'])('in metadata that no record can hold: %s', value => {
+  it.each(['.nan', '.inf', '12345678901234567890', '1e300'])('has metadata that no record can store: %s', value => {
     expect(problemsOf(`namespace: a\nentities: {a: {metadata: {x: [${value}]}}}`)).toEqual([
       expect.stringContaining('2:31 [entities.a.metadata.x.0]'),
     ])
   })
 
-  it('in metadata with an empty key, which the table cannot hold', () => {
+  it('has metadata with an empty key, which the table cannot store', () => {
     expect(problemsOf('namespace: a\nentities: {a: {metadata: {x: {"": 1}}}}')).toEqual([
-      '2:31 [entities.a.metadata.x] a key of metadata cannot be empty: DynamoDB has no such names',
+      '2:31 [entities.a.metadata.x] a metadata key cannot be empty: DynamoDB does not allow it',
     ])
   })
 
-  it('names each circle of parents once', () => {
+  it('reports each cycle of parents once', () => {
     const text =
       'namespace: a\nentities:\n  x: {parent: a}\n  a: {parent: b}\n  b: {parent: c}\n  c: {parent: a}\n  d: {parent: d}'
     expect(problemsOf(text)).toEqual([
-      '4:15 [entities.a.parent] the parents form a circle: a → b → c → a',
-      '7:15 [entities.d.parent] the parents form a circle: d → d',
+      '4:15 [entities.a.parent] the parents form a cycle: a → b → c → a',
+      '7:15 [entities.d.parent] the parents form a cycle: d → d',
     ])
   })
 
-  it('cannot be made huge by aliases', () => {
+  it('cannot expand without limit by aliases', () => {
     const bomb = ['&a0 [1, 1]', ...Array.from({length: 40}, (_, at) => `&a${at + 1} [*a${at}, *a${at}]`)]
     const lines = bomb.map((line, at) => `      k${at}: ${line}`).join('\n')
     expect(problemsOf(`namespace: a\nentities:\n  e:\n    metadata:\n${lines}`)).toEqual([

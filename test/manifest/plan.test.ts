@@ -1,8 +1,7 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
-import {diffManifest} from '../../src/lib/manifest/diff.js'
-import {planManifest} from '../../src/lib/manifest/plan.js'
+import {diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {apply, lineOf, manifestOf, newNamespace, planLines} from './support.js'
@@ -19,7 +18,7 @@ entities:
 describeOnEngine('a plan', () => {
   const table = useTable()
 
-  it('shows old and new values of what is created, updated and deleted, in the order of applying', async () => {
+  it('has old and new values of what is created, updated and deleted, in the order of application', async () => {
     const {repository} = newNamespace(table)
     expect(await planLines(repository, TEXT)).toEqual([
       'create system:  → rpm=1000/60:1000 (undefined → block)',
@@ -49,7 +48,7 @@ entities:
     expect(plan.counts).toEqual({create: 0, update: 3, delete: 2, adopt: 0, unchanged: 0})
   })
 
-  it('leaves what the file does not state', async () => {
+  it('keeps what the file does not state', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, TEXT)
     const less = TEXT.replace('on_unavailable: block, ', '').replace('name: A user, parent: org, cascade: true, ', '')
@@ -59,7 +58,7 @@ entities:
     expect(await repository.entities.get('user')).toMatchObject({name: 'A user', parent: 'org', cascade: true})
   })
 
-  it('replaces the system limits by none where the section states only a policy', async () => {
+  it('removes the system limits when the section states only a policy', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, 'system: {on_unavailable: block, limits: {rpm: 10/min}}')
     expect(await apply(repository, 'system: {on_unavailable: block}')).toMatchObject({outcome: 'complete', updated: 1})
@@ -89,7 +88,7 @@ entities:
     expect(await repository.configs.get({level: 'system'})).toMatchObject({limits})
   })
 
-  it('has nothing to delete where others did it already, whatever else is kept in the same item', async () => {
+  it('has nothing to delete where another writer did it already, whatever else the same item contains', async () => {
     const {repository} = newNamespace(table)
     const system = {level: 'system'} as const
     await repository.setLimits(system, [], {auditRetentionDays: 30})
@@ -118,7 +117,7 @@ entities:
     expect(await repository.configs.ofEntity('a')).toHaveLength(1)
   })
 
-  it('puts parents before their children, also where a child becomes the parent', async () => {
+  it('has parents before their children, also when a child becomes the parent', async () => {
     const {repository} = newNamespace(table)
     const down = 'entities: {c: {parent: b}, b: {parent: a}, a: {name: top}}'
     expect((await apply(repository, down)).outcome).toBe('complete')
@@ -128,7 +127,7 @@ entities:
     expect((await repository.entities.parents('a')).map(({entity}) => entity)).toEqual(['b', 'c'])
   })
 
-  it('refuses parents that do not exist, all in one error, and accepts those that do', async () => {
+  it('is rejected when parents do not exist, all in one error, and accepted when they do', async () => {
     const {repository} = newNamespace(table)
     await repository.entities.create({id: 'here'})
     const text = 'entities: {a: {parent: gone}, b: {parent: here}, c: {parent: lost}}'
@@ -140,7 +139,7 @@ entities:
     expect((await apply(repository, 'entities: {b: {parent: here}}')).outcome).toBe('complete')
   })
 
-  it('reads in batches, tells how far it is, and writes nothing', async () => {
+  it('reads in batches, reports progress, and writes nothing', async () => {
     const {tenant, repository} = newNamespace(table)
     const entities = Array.from({length: 1200}, (_, at) => `  e${at}: {name: x, limits: {rpm: 1/min}}`)
     const progress: Array<{done: number; total: number}> = []
@@ -153,8 +152,8 @@ entities:
     expect(progress.every(({total}) => total === 2400)).toBe(true)
   })
 
-  it('stops reading when it is told to', async () => {
-    // The counting transport passes no signals on.
+  it('stops reading when it is aborted', async () => {
+    // The counting transport does not forward signals.
     const {transport} = table
     const repository = new NamespaceRepository({...newNamespace(table).tenant, transport}, 'tester')
     const signal = AbortSignal.abort()
@@ -165,7 +164,7 @@ entities:
 describeOnEngine('drift', () => {
   const table = useTable()
 
-  it('is what is missing, changed or extra, and nothing else', async () => {
+  it('is everything that is missing, changed or extra, and nothing else', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, TEXT)
     const differences = async (text: string) =>

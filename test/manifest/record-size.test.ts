@@ -18,15 +18,15 @@ function manyEntities(count: number): Manifest {
 
 const managedBy = (manifest: Manifest) => new ScopeSet(statedLimits(manifest).map(({scope}) => scope)).managed()
 
-describeOnEngine('the record of what a manifest manages', () => {
+describeOnEngine('the record of managed scopes', () => {
   const table = useTable()
 
-  it('is known not to fit before anything is written', async () => {
+  it('is rejected as too large before anything is written', async () => {
     const {tenant, repository} = newNamespace(table)
     await expect(planManifest(repository, manyEntities(1600))).rejects.toMatchObject({
       code: 'manifest.too-large',
       exitCode: 2,
-      message: expect.stringMatching(/^The limits of 1600 entities are too many.* 409600 are possible\.$/),
+      message: expect.stringMatching(/^The limits of 1600 entities are too many.* DynamoDB allows 409600\.$/),
     })
     expect(tenant.transport.calls.every(isRead)).toBe(true)
   })

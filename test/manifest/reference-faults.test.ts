@@ -1,10 +1,9 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
 import {ValidationFailed} from '../../src/lib/dynamo/errors.js'
-import {diffManifest} from '../../src/lib/manifest/diff.js'
-import {openManifestNamespace} from '../../src/lib/manifest/open-namespace.js'
+import {openManifestNamespace} from '../../src/lib/manifest/manifest.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
-import {planManifest} from '../../src/lib/manifest/plan.js'
+import {diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {keys} from '../../src/lib/schema/keys.js'
@@ -21,7 +20,7 @@ entities:
 `
 const USER = {level: 'entity', entity: 'user', resource: 'gpt-4'} as const
 
-/** Every item of a namespace, those in no index included. */
+/** Every item of a namespace, including those in no index. */
 async function itemsOf(tenant: TestTenant): Promise<Item[]> {
   const {Items = []} = await tenant.transport.send('Scan', {TableName: tenant.name, ConsistentRead: true})
   return Items.filter(({PK}) => PK && 'S' in PK && PK.S.startsWith(`${tenant.namespace}/`))
@@ -50,7 +49,7 @@ describeOnEngine('declarative limits', () => {
     ])
   })
 
-  it('M-3: drift is found in the live items, whoever changed them', async () => {
+  it('M-3: drift is found in the live items, whichever client changed them', async () => {
     const {repository} = newNamespace(table)
     await apply(repository, TEXT)
     await repository.setLimits(USER, parseLimits(['rpm=70/min']))
@@ -62,7 +61,7 @@ describeOnEngine('declarative limits', () => {
     ])
   })
 
-  it('M-4: items are in the indexes: listed with their resource, and reached by a purge', async () => {
+  it('M-4: items are in the indexes: listed by resource, and found by a purge', async () => {
     const {tenant, repository} = newNamespace(table)
     await apply(repository, TEXT)
     const {records} = await repository.configs.entities('gpt-4')
@@ -73,7 +72,7 @@ describeOnEngine('declarative limits', () => {
     expect(entityConfigs.filter(item => item.GSI3PK && item.GSI3SK)).toHaveLength(3)
   })
 
-  it('M-5: the registries know the resources and how many entities have limits', async () => {
+  it('M-5: the registries list the resources and count the entities with limits', async () => {
     const {tenant, repository} = newNamespace(table)
     await apply(repository, TEXT)
     const registry = await stored(tenant, keys.resourceRegistry(tenant.namespace))
@@ -82,7 +81,7 @@ describeOnEngine('declarative limits', () => {
     expect(counts).toMatchObject({'gpt-4': {N: '2'}, _default_: {N: '1'}})
   })
 
-  it('M-6: changes are audited, reach live buckets, and deletes leave the registries', async () => {
+  it('M-6: changes are audited and applied to live buckets, and deletes are removed from the registries', async () => {
     const {tenant, repository} = newNamespace(table)
     await apply(repository, TEXT)
     const bucket = {entity: 'user', resource: 'gpt-4', limits: parseLimits(['rpm=7/min'])}
@@ -104,7 +103,7 @@ describeOnEngine('declarative limits', () => {
     expect((await stored(tenant, keys.resourceRegistry(tenant.namespace)))?.resources).toBeUndefined()
   })
 
-  it('M-7: what failed is not recorded as applied, and the run says so', async () => {
+  it('M-7: a failed change is not recorded as applied, and the run reports it', async () => {
     const {tenant, repository} = newNamespace(table)
     tenant.transport.before = (operation, input) => {
       const isUser = operation === 'TransactWriteItems' && JSON.stringify(input).includes('ENTITY#user"')
@@ -117,7 +116,7 @@ describeOnEngine('declarative limits', () => {
     expect(record.entities).toEqual(new Map([['other', ['gpt-4']]]))
   })
 
-  it('M-8: a namespace that is asked for is not ignored', async () => {
+  it('M-8: a requested namespace is not ignored', async () => {
     const repository = new Repository({stack: table.name, transport: table.transport})
     await repository.namespaces.registerMany(['one', 'two'])
     const manifest = parseManifest(`namespace: two\n${TEXT}`, {file: 'limits.yaml'})
@@ -138,7 +137,7 @@ describeOnEngine('declarative limits', () => {
     await repository.close()
   })
 
-  it('M-9: no list of changes is too long for the answer', async () => {
+  it('M-9: a long list of changes is complete', async () => {
     const {repository} = newNamespace(table)
     const names = Array.from({length: 120}, (_, at) => `resource-with-a-long-name-${at}`)
     const manifest = manifestOf(`resources: {${names.map(name => `${name}: {limits: {rpm: 1/min}}`).join(', ')}}`)

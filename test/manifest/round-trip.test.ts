@@ -18,9 +18,9 @@ describeOnEngine('any manifest', () => {
     await fc.assert(
       fc.asyncProperty(anyManifest, anyManifest, async (first, second) => {
         const {repository} = newNamespace(table)
-        for (const meant of [first, second]) {
-          const manifest = parseManifest(write(meant), {file: 'f'})
-          expect(manifest).toEqual(meant)
+        for (const expected of [first, second]) {
+          const manifest = parseManifest(write(expected), {file: 'f'})
+          expect(manifest).toEqual(expected)
           expect(await apply(repository, manifest)).toMatchObject({outcome: 'complete', failures: [], left: 0})
           expect(await planManifest(repository, manifest)).toMatchObject({changes: [], adopted: []})
         }
@@ -29,7 +29,7 @@ describeOnEngine('any manifest', () => {
         const again = await planManifest(repository, imported)
         expect(again).toMatchObject({changes: [], adopted: []})
 
-        // Into an empty namespace it brings the same, and from there the same text comes out.
+        // Applied to an empty namespace and exported again, it gives the same text.
         const copy = newNamespace(table).repository
         await apply(copy, imported)
         expect(await exportManifest(copy, 'test')).toBe(exported)

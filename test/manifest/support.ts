@@ -12,13 +12,13 @@ export interface TestNamespace {
   readonly repository: NamespaceRepository
 }
 
-/** A namespace of its own whose transport counts and can be told to fail. */
+/** A new namespace whose transport counts calls and can be made to fail. */
 export function newNamespace(table: TestTable, options?: {attempts?: number}): TestNamespace {
   const tenant = newTenant(table, options)
   return {tenant, repository: new NamespaceRepository(tenant, 'tester')}
 }
 
-/** A manifest for a namespace called `test`; the text is all but the namespace. */
+/** A manifest for the namespace `test`; `text` is the rest of it. */
 export function manifestOf(text: string): Manifest {
   return parseManifest(`namespace: test\n${text}`, {file: 'limits.yaml'})
 }
@@ -33,7 +33,7 @@ export async function apply(
   return applyPlan(repository, await planManifest(repository, parsed), options)
 }
 
-/** A change in one line: action, what, old and new values. */
+/** A change in one line: action, scope, old and new values. */
 export function lineOf(change: PlannedChange): string {
   if (change.kind === 'entity') {
     return `${change.action} ${change.entity} ${JSON.stringify(change.before)} → ${JSON.stringify(change.after)}`
@@ -46,7 +46,7 @@ export function lineOf(change: PlannedChange): string {
   return `${change.action}${adopts} ${scopeName(change.scope)}: ${rates(change.before)} → ${rates(change.after)}${ending}`
 }
 
-/** The changes that a manifest asks for now, one line each. */
+/** The changes that a manifest needs now, one line each. */
 export async function planLines(repository: NamespaceRepository, manifest: Manifest | string): Promise<string[]> {
   const parsed = typeof manifest === 'string' ? manifestOf(manifest) : manifest
   return (await planManifest(repository, parsed)).changes.map(lineOf)

@@ -21,7 +21,7 @@ export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
 
   protected async work(stack: StackContext): Promise<object> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
-    const {diffManifest} = await import('../../lib/manifest/diff.js')
+    const {diffManifest} = await import('../../lib/manifest/plan.js')
     const differences = await diffManifest(namespace, manifest)
     this.log(diffLines(manifest, differences).join('\n'))
     if (differences.length > 0) process.exitCode = EXIT.negative

@@ -1,17 +1,14 @@
 import {forEachConcurrently} from '../dynamo/concurrency.js'
 import type {Table} from '../repository/table/table.js'
-import {archiveEvents} from './archive.js'
-import type {ArchiveSink} from './archive-sink.js'
-import {Batch, type BatchResult} from './batch.js'
-import type {Log} from './counts.js'
-import {growBucket, PressureWatch} from './growth.js'
-import {activeShards, refillShard} from './refill.js'
+import {type ArchiveSink, archiveEvents} from './archive.js'
+import {Batch, type BatchResult, type Log} from './batch.js'
+import {type GrowthCandidate, growBucket, PressureMonitor} from './growth.js'
+import {type ActiveShard, activeShards, refillShard} from './refill.js'
 import {type AggregatorSettings, DEFAULT_SETTINGS} from './settings.js'
 import type {StreamEvent} from './stream-event.js'
-import {tallyUsage} from './usage-tally.js'
-import {addUsage} from './usage-write.js'
+import {addUsage, groupUsage, type UsageGroup} from './usage.js'
 
-/** Writes under way at a time. */
+/** Writes in flight. */
 const CONCURRENCY = 16
 
 const DAY_SECONDS = 86_400
@@ -19,74 +16,74 @@ const DAY_SECONDS = 86_400
 export interface AggregatorOptions {
   readonly table: Table
   readonly settings?: Partial<AggregatorSettings>
-  /** Where expired audit events go; without one they just expire. */
+  /** Where expired audit events go; without one they are not archived. */
   readonly sink?: ArchiveSink | undefined
   readonly log: Log
 }
 
-/** Follows the stream of one table. */
+/** Processes the stream of one table. */
 export interface Aggregator {
-  /** Never fails for a record's sake; a batch may be delivered again, whole or from any failed record on. */
+  /**
+   * Idempotent: a batch may be delivered again, whole or from any failed record on. A record that fails is in the
+   * result; it is not thrown.
+   */
   handle(event: StreamEvent): Promise<BatchResult>
 }
 
-/** One per process: it remembers how fast buckets are written. */
+/** Create one per process: it remembers the write rate of each shard. */
 export function createAggregator({table, settings, sink, log}: AggregatorOptions): Aggregator {
   const {windows, retentionDays, maxShards} = {...DEFAULT_SETTINGS, ...settings}
-  const watch = new PressureWatch(table.clock)
+  const pressure = new PressureMonitor(table.clock)
 
   return {
     async handle({Records}) {
       const batch = new Batch(Records, log)
-      await countUsage(batch)
-      const candidates = watch.observe(batch.changes)
-      await each(activeShards(batch.changes), async active => {
-        const {namespace, entity, resource, shard} = active
-        const refill = () => refillShard(table, active, {repairPressure: watch.needsRepair(active)})
-        if (await batch.trying('refill', {namespace, entity, resource, shard}, refill)) batch.counts.refills++
-      })
-      await each(candidates, async candidate => {
-        const {namespace, entity, resource} = candidate
-        const grow = () => growBucket(table, candidate, maxShards)
-        if ((await batch.trying('growth', {namespace, entity, resource}, grow)) === 'split') batch.counts.splits++
-      })
+      const ttlSeconds = expiryOfNewUsage()
+      await each(groupUsage(batch.changes, windows), group => countUsage(batch, group, ttlSeconds))
+      const candidates = pressure.observe(batch.changes)
+      await each(activeShards(batch.changes), shard => refill(batch, shard))
+      await each(candidates, candidate => grow(batch, candidate))
       if (sink) await archive(batch, sink)
       return batch.result(table.clock())
     },
   }
 
-  async function countUsage(batch: Batch): Promise<void> {
-    const nowSeconds = Math.floor(table.clock() / 1000)
-    const ttlSeconds = retentionDays === 0 ? undefined : nowSeconds + retentionDays * DAY_SECONDS
-    await each(tallyUsage(batch.changes, windows), async tally => {
-      try {
-        if ((await addUsage(table, tally, {ttlSeconds})) === 'counted') batch.counts.snapshots++
-      } catch (error) {
-        const {changes, ...which} = tally
-        batch.failed(
-          [...changes.values()].flat().map(change => change.sequenceNumber),
-          'usage',
-          which,
-          error,
-        )
-      }
-    })
+  async function countUsage(batch: Batch, group: UsageGroup, ttlSeconds: number | undefined): Promise<void> {
+    try {
+      if ((await addUsage(table, group, {ttlSeconds})) === 'counted') batch.counts.snapshots++
+    } catch (error) {
+      const {changes, ...subject} = group
+      const numbers = [...changes.values()].flat().map(change => change.sequenceNumber)
+      batch.fail(numbers, 'usage', subject, error)
+    }
   }
 
-  /**
-   * Comes last: what follows a failed record is delivered again with it, and is archived then, so that a failure of
-   * something else does not put an event into two objects.
-   */
+  async function refill(batch: Batch, active: ActiveShard): Promise<void> {
+    const {namespace, entity, resource, shard} = active
+    const work = () => refillShard(table, active, {repairPressure: pressure.needsRepair(active)})
+    if (await batch.attempt('refill', {namespace, entity, resource, shard}, work)) batch.counts.refills++
+  }
+
+  async function grow(batch: Batch, candidate: GrowthCandidate): Promise<void> {
+    const {namespace, entity, resource} = candidate
+    const work = () => growBucket(table, candidate, maxShards)
+    if ((await batch.attempt('growth', {namespace, entity, resource}, work)) === 'split') batch.counts.splits++
+  }
+
+  /** The last step, because a failure of an earlier one decides which events are archived now. */
   async function archive(batch: Batch, to: ArchiveSink): Promise<void> {
-    const {settled, postponed} = batch.dividedExpired()
-    batch.postpone(postponed)
+    const events = batch.takeExpired()
     try {
-      await archiveEvents(to, settled)
-      batch.counts.archived += settled.length
+      await archiveEvents(to, events)
+      batch.counts.archived += events.length
     } catch (error) {
-      const numbers = settled.map(({record}) => record.dynamodb.SequenceNumber)
-      batch.failed(numbers, 'archive', {events: settled.length}, error)
+      const numbers = events.map(({record}) => record.dynamodb.SequenceNumber)
+      batch.fail(numbers, 'archive', {events: events.length}, error)
     }
+  }
+
+  function expiryOfNewUsage(): number | undefined {
+    return retentionDays === 0 ? undefined : Math.floor(table.clock() / 1000) + retentionDays * DAY_SECONDS
   }
 }
 

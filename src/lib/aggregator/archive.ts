@@ -1,4 +1,6 @@
-import {createHash} from 'node:crypto'
+import {createHash, randomUUID} from 'node:crypto'
+import {mkdir, open, rename, rm} from 'node:fs/promises'
+import {dirname, join} from 'node:path'
 import {promisify} from 'node:util'
 import {gzip} from 'node:zlib'
 import {type AuditRecord, decodeAudit} from '../schema/audit-record.js'
@@ -7,10 +9,36 @@ import {sortPrefix} from '../schema/keys.js'
 import {splitNamespace} from '../schema/legacy/key.js'
 import {modernise} from '../schema/legacy/modernise.js'
 import {readString} from '../schema/read.js'
-import type {ArchiveSink} from './archive-sink.js'
 import {MalformedRecord, occurredAtMs, type StreamRecord, streamLabel} from './stream-event.js'
 
-/** An audit event that the table has let go of because its time was over. */
+/** Where archived events go. Must be idempotent: a retry puts the same key again. */
+export interface ArchiveSink {
+  put(key: string, body: Uint8Array, options: {contentType: string; contentEncoding: string}): Promise<void>
+}
+
+/** Keeps the archive in a folder. Files are written atomically and synced to disk. */
+export function folderSink(folder: string): ArchiveSink {
+  return {
+    async put(key, body) {
+      const path = join(folder, key)
+      await mkdir(dirname(path), {recursive: true})
+      const draft = `${path}.${randomUUID()}.tmp`
+      try {
+        const file = await open(draft, 'wx')
+        await file
+          .writeFile(body)
+          .then(() => file.sync())
+          .finally(() => file.close())
+        await rename(draft, path)
+      } catch (error) {
+        await rm(draft, {force: true})
+        throw error
+      }
+    },
+  }
+}
+
+/** An audit event that the table's TTL has removed. */
 export interface ExpiredEvent {
   readonly record: StreamRecord
   /** `undefined` for an event from before there were namespaces. */
@@ -18,13 +46,13 @@ export interface ExpiredEvent {
   readonly event: AuditRecord
 }
 
-/** Deletions by the service are expiries; what somebody deleted on purpose is not archived. */
+/** Only deletions by the service are expiries; events deleted by a user are not archived. */
 export function readExpiredEvent(record: StreamRecord): ExpiredEvent | undefined {
   const {eventName, userIdentity, dynamodb} = record
   const isExpiry = userIdentity?.type === 'Service' && userIdentity.principalId === 'dynamodb.amazonaws.com'
   if (eventName !== 'REMOVE' || !isExpiry) return undefined
   if (!readString(dynamodb.Keys, 'SK')?.startsWith(sortPrefix.audit)) return undefined
-  if (!dynamodb.OldImage) throw new MalformedRecord('it does not show the event that has expired')
+  if (!dynamodb.OldImage) throw new MalformedRecord('it has no image of the expired event')
   const {namespace} = splitNamespace(readString(dynamodb.Keys, 'PK') ?? '')
   const event = decodeAudit(modernise({...dynamodb.OldImage, ...dynamodb.Keys}, 'none'))
   if (!event) throw new MalformedRecord('its key is not that of an audit event')
@@ -32,9 +60,9 @@ export function readExpiredEvent(record: StreamRecord): ExpiredEvent | undefined
 }
 
 /**
- * Writes the events of one batch as one object of gzipped JSON lines. Its name follows from where the batch starts in
- * the stream and from its content, so a batch that is delivered again replaces its own object. One that is delivered
- * again in other portions leaves an event in two objects, with the same `event_id`.
+ * Writes the events of one batch as one object of gzipped JSON lines. The object's name is derived from the batch's
+ * position in the stream and from its content, so a batch that is delivered again replaces its own object. If it is
+ * delivered again in other portions, an event is in two objects, with the same `event_id`.
  */
 export async function archiveEvents(sink: ArchiveSink, events: readonly ExpiredEvent[]): Promise<void> {
   const [first] = events
@@ -44,7 +72,7 @@ export async function archiveEvents(sink: ArchiveSink, events: readonly ExpiredE
   const label = streamLabel(first.record.eventSourceARN).replaceAll(':', '-')
   const name = `audit-${label}-${first.record.dynamodb.SequenceNumber}-${hash}.jsonl.gz`
   const options = {contentType: 'application/x-ndjson', contentEncoding: 'gzip'}
-  // Node writes no time of its own into the header: equal text gives equal bytes.
+  // Node's gzip writes no timestamp: equal text gives equal bytes.
   await sink.put(`audit/${folderOf(events)}/${name}`, await promisify(gzip)(text), options)
 }
 

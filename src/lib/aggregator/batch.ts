@@ -4,8 +4,17 @@ import {readString} from '../schema/read.js'
 import {isUsageCounter} from '../schema/usage-record.js'
 import {type ExpiredEvent, readExpiredEvent} from './archive.js'
 import {type BucketChange, readBucketChange} from './bucket-change.js'
-import {type BatchCounts, type Log, noCounts} from './counts.js'
+import {type BatchCounts, noCounts} from './metrics.js'
 import {checkRecord, occurredAtMs, type StreamRecord} from './stream-event.js'
+
+/** One line of a structured log. */
+export interface LogLine {
+  readonly level: 'info' | 'warn' | 'error'
+  readonly message: string
+  readonly [detail: string]: unknown
+}
+
+export type Log = (line: LogLine) => void
 
 export interface BatchResult {
   /** Sequence numbers of the records to be delivered again, in the order of the batch. */
@@ -13,7 +22,7 @@ export interface BatchResult {
   readonly counts: Readonly<BatchCounts>
 }
 
-/** One delivery: what it holds, and what has become of it. */
+/** One delivery: its decoded records, its counts, and which records failed. */
 export class Batch {
   readonly counts = noCounts()
   readonly changes: BucketChange[] = []
@@ -27,40 +36,41 @@ export class Batch {
     this.#records = records
     this.#log = log
     this.counts.records = records.length
-    for (const record of records) this.#read(record)
-    const uncountable = new Set(this.changes.flatMap(({consumedMilli}) => [...consumedMilli.keys()]))
-    const limits = [...uncountable].filter(limit => !isUsageCounter(limit))
+    for (const record of records) this.#decode(record)
+    const names = new Set(this.changes.flatMap(({consumedMilli}) => [...consumedMilli.keys()]))
+    const limits = [...names].filter(limit => !isUsageCounter(limit))
     if (limits.length > 0)
-      log({level: 'warn', message: 'limits with names of usage attributes are not counted', limits})
+      log({level: 'warn', message: 'limits named like attributes of usage records are not counted', limits})
   }
 
-  /** Does what may fail without harm; `undefined` when it did. */
-  async trying<T>(what: string, which: object, work: () => Promise<T>): Promise<T | undefined> {
+  /** For a step whose failure fails no record: logs the error and resolves to `undefined`. */
+  async attempt<T>(step: string, subject: object, work: () => Promise<T>): Promise<T | undefined> {
     try {
       return await work()
     } catch (error) {
-      this.#tell(what, which, error)
+      this.#logError(step, subject, error)
       return undefined
     }
   }
 
-  failed(sequenceNumbers: readonly string[], what: string, which: object, error: unknown): void {
+  /** Logs the error and has these records delivered again. */
+  fail(sequenceNumbers: readonly string[], step: string, subject: object, error: unknown): void {
     for (const number of sequenceNumbers) this.#failures.add(number)
-    this.#tell(what, which, error)
+    this.#logError(step, subject, error)
   }
 
-  /** Expired events before the first record that failed, and those that will be delivered again with it. */
-  dividedExpired(): {settled: ExpiredEvent[]; postponed: ExpiredEvent[]} {
+  /**
+   * Expired events before the first failed record. Those behind it are delivered again with it, and archived then: so a
+   * failure of another step does not put an event into two objects.
+   */
+  takeExpired(): ExpiredEvent[] {
     const firstFailed = this.#records.findIndex(({dynamodb}) => this.#failures.has(dynamodb?.SequenceNumber))
-    const before = new Set(firstFailed < 0 ? this.#records : this.#records.slice(0, firstFailed))
-    return {
-      settled: this.expired.filter(({record}) => before.has(record)),
-      postponed: this.expired.filter(({record}) => !before.has(record)),
+    if (firstFailed < 0) return this.expired
+    const before = new Set(this.#records.slice(0, firstFailed))
+    for (const {record} of this.expired) {
+      if (!before.has(record)) this.#failures.add(record.dynamodb.SequenceNumber)
     }
-  }
-
-  postpone(events: readonly ExpiredEvent[]): void {
-    for (const {record} of events) this.#failures.add(record.dynamodb.SequenceNumber)
+    return this.expired.filter(({record}) => before.has(record))
   }
 
   result(nowMs: number): BatchResult {
@@ -74,7 +84,7 @@ export class Batch {
     return {failures, counts}
   }
 
-  #read(record: StreamRecord): void {
+  #decode(record: StreamRecord): void {
     try {
       checkRecord(record)
       this.#newestMs = Math.max(this.#newestMs, occurredAtMs(record))
@@ -87,15 +97,16 @@ export class Batch {
     } catch (error) {
       this.counts.malformed++
       const {eventID, eventName, dynamodb} = record
-      this.#tell('record', {eventID, eventName, sequenceNumber: dynamodb?.SequenceNumber, keys: dynamodb?.Keys}, error)
+      const subject = {eventID, eventName, sequenceNumber: dynamodb?.SequenceNumber, keys: dynamodb?.Keys}
+      this.#logError('record', subject, error)
     }
   }
 
-  #tell(what: string, which: object, error: unknown): void {
+  #logError(step: string, subject: object, error: unknown): void {
     this.counts.errors++
     const {code} = error instanceof ZaelError ? error : {code: undefined}
     const reason = error instanceof Error ? error.message : String(error)
-    this.#log({level: 'error', message: `${what} failed`, reason, code, ...which})
+    this.#log({level: 'error', message: `${step} failed`, reason, code, ...subject})
   }
 }
 

@@ -5,6 +5,9 @@ import {parseItemKey} from '../schema/keys.js'
 import {readNumber} from '../schema/read.js'
 import {MalformedRecord, occurredAtMs, positionOf, type StreamRecord} from './stream-event.js'
 
+/** A record older than this is not used to judge the present state of a bucket. */
+export const FRESH_MS = 60_000
+
 /** One shard of one bucket. */
 export interface ShardId {
   readonly namespace: string
@@ -13,33 +16,36 @@ export interface ShardId {
   readonly shard: number
 }
 
+export const shardKey = ({namespace, entity, resource, shard}: ShardId): string =>
+  `${namespace}/${entity}#${resource}#${shard}`
+
 /** What one write did to one shard of a bucket. */
 export interface BucketChange extends ShardId {
   readonly sequenceNumber: string
   /** Among all changes of this shard; compares as text. */
   readonly position: string
   readonly atMs: number
-  /** Net millitokens consumed, per limit; only what changed. */
+  /** Net millitokens consumed, per limit; only limits that changed. */
   readonly consumedMilli: ReadonlyMap<string, bigint>
-  /** Net number of requests admitted; negative when one that was counted never went through. */
+  /** Net number of requests admitted; negative when a counted request was rolled back. */
   readonly admitted: number
   readonly after: StoredBucket
-  /** How many shards the item said there were; 1 where it did not exist. */
+  /** The item's shard count before the write; 1 where the item did not exist. */
   readonly shardsBefore: number
 }
 
-/** `undefined` when the record is of no bucket, or tells of its end: what it consumed is already counted. */
+/** `undefined` unless a bucket was written. A removed bucket adds nothing: its consumption is already counted. */
 export function readBucketChange(record: StreamRecord): BucketChange | undefined {
   const {eventName, dynamodb} = record
   const key = parseItemKey(dynamodb.Keys)
   if (key?.record !== 'bucket' || eventName === 'REMOVE') return undefined
   const {NewImage: after, OldImage} = dynamodb
-  if (!after) throw new MalformedRecord('it does not show the bucket after the write')
-  // Without this, everything that was ever consumed would count as consumed now.
-  if (eventName === 'MODIFY' && !OldImage) throw new MalformedRecord('it does not show the bucket before the write')
+  if (!after) throw new MalformedRecord('it has no image of the bucket after the write')
+  // Without the old image, all past consumption would count as consumed now.
+  if (eventName === 'MODIFY' && !OldImage) throw new MalformedRecord('it has no image of the bucket before the write')
   const before = (eventName === 'MODIFY' && OldImage) || {}
   const stored = decodeBucket({...after, ...dynamodb.Keys})
-  if (!stored) throw new MalformedRecord('its images and its keys are of different items')
+  if (!stored) throw new MalformedRecord('its images and its keys belong to different items')
   const {namespace, entity, resource, shard} = key
   const consumedMilli = difference(before, after)
   return {
@@ -51,14 +57,14 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
     position: positionOf(record),
     atMs: occurredAtMs(record),
     consumedMilli,
-    // A shard beyond the first is born of a split, or of a copy with the counts of its original.
+    // A new shard other than the first comes from a split, or copies the counters of another shard.
     admitted: eventName === 'INSERT' && shard > 0 ? 0 : admittedBy(before, after, consumedMilli),
     after: stored,
     shardsBefore: readNumber(before, 'shard_count') ?? 1,
   }
 }
 
-/** A limit that has gone takes nothing back: its consumption happened. */
+/** A limit that was removed gives nothing back: its consumption happened. */
 function difference(before: Item, after: Item): Map<string, bigint> {
   const known = readConsumption(before)
   const changes = new Map<string, bigint>()
@@ -69,14 +75,14 @@ function difference(before: Item, after: Item): Map<string, bigint> {
   return changes
 }
 
-/** A client that counts its requests tells; the write of any other is one request if it consumed anything. */
+/** From the client's request counter; for a client without one, a write that consumed anything is one request. */
 function admittedBy(before: Item, after: Item, consumedMilli: ReadonlyMap<string, bigint>): number {
   const delta = (readRequestCount(after) ?? 0) - (readRequestCount(before) ?? 0)
-  // Such a client marks all its writes, also those that admit nothing, such as a charge after the fact.
-  if (delta !== 0 || isMarkedAnew(before, after)) return delta
+  // A client that counts requests marks every write, also those that admit none, such as a later correction.
+  if (delta !== 0 || hasNewMark(before, after)) return delta
   return [...consumedMilli.values()].some(milli => milli > 0n) ? 1 : 0
 }
 
-function isMarkedAnew(before: Item, after: Item): boolean {
+function hasNewMark(before: Item, after: Item): boolean {
   return Array.from({length: MARK_SLOTS}, (_, slot) => slot).some(slot => markIn(after, slot) !== markIn(before, slot))
 }

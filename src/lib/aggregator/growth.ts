@@ -4,41 +4,40 @@ import {fillMissingShards, healShardCount, readShards, splitBucket} from '../rep
 import {Lru} from '../repository/table/lru.js'
 import type {Table} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {BucketChange, ShardId} from './bucket-change.js'
-import {FRESH_MS, shardKey} from './refill.js'
+import {type BucketChange, FRESH_MS, type ShardId, shardKey} from './bucket-change.js'
 
-/** Shards whose write rate is followed at a time; those not written longest are forgotten first. */
-const MOST_GAUGES = 20_000
+/** Shards whose write rate is tracked; the least recently written are forgotten first. */
+const MAX_GAUGES = 20_000
 
-/** How fast one shard is written, as far as the stream has told. */
-interface Watched {
+/** The write rate of one shard. */
+interface TrackedShard {
   readonly gauge: PressureGauge
   readonly shardCount: number
 }
 
-/** A bucket whose shards the stream says something about. */
+/** A bucket of the batch, with what the batch shows about its shards. */
 export interface GrowthCandidate extends Omit<ShardId, 'shard'> {
-  /** As seen last. */
+  /** The latest image. */
   readonly record: BucketRecord
-  /** Write units of the shard that is written most, and fresh; `undefined` while too little has been seen. */
+  /** Write units of the busiest shard, from fresh records; `undefined` while there are too few measurements. */
   readonly unitsPerSecond: number | undefined
-  /** Shard 0 says that there are more shards than before. */
+  /** Shard 0 shows a higher shard count than before. */
   readonly hasGrown: boolean
   readonly largestRequestMilli: ReadonlyMap<string, bigint>
 }
 
-/** Measures how often every shard is written, from batch to batch. */
-export class PressureWatch {
-  readonly #watched: Lru<Watched>
+/** Measures the write rate of each shard, across batches. */
+export class PressureMonitor {
+  readonly #tracked: Lru<TrackedShard>
   readonly #clock: () => number
 
   constructor(clock: () => number) {
     this.#clock = clock
-    // Nothing expires by age: a reading from long ago only gives a low rate.
-    this.#watched = new Lru({maxEntries: MOST_GAUGES, ttlMs: Number.POSITIVE_INFINITY, clock: () => 0})
+    // Nothing expires by age: an old reading only gives a low rate.
+    this.#tracked = new Lru({maxEntries: MAX_GAUGES, ttlMs: Number.POSITIVE_INFINITY, clock: () => 0})
   }
 
-  /** The buckets of a batch, with what it tells about their shards. */
+  /** Takes the measurements of a batch; returns its buckets. */
   observe(changes: readonly BucketChange[]): GrowthCandidate[] {
     const candidates = new Map<string, GrowthCandidate>()
     for (const change of changes) {
@@ -46,49 +45,49 @@ export class PressureWatch {
       const {namespace, entity, resource, atMs} = change
       const {record} = change.after
       const key = shardKey({...change, shard: 0})
-      const so = candidates.get(key)
+      const known = candidates.get(key)
       const isFresh = this.#clock() - atMs <= FRESH_MS
-      const rate = this.#read(change, record)
+      const rate = this.#measure(change, record)
       candidates.set(key, {
         namespace,
         entity,
         resource,
-        record: so && so.record.shardCount > record.shardCount ? so.record : record,
-        unitsPerSecond: higher(so?.unitsPerSecond, isFresh ? rate : undefined),
-        hasGrown: so?.hasGrown === true || (change.shard === 0 && record.shardCount > change.shardsBefore),
-        largestRequestMilli: largest(so?.largestRequestMilli, change),
+        record: known && known.record.shardCount > record.shardCount ? known.record : record,
+        unitsPerSecond: higher(known?.unitsPerSecond, isFresh ? rate : undefined),
+        hasGrown: known?.hasGrown === true || (change.shard === 0 && record.shardCount > change.shardsBefore),
+        largestRequestMilli: largest(known?.largestRequestMilli, change),
       })
     }
     return [...candidates.values()]
   }
 
-  /** Whether another client has drained the pressure limit of a shard that is written at leisure. */
+  /** Whether another client has drained the pressure limit of a shard although the shard is written slowly. */
   needsRepair(shard: ShardId): boolean {
-    return this.#watched.get(shardKey(shard))?.gauge.needsRepair ?? false
+    return this.#tracked.get(shardKey(shard))?.gauge.needsRepair ?? false
   }
 
   /**
-   * AWS tells time in whole seconds: only the first change of a second differs in time from the reading before, and
-   * between two such readings lie exactly the writes of the seconds between. A split starts a new measurement: what was
-   * written before it says nothing about the load after it.
+   * AWS rounds the time of records to whole seconds: only the first change of a second has another time than the reading
+   * before, and between two such readings lie exactly the writes of the seconds between. A split starts a new
+   * measurement: writes before it say nothing about the load after it.
    */
-  #read(change: BucketChange, record: BucketRecord): number | undefined {
+  #measure(change: BucketChange, record: BucketRecord): number | undefined {
     const key = shardKey(change)
-    let watched = this.#watched.get(key)
-    if (watched?.shardCount !== record.shardCount) {
-      watched = {gauge: new PressureGauge(), shardCount: record.shardCount}
-      this.#watched.set(key, watched)
+    let tracked = this.#tracked.get(key)
+    if (tracked?.shardCount !== record.shardCount) {
+      tracked = {gauge: new PressureGauge(), shardCount: record.shardCount}
+      this.#tracked.set(key, tracked)
     }
-    return watched.gauge.observe(record, change.atMs)
+    return tracked.gauge.observe(record, change.atMs)
   }
 }
 
-/** What became of a bucket that may have too few shards. */
+/** `completed`: shards were created, or the count corrected, after another client had raised it. */
 export type GrowthOutcome = 'split' | 'completed' | 'unchanged'
 
 /**
- * Doubles a bucket that is written too often, moving tokens, not making any; and makes the shards that another client
- * has only announced.
+ * Doubles the shards of a bucket that is written too often; tokens are moved, none are created. Also creates the shards
+ * that another client has only announced by raising the count.
  */
 export async function growBucket(table: Table, candidate: GrowthCandidate, maxShards: number): Promise<GrowthOutcome> {
   const {namespace, entity, resource, record, unitsPerSecond, hasGrown, largestRequestMilli} = candidate
@@ -102,7 +101,7 @@ export async function growBucket(table: Table, candidate: GrowthCandidate, maxSh
   const isSplit =
     unitsPerSecond !== undefined &&
     shouldGrow({unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards}).grow &&
-    // The record may be from before a split that has brought relief since.
+    // The image may be older than a split that has already reduced the load.
     (await readShards(namespaceTable, entity, resource, 1)).get(0)?.shardCount === shardCount &&
     (await splitBucket(namespaceTable, entity, resource, shardCount)) > shardCount
   return isSplit ? 'split' : hasGrown ? 'completed' : 'unchanged'
@@ -112,13 +111,13 @@ function higher(a: number | undefined, b: number | undefined): number | undefine
   return a === undefined || (b !== undefined && b > a) ? b : a
 }
 
-/** One write may serve many requests; each of them asked for its part. */
-function largest(so: ReadonlyMap<string, bigint> | undefined, change: BucketChange): Map<string, bigint> {
+/** One write may serve many requests; its amount is divided among them. */
+function largest(known: ReadonlyMap<string, bigint> | undefined, change: BucketChange): Map<string, bigint> {
   const requests = BigInt(Math.max(1, change.admitted))
-  const known = new Map(so)
+  const amounts = new Map(known)
   for (const [limit, milli] of change.consumedMilli) {
-    const each = (milli + requests - 1n) / requests
-    if (each > (known.get(limit) ?? 0n)) known.set(limit, each)
+    const perRequest = (milli + requests - 1n) / requests
+    if (perRequest > (amounts.get(limit) ?? 0n)) amounts.set(limit, perRequest)
   }
-  return known
+  return amounts
 }

@@ -1,4 +1,42 @@
-import type {BatchCounts} from './counts.js'
+/** What happened to one batch. */
+export interface BatchCounts {
+  /** Records received. */
+  records: number
+  /** Of those, changes of buckets. */
+  buckets: number
+  /** Of those, changes of buckets in a retired layout; they are ignored. */
+  legacy: number
+  /** Records that no retry can repair; they are skipped. */
+  malformed: number
+  /** Records to be delivered again. */
+  failed: number
+  /** Usage records written. */
+  snapshots: number
+  refills: number
+  splits: number
+  /** Audit events archived. */
+  archived: number
+  /** Failures; each has a line in the log. */
+  errors: number
+  /** Age of the newest record when the batch was done. */
+  lagMs: number
+}
+
+export function noCounts(): BatchCounts {
+  return {
+    records: 0,
+    buckets: 0,
+    legacy: 0,
+    malformed: 0,
+    failed: 0,
+    snapshots: 0,
+    refills: 0,
+    splits: 0,
+    archived: 0,
+    errors: 0,
+    lagMs: 0,
+  }
+}
 
 const METRICS: readonly (readonly [name: string, count: keyof BatchCounts, unit: 'Count' | 'Milliseconds'])[] = [
   ['Records', 'records', 'Count'],
@@ -12,7 +50,7 @@ const METRICS: readonly (readonly [name: string, count: keyof BatchCounts, unit:
   ['LagMs', 'lagMs', 'Milliseconds'],
 ]
 
-/** The counts of a batch as a line in CloudWatch's embedded metric format: no call, no permission, only a log. */
+/** The counts as a log line in CloudWatch's embedded metric format, which needs neither a call nor a permission. */
 export function embeddedMetrics(counts: BatchCounts, stack: string, atMs: number): Record<string, unknown> {
   return {
     _aws: {

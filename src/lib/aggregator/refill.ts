@@ -4,23 +4,22 @@ import {type BucketPlan, planBucket, type SeenBucket} from '../repository/bucket
 import {newMark} from '../repository/buckets/write-mark.js'
 import {plannedUpdate} from '../repository/buckets/writes.js'
 import type {Table} from '../repository/table/table.js'
-import type {BucketChange, ShardId} from './bucket-change.js'
+import {type BucketChange, FRESH_MS, type ShardId, shardKey} from './bucket-change.js'
 
-/** A shard of a bucket that was consumed from in this batch. */
+/** A shard that the batch consumed from. */
 export interface ActiveShard extends ShardId {
+  /** After its last change in the batch. */
   readonly seen: SeenBucket
-  /** When it was seen so. */
+  /** Epoch ms of that change. */
   readonly atMs: number
-  /** Millitokens that left it in this batch, per limit. */
+  /** Millitokens consumed from it in this batch, per limit. */
   readonly spentMilli: ReadonlyMap<string, bigint>
 }
 
-/** What was seen longer ago than this says too little about now. */
-export const FRESH_MS = 60_000
-
 /**
- * A refill must be there before clients need it: while it is on its way the next batch is already being consumed, and a
- * client that has seen too little for its next request plans a refill of its own, which this one would thwart.
+ * Refill when the balance would not last for this many more batches. The refill must arrive before clients need it: the
+ * next batch is already being consumed meanwhile, and a client that sees too little for its next request plans a refill
+ * of its own, which would conflict with this one.
  */
 const BATCHES_AHEAD = 2n
 
@@ -40,13 +39,10 @@ export function activeShards(changes: readonly BucketChange[]): ActiveShard[] {
   return [...shards.values()].filter(({spentMilli}) => spentMilli.size > 0)
 }
 
-export const shardKey = ({namespace, entity, resource, shard}: ShardId): string =>
-  `${namespace}/${entity}#${resource}#${shard}`
-
 /**
- * Credits a shard with the time that has passed, so that the next requests need no more than one call. Every limit is
- * credited, because they share the refill instant; fractions are carried. Resolves to whether it was written: not when
- * it would not help, and not when somebody else was faster.
+ * Credits a shard for the elapsed time, so that the next requests need only one call. Credits every limit, because they
+ * share one refill instant; carries fractions. Resolves to whether it was written: not when it would not help, and not
+ * when another writer was faster.
  */
 export async function refillShard(
   table: Table,
@@ -66,7 +62,7 @@ export async function refillShard(
   return (await sendMarked(table, update, mark)).applied
 }
 
-/** Whether some limit would not last for two more batches like this, and gets more. */
+/** Whether some limit would not last for {@link BATCHES_AHEAD} more batches like this one, and gains tokens. */
 function helps(plan: BucketPlan, {seen, spentMilli}: ActiveShard): boolean {
   return [...spentMilli].some(([limit, milli]) => {
     const held = seen.record.state.limits.get(limit)?.tokensMilli

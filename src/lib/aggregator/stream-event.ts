@@ -1,12 +1,12 @@
 import type {Item} from '../schema/attribute-value.js'
 
-/** One change of one item, as the table's stream tells it. The shape is the one in which Lambda hands it over. */
+/** One change of one item, in the shape in which Lambda receives it. */
 export interface StreamRecord {
   readonly eventID?: string | undefined
   readonly eventName: 'INSERT' | 'MODIFY' | 'REMOVE'
   /** Ends in the label of the stream: the instant at which it was enabled. */
   readonly eventSourceARN: string
-  /** Who removed the item, when it was the service itself. */
+  /** Set when the service itself removed the item, as TTL does. */
   readonly userIdentity?: {readonly type: string; readonly principalId: string} | undefined
   readonly dynamodb: {
     /** Epoch seconds, possibly with a fraction. */
@@ -22,17 +22,17 @@ export interface StreamEvent {
   readonly Records: readonly StreamRecord[]
 }
 
-/** Enough digits for every sequence number there is. */
+/** At least as many digits as the longest sequence number. */
 const SEQUENCE_DIGITS = 40
 
-/** Something in a record that no retry will mend. */
+/** A record that no retry can make readable. */
 export class MalformedRecord extends Error {
   override readonly name = 'MalformedRecord'
 }
 
 /**
- * Where a record stands among all changes of its item: compares as text. The label comes first because the stream of
- * a table that was restored starts again with other numbers, at a later instant.
+ * The position of a record among all changes of its item; compares as text. The stream's label comes first because a
+ * restored table starts a new stream, with other sequence numbers and a later label.
  */
 export function positionOf({eventSourceARN, dynamodb}: StreamRecord): string {
   return `${streamLabel(eventSourceARN)}#${dynamodb.SequenceNumber.padStart(SEQUENCE_DIGITS, '0')}`
@@ -48,11 +48,11 @@ export function occurredAtMs({dynamodb}: StreamRecord): number {
   return Math.floor(dynamodb.ApproximateCreationDateTime * 1000)
 }
 
-/** Demands what every record has, so that the rest can rely on it. */
+/** Throws unless the record has the fields that every record has, so that later steps can rely on them. */
 export function checkRecord(record: StreamRecord): void {
   const {eventSourceARN, dynamodb} = record
   if (!/^\d{1,40}$/.test(dynamodb?.SequenceNumber ?? '')) throw new MalformedRecord('it has no sequence number')
-  if (!eventSourceARN) throw new MalformedRecord('it does not say which stream it comes from')
-  if (!(dynamodb.ApproximateCreationDateTime > 0)) throw new MalformedRecord('it does not say when it happened')
+  if (!eventSourceARN) throw new MalformedRecord('it does not name its stream')
+  if (!(dynamodb.ApproximateCreationDateTime > 0)) throw new MalformedRecord('it has no time')
   if (!dynamodb.Keys?.PK || !dynamodb.Keys?.SK) throw new MalformedRecord('it has no keys')
 }

@@ -8,7 +8,7 @@ import type {EntityRecordChange} from './plan-entities.js'
 
 const NO_BUCKETS: SyncResult = {checked: 0, updated: 0, failed: 0}
 
-/** Makes one change through the ordinary writers, and tells which live buckets followed. */
+/** Makes one change through the repository; resolves to the live buckets that were updated. */
 export async function applyChange(repository: NamespaceRepository, change: PlannedChange): Promise<SyncResult> {
   if (change.kind === 'limits') return change.action === 'delete' ? remove(repository, change) : set(repository, change)
   await writeEntity(repository, change)
@@ -24,14 +24,14 @@ async function set(repository: NamespaceRepository, {scope, after, onUnavailable
   return buckets
 }
 
-/** A system section without limits states a policy; limits that are there go. */
+/** A system section without limits states only a policy; existing limits are removed. */
 async function setPolicyOnly(
   repository: NamespaceRepository,
-  wanted: 'allow' | 'block' | undefined,
+  stated: 'allow' | 'block' | undefined,
 ): Promise<SyncResult> {
   const system = {level: 'system'} as const
-  // Restated where it stays: a set must give something.
-  const onUnavailable = wanted ?? (await repository.configs.get(system))?.onUnavailable
+  // A set must contain something: repeat the stored policy where none is stated.
+  const onUnavailable = stated ?? (await repository.configs.get(system))?.onUnavailable
   const {buckets} = await repository.setLimits(system, [], {replace: true, onUnavailable})
   return buckets
 }
@@ -41,7 +41,7 @@ async function remove(repository: NamespaceRepository, {scope}: ScopeChange): Pr
     const {buckets} = await repository.deleteLimits(scope)
     return buckets
   } catch (error) {
-    if (isCode(error, 'limits.missing')) return NO_BUCKETS // somebody else was quicker
+    if (hasCode(error, 'limits.missing')) return NO_BUCKETS // already deleted by another writer
     throw error
   }
 }
@@ -58,25 +58,25 @@ async function writeEntity(
   try {
     await entities.create({...after, id: entity, parent: after.parent ?? undefined})
   } catch (error) {
-    if (!isCode(error, 'entity.exists')) throw error
-    // Created by somebody else since the plan was made.
+    if (!hasCode(error, 'entity.exists')) throw error
+    // Created by another writer since the plan was made.
     await entities.update(entity, change)
   }
 }
 
-const isCode = (error: unknown, code: string): boolean => error instanceof ZaelError && error.code === code
+const hasCode = (error: unknown, code: string): boolean => error instanceof ZaelError && error.code === code
 
-/** Others were at the same records, or the table was busy: alone, it may succeed. */
+/** Concurrent writes conflicted, or the table was busy: a retry on its own may succeed. */
 export function isContention(error: unknown): boolean {
-  return (isRetryable(error) && !(error instanceof Unavailable)) || isCode(error, 'limits.contended')
+  return (isRetryable(error) && !(error instanceof Unavailable)) || hasCode(error, 'limits.contended')
 }
 
-/** The next change would fail in the same way. */
-export function isHopeless(error: ZaelError): boolean {
+/** Other changes would fail in the same way. */
+export function isSystemic(error: ZaelError): boolean {
   return [Throttled, Unavailable, Denied, TableMissing].some(kind => error instanceof kind)
 }
 
-/** Whether a failed change may have been made all the same. */
+/** Whether a failed change may have been applied. */
 export function maybeApplied(error: ZaelError): boolean {
   return (error instanceof Unavailable || error instanceof Aborted) && error.maybeApplied
 }

@@ -1,13 +1,17 @@
 import {ZaelError} from '../core/errors.js'
+import {groupBy} from '../core/group-by.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {SyncResult} from '../repository/limit-sync.js'
 import type {SeenProvisioner} from '../repository/provisioner.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-import {applyChange, isContention, isHopeless, maybeApplied} from './apply-change.js'
-import {groupsOf} from './apply-groups.js'
+import {applyChange, isContention, isSystemic, maybeApplied} from './apply-change.js'
 import {fingerprint} from './fingerprint.js'
 import type {Plan, PlannedChange} from './plan.js'
 import {ScopeSet, statedLimits} from './scopes.js'
+
+/** Changes in flight. Those of entities are small; one of a resource or the system writes eight buckets at a time itself. */
+const CONCURRENT_ENTITY_CHANGES = 8
+const CONCURRENT_WIDE_CHANGES = 2
 
 export interface ApplyProgress {
   readonly done: number
@@ -18,49 +22,49 @@ export interface ApplyProgress {
 export interface ApplyOptions {
   /** Called after each change. */
   readonly onProgress?: ((progress: ApplyProgress) => void) | undefined
-  /** Starts no further change; those under way are finished. */
+  /** Starts no further change; those in flight are finished. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** A change that was not made, or not surely. */
+/** A change that was not made, or whose outcome is unknown. */
 export interface ApplyFailure {
   readonly change: PlannedChange
   readonly error: ZaelError
 }
 
 export interface ApplyResult {
-  /** `complete`: the table is as the manifest states it. Otherwise the next run does the rest. */
+  /** `complete`: the table is as the manifest states. Otherwise another run makes the remaining changes. */
   readonly outcome: 'complete' | 'failed' | 'interrupted'
   readonly created: number
   readonly updated: number
   readonly deleted: number
-  /** Scopes of others that are managed now. */
+  /** Existing scopes that are managed from now on. */
   readonly adopted: number
   readonly failures: readonly ApplyFailure[]
-  /** Changes that were not tried, after an interruption or a failure. */
+  /** Changes that were not attempted, after an interruption or a failure. */
   readonly left: number
-  /** Live buckets that followed the limits, and those that will with their next request. */
+  /** Live buckets that were updated to the new limits; those that failed are updated by their next request. */
   readonly buckets: SyncResult
-  /** Why the record of what is managed could not be brought up to date; it then names too much, never too little. */
+  /** Why the record of managed scopes could not be updated; it then lists too many scopes, never too few. */
   readonly recordFailure: ZaelError | undefined
 }
 
 /**
- * Makes the planned changes. The record of what is managed is written twice: before, with everything that will be managed,
- * so that nothing is forgotten if this process dies; and after, with what is true then, so that it never claims what
- * failed (M-7). Limits come before entity records, so that a parent has its limits when it is first charged. Deletes come
- * last, and only when all else succeeded.
+ * Makes the planned changes. The record of managed scopes is written twice: before, with everything that will be managed,
+ * so that nothing is lost if this process dies; and after, with the actual state, so that it never claims what failed
+ * (M-7). Limits come before entity records, so that a parent has its limits when it is first charged. Deletes come last,
+ * and only when everything else succeeded.
  */
 export async function applyPlan(
   repository: NamespaceRepository,
   plan: Plan,
   options: ApplyOptions = {},
 ): Promise<ApplyResult> {
-  const run = new Run(repository, plan, options)
-  return run.finish(await run.begin())
+  const run = new ApplyRun(repository, plan, options)
+  return run.finish(await run.execute())
 }
 
-class Run {
+class ApplyRun {
   readonly #repository: NamespaceRepository
   readonly #plan: Plan
   readonly #options: ApplyOptions
@@ -68,9 +72,9 @@ class Run {
   readonly #failures: ApplyFailure[] = []
   readonly #done: PlannedChange[] = []
   readonly #buckets = {checked: 0, updated: 0, failed: 0}
-  #isHopeless = false
-  /** What is no failure of the table but a fault of this program. */
-  #fault: {error: unknown} | undefined
+  #hasSystemicFailure = false
+  /** An error that is not a `ZaelError`: a bug. */
+  #unexpected: {error: unknown} | undefined
 
   constructor(repository: NamespaceRepository, plan: Plan, options: ApplyOptions) {
     this.#repository = repository
@@ -80,11 +84,11 @@ class Run {
   }
 
   get #isStopped(): boolean {
-    return this.#isHopeless || this.#options.signal?.aborted === true
+    return this.#hasSystemicFailure || this.#options.signal?.aborted === true
   }
 
-  /** Records the intention, then makes the changes, group after group. */
-  async begin(): Promise<SeenProvisioner> {
+  /** Records what will be managed, then makes the changes, group after group. */
+  async execute(): Promise<SeenProvisioner> {
     const {changes, seen} = this.#plan
     if (this.#isStopped) return seen
     const intended = new ScopeSet([...this.#managed, ...statedLimits(this.#plan.manifest).map(({scope}) => scope)])
@@ -103,7 +107,7 @@ class Run {
     const {changes, manifest, adopted} = this.#plan
     const isComplete = this.#done.length === changes.length
     const recordFailure = await this.#record(recorded, isComplete ? fingerprint(manifest) : undefined)
-    if (this.#fault) throw this.#fault.error
+    if (this.#unexpected) throw this.#unexpected.error
     const count = (action: PlannedChange['action']) => this.#done.filter(change => change.action === action).length
     const adopting = this.#done.filter(change => change.kind === 'limits' && change.adopts).length
     const isFailed = this.#failures.length > 0 || recordFailure !== undefined
@@ -122,8 +126,8 @@ class Run {
 
   async #record(recorded: SeenProvisioner, hash: string | undefined): Promise<ZaelError | undefined> {
     const managed = hash === undefined ? this.#managed : this.#statedScopes()
-    const isAsRecorded = managed.equals(ScopeSet.of(recorded.record))
-    if (isAsRecorded && (hash === undefined || hash === recorded.record.appliedHash)) return undefined
+    const isUpToDate = managed.equals(ScopeSet.of(recorded.record))
+    if (isUpToDate && (hash === undefined || hash === recorded.record.appliedHash)) return undefined
     try {
       await this.#repository.provisioner.save(managed.managed(), recorded, hash)
       return undefined
@@ -133,20 +137,20 @@ class Run {
     }
   }
 
-  /** After a complete run exactly what the manifest states is managed. */
+  /** After a complete run, exactly the stated scopes are managed. */
   #statedScopes(): ScopeSet {
     return new ScopeSet(statedLimits(this.#plan.manifest).map(({scope}) => scope))
   }
 
-  /** Side by side; what others stood in the way of is tried once more, alone. */
+  /** Concurrently; changes that failed by contention are retried once, one at a time. */
   async #makeAll(changes: readonly PlannedChange[], concurrent: number): Promise<void> {
-    const again: PlannedChange[] = []
+    const contended: PlannedChange[] = []
     await forEachConcurrently(this.#untilStopped(changes), concurrent, async change => {
       const error = await this.#make(change)
-      if (error && isContention(error)) again.push(change)
+      if (error && isContention(error)) contended.push(change)
       else if (error) this.#fail(change, error)
     })
-    for (const change of again) {
+    for (const change of contended) {
       if (this.#isStopped) return
       const error = await this.#make(change)
       if (error) this.#fail(change, error)
@@ -166,27 +170,27 @@ class Run {
       for (const key of ['checked', 'updated', 'failed'] as const) this.#buckets[key] += buckets[key]
     } catch (error) {
       if (error instanceof ZaelError) return error
-      this.#fault ??= {error}
-      this.#isHopeless = true
-      this.#claimPossible(change)
+      this.#unexpected ??= {error}
+      this.#hasSystemicFailure = true
+      this.#claim(change)
       return undefined
     }
     this.#done.push(change)
     if (change.kind === 'limits' && change.action === 'delete') this.#managed.delete(change.scope)
-    this.#claimPossible(change)
+    this.#claim(change)
     this.#report()
     return undefined
   }
 
   #fail(change: PlannedChange, error: ZaelError): void {
     this.#failures.push({change, error})
-    this.#isHopeless ||= isHopeless(error)
-    if (maybeApplied(error)) this.#claimPossible(change)
+    this.#hasSystemicFailure ||= isSystemic(error)
+    if (maybeApplied(error)) this.#claim(change)
     this.#report()
   }
 
-  /** A claim too many is corrected by the next run; what exists and is not claimed would never be deleted. */
-  #claimPossible(change: PlannedChange): void {
+  /** A claim too many is corrected by the next run; limits that exist but are not claimed would never be deleted. */
+  #claim(change: PlannedChange): void {
     if (change.kind === 'limits' && change.action !== 'delete') this.#managed.add(change.scope)
   }
 
@@ -194,4 +198,22 @@ class Run {
     const {changes} = this.#plan
     this.#options.onProgress?.({done: this.#done.length, failed: this.#failures.length, total: changes.length})
   }
+}
+
+/** Changes that can be made concurrently. */
+interface ChangeGroup {
+  readonly members: readonly PlannedChange[]
+  readonly concurrent: number
+}
+
+/** Splits the plan into groups of changes that do not depend on each other, in the order of the plan. */
+function groupsOf(changes: readonly PlannedChange[]): ChangeGroup[] {
+  const groups = groupBy(changes, change =>
+    change.kind === 'entity' ? `record ${change.depth}` : `${change.action === 'delete'} ${change.scope.level}`,
+  )
+  return [...groups.values()].map(members => {
+    const [first] = members
+    const isWide = first?.kind === 'limits' && first.scope.level !== 'entity'
+    return {members, concurrent: isWide ? CONCURRENT_WIDE_CHANGES : CONCURRENT_ENTITY_CHANGES}
+  })
 }

@@ -11,16 +11,16 @@ import {byText} from './manifest.js'
 const CONCURRENT_LISTINGS = 4
 
 /**
- * The limits and entities of a namespace as a manifest, in an order that depends on their names only. Applied to the same
- * namespace it changes nothing. Reads only; indexes know a change of the last second a moment later.
+ * The limits and entities of a namespace as a manifest, sorted by name. Applied to the same namespace, it changes nothing.
+ * Reads only; a change of the last second may be missing, because indexes are eventually consistent.
  */
 export async function exportManifest(repository: NamespaceRepository, namespace: string): Promise<string> {
   const form = await exportForm(repository, namespace)
-  // Also for readers of YAML 1.1, to whom a plain `yes` is true.
+  // Readers of YAML 1.1 take a plain `yes` for true.
   return stringify(form, {lineWidth: 0, compat: 'yaml-1.1'})
 }
 
-/** The same as plain data, which as JSON is a manifest too. */
+/** The same as plain data; as JSON it is a manifest too. */
 export async function exportForm(repository: NamespaceRepository, namespace: string): Promise<{[key: string]: Json}> {
   const [system, resources, entityConfigs, entities] = await Promise.all([
     repository.configs.get({level: 'system'}),
@@ -48,7 +48,7 @@ async function allEntityConfigs({configs}: NamespaceRepository): Promise<ConfigR
   return found.flat()
 }
 
-/** Without limits a record says nothing. */
+/** A record without limits is not exported. */
 const hasLimits = (record: ConfigRecord): boolean => record.limits.length > 0
 
 const resourceOf = ({scope}: ConfigRecord): string => (scope.level === 'system' ? '' : scope.resource)
@@ -70,9 +70,9 @@ function entityForms(records: readonly EntityRecord[], configs: readonly ConfigR
     if (known) known.configs.push(config)
     else byId.set(entity, {configs: [config]})
   }
-  return [...byId].map(([id, {record, configs: its}]) => {
-    const ownDefault = its.find(config => resourceOf(config) === DEFAULT_RESOURCE)
-    const others = its.filter(config => config !== ownDefault)
+  return [...byId].map(([id, {record, configs: ownConfigs}]) => {
+    const ownDefault = ownConfigs.find(config => resourceOf(config) === DEFAULT_RESOURCE)
+    const others = ownConfigs.filter(config => config !== ownDefault)
     return [
       id,
       {
@@ -87,13 +87,13 @@ function entityForms(records: readonly EntityRecord[], configs: readonly ConfigR
   })
 }
 
-/** What is not the default; of an entity that is all default the name, so that it is created where it is missing. */
+/** Fields that differ from the defaults; the name if none does, so that the entity is created where it is missing. */
 function recordForm({entity, name, parent, cascade, metadata}: EntityRecord): {[key: string]: Json} {
   const form = {
     ...(name !== entity && {name}),
     ...(parent !== undefined && {parent}),
     ...(cascade && {cascade}),
-    ...(Object.keys(metadata).length > 0 && {metadata: inOrder(metadata)}),
+    ...(Object.keys(metadata).length > 0 && {metadata: sortKeys(metadata)}),
   }
   return Object.keys(form).length === 0 ? {name} : form
 }
@@ -109,10 +109,10 @@ function section(name: string, entries: Array<[string, Json]>): {[key: string]: 
   return {[name]: Object.fromEntries(entries.sort(([a], [b]) => byText(a, b)))}
 }
 
-/** The table keeps no order of keys. */
-function inOrder(value: Json | EntityRecord['metadata']): Json {
-  if (Array.isArray(value)) return value.map(inOrder)
+/** The table does not preserve the order of keys. */
+function sortKeys(value: Json | EntityRecord['metadata']): Json {
+  if (Array.isArray(value)) return value.map(sortKeys)
   if (value === null || typeof value !== 'object') return value
   const entries = Object.entries(value).sort(([a], [b]) => byText(a, b))
-  return Object.fromEntries(entries.map(([key, each]) => [key, inOrder(each)]))
+  return Object.fromEntries(entries.map(([key, each]) => [key, sortKeys(each)]))
 }

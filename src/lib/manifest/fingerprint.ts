@@ -4,8 +4,8 @@ import type {Json} from '../schema/json-attribute.js'
 import {byText, type Manifest, type ManifestEntity} from './manifest.js'
 
 /**
- * The hash that the Python system stores for a manifest: of its normal form as JSON with sorted keys, in the spelling of
- * Python's `json.dumps`. What only zael can state (parents, metadata…) is part of it only where it is stated.
+ * The hash that the Python system stores for a manifest: of its normal form as JSON with sorted keys, formatted like
+ * Python's `json.dumps`. Fields that only zael knows (parents, metadata…) are included only where they are stated.
  */
 export function fingerprint(manifest: Manifest): string {
   return `sha256:${createHash('sha256')
@@ -44,7 +44,7 @@ function limitsForm(limits: readonly Limit[]): Json {
   )
 }
 
-/** Keys sorted, `", "` and `": "` between, everything outside ASCII escaped. */
+/** Keys sorted, separators `", "` and `": "`, everything outside ASCII escaped. */
 function pythonJson(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(pythonJson).join(', ')}]`
   if (value === null || typeof value !== 'object') return ascii(JSON.stringify(value))

@@ -1,8 +1,10 @@
+import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
+import type {NamespaceRepository, Repository} from '../repository/repository.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import type {Json} from '../schema/json-attribute.js'
 
-/** The limits that one namespace shall have, as a file states them. Limits are sorted by name. */
+/** The desired limits of one namespace, as a file states them. Limits are sorted by name. */
 export interface Manifest {
   /** The name, not the id. */
   readonly namespace: string
@@ -13,11 +15,11 @@ export interface Manifest {
 
 export interface ManifestSystem {
   readonly limits: readonly Limit[]
-  /** The stored policy stays when absent. */
+  /** Absent: the stored policy is kept. */
   readonly onUnavailable: OnUnavailable | undefined
 }
 
-/** What a file states about an entity; what is absent stays as it is. */
+/** What a file states about an entity; absent fields are left unchanged. */
 export interface ManifestEntity {
   readonly name?: string
   /** `null` for no parent. */
@@ -28,10 +30,27 @@ export interface ManifestEntity {
   readonly limits: ReadonlyMap<string, readonly Limit[]>
 }
 
-/** Whether the file states anything that is kept in the record of the entity. */
+/** Whether the file states any field of the entity's record. */
 export function statesRecord({name, parent, cascade, metadata}: ManifestEntity): boolean {
   return name !== undefined || parent !== undefined || cascade !== undefined || metadata !== undefined
 }
 
-/** By code unit, as the table sorts. */
+/** By code unit, in the table's sort order. */
 export const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/** Opens the namespace of a manifest; a namespace that was also requested must be the same (M-8). */
+export async function openManifestNamespace(
+  repository: Repository,
+  manifest: Manifest,
+  requested?: string,
+): Promise<NamespaceRepository> {
+  const {namespace} = manifest
+  if (requested !== undefined && requested !== namespace) {
+    const message = `The manifest is for namespace "${namespace}", not for "${requested}".`
+    throw new InvalidInput('manifest.namespace', message, {
+      hint: 'Leave out --namespace, or change `namespace:` in the file.',
+      details: {namespace, asked: requested},
+    })
+  }
+  return repository.namespace(namespace)
+}

@@ -8,11 +8,11 @@ import type {ManifestSource} from './source.js'
 
 const FIELDS = ['name', 'parent', 'cascade', 'metadata', 'limits', 'resources'] as const
 
-// Aliases can make a short text long: a file whose metadata is larger than this is not meant.
-const MOST_METADATA_VALUES = 1000
-// DynamoDB nests 32 levels; the attribute itself is one.
-const DEEPEST_METADATA = 30
-// What a DynamoDB number can hold.
+// Aliases can expand a short text without limit.
+const MAX_METADATA_VALUES = 1000
+// DynamoDB allows 32 levels; the attribute itself is one.
+const MAX_METADATA_DEPTH = 30
+// The range of a DynamoDB number.
 const LARGEST_NUMBER = 9.9e125
 const SMALLEST_NUMBER = 1e-130
 
@@ -30,7 +30,7 @@ export function parseEntities(source: ManifestSource, node: Node): Map<string, M
       parents.set(id, {parent: entity.parent, node: fields.get('parent') as Node})
     }
   }
-  reportCircles(source, parents)
+  reportCycles(source, parents)
   return entities
 }
 
@@ -60,20 +60,20 @@ function limitsOf(source: ManifestSource, fields: Fields, path: string): Map<str
     const here = `${path}.resources.${name}`
     if (checkedName(source, key, `${path}.resources`, name, checkConfigResource) === undefined) continue
     if (name === DEFAULT_RESOURCE && ownDefault) {
-      source.report(key, here, `${DEFAULT_RESOURCE} is what "limits" of the entity sets already; give one of them`)
+      source.report(key, here, `"limits" of the entity already sets ${DEFAULT_RESOURCE}; give only one of them`)
     }
-    const its = parseScopeLimits(source, value, here)
-    if (its) limits.set(name, its)
+    const parsedLimits = parseScopeLimits(source, value, here)
+    if (parsedLimits) limits.set(name, parsedLimits)
   }
   return limits
 }
 
-/** A mapping that has nothing but `limits`. */
+/** A mapping whose only key is `limits`. */
 export function parseScopeLimits(source: ManifestSource, node: Node, path: string): Limit[] | undefined {
   const known = source.problems.length
   const limits = source.fields(node, path, 'this', ['limits']).get('limits')
   if (limits) return parseManifestLimits(source, limits, `${path}.limits`)
-  if (source.problems.length === known) source.report(node, path, 'there are no limits here; give "limits"')
+  if (source.problems.length === known) source.report(node, path, 'no limits are given; add "limits"')
   return undefined
 }
 
@@ -95,13 +95,13 @@ function metadataOf(source: ManifestSource, node: Node, path: string): {[key: st
   let values = 0
   let isTooLarge = false
   const jsonOf = (each: Node, here: string, depth: number): Json => {
-    isTooLarge ||= ++values > MOST_METADATA_VALUES || depth > DEEPEST_METADATA
+    isTooLarge ||= ++values > MAX_METADATA_VALUES || depth > MAX_METADATA_DEPTH
     if (isTooLarge) return null
     const target = source.resolve(each)
     if (isMap(target)) {
       const entries = source.entries(each, here, 'metadata')
       for (const {name, key} of entries) {
-        if (name === '') source.report(key, here, 'a key of metadata cannot be empty: DynamoDB has no such names')
+        if (name === '') source.report(key, here, 'a metadata key cannot be empty: DynamoDB does not allow it')
       }
       return Object.fromEntries(entries.map(({name, value}) => [name, jsonOf(value, `${here}.${name}`, depth + 1)]))
     }
@@ -118,8 +118,8 @@ function metadataOf(source: ManifestSource, node: Node, path: string): {[key: st
   }
   const metadata = jsonOf(node, path, 0) as {[key: string]: Json}
   if (!isTooLarge) return metadata
-  const most = `${MOST_METADATA_VALUES} values, nested ${DEEPEST_METADATA} deep`
-  source.report(node, path, `there is more metadata than an entity can have (${most})`)
+  const limit = `${MAX_METADATA_VALUES} values, ${MAX_METADATA_DEPTH} levels`
+  source.report(node, path, `there is more metadata than an entity can have (${limit})`)
   return undefined
 }
 
@@ -129,21 +129,21 @@ function isStorable(value: number): boolean {
   return size <= LARGEST_NUMBER && size >= SMALLEST_NUMBER
 }
 
-/** Each circle of parents within the file, at one of its entities. */
-function reportCircles(source: ManifestSource, parents: ReadonlyMap<string, {parent: string; node: Node}>): void {
+/** Reports each cycle of parents within the file once, at one of its entities. */
+function reportCycles(source: ManifestSource, parents: ReadonlyMap<string, {parent: string; node: Node}>): void {
   const cleared = new Set<string>()
   for (const start of parents.keys()) {
-    const way: string[] = []
+    const path: string[] = []
     let next: string | undefined = start
-    while (next !== undefined && !cleared.has(next) && !way.includes(next)) {
-      way.push(next)
+    while (next !== undefined && !cleared.has(next) && !path.includes(next)) {
+      path.push(next)
       next = parents.get(next)?.parent
     }
     if (next !== undefined && !cleared.has(next)) {
-      const circle = [...way.slice(way.indexOf(next)), next]
+      const cycle = [...path.slice(path.indexOf(next)), next]
       const {node} = parents.get(next) as {node: Node}
-      source.report(node, `entities.${next}.parent`, `the parents form a circle: ${circle.join(' → ')}`)
+      source.report(node, `entities.${next}.parent`, `the parents form a cycle: ${cycle.join(' → ')}`)
     }
-    for (const entity of way) cleared.add(entity)
+    for (const entity of path) cleared.add(entity)
   }
 }

@@ -11,8 +11,7 @@ const FIELDS = ['capacity', 'burst', 'refill_amount', 'refill_period'] as const
 export function parseManifestLimits(source: ManifestSource, node: Node, path: string): Limit[] | undefined {
   const entries = source.entries(node, path, 'limits')
   if (entries.length === 0) {
-    if (isMap(source.resolve(node)))
-      source.report(node, path, 'there are no limits here; give one, such as rpm: 100/min')
+    if (isMap(source.resolve(node))) source.report(node, path, 'no limits are given; add one, such as rpm: 100/min')
     return undefined
   }
   const limits = entries.flatMap(({name, key, value}) => {
@@ -26,7 +25,7 @@ export function parseManifestLimits(source: ManifestSource, node: Node, path: st
   return limits.sort((a, b) => byText(a.name, b.name))
 }
 
-/** A name by the rules of the table, or a problem. */
+/** Checks a name; reports a problem and returns `undefined` if it is invalid. */
 export function checkedName(
   source: ManifestSource,
   node: Node,
@@ -43,7 +42,7 @@ export function checkedName(
   }
 }
 
-/** The syntax for people, without the name: `100k/min:200k`. */
+/** The short syntax without the name: `100k/min:200k`. */
 function limitOfText(source: ManifestSource, node: Node, path: string, name: string): Limit | undefined {
   const text = source.text(node, path, 'must be a rate such as 100/min or a mapping with capacity')
   if (text === undefined) return undefined
@@ -60,7 +59,7 @@ function limitOfText(source: ManifestSource, node: Node, path: string, name: str
   }
 }
 
-/** The Python system's spelling: `burst`, if given, takes the place of `capacity`, as the default of the refill too. */
+/** The Python system's syntax: `burst`, if given, replaces `capacity`, also as the default of the refill. */
 function limitOfMap(source: ManifestSource, node: Node, path: string, name: string): Limit | undefined {
   const fields = source.fields(node, path, 'a limit', FIELDS)
   const known = source.problems.length
@@ -81,9 +80,10 @@ function wholeNumber(source: ManifestSource, node: Node, path: string, largest: 
   const target = source.resolve(node)
   const isPlain = isScalar(target) && target.type === Scalar.PLAIN
   const written = isPlain ? (target.source ?? '') : ''
-  // YAML 1.1, which the Python system reads, has digit groups; of a leading zero the versions disagree.
+  // YAML 1.1, which the Python system reads, allows digit groups; YAML versions disagree about a leading zero.
   const value = /^\d[\d_]*$/.test(written) ? Number(written.replaceAll('_', '')) : isPlain ? target.value : undefined
-  if (/^0\d/.test(written)) source.report(node, path, `${written} may mean an octal number; write it without the zero`)
+  if (/^0\d/.test(written))
+    source.report(node, path, `${written} may be read as an octal number; write it without the leading zero`)
   else if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0 && value <= largest) return value
   else source.report(node, path, `must be a whole number from 1 to ${largest}, not ${source.kindOf(node)}`)
   return undefined

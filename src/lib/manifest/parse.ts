@@ -11,7 +11,7 @@ import {ManifestSource} from './source.js'
 const SECTIONS = ['namespace', 'system', 'resources', 'entities'] as const
 const POLICIES = ['allow', 'block'] as const
 
-/** Reads a manifest in YAML or JSON; throws one error with all that is wrong and where. `file` is for messages only. */
+/** Parses a manifest in YAML or JSON; throws one error with all problems and their positions. `file` is for messages. */
 export function parseManifest(text: string, {file}: {readonly file: string}): Manifest {
   const source = new ManifestSource(text)
   const manifest = source.root && parseRoot(source, source.root)
@@ -28,7 +28,7 @@ function parseRoot(source: ManifestSource, root: Node): Manifest | undefined {
   const sections = source.fields(root, '', 'a manifest', SECTIONS)
   if (!isMap(root)) return undefined
   const [namespace, system, resources, entities] = SECTIONS.map(section => sections.get(section))
-  if (!namespace) source.report(root, '', 'the key "namespace" is missing; it names the namespace that the file is for')
+  if (!namespace) source.report(root, '', 'the key "namespace" is missing; it names the namespace of this file')
   return {
     namespace: (namespace && parseNamespace(source, namespace)) ?? '',
     system: system && parseSystem(source, system),
@@ -51,12 +51,12 @@ function parseSystem(source: ManifestSource, node: Node): ManifestSystem {
   const isPolicyOnly = onUnavailable !== undefined && limits !== undefined && isEmptyMap(source, limits)
   const parsed = limits && !isPolicyOnly ? parseManifestLimits(source, limits, 'system.limits') : undefined
   if (!policy && !limits && source.problems.length === known) {
-    source.report(node, 'system', 'there is nothing here; give "limits" or "on_unavailable", or leave the section out')
+    source.report(node, 'system', 'the section is empty; add "limits" or "on_unavailable", or leave the section out')
   }
   return {limits: parsed ?? [], onUnavailable}
 }
 
-/** The Python system's own files may state a policy together with no limits. */
+/** Files of the Python system may state a policy with empty limits. */
 function isEmptyMap(source: ManifestSource, node: Node): boolean {
   const target = source.resolve(node)
   return isMap(target) && target.items.length === 0

@@ -3,52 +3,52 @@ import {ZaelError} from '../core/errors.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import {byText, type Manifest, type ManifestEntity, statesRecord} from './manifest.js'
 
-/** What is kept in the record of an entity. `parent` is `null` for none. */
+/** The fields of an entity's record. `parent` is `null` for none. */
 export type EntityFields = Omit<ManifestEntity, 'limits'>
 
-/** An entity to create, or fields of it to change. */
+/** An entity to create, or fields to change. */
 export interface EntityRecordChange {
   readonly kind: 'entity'
   readonly action: 'create' | 'update'
   readonly entity: string
-  /** The fields that change, as they are; empty for a new entity. */
+  /** Current values of the fields that change; empty for a new entity. */
   readonly before: EntityFields
-  /** The same fields, as they shall be. */
+  /** Desired values of the same fields. */
   readonly after: EntityFields
-  /** How many of its ancestors the file states: parents come before their children. */
+  /** Number of ancestors in the file: parents come before their children. */
   readonly depth: number
 }
 
-/** The changes of entity records, parents first, and how many are as stated. */
+/** The changes of entity records, parents first, and how many records already match. */
 export function planEntities(
   {entities}: Manifest,
   live: ReadonlyMap<string, EntityRecord>,
 ): {changes: EntityRecordChange[]; unchanged: number} {
-  const wanted = new Map([...entities].filter(([, entity]) => statesRecord(entity)))
+  const stated = new Map([...entities].filter(([, entity]) => statesRecord(entity)))
   for (const {parent} of entities.values()) {
-    // A parent that the file gives only limits must exist too.
-    const its = typeof parent === 'string' && !wanted.has(parent) ? entities.get(parent) : undefined
-    if (its && !live.has(parent as string)) wanted.set(parent as string, its)
+    // A parent for which the file states only limits must exist too.
+    const entity = typeof parent === 'string' && !stated.has(parent) ? entities.get(parent) : undefined
+    if (entity && !live.has(parent as string)) stated.set(parent as string, entity)
   }
   const depths = depthsIn(entities)
   const changes: EntityRecordChange[] = []
   const missing: string[] = []
-  for (const [entity, {limits: _, ...stated}] of wanted) {
+  for (const [entity, {limits: _, ...fields}] of stated) {
     const record = live.get(entity)
-    const before = record ? differing(record, stated) : {}
-    const after = record ? pick(stated, Object.keys(before)) : stated
+    const before = record ? differing(record, fields) : {}
+    const after = record ? pick(fields, Object.keys(before)) : fields
     if (record && Object.keys(after).length === 0) continue
     const {parent} = after
-    if (typeof parent === 'string' && !live.has(parent) && !wanted.has(parent)) missing.push(`${entity} (${parent})`)
+    if (typeof parent === 'string' && !live.has(parent) && !stated.has(parent)) missing.push(`${entity} (${parent})`)
     const action = record ? 'update' : 'create'
     changes.push({kind: 'entity', action, entity, before, after, depth: depths.get(entity) ?? 0})
   }
   if (missing.length > 0) throw parentsMissing(missing)
   changes.sort((a, b) => a.depth - b.depth || byText(a.entity, b.entity))
-  return {changes, unchanged: wanted.size - changes.length}
+  return {changes, unchanged: stated.size - changes.length}
 }
 
-/** The stated fields in which a record is different, as the record has them. */
+/** The record's values of the stated fields that differ. */
 function differing(record: EntityRecord, stated: EntityFields): EntityFields {
   const {name, parent = null, cascade, metadata} = record
   const stored = {name, parent, cascade, metadata}
@@ -62,25 +62,25 @@ function pick(fields: EntityFields, names: readonly string[]): EntityFields {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => names.includes(name)))
 }
 
-/** The parser sees to it that parents form no circle; in one that was made by hand the depths mean nothing. */
+/** The parser rejects cycles of parents; in a manifest built otherwise, the depths of a cycle are meaningless. */
 function depthsIn(entities: Manifest['entities']): Map<string, number> {
   const depths = new Map<string, number>()
   for (const start of entities.keys()) {
-    const way: string[] = []
+    const path: string[] = []
     let next: string | null | undefined = start
-    while (typeof next === 'string' && entities.has(next) && !depths.has(next) && way.length <= entities.size) {
-      way.push(next)
+    while (typeof next === 'string' && entities.has(next) && !depths.has(next) && path.length <= entities.size) {
+      path.push(next)
       next = entities.get(next)?.parent
     }
     let depth = typeof next === 'string' ? (depths.get(next) ?? -1) : -1
-    for (const entity of way.reverse()) depths.set(entity, ++depth)
+    for (const entity of path.reverse()) depths.set(entity, ++depth)
   }
   return depths
 }
 
 function parentsMissing(missing: readonly string[]): ZaelError {
-  const said = 'These entities would get a parent (in brackets) that neither exists nor is in the manifest'
-  return new ZaelError('notFound', 'manifest.parent-missing', `${said}: ${[...missing].sort(byText).join(', ')}.`, {
+  const problem = 'The parents (in brackets) of these entities neither exist nor are in the manifest'
+  return new ZaelError('notFound', 'manifest.parent-missing', `${problem}: ${[...missing].sort(byText).join(', ')}.`, {
     hint: 'Add the parents to the entities of the manifest, or create them with `zael entity create`.',
     details: {missing},
   })

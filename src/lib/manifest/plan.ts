@@ -10,22 +10,22 @@ import {byText, type Manifest} from './manifest.js'
 import {type EntityRecordChange, planEntities} from './plan-entities.js'
 import {ScopeSet, scopeName, statedLimits} from './scopes.js'
 
-/** DynamoDB's bound on one item. */
+/** DynamoDB's limit per item. */
 export const MAX_ITEM_BYTES = 400 * 1024
 
-/** For the revision, the hash and the time of a record that has none yet, and attributes of other tools. */
+/** Kept free for the record's revision, hash and time, and for attributes of other tools. */
 const RESERVED_BYTES = 1024
 
-/** Limits of one scope that are to be set or deleted. */
+/** Limits of one scope to set or delete. */
 export interface ScopeChange {
   readonly kind: 'limits'
   readonly action: 'create' | 'update' | 'delete'
   readonly scope: ConfigScope
   readonly before: readonly Limit[]
   readonly after: readonly Limit[]
-  /** The outage policy, where it changes; system level only. */
+  /** The outage policy, if it changes; system level only. */
   readonly onUnavailable?: {readonly before: OnUnavailable | undefined; readonly after: OnUnavailable | undefined}
-  /** Something else made it; from now on it is managed. */
+  /** The limits exist but were not managed; from now on they are. */
   readonly adopts: boolean
 }
 
@@ -35,27 +35,27 @@ export interface PlanCounts {
   readonly create: number
   readonly update: number
   readonly delete: number
-  /** Scopes of others that become managed, changed or not. */
+  /** Existing scopes that become managed, changed or not. */
   readonly adopt: number
-  /** Scopes and entity records that are as the file states them. */
+  /** Scopes and entity records that already match the file. */
   readonly unchanged: number
 }
 
-/** What it takes to make the table as a manifest states it. */
+/** The changes that make the table match a manifest. */
 export interface Plan {
   readonly manifest: Manifest
-  /** In the order in which they are applied. Empty: there is nothing to do. */
+  /** In the order of application; empty when the table matches. */
   readonly changes: readonly PlannedChange[]
-  /** As stated already, and managed from now on. */
+  /** Scopes that already match, and are managed from now on. */
   readonly adopted: readonly ConfigScope[]
   readonly counts: PlanCounts
-  /** What was managed when the plan was made. */
+  /** The record of managed scopes when the plan was made. */
   readonly seen: SeenProvisioner
 }
 
 /**
- * Compares a manifest with the table, and reads only. Deletes are planned only for what the provisioner's record says is
- * managed. Throws when a parent does not exist or when the record would not fit its item.
+ * Compares a manifest with the table; reads only. Deletes only scopes that the provisioner's record lists as managed.
+ * Throws when a parent does not exist, or when the record would exceed its item.
  */
 export async function planManifest(
   repository: NamespaceRepository,
@@ -98,9 +98,9 @@ function planScope(
 ): ScopeChange | undefined {
   const record = live.configs.get(scopeName(scope))
   const before = record?.limits ?? []
-  const wanted = scope.level === 'system' ? manifest.system?.onUnavailable : undefined
-  const isOtherPolicy = wanted !== undefined && wanted !== record?.onUnavailable
-  if (isDeepStrictEqual(before, after) && !isOtherPolicy) return undefined
+  const policy = scope.level === 'system' ? manifest.system?.onUnavailable : undefined
+  const changesPolicy = policy !== undefined && policy !== record?.onUnavailable
+  if (isDeepStrictEqual(before, after) && !changesPolicy) return undefined
   const exists = isConfigured(record)
   return {
     kind: 'limits',
@@ -108,12 +108,12 @@ function planScope(
     scope,
     before,
     after,
-    ...(isOtherPolicy && {onUnavailable: {before: record?.onUnavailable, after: wanted}}),
+    ...(changesPolicy && {onUnavailable: {before: record?.onUnavailable, after: policy}}),
     adopts: exists && !managed.has(scope),
   }
 }
 
-/** The most specific level first, so that at every moment the next one applies. */
+/** The most specific level first, so that the next level applies at every moment. */
 function planDeletes(stated: ScopeSet, managed: ScopeSet, live: LiveState): ScopeChange[] {
   const deletes = [...managed].flatMap((scope): ScopeChange[] => {
     const record = live.configs.get(scopeName(scope))
@@ -122,25 +122,45 @@ function planDeletes(stated: ScopeSet, managed: ScopeSet, live: LiveState): Scop
     const onUnavailable = policy === undefined ? {} : {onUnavailable: {before: policy, after: undefined}}
     return [{kind: 'limits', action: 'delete', scope, before, after: [], ...onUnavailable, adopts: false}]
   })
-  // Their names begin with the level, and entity < resource < system.
+  // Scope names begin with the level, and entity < resource < system.
   return deletes.sort((a, b) => byText(scopeName(a.scope), scopeName(b.scope)))
 }
 
-/** The system's item may hold nothing but settings of other tools, or the audit retention. */
+/** The system's item may contain only settings of other tools, or the audit retention. */
 function isConfigured(record: ConfigRecord | undefined): boolean {
   if (record?.scope.level !== 'system') return record !== undefined
   return record.limits.length > 0 || record.onUnavailable !== undefined
 }
 
-/** While a manifest is applied the record holds what was managed and what will be. Checked before anything is written. */
+/** While a manifest is applied, the record lists the scopes managed before and after. Checked before anything is written. */
 function checkRecordFits(repository: NamespaceRepository, scopes: readonly ConfigScope[], seen: SeenProvisioner): void {
   const all = new ScopeSet(scopes).managed()
   const bytes = itemBytes(repository.provisioner.itemOf(all, seen)) + RESERVED_BYTES
   if (bytes <= MAX_ITEM_BYTES) return
-  const said = `The limits of ${all.entities.size} entities are too many for one manifest`
-  const why = `the record of what is managed would take ${bytes} bytes, and ${MAX_ITEM_BYTES} are possible`
-  throw new InvalidInput('manifest.too-large', `${said}: ${why}.`, {
-    hint: 'Give fewer entities limits of their own (let them inherit from resources), or spread them over namespaces.',
+  const problem = `The limits of ${all.entities.size} entities are too many for one manifest`
+  const reason = `the record of managed scopes would take ${bytes} bytes, and DynamoDB allows ${MAX_ITEM_BYTES}`
+  throw new InvalidInput('manifest.too-large', `${problem}: ${reason}.`, {
+    hint: 'Give limits to fewer entities (let the others inherit from resources), or use several namespaces.',
     details: {entities: all.entities.size, bytes, most: MAX_ITEM_BYTES},
   })
+}
+
+/** One difference between the table and the manifest. */
+export interface ManifestDifference {
+  /** Stated but not in the table; in the table with other values; managed but no longer stated. */
+  readonly kind: 'missing' | 'changed' | 'extra'
+  /** The change that would remove it: `before` is the table, `after` the file. */
+  readonly change: PlannedChange
+}
+
+const DIFFERENCE_KINDS = {create: 'missing', update: 'changed', delete: 'extra'} as const
+
+/** The differences between the table and a manifest; reads only. Empty: no drift. */
+export async function diffManifest(
+  repository: NamespaceRepository,
+  manifest: Manifest,
+  options: ReadOptions = {},
+): Promise<ManifestDifference[]> {
+  const {changes} = await planManifest(repository, manifest, options)
+  return changes.map(change => ({kind: DIFFERENCE_KINDS[change.action], change}))
 }

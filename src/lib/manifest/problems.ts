@@ -1,18 +1,18 @@
 import {editDistance} from '../core/edit-distance.js'
 import {InvalidInput} from '../core/errors.js'
 
-/** Something in a manifest that cannot be meant. */
+/** One mistake in a manifest. */
 export interface Problem {
   /** From 1. */
   readonly line: number
   /** From 1, in characters. */
   readonly column: number
-  /** Where in the manifest, such as `resources.gpt-4.limits.rpm`; empty for the whole file. */
+  /** Path in the manifest, such as `resources.gpt-4.limits.rpm`; empty for the whole file. */
   readonly path: string
   readonly message: string
 }
 
-/** One error for all problems of a file, in the order of their lines. */
+/** One error with all problems of a file, in line order. */
 export function manifestInvalid(file: string, problems: readonly Problem[]): InvalidInput {
   const sorted = [...problems].sort((a, b) => a.line - b.line || a.column - b.column)
   const lines = sorted.map(({line, column, path, message}) => {
@@ -20,17 +20,17 @@ export function manifestInvalid(file: string, problems: readonly Problem[]): Inv
   })
   const count = sorted.length === 1 ? 'a problem' : `${sorted.length} problems`
   return new InvalidInput('manifest.invalid', `The manifest has ${count}:\n${lines.join('\n')}`, {
-    hint: 'Nothing was read or written. Correct the file and run `zael limits validate` on it.',
+    hint: 'Nothing was read or written. Fix the file and check it with `zael limits validate`.',
     details: {file, problems: sorted},
   })
 }
 
-/** What to say about a name that is not one of those possible. */
+/** The message for an unknown name, with the most similar known one. */
 export function notOneOf(what: string, name: string, allowed: readonly string[]): string {
   const nearest = allowed
     .map(word => ({word, distance: editDistance(name.toLowerCase(), word)}))
     .filter(({word, distance}) => distance <= Math.ceil(word.length / 3))
     .sort((a, b) => a.distance - b.distance)[0]
-  const said = `${JSON.stringify(name)} is not ${what}`
-  return nearest ? `${said}; did you mean "${nearest.word}"?` : `${said}; possible: ${allowed.join(', ')}`
+  const problem = `${JSON.stringify(name)} is not ${what}`
+  return nearest ? `${problem}; did you mean "${nearest.word}"?` : `${problem}; allowed: ${allowed.join(', ')}`
 }

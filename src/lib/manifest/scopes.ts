@@ -3,7 +3,7 @@ import type {Managed} from '../repository/provisioner.js'
 import type {ConfigScope} from '../schema/config-record.js'
 import {byText, type Manifest} from './manifest.js'
 
-/** One scope has one name: names have no spaces. */
+/** Unique per scope: entity and resource names contain no spaces. */
 export function scopeName(scope: ConfigScope): string {
   if (scope.level === 'system') return 'system'
   return scope.level === 'resource' ? `resource ${scope.resource}` : `entity ${scope.entity} ${scope.resource}`
@@ -21,7 +21,7 @@ export class ScopeSet {
     const set = new ScopeSet()
     if (managesSystem) set.add({level: 'system'})
     for (const resource of resources) set.add({level: 'resource', resource})
-    for (const [entity, its] of entities) for (const resource of its) set.add({level: 'entity', entity, resource})
+    for (const [entity, own] of entities) for (const resource of own) set.add({level: 'entity', entity, resource})
     return set
   }
 
@@ -51,15 +51,15 @@ export class ScopeSet {
     for (const scope of this) {
       if (scope.level === 'resource') resources.push(scope.resource)
       if (scope.level !== 'entity') continue
-      const its = entities.get(scope.entity)
-      if (its) its.push(scope.resource)
+      const known = entities.get(scope.entity)
+      if (known) known.push(scope.resource)
       else entities.set(scope.entity, [scope.resource])
     }
     return {managesSystem: this.has({level: 'system'}), resources, entities}
   }
 }
 
-/** What the manifest wants of each scope that it states: the system, then resources, then entities, each by name. */
+/** The limits of each stated scope: the system, then resources, then entities, each sorted by name. */
 export function statedLimits({
   system,
   resources,
@@ -68,8 +68,11 @@ export function statedLimits({
   return [
     ...(system ? [{scope: {level: 'system'} as const, limits: system.limits}] : []),
     ...sorted(resources).map(([resource, limits]) => ({scope: {level: 'resource', resource} as const, limits})),
-    ...sorted(entities).flatMap(([entity, its]) =>
-      sorted(its.limits).map(([resource, limits]) => ({scope: {level: 'entity', entity, resource} as const, limits})),
+    ...sorted(entities).flatMap(([entity, stated]) =>
+      sorted(stated.limits).map(([resource, limits]) => ({
+        scope: {level: 'entity', entity, resource} as const,
+        limits,
+      })),
     ),
   ]
 }

@@ -13,17 +13,17 @@ import {
 } from 'yaml'
 import {notOneOf, type Problem} from './problems.js'
 
-/** A name and what stands behind it. */
+/** A key of a mapping and its value. */
 export interface SourceEntry {
   readonly name: string
   readonly key: Node
   readonly value: Node
 }
 
-// Merged mappings that merge others; a mapping that merges itself ends here.
-const DEEPEST_MERGE = 8
+// Levels of nested merges; also ends a mapping that merges itself.
+const MAX_MERGE_DEPTH = 8
 
-/** The text of a manifest as nodes that know their place, and what is wrong with them. */
+/** The text of a manifest as nodes with positions, and the problems found in them. */
 export class ManifestSource {
   readonly problems: Problem[] = []
   /** The whole document; `undefined` when the text cannot be read as YAML. */
@@ -37,7 +37,7 @@ export class ManifestSource {
       this.#reportAt(
         pos[0],
         '',
-        code === 'MULTIPLE_DOCS' ? 'a second document begins; one file, one namespace' : message,
+        code === 'MULTIPLE_DOCS' ? 'a second document begins here; a file is for one namespace' : message,
       )
     }
     const anchors = new Map<string, Node>()
@@ -56,24 +56,24 @@ export class ManifestSource {
     this.root = this.problems.length === 0 ? (contents ?? new Scalar(null)) : undefined
   }
 
-  /** `offset` moves the column into the text of a scalar. */
+  /** `offset`: characters into the text of a scalar. */
   report(node: Node, path: string, message: string, offset = 0): void {
     this.#reportAt((node.range?.[0] ?? 0) + offset, path, message)
   }
 
-  /** The node itself, or the one that an alias stands for. */
+  /** The node itself, or the target of an alias. */
   resolve(node: Node): Node {
     return isAlias(node) ? (this.#targets.get(node) as Node) : node
   }
 
-  /** The entries of a mapping, each name once; what it merges from others comes last. */
+  /** The entries of a mapping, each name once; merged entries come last. */
   entries(node: Node, path: string, what: string): SourceEntry[] {
     const found = new Map<string, SourceEntry>()
     this.#collect(node, path, what, found, 0)
     return [...found.values()]
   }
 
-  /** The entries of a mapping whose names are all known; others are reported with the nearest one. */
+  /** The entries of a mapping with known names; others are reported with the most similar one. */
   fields<Name extends string>(node: Node, path: string, what: string, names: readonly Name[]): Map<Name, Node> {
     const fields = new Map<Name, Node>()
     for (const {name, key, value} of this.entries(node, path, what)) {
@@ -83,14 +83,14 @@ export class ManifestSource {
     return fields
   }
 
-  /** A text; a number is taken as it is written. `rule` says what it must be. */
+  /** A text; a number is taken as it is written. `rule` describes what is expected. */
   text(node: Node, path: string, rule: string): string | undefined {
     const name = nameOf(this.resolve(node))
     if (name === undefined) this.report(node, path, `${rule}, not ${this.kindOf(node)}`)
     return name
   }
 
-  /** What a node is, in words. */
+  /** Describes a node for messages. */
   kindOf(node: Node): string {
     const target = this.resolve(node)
     if (isMap(target)) return 'a mapping'
@@ -102,22 +102,25 @@ export class ManifestSource {
 
   #collect(node: Node, path: string, what: string, found: Map<string, SourceEntry>, depth: number): void {
     const target = this.resolve(node)
-    if (!isMap(target) || depth > DEEPEST_MERGE) {
-      const said = depth > DEEPEST_MERGE ? 'too many merges within each other' : `not ${this.kindOf(node)}`
-      this.report(node, path, `${what} must be a mapping, ${said}`)
+    if (!isMap(target) || depth > MAX_MERGE_DEPTH) {
+      const message =
+        depth > MAX_MERGE_DEPTH
+          ? `${what}: merges are nested too deeply`
+          : `${what} must be a mapping, not ${this.kindOf(node)}`
+      this.report(node, path, message)
       return
     }
     const own = new Set<string>()
     const merged: Node[] = []
     for (const {key, value} of target.items as YAMLMap<Node, Node | null>['items']) {
       const name = nameOf(this.resolve(key))
-      const behind = value ?? emptyAfter(key)
+      const content = value ?? emptyAfter(key)
       if (name === undefined) this.report(key, path, `a key must be a name, not ${this.kindOf(key)}`)
-      else if (name === '<<') merged.push(...(isSeq(behind) ? (behind.items as Node[]) : [behind]))
+      else if (name === '<<') merged.push(...(isSeq(content) ? (content.items as Node[]) : [content]))
       else if (own.has(name)) this.report(key, path, `"${name}" is given twice`)
       else {
         own.add(name)
-        if (!found.has(name)) found.set(name, {name, key, value: behind})
+        if (!found.has(name)) found.set(name, {name, key, value: content})
       }
     }
     for (const other of merged) this.#collect(other, path, what, found, depth + 1)
@@ -136,7 +139,7 @@ function nameOf(node: Node): string | undefined {
 }
 
 function emptyAfter(key: Node): Node {
-  const nothing = new Scalar(null)
-  if (key.range) nothing.range = key.range
-  return nothing
+  const empty = new Scalar(null)
+  if (key.range) empty.range = key.range
+  return empty
 }

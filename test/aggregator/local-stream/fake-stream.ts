@@ -7,24 +7,24 @@ interface FakeShard {
   readonly parent?: string
   readonly records: RawRecord[]
   isClosed: boolean
-  /** The oldest records up to this number are gone. */
+  /** Records up to this sequence number are trimmed. */
   trimmedTo: number
 }
 
-/** Streams with what local engines hardly ever do: shards that end, split and expire. Iterators are `shard|sequence`. */
+/** A stream whose shards end, split and expire, which local engines hardly ever do. Iterators are `shard|sequence`. */
 export class FakeStream implements StreamTransport {
   arn = 'arn:aws:dynamodb:x:000000000000:table/fake/stream/1'
   shards: FakeShard[] = []
   /** Shards per page of DescribeStream. */
   pageSize = 2
-  /** What happens to the next reads, first one first. The first read of all is that of the stream's length. */
+  /** Outcomes of the next reads, in order. The very first read is that of the stream's length. */
   readonly failures: (Error | undefined)[] = []
-  /** How often a place in a shard was asked for. */
-  places = 0
+  /** How many iterators were opened. */
+  iterators = 0
   /** Number of the last record. */
   sequence = 0
 
-  /** Knows one table, and which stream it has. */
+  /** Describes one table and its stream. */
   readonly transport: Transport = {
     send: async () => ({Table: {StreamSpecification: {StreamEnabled: true}, LatestStreamArn: this.arn}}) as never,
   }
@@ -53,7 +53,7 @@ export class FakeStream implements StreamTransport {
   ): Promise<StreamOperations[O]['output']> {
     if (operation === 'DescribeStream') return this.#describe(input as StreamOperations['DescribeStream']['input'])
     if (operation === 'GetRecords') return this.#read(input as StreamOperations['GetRecords']['input'])
-    this.places++
+    this.iterators++
     const {ShardId, SequenceNumber} = input as StreamOperations['GetShardIterator']['input']
     if (Number(SequenceNumber) < this.#shard(ShardId).trimmedTo) throw new RecordsTrimmed()
     return {ShardIterator: `${ShardId}|${SequenceNumber ?? 0}`}

@@ -8,7 +8,7 @@ import {type Access, explicitAccess} from '../../../src/lib/dynamo/transports/ac
 import {createStreamTransport, type StreamTransport} from '../../../src/lib/dynamo/transports/stream.js'
 import {readNumber, readString} from '../../../src/lib/schema/read.js'
 
-/** The way to the streams of a local engine. */
+/** A transport to the streams of a local engine. */
 export function openStreams(endpoint: string): StreamTransport {
   const access = explicitAccess(resolveConnection({endpointUrl: endpoint}, {})) as Access
   return createStreamTransport({access, clock: Date.now})
@@ -35,20 +35,21 @@ export function describeRecord({dynamodb: {Keys, NewImage}}: StreamRecord): stri
   return `${readString(Keys, 'PK')} ${readNumber(NewImage ?? {}, 'version')}`
 }
 
-/** What `writeVersions` writes, as records tell it. */
+/** The records of `writeVersions`, as `describeRecord` prints them. */
 export function versions(items: readonly string[], from: number, to: number): string[] {
   return Array.from({length: to - from}, (_, at) => items.map(item => `${item} ${from + at}`)).flat()
 }
 
-/** Waits until something is so; the test's own timeout is the limit. */
-export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await sleep(10)
+/** Waits until a condition holds; the test's timeout is the limit. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await sleep(10)
 }
 
-type Given = Pick<PollerOptions, 'tableName' | 'transport' | 'stream' | 'checkpointFile'> & Partial<PollerOptions>
+type TestPollerOptions = Pick<PollerOptions, 'tableName' | 'transport' | 'stream' | 'checkpointFile'> &
+  Partial<PollerOptions>
 
-/** A poller that waits little, with what it delivered and logged. */
-export function testPoller(given: Given) {
+/** A poller with short waits, and what it delivered and logged. */
+export function testPoller(options: TestPollerOptions) {
   const delivered: string[] = []
   const batches: StreamRecord[][] = []
   const logged: string[] = []
@@ -61,7 +62,7 @@ export function testPoller(given: Given) {
     clock: Date.now,
     sleep: (ms, signal) => sleepMs(Math.min(ms, 20), signal),
     log: (level, message) => logged.push(`${level}: ${message}`),
-    ...given,
+    ...options,
   })
   return {poller, delivered, batches, logged}
 }

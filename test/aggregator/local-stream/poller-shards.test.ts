@@ -32,7 +32,7 @@ describe('the poller and shards', () => {
     return made
   }
 
-  const kept = async () => JSON.parse(await readFile(checkpointFile, 'utf8')).shards
+  const savedShards = async () => JSON.parse(await readFile(checkpointFile, 'utf8')).shards
 
   it('reads a parent to its end before its children, wherever they are listed', async () => {
     // Listed on two pages, the children first.
@@ -51,23 +51,23 @@ describe('the poller and shards', () => {
     await until(() => delivered.length === 7)
     expect(delivered.slice(5).sort()).toEqual(['left 10', 'right 20'])
     await started[0]?.stop()
-    expect(await kept()).toEqual({root: {done: true}, left: {sequence: '1'}, right: {sequence: '2'}})
+    expect(await savedShards()).toEqual({root: {done: true}, left: {sequence: '1'}, right: {sequence: '2'}})
   })
 
-  it('does not wait for a parent that is gone, and forgets it', async () => {
+  it('does not wait for a parent that no longer exists, and drops it from the checkpoint', async () => {
     await writeFile(checkpointFile, JSON.stringify({streamArn: stream.arn, shards: {root: {done: true}}}))
     stream.addShard('child', 'root')
     stream.write('child', 1)
     const {poller, delivered} = start()
     await until(() => delivered.length === 1)
     await poller.stop()
-    expect(await kept()).toEqual({child: {sequence: '1'}})
+    expect(await savedShards()).toEqual({child: {sequence: '1'}})
   })
 
-  it('finds the shards that take over at once when one ends', async () => {
+  it('finds the children of a shard as soon as it ends', async () => {
     const root = stream.addShard('root')
     stream.write('root', 1)
-    // The clock stands still: no look is due by itself.
+    // The clock stands still: no discovery is due by itself.
     const {delivered} = start({clock: () => 1})
     await until(() => delivered.length === 1)
     stream.addShard('child', 'root')
@@ -77,7 +77,7 @@ describe('the poller and shards', () => {
     expect(delivered).toEqual(['root 1', 'child 2'])
   })
 
-  it('does not start a finished shard again after a restart', async () => {
+  it('does not read a finished shard again after a restart', async () => {
     stream.addShard('root').isClosed = true
     stream.write('root', 1)
     const first = start()
@@ -90,7 +90,7 @@ describe('the poller and shards', () => {
     expect(delivered).toEqual(['child 2'])
   })
 
-  it('asks for its place again when it has expired', async () => {
+  it('opens a new iterator when its own has expired', async () => {
     stream.addShard('root')
     for (let version = 0; version < 6; version++) stream.write('root', version)
     stream.failures.push(undefined, new IteratorExpired())
@@ -109,7 +109,7 @@ describe('the poller and shards', () => {
     expect(poller.status().errors).toBe(0)
   })
 
-  it('says loudly that records were lost, and goes on with the oldest that is left', async () => {
+  it('logs an error when records were lost, and continues with the oldest that is left', async () => {
     stream.addShard('root')
     for (let version = 0; version < 6; version++) stream.write('root', version)
     await writeFile(checkpointFile, JSON.stringify({streamArn: stream.arn, shards: {root: {sequence: '1'}}}))
@@ -122,7 +122,7 @@ describe('the poller and shards', () => {
   })
 
   it.each([{root: {sequence: 'x'}}, {root: {}}, {root: null}, null])(
-    'does not trust a checkpoint of %j',
+    'starts over when the checkpoint has shards %j',
     async shards => {
       await writeFile(checkpointFile, JSON.stringify({streamArn: stream.arn, shards}))
       stream.addShard('root')
@@ -133,7 +133,7 @@ describe('the poller and shards', () => {
     },
   )
 
-  it('changes over to a new stream of the table', async () => {
+  it('switches to a new stream of the table', async () => {
     stream.addShard('root')
     stream.write('root', 1)
     const times = [0, 0]
@@ -141,7 +141,7 @@ describe('the poller and shards', () => {
     const {poller, delivered, logged} = start({clock})
     await until(() => delivered.length === 1)
     stream.arn = stream.arn.replace(/1$/, '2')
-    // The name of the shard may be the same, and the numbers may begin anew.
+    // The shard may have the same name, and its numbers may start over.
     stream.shards = []
     stream.sequence = 0
     stream.addShard('root')
@@ -152,10 +152,10 @@ describe('the poller and shards', () => {
     expect(logged).toContainEqual('warn: the table has a new stream')
     expect(poller.status().streamArn).toBe(stream.arn)
     await poller.stop()
-    expect(await kept()).toEqual({root: {sequence: '1'}})
+    expect(await savedShards()).toEqual({root: {sequence: '1'}})
   })
 
-  it('takes several pages at once when it is behind, and what it has when the next page fails', async () => {
+  it('delivers several pages at once when it is behind, and those it has when the next page fails', async () => {
     stream.addShard('root')
     for (let version = 0; version < 3_500; version++) stream.write('root', version)
     const sizes: number[] = []
@@ -163,16 +163,16 @@ describe('the poller and shards', () => {
       sizes.push(Records.length)
       return {failures: []}
     }
-    // The length of the stream, the first page, then trouble with the second.
+    // The length of the stream, the first page, then an error on the second.
     stream.failures.push(undefined, undefined, new Error('busy'))
     const {poller, logged} = start({batchSize: 2_500, handler})
     await until(() => poller.status().records === 3_500)
     expect(sizes).toEqual([1_000, 2_000, 500])
-    expect(logged).toEqual(['warn: stream not read on at once: busy'])
+    expect(logged).toEqual(['warn: the next page of the stream cannot be read yet: busy'])
     expect(poller.status().errors).toBe(0)
   })
 
-  it('tells how far it is behind while there is more to read', async () => {
+  it('reports its lag while there is more to read', async () => {
     stream.addShard('root')
     for (let version = 0; version < 6; version++) stream.write('root', version)
     const lags: number[] = []
@@ -189,20 +189,20 @@ describe('the poller and shards', () => {
     })
     await until(() => poller.status().records === 6 && poller.status().lagMs === 0)
     expect(lags).toEqual([0, 5_000, 5_000])
-    // How many wait is not known: a number would be that of the records already taken.
+    // The backlog is not known: a number would count only the records already delivered.
     expect(lengths).toEqual([0, undefined, undefined])
     // One for the stream's length and one for all the records.
-    expect(stream.places).toBe(2)
+    expect(stream.iterators).toBe(2)
   })
 
-  it('tells after the checkpoint which records can go, and does not mind if they stay', async () => {
+  it('releases records after the checkpoint, and continues when that fails', async () => {
     stream.addShard('root')
     for (let version = 0; version < 6; version++) stream.write('root', version)
     const released: string[] = []
     const {poller, logged} = start({
       batchSize: 3,
       release: async (streamArn, sequence) => {
-        released.push(`${streamArn === stream.arn} ${sequence} ${(await kept()).root.sequence}`)
+        released.push(`${streamArn === stream.arn} ${sequence} ${(await savedShards()).root.sequence}`)
         if (released.length === 1) throw new Error('busy')
       },
       handler: async ({Records}) => ({
@@ -212,10 +212,10 @@ describe('the poller and shards', () => {
     await until(() => poller.status().records === 6)
     await poller.stop()
     expect(released).toEqual(['true 3 3', 'true 6 6'])
-    expect(logged[0]).toBe('warn: stream not trimmed: busy')
+    expect(logged[0]).toBe('warn: the stream cannot be trimmed: busy')
   })
 
-  it('goes on after failures of any kind', async () => {
+  it('continues after any error, with backoff', async () => {
     stream.addShard('root')
     stream.write('root', 1)
     stream.failures.push(undefined, new Error('once'), undefined, new Error('twice'))

@@ -57,7 +57,7 @@ describeOnEngine('the poller', () => {
     expect(poller.status()).toMatchObject({records: 60, batches: 9, errors: 0, lastError: undefined, lagMs: 0})
   })
 
-  it('waits for what comes later', async () => {
+  it('waits for later records', async () => {
     const {poller, delivered} = start()
     await until(() => poller.status().records === all.length)
     await writeVersions(table.transport, table.name, ['later'], 0, 2)
@@ -67,11 +67,11 @@ describeOnEngine('the poller', () => {
     await until(() => delivered.length === all.length + 3)
   })
 
-  it('goes on after a restart with neither a gap nor a repetition', async () => {
+  it('continues after a restart without a gap or a repetition', async () => {
     const delivered: string[] = []
     let restarts = 0
     for (; delivered.length < all.length; restarts++) {
-      // Every poller stops within its first batch, and finishes it.
+      // Each poller is stopped during its first batch, and finishes it.
       const {poller} = start({
         batchSize: 7,
         handler: async ({Records}) => {
@@ -91,7 +91,7 @@ describeOnEngine('the poller', () => {
 
   it('finishes the batch in flight when it is stopped', async () => {
     let finish = () => {}
-    const isUnderway = new Promise<void>(begun => {
+    const hasBegun = new Promise<void>(begun => {
       start({
         batchSize: 7,
         handler: async () => {
@@ -103,7 +103,7 @@ describeOnEngine('the poller', () => {
         },
       })
     })
-    await isUnderway
+    await hasBegun
     const stopped = started[0]?.stop()
     finish()
     await stopped
@@ -112,11 +112,11 @@ describeOnEngine('the poller', () => {
     expect(delivered[0]).toBe(all[7])
   })
 
-  it('delivers a failed record and those behind it again, and those before it no more', async () => {
+  it('delivers again from the first failed record on', async () => {
     const batches: string[][] = []
     const failingOnce = async ({Records}: StreamEvent) => {
       batches.push(Records.map(describeRecord))
-      // Out of order: the lowest counts.
+      // Out of order: the earliest counts.
       const failed = [Records[5], Records[3]].map(record => record?.dynamodb.SequenceNumber ?? '')
       return {failures: batches.length === 2 ? failed : []}
     }
@@ -131,7 +131,7 @@ describeOnEngine('the poller', () => {
     expect(logged).toEqual([expect.stringMatching(/^error: .*2 of 7 records failed/)])
   })
 
-  it('remembers what came before a failed record', async () => {
+  it('checkpoints the records before a failed one', async () => {
     const {poller} = start({
       batchSize: 7,
       handler: async ({Records}) => ({failures: [Records[2]?.dynamodb.SequenceNumber ?? '']}),
@@ -144,7 +144,7 @@ describeOnEngine('the poller', () => {
     expect(delivered[0]).not.toBe(all[0])
   })
 
-  it('delivers a batch again when the handler throws, or names a record that it was not given', async () => {
+  it('delivers a batch again when the handler throws, or reports an unknown record as failed', async () => {
     let calls = 0
     const seen: string[][] = []
     const {poller} = start({
@@ -152,7 +152,7 @@ describeOnEngine('the poller', () => {
       handler: async ({Records}) => {
         seen.push(Records.map(describeRecord))
         calls++
-        if (calls === 1) throw new Error('out of order')
+        if (calls === 1) throw new Error('handler failed')
         return {failures: calls === 2 ? ['999999', Records[3]?.dynamodb.SequenceNumber ?? ''] : []}
       },
     })
@@ -164,7 +164,7 @@ describeOnEngine('the poller', () => {
   it.each([
     ['lost', undefined],
     ['cut off', '{"streamArn":"arn:aws'],
-    ['of something else', '{"shards":[]}'],
+    ['not a checkpoint', '{"shards":[]}'],
     ['of another stream', '{"streamArn":"arn:x","shards":{"shardId-00000001-x":{"sequence":"7"}}}'],
   ])('starts with the oldest record when its checkpoint is %s', async (_, text) => {
     if (text !== undefined) await writeFile(checkpointFile, text)
@@ -177,8 +177,8 @@ describeOnEngine('the poller', () => {
     expect(Object.values(kept.shards)).toEqual([{sequence: expect.stringMatching(/^\d+$/)}])
   })
 
-  it('tells how many records the engine keeps', async () => {
-    // The clock stands still, so that the first look is the only one.
+  it('reports how many records the engine keeps', async () => {
+    // The clock stands still, so that the first discovery is the only one.
     const first = start({clock: () => 1})
     await until(() => first.poller.status().records >= all.length)
     expect(first.poller.status().streamLength).toBe(0)
@@ -189,7 +189,7 @@ describeOnEngine('the poller', () => {
   })
 })
 
-describeOnEngine('the poller behind many writers', () => {
+describeOnEngine('the poller with many writers', () => {
   const table = useTable({stream: true})
   const stream = openStreams(inject('engineEndpoint') || 'http://127.0.0.1:1')
   const checkpointFile = join(tmpdir(), `zael-test-${table.name}.json`)
@@ -227,7 +227,7 @@ describeOnEngine('the poller of an empty stream', () => {
     await rm(checkpointFile, {force: true})
   })
 
-  it('delivers nothing and has nothing to remember', async () => {
+  it('delivers nothing and writes no checkpoint', async () => {
     let rounds = 0
     const sleep = async () => {
       await new Promise(setImmediate)

@@ -22,7 +22,7 @@ import {Scene} from '../../helpers/limiter.js'
 import {describeOnEngine, type TestTable} from '../../helpers/table.js'
 import {type Done, Worker} from '../../limiter/fixtures/workers.js'
 
-/** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a lost or doubled record. */
+/** `ZAEL_TEST_SIZE=full` runs the sizes of the acceptance goals; otherwise enough to detect a lost or duplicated record. */
 const SIZE =
   process.env.ZAEL_TEST_SIZE === 'full'
     ? {processes: 4, requests: 5000, buckets: 200, lanes: 16, batch: 2000, timeoutMs: 1_800_000}
@@ -31,10 +31,10 @@ const SIZE =
 const PROGRAM = fileURLToPath(new URL('../fixtures/aggregator-process.ts', import.meta.url))
 const RESOURCE = 'gpt-4'
 
-/** The largest number of shards that a bucket has here. */
+/** Shards of the first bucket. */
 const SHARDS = 4
 
-describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeoutMs}, () => {
+describeOnEngine('L4 from acquire to usage', {timeout: SIZE.timeoutMs}, () => {
   let engine: Engine
   let table: TestTable & {transport: ClosableTransport}
   const entities = Array.from({length: SIZE.buckets}, (_, index) => `user-${index}`)
@@ -45,12 +45,12 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
   let aggregator: ChildProcess | undefined
 
   beforeAll(async () => {
-    // With its data in a folder, as a local stack has it: in memory dynoxide slows down with every record of the stream.
+    // With its data on disk, like a local stack: in memory, dynoxide slows down with every record of the stream.
     home = await mkdtemp(join(tmpdir(), 'zael-test-'))
     const options = {engine: inject('engineName') as EngineName, dataDir: join(home, 'data')}
     engine = await startEngine(options, {readyTimeoutMs: 100_000})
     const connection = resolveConnection({endpointUrl: engine.endpoint}, {})
-    table = {name: 'followed', transport: createTransport({connection, clock: Date.now}), capacity: new CapacityMeter()}
+    table = {name: 'polled', transport: createTransport({connection, clock: Date.now}), capacity: new CapacityMeter()}
     await createTable(table.transport, await loadTableDefinition({tableName: table.name}))
     workers = Array.from({length: SIZE.processes}, () => new Worker())
   })
@@ -70,7 +70,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
     await rm(folder, {recursive: true, force: true})
   })
 
-  function follow(checkpoint: string, mode: 'once' | 'twice'): void {
+  function startAggregator(checkpoint: string, mode: 'once' | 'twice'): void {
     const args = [engine.endpoint, table.name, join(folder, checkpoint), mode, String(SIZE.batch)]
     aggregator = spawn(process.execPath, ['--import', 'tsx', PROGRAM, ...args], {
       stdio: ['ignore', 'ignore', 'inherit'],
@@ -84,7 +84,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
     await ended
   }
 
-  /** Makes the first bucket, in shards, and lets all processes acquire and correct. */
+  /** Creates the first bucket with its shards; then all processes acquire and correct. */
   async function acquire(): Promise<Done[]> {
     const limiter = scene.limiter({clock: Date.now})
     await limiter.acquire({entity: 'user-0', resource: RESOURCE, consume: {tpm: 1, rpd: 1}})
@@ -108,7 +108,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
     return Promise.all(workers.map(worker => worker.go()))
   }
 
-  /** Whole tokens that the counters of all shards of all buckets say, by limit. */
+  /** Consumed tokens by limit, from the counters of all shards of all buckets. */
   async function consumed(): Promise<Record<string, number>> {
     const sums: Record<string, number> = {}
     for (const entity of entities) {
@@ -123,7 +123,7 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
     return sums
   }
 
-  /** The same by the usage records of one type of window, with the number of requests. */
+  /** The same from the usage records of one window type, with the number of requests. */
   async function counted(window: (typeof WINDOWS)[number]): Promise<Record<string, number>> {
     const sums: Record<string, number> = {requests: 0}
     for (const entity of entities) {
@@ -135,14 +135,14 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
   }
 
   async function untilCounted(expected: Record<string, number>): Promise<void> {
-    // One window after the other is written.
+    // Windows are written one after the other.
     for (const window of WINDOWS) while ((await counted(window)).rpd !== expected.rpd) await sleep(200)
   }
 
-  it('S6 every window holds exactly what the counters say, though the poller is killed three times', async () => {
+  it('S6 every window equals the counters, although the poller is killed three times', async () => {
     const working = acquire()
-    for (let deaths = 0; deaths < 3; deaths++) {
-      follow('checkpoint.json', 'once')
+    for (let kills = 0; kills < 3; kills++) {
+      startAggregator('checkpoint.json', 'once')
       await sleep(Math.min(SIZE.requests, 3000))
       await kill()
     }
@@ -150,16 +150,16 @@ describeOnEngine('L4 the whole way, from acquire to usage', {timeout: SIZE.timeo
     expect(outcomes.flatMap(({tally}) => tally.errors)).toEqual([])
     const tokens = await consumed()
     expect(tokens.rpd).toBeGreaterThan(SIZE.requests)
-    // Every request takes one rpd, and one that was rolled back has returned it.
+    // Every request consumes one rpd; a rolled-back request has returned it.
     const expected: Record<string, number> = {...tokens, requests: tokens.rpd ?? 0}
 
-    follow('checkpoint.json', 'once')
+    startAggregator('checkpoint.json', 'once')
     await untilCounted(tokens)
     for (const window of WINDOWS) expect({window, ...(await counted(window))}).toEqual({window, ...expected})
 
-    // From the beginning, twice: nothing of it counts again. A last request shows that the end was reached.
+    // From the beginning, twice: nothing is counted again. A last request shows that the end was reached.
     await kill()
-    follow('another-checkpoint.json', 'twice')
+    startAggregator('another-checkpoint.json', 'twice')
     const limiter = scene.limiter({clock: Date.now})
     await limiter.acquire({entity: 'user-1', resource: RESOURCE, consume: {tpm: 0, rpd: 1}})
     await limiter.close()

@@ -1,55 +1,52 @@
-import type {Transport} from '../../dynamo/transport.js'
+import type {SendOptions, Transport} from '../../dynamo/transport.js'
 import type {RawRecord, ShardDescription, StreamTransport} from '../../dynamo/transports/stream.js'
 import {IteratorExpired, RecordsTrimmed} from '../../dynamo/transports/stream-errors.js'
 import {latestStreamArn, listShards, openShard, type RecordPage, readRecords} from '../../dynamo/transports/streams.js'
-import type {ShardProgress} from './checkpoint.js'
 import {deliver, type StreamHandler} from './delivery.js'
-import {StreamProgress} from './progress.js'
-import {shardsToRead} from './shard-walk.js'
-import {streamLength} from './stream-length.js'
+import {type Checkpoint, type ShardProgress, StreamProgress} from './progress.js'
 
 export interface PollerOptions {
   readonly tableName: string
   readonly transport: Transport
   readonly stream: StreamTransport
-  /** Counts every record once however often it is delivered: the same code that Lambda runs. */
+  /** Must be idempotent: a record may be delivered more than once. The same code that Lambda runs. */
   readonly handler: StreamHandler
-  /** Where to remember how far the stream has been read; of one poller only. */
+  /** Records how far the stream has been read; for one poller only. */
   readonly checkpointFile: string
-  /** Told after a checkpoint is written: nothing up to this record will be read again. */
+  /** Called after a checkpoint is written: nothing up to this record will be read again. */
   readonly release?: (streamArn: string, sequence: string) => Promise<void>
   /** Local time in ms since 1970. */
   readonly clock: () => number
   /** Resolves after `ms`, or earlier when the signal aborts. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
   readonly log: (level: 'info' | 'warn' | 'error', message: string, fields?: Readonly<Record<string, unknown>>) => void
-  /** Records per delivery at most; 5,000 unless said otherwise, which are about 15 MB. */
+  /** Records per delivery at most; default 5,000, about 15 MB. */
   readonly batchSize?: number
 }
 
 export interface PollerStatus {
   readonly streamArn: string | undefined
-  /** Records that the handler has taken. */
+  /** Records delivered. */
   readonly records: number
   readonly batches: number
   readonly errors: number
   readonly lastError: {readonly message: string; readonly atMs: number} | undefined
-  /** Age of the last record that was taken; 0 when there is none behind it. */
+  /** Age of the last record delivered; 0 when the stream has been read to its end. */
   readonly lagMs: number
-  /** Records that the engine keeps, as of the last look; `undefined` before it, and while nobody knows how many wait. */
+  /** Records that the engine keeps, as of the last discovery; `undefined` before it, and while the poller is behind. */
   readonly streamLength: number | undefined
 }
 
 const IDLE_MS = 200
-// What DynamoDB gives at once.
-const LARGEST_PAGE = 1_000
-// Below this many records it pays to wait for more: every batch costs the engine writes.
-const WORTH_READING_ON = 100
-// New shards and a new stream are rare, and an ended shard asks for a look by itself.
-const LOOK_EVERY_MS = 10_000
-const LONGEST_BACKOFF_MS = 10_000
+// DynamoDB's limit per request.
+const MAX_PAGE = 1_000
+// With fewer records it is cheaper to wait for more: every batch costs the engine writes.
+const MIN_BACKLOG = 100
+// New shards and new streams are rare, and the end of a shard triggers a discovery by itself.
+const DISCOVERY_INTERVAL_MS = 10_000
+const MAX_BACKOFF_MS = 10_000
 
-/** Reads the stream of a local engine's table and hands its records to the handler, in order and none left out. */
+/** Reads the stream of a local engine's table and delivers its records to the handler, in order and without gaps. */
 export class StreamPoller {
   readonly #options: PollerOptions
   readonly #batchSize: number
@@ -58,22 +55,22 @@ export class StreamPoller {
   readonly #progress: StreamProgress
   #running: Promise<void> | undefined
   #shards: readonly ShardDescription[] = []
-  #lookAtMs = 0
-  /** Places to read on, by shard. */
+  #nextDiscoveryMs = 0
+  /** Iterators at which to continue, by shard. */
   readonly #iterators = new Map<string, string>()
 
   #records = 0
   #batches = 0
   #errors = 0
   #lastError: PollerStatus['lastError']
-  /** When the last record taken was written; `undefined`: there is nothing behind it. */
+  /** When the last record delivered was written; `undefined`: the stream has been read to its end. */
   #behindSinceMs: number | undefined
   #streamLength: number | undefined
 
   constructor(options: PollerOptions) {
     this.#options = options
     this.#batchSize = options.batchSize ?? 5_000
-    this.#pageSize = Math.min(LARGEST_PAGE, this.#batchSize)
+    this.#pageSize = Math.min(MAX_PAGE, this.#batchSize)
     this.#progress = new StreamProgress(options.checkpointFile)
   }
 
@@ -81,7 +78,7 @@ export class StreamPoller {
     this.#running ??= this.#run()
   }
 
-  /** Resolves when the batch in flight, if any, is done and remembered. */
+  /** Resolves when the batch in flight, if any, is done and checkpointed. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.#running
@@ -95,7 +92,7 @@ export class StreamPoller {
       errors: this.#errors,
       lastError: this.#lastError,
       lagMs: this.#behindSinceMs === undefined ? 0 : Math.max(0, this.#options.clock() - this.#behindSinceMs),
-      // It is counted up to the last record taken, which says nothing of those behind it.
+      // It counts up to the last record delivered, not the backlog.
       streamLength: this.#behindSinceMs === undefined ? this.#streamLength : undefined,
     }
   }
@@ -103,37 +100,38 @@ export class StreamPoller {
   async #run(): Promise<void> {
     const {sleep} = this.#options
     const {signal} = this.#stopping
-    let failuresInARow = 0
+    let failures = 0
     while (!signal.aborted) {
       try {
         const hasMore = await this.#round()
-        failuresInARow = 0
+        failures = 0
         if (!hasMore) await sleep(IDLE_MS, signal)
       } catch (error) {
         if (signal.aborted) return
-        this.#note(error)
-        await sleep(Math.min(LONGEST_BACKOFF_MS, IDLE_MS * 2 ** failuresInARow++), signal)
+        this.#recordError(error)
+        await sleep(Math.min(MAX_BACKOFF_MS, IDLE_MS * 2 ** failures++), signal)
       }
     }
   }
 
-  /** Reads every shard that is due once; tells whether there is more to read at once. */
+  /** Reads every readable shard once; resolves to whether more can be read at once. */
   async #round(): Promise<boolean> {
-    if (this.#options.clock() >= this.#lookAtMs) await this.#look()
+    if (this.#options.clock() >= this.#nextDiscoveryMs) await this.#discover()
     let hasMore = false
-    for (const shardId of shardsToRead(this.#shards, this.#progress.shards)) {
+    for (const shardId of this.#progress.readable(this.#shards)) {
       if (this.#stopping.signal.aborted) return false
       hasMore = (await this.#advance(shardId)) || hasMore
     }
     return hasMore
   }
 
-  /** Finds out which stream and shards there are. */
-  async #look(): Promise<void> {
+  /** Finds the table's current stream and its shards. */
+  async #discover(): Promise<void> {
     const {tableName, transport, stream, checkpointFile, clock, log} = this.#options
     const {signal} = this.#stopping
     const loaded = await this.#progress.load()
-    if (loaded === 'unreadable') log('warn', 'the checkpoint is unreadable: reading the stream anew', {checkpointFile})
+    if (loaded === 'unreadable')
+      log('warn', 'the checkpoint is unreadable: reading the stream from its start', {checkpointFile})
     const streamArn = await latestStreamArn(transport, tableName, {signal})
     if (streamArn === undefined) throw new Error(`table ${tableName} has no stream`)
     const before = this.#progress.streamArn
@@ -144,27 +142,27 @@ export class StreamPoller {
     this.#shards = await listShards(stream, streamArn, {signal})
     this.#progress.follow(streamArn, this.#shards)
     this.#streamLength = await streamLength(stream, this.#progress, this.#shards, {signal})
-    this.#lookAtMs = clock() + LOOK_EVERY_MS
+    this.#nextDiscoveryMs = clock() + DISCOVERY_INTERVAL_MS
   }
 
-  /** Takes the next records of a shard; tells whether more are likely to be there. */
+  /** Delivers the next records of a shard; resolves to whether more are likely. */
   async #advance(shardId: string): Promise<boolean> {
     const {records, next} = await this.#readOn(shardId, await this.#read(shardId))
     await this.#deliver(shardId, records)
-    const hasMore = records.length >= Math.min(WORTH_READING_ON, this.#batchSize)
+    const hasMore = records.length >= Math.min(MIN_BACKLOG, this.#batchSize)
     const writtenAt = records.at(-1)?.dynamodb.ApproximateCreationDateTime
     this.#behindSinceMs = hasMore && writtenAt !== undefined ? writtenAt * 1000 : undefined
     if (next !== undefined) this.#iterators.set(shardId, next)
     else {
-      await this.#remember(shardId, {done: true})
-      this.#lookAtMs = 0
+      await this.#checkpoint(shardId, {done: true})
+      this.#nextDiscoveryMs = 0
     }
     return hasMore || next === undefined
   }
 
   /**
-   * Goes on while pages are full. A bucket that changed a thousand times costs as many writes of usage as one that changed
-   * once, so whoever is behind catches up by larger batches.
+   * Continues while pages are full. A bucket that changed a thousand times costs as many usage writes as one that changed
+   * once, so a poller that is behind catches up with larger batches.
    */
   async #readOn(shardId: string, first: RecordPage): Promise<RecordPage> {
     const {stream, log} = this.#options
@@ -178,8 +176,8 @@ export class StreamPoller {
         next = page.next
         isFull = page.records.length >= this.#pageSize
       } catch (error) {
-        // What was read so far is delivered; the next round meets the trouble again, if it lasts.
-        log('warn', `stream not read on at once: ${messageOf(error)}`, {shardId})
+        // Deliver what was read so far; if the error persists, the next round throws it.
+        log('warn', `the next page of the stream cannot be read yet: ${messageOf(error)}`, {shardId})
         break
       }
     }
@@ -191,9 +189,9 @@ export class StreamPoller {
     const {signal} = this.#stopping
     const after = this.#progress.lastOf(shardId)
     try {
-      const place = {streamArn: this.#progress.streamArn, shardId, after}
-      const iterator = this.#iterators.get(shardId) ?? (await openShard(stream, place, {signal}))
-      // Whatever fails from here on, the place is asked for anew, by what is remembered.
+      const position = {streamArn: this.#progress.streamArn, shardId, after}
+      const iterator = this.#iterators.get(shardId) ?? (await openShard(stream, position, {signal}))
+      // If anything fails from here on, a new iterator is opened at the checkpoint.
       this.#iterators.delete(shardId)
       if (iterator === undefined) return {records: [], next: undefined}
       return await readRecords(stream, iterator, this.#pageSize, {signal})
@@ -201,38 +199,59 @@ export class StreamPoller {
       if (error instanceof IteratorExpired) return this.#read(shardId)
       if (!(error instanceof RecordsTrimmed) || after === undefined) throw error
       log('error', 'records were lost: the stream was trimmed before they were read', {shardId, after})
-      this.#progress.forget(shardId)
+      this.#progress.reset(shardId)
       return this.#read(shardId)
     }
   }
 
   async #deliver(shardId: string, records: readonly RawRecord[]): Promise<void> {
     if (records.length === 0) return
-    const {taken, failure} = await deliver(this.#options.handler, this.#progress.streamArn, records)
-    const last = taken.at(-1)
-    if (last) await this.#remember(shardId, {sequence: last.dynamodb.SequenceNumber})
+    const {delivered, failure} = await deliver(this.#options.handler, this.#progress.streamArn, records)
+    const last = delivered.at(-1)
+    if (last) await this.#checkpoint(shardId, {sequence: last.dynamodb.SequenceNumber})
     this.#batches++
-    this.#records += taken.length
+    this.#records += delivered.length
     if (failure) throw failure
   }
 
-  async #remember(shardId: string, progress: ShardProgress): Promise<void> {
+  async #checkpoint(shardId: string, progress: ShardProgress): Promise<void> {
     const {release, log} = this.#options
-    await this.#progress.remember(shardId, progress)
+    await this.#progress.save(shardId, progress)
     if (!release || !('sequence' in progress)) return
-    // Those not let go of now go with the next ones.
-    const notReleased = (error: unknown) => log('warn', `stream not trimmed: ${messageOf(error)}`)
-    await release(this.#progress.streamArn, progress.sequence).catch(notReleased)
+    // Records that are not released now are released with the next ones.
+    await release(this.#progress.streamArn, progress.sequence).catch(error => {
+      log('warn', `the stream cannot be trimmed: ${messageOf(error)}`)
+    })
   }
 
-  #note(error: unknown): void {
+  #recordError(error: unknown): void {
     const {clock, log} = this.#options
     this.#errors++
     this.#lastError = {message: messageOf(error), atMs: clock()}
-    // The stream or the shard may be gone.
-    this.#lookAtMs = 0
-    log('error', `stream not read on: ${messageOf(error)}`)
+    // The stream or the shard may no longer exist.
+    this.#nextDiscoveryMs = 0
+    log('error', `the stream cannot be read: ${messageOf(error)}`)
   }
+}
+
+/**
+ * Records from the oldest that the engine keeps to the last one delivered; 0 before the first. Local engines number
+ * records consecutively, so it is the difference of the numbers; DynamoDB Local counts the changes of all tables together.
+ */
+async function streamLength(
+  stream: StreamTransport,
+  {streamArn, shards: progress}: Checkpoint,
+  shards: readonly ShardDescription[],
+  options: SendOptions,
+): Promise<number> {
+  const delivered = Object.values(progress).flatMap(each => ('sequence' in each ? [BigInt(each.sequence)] : []))
+  const newest = delivered.reduce((a, b) => (a > b ? a : b), 0n)
+  for (const {ShardId: shardId} of shards) {
+    const iterator = await openShard(stream, {streamArn, shardId, after: undefined}, options)
+    const oldest = iterator === undefined ? undefined : (await readRecords(stream, iterator, 1, options)).records[0]
+    if (oldest) return Math.max(0, Number(newest - BigInt(oldest.dynamodb.SequenceNumber)) + 1)
+  }
+  return 0
 }
 
 function messageOf(error: unknown): string {

@@ -1,8 +1,16 @@
+import {readFile, rename, writeFile} from 'node:fs/promises'
 import type {ShardDescription} from '../../dynamo/transports/stream.js'
-import {type Checkpoint, readCheckpoint, type ShardProgress, writeCheckpoint} from './checkpoint.js'
-import {progressOfListed} from './shard-walk.js'
 
-/** How far a poller has read the stream, here and in its file. */
+/** How far a shard has been read: up to and including a record, or to its end. */
+export type ShardProgress = {readonly sequence: string} | {readonly done: true}
+
+/** How far a stream has been read; a shard that is missing has not been started. */
+export interface Checkpoint {
+  readonly streamArn: string
+  readonly shards: Readonly<Record<string, ShardProgress>>
+}
+
+/** The progress of a poller, in memory and in its checkpoint file. */
 export class StreamProgress {
   readonly #file: string
   #checkpoint: Checkpoint = {streamArn: '', shards: {}}
@@ -21,13 +29,13 @@ export class StreamProgress {
     return this.#checkpoint.shards
   }
 
-  /** The last record taken of a shard. */
+  /** Sequence number of the last record delivered from a shard. */
   lastOf(shardId: string): string | undefined {
     const progress = this.shards[shardId]
     return progress && 'sequence' in progress ? progress.sequence : undefined
   }
 
-  /** Reads the file, once. One that is lost or damaged means to begin anew, which the handler does not mind. */
+  /** Reads the file, once. If it is lost or damaged, reading starts over; the handler is idempotent. */
   async load(): Promise<'unreadable' | undefined> {
     if (this.#isLoaded) return undefined
     const found = await readCheckpoint(this.#file)
@@ -37,21 +45,67 @@ export class StreamProgress {
     return undefined
   }
 
-  /** What is there to read now. Another stream is begun anew, shards that are gone are forgotten. */
+  /** Sets the stream and its shards. Another stream starts from nothing; shards that no longer exist are dropped. */
   follow(streamArn: string, listed: readonly ShardDescription[]): void {
-    const shards = streamArn === this.streamArn ? progressOfListed(listed, this.shards) : {}
-    this.#checkpoint = {streamArn, shards}
+    const ids = new Set(listed.map(shard => shard.ShardId))
+    const kept = Object.entries(this.shards).filter(([id]) => ids.has(id))
+    this.#checkpoint = {streamArn, shards: streamArn === this.streamArn ? Object.fromEntries(kept) : {}}
   }
 
-  async remember(shardId: string, progress: ShardProgress): Promise<void> {
+  /**
+   * The shards to read now: unfinished ones whose parent is finished or no longer listed. The changes of one item move
+   * from a closed shard to its children, so this keeps them in order.
+   */
+  readable(listed: readonly ShardDescription[]): string[] {
+    const ids = new Set(listed.map(shard => shard.ShardId))
+    const isDone = (id: string) => 'done' in (this.shards[id] ?? {})
+    return listed
+      .filter(({ShardId: id, ParentShardId: parent}) => {
+        const isParentOpen = parent !== undefined && ids.has(parent) && !isDone(parent)
+        return !isDone(id) && !isParentOpen
+      })
+      .map(shard => shard.ShardId)
+  }
+
+  async save(shardId: string, progress: ShardProgress): Promise<void> {
     const checkpoint = {streamArn: this.streamArn, shards: {...this.shards, [shardId]: progress}}
     await writeCheckpoint(this.#file, checkpoint)
     this.#checkpoint = checkpoint
   }
 
-  /** Begins a shard anew. */
-  forget(shardId: string): void {
+  /** Makes a shard start over. */
+  reset(shardId: string): void {
     const {[shardId]: _, ...shards} = this.shards
     this.#checkpoint = {streamArn: this.streamArn, shards}
   }
+}
+
+/** `undefined` when there is no file, `'unreadable'` when it is not a checkpoint. */
+async function readCheckpoint(file: string): Promise<Checkpoint | 'unreadable' | undefined> {
+  try {
+    const found: unknown = JSON.parse(await readFile(file, 'utf8'))
+    return isCheckpoint(found) ? found : 'unreadable'
+  } catch (error) {
+    if (error instanceof SyntaxError) return 'unreadable'
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** Atomic: a crash leaves the old file or the new one. */
+async function writeCheckpoint(file: string, checkpoint: Checkpoint): Promise<void> {
+  const draft = `${file}.new`
+  await writeFile(draft, `${JSON.stringify(checkpoint)}\n`, {mode: 0o600})
+  await rename(draft, file)
+}
+
+function isCheckpoint(found: unknown): found is Checkpoint {
+  const {streamArn, shards} = (found ?? {}) as Partial<Checkpoint>
+  if (typeof streamArn !== 'string' || typeof shards !== 'object' || shards === null) return false
+  return Object.values(shards).every(isProgress)
+}
+
+function isProgress(found: unknown): found is ShardProgress {
+  const {sequence, done} = (found ?? {}) as {sequence?: unknown; done?: unknown}
+  return done === true || (typeof sequence === 'string' && /^\d+$/.test(sequence))
 }

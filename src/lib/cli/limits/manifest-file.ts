@@ -31,7 +31,7 @@ export async function openManifest(
   settings: Settings | undefined,
 ): Promise<{manifest: Manifest; namespace: NamespaceRepository}> {
   const manifest = await readManifest(file)
-  const {openManifestNamespace} = await import('../../manifest/open-namespace.js')
+  const {openManifestNamespace} = await import('../../manifest/manifest.js')
   const asked = settings?.namespace.source === 'flag' ? settings.namespace.value : undefined
   return {manifest, namespace: await openManifestNamespace(repository, manifest, asked)}
 }

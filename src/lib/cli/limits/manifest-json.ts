@@ -1,7 +1,6 @@
 import type {ZaelError} from '../../core/errors.js'
 import type {ApplyResult} from '../../manifest/apply.js'
-import type {ManifestDifference} from '../../manifest/diff.js'
-import type {Plan, PlannedChange} from '../../manifest/plan.js'
+import type {ManifestDifference, Plan, PlannedChange} from '../../manifest/plan.js'
 import {limitChanges, limitJson, scopeJson} from './json.js'
 
 /** One planned change; the keys are those of its kind. */

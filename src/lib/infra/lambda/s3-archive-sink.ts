@@ -1,5 +1,5 @@
 import {PutObjectCommand, S3Client} from '@aws-sdk/client-s3'
-import type {ArchiveSink} from '../../aggregator/archive-sink.js'
+import type {ArchiveSink} from '../../aggregator/archive.js'
 
 /** Keeps the archive in an S3 bucket. Putting an object again replaces it, so the SDK may try as often as it likes. */
 export function s3Sink(bucket: string, client: Pick<S3Client, 'send'> = new S3Client({})): ArchiveSink {

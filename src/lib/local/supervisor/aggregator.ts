@@ -1,5 +1,5 @@
 import {createAggregator} from '../../aggregator/aggregator.js'
-import {folderSink} from '../../aggregator/archive-sink.js'
+import {folderSink} from '../../aggregator/archive.js'
 import {StreamPoller} from '../../aggregator/local-stream/poller.js'
 import type {StreamEvent} from '../../aggregator/stream-event.js'
 import {sleepMs} from '../../dynamo/retry.js'

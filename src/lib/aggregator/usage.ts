@@ -1,4 +1,5 @@
 import {floorDivide, MILLI} from '../core/token-math.js'
+import {type Window, windowStart} from '../core/window.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {pause, retrying} from '../dynamo/retry.js'
@@ -15,34 +16,76 @@ import {
 } from '../schema/usage-progress.js'
 import {encodeUsage, isUsageCounter} from '../schema/usage-record.js'
 import type {BucketChange} from './bucket-change.js'
-import type {UsageTally} from './usage-tally.js'
 
-/** Tries altogether on a record that somebody else keeps writing. */
+/** The changes of a batch that belong to one usage record. */
+export interface UsageGroup {
+  readonly namespace: string
+  readonly entity: string
+  readonly resource: string
+  readonly window: Window
+  readonly start: string
+  /** In stream order, each once, per shard of the bucket. */
+  readonly changes: ReadonlyMap<number, readonly BucketChange[]>
+}
+
+/** The marks of more shards than this would exceed the 4 KB of one expression. */
+const SHARDS_PER_WRITE = 32
+
+/** Attempts on a record that other writers keep changing. */
 const ATTEMPTS = 10
 
-const NOTHING: UsageProgress = readProgress()
+const NO_PROGRESS: UsageProgress = readProgress()
 
 /** How long usage is kept. */
 export interface UsageRetention {
-  /** Epoch seconds at which a record that is created now expires; `undefined`: never. */
+  /** Epoch seconds at which a record created now expires; `undefined`: never. */
   readonly ttlSeconds: number | undefined
 }
 
 /**
- * Adds a tally to its usage record, each change exactly once. The first try reads nothing: it is applied if the record
- * has counted no change as late as these and holds no fraction. Otherwise the refusal shows the record, and what it has
- * counted already is left out. A repetition after a lost answer is refused by the marks it has set itself.
+ * One group per usage record, over all shards of the bucket. Skips changes that neither consumed nor admitted anything,
+ * such as refills. Keeps pairs of changes that cancel out, because a retry may deliver only one of the two.
+ */
+export function groupUsage(changes: readonly BucketChange[], windows: readonly Window[]): UsageGroup[] {
+  const groups = new Map<string, Omit<UsageGroup, 'changes'> & {changes: Map<number, BucketChange[]>}>()
+  for (const change of inStreamOrder(changes)) {
+    if (change.consumedMilli.size === 0 && change.admitted === 0) continue
+    const {namespace, entity, resource, shard} = change
+    for (const window of windows) {
+      const start = windowStart(window, change.atMs)
+      const key = [namespace, entity, resource, window, start, Math.floor(shard / SHARDS_PER_WRITE)].join('#')
+      let group = groups.get(key)
+      if (!group) {
+        group = {namespace, entity, resource, window, start, changes: new Map()}
+        groups.set(key, group)
+      }
+      const ofShard = group.changes.get(shard)
+      if (!ofShard) group.changes.set(shard, [change])
+      else if (ofShard.at(-1)?.position !== change.position) ofShard.push(change)
+    }
+  }
+  return [...groups.values()]
+}
+
+function inStreamOrder(changes: readonly BucketChange[]): BucketChange[] {
+  return changes.toSorted((a, b) => (a.position < b.position ? -1 : a.position > b.position ? 1 : 0))
+}
+
+/**
+ * Adds a group to its usage record, each change exactly once. The first attempt reads nothing: it is applied if the record
+ * has counted no change as late as these and holds no fraction. Otherwise the failed condition returns the record, and
+ * changes it has already counted are left out. A repetition after a lost response fails on the marks it has set itself.
  */
 export async function addUsage(
   table: Table,
-  tally: UsageTally,
+  group: UsageGroup,
   retention: UsageRetention,
 ): Promise<'counted' | 'known'> {
-  let seen: UsageProgress | undefined
+  let stored: UsageProgress | undefined
   for (let attempt = 0; ; attempt++) {
-    const pending = notYetCounted(tally, seen ?? NOTHING)
+    const pending = notYetCounted(group, stored ?? NO_PROGRESS)
     if (pending.size === 0) return 'known'
-    const update = usageUpdate(table, tally, pending, seen, retention)
+    const update = usageUpdate(table, group, pending, stored, retention)
     try {
       await retrying(() => table.transport.send('UpdateItem', update), {
         ...table.backoff,
@@ -51,15 +94,13 @@ export async function addUsage(
       return 'counted'
     } catch (error) {
       if (!(error instanceof ConditionFailed) || attempt + 1 >= ATTEMPTS) throw error
-      seen = readProgress(error.oldItem)
+      stored = readProgress(error.oldItem)
     }
     if (attempt > 0) await pause(attempt, table.backoff)
   }
 }
 
-type Changes = ReadonlyMap<number, readonly BucketChange[]>
-
-function notYetCounted({changes}: UsageTally, {marks}: UsageProgress): Changes {
+function notYetCounted({changes}: UsageGroup, {marks}: UsageProgress): UsageGroup['changes'] {
   const pending = new Map<number, readonly BucketChange[]>()
   for (const [shard, ofShard] of changes) {
     const mark = marks.get(shard)
@@ -71,20 +112,20 @@ function notYetCounted({changes}: UsageTally, {marks}: UsageProgress): Changes {
 
 function usageUpdate(
   table: Table,
-  tally: UsageTally,
-  pending: Changes,
-  seen: UsageProgress | undefined,
+  group: UsageGroup,
+  pending: UsageGroup['changes'],
+  stored: UsageProgress | undefined,
   {ttlSeconds}: UsageRetention,
 ): OperationInput<'UpdateItem'> {
-  const {namespace, entity, resource, window, start} = tally
+  const {namespace, entity, resource, window, start} = group
   const e = new ExpressionBuilder()
   const record = {namespace, entity, resource, window, start, tokens: new Map(), totalEvents: 0, ttlSeconds}
   const {PK: _pk, SK: _sk, total_events: _events, ...identity} = encodeUsage(record)
   for (const [attribute, value] of Object.entries(identity)) e.setIfMissing(attribute, value)
-  for (const [shard, changes] of pending) moveMark(e, shard, changes, seen)
-  addCounts(e, pending, seen ?? NOTHING)
+  for (const [shard, changes] of pending) moveMark(e, shard, changes, stored)
+  addCounts(e, pending, stored ?? NO_PROGRESS)
   const fractions = e.name(USAGE_FRACTIONS)
-  const before = encodeFractions((seen ?? NOTHING).fractions)
+  const before = encodeFractions((stored ?? NO_PROGRESS).fractions)
   e.condition(before === undefined ? `attribute_not_exists(${fractions})` : `${fractions} = ${e.value(s(before))}`)
   return {
     TableName: table.name,
@@ -94,24 +135,24 @@ function usageUpdate(
   }
 }
 
-/** Blindly: no change as late as the first of these may be counted. Having seen the mark: it must still be the same. */
+/** The stored mark must be unchanged; when it was not read, it must be earlier than the first of these changes. */
 function moveMark(
   e: ExpressionBuilder,
   shard: number,
   changes: readonly BucketChange[],
-  seen: UsageProgress | undefined,
+  stored: UsageProgress | undefined,
 ): void {
   const [first, last] = [changes[0], changes.at(-1)] as [BucketChange, BucketChange]
   const mark = e.name(usageMark(shard))
-  const known = seen?.marks.get(shard)
+  const known = stored?.marks.get(shard)
   if (known !== undefined) e.condition(`${mark} = ${e.value(s(known))}`)
-  else if (seen) e.condition(`attribute_not_exists(${mark})`)
+  else if (stored) e.condition(`attribute_not_exists(${mark})`)
   else e.condition(`attribute_not_exists(${mark}) OR ${mark} < ${e.value(s(first.position))}`)
   e.set(usageMark(shard), s(last.position))
 }
 
-/** Whole tokens go into the counters, rounded down; what is left of each limit waits for more. */
-function addCounts(e: ExpressionBuilder, pending: Changes, {fractions}: UsageProgress): void {
+/** Adds whole tokens to the counters, rounded down; the record keeps the remaining fraction of each limit. */
+function addCounts(e: ExpressionBuilder, pending: UsageGroup['changes'], {fractions}: UsageProgress): void {
   const totals = new Map(fractions)
   let admitted = 0
   for (const change of [...pending.values()].flat()) {

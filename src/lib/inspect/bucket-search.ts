@@ -2,7 +2,8 @@ import {checkEntityId} from '../core/names.js'
 import {bucketMissing} from '../repository/buckets/reset.js'
 import {type BucketView, viewBucket} from '../repository/buckets/view.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-import {badCursor, checkPageLimit, type PageRequest, type RecordPage} from '../repository/table/query.js'
+import {badCursor, decodeCursor, encodeCursor} from '../repository/table/cursor.js'
+import {checkPageLimit, type PageRequest, type RecordPage} from '../repository/table/query.js'
 import {needEntity, needResource} from './known-names.js'
 
 /** The buckets of an entity as they are now, or the one for a resource. What does not exist is an error. */
@@ -24,7 +25,7 @@ export async function bucketsOf(
   return found
 }
 
-/** A page of the buckets of a resource as they are now, by entity. A cursor is the last entity of the page before. */
+/** A page of the buckets of a resource as they are now, by entity. */
 export async function bucketsFor(
   repository: NamespaceRepository,
   resource: string,
@@ -32,20 +33,22 @@ export async function bucketsFor(
   nowMs: number,
 ): Promise<RecordPage<BucketView>> {
   const wanted = checkPageLimit(limit)
+  const after = cursor === undefined ? undefined : entityIn(cursor)
   const records: BucketView[] = []
-  for await (const bucket of repository.buckets.ofResource(resource, {after: checkCursor(cursor)})) {
+  for await (const bucket of repository.buckets.ofResource(resource, {after})) {
     // One more than wanted tells that there is a next page.
-    if (records.length === wanted) return {records, next: records.at(-1)?.entity}
+    const last = records.length === wanted ? records.at(-1) : undefined
+    if (last) return {records, next: encodeCursor('buckets', [last.entity])}
     records.push(viewBucket(bucket, nowMs))
   }
   if (records.length === 0 && cursor === undefined) await needResource(repository, resource)
   return {records, next: undefined}
 }
 
-function checkCursor(cursor: string | undefined): string | undefined {
-  if (cursor === undefined) return undefined
+function entityIn(cursor: string): string {
+  const [entity = ''] = decodeCursor('buckets', cursor)
   try {
-    return checkEntityId(cursor)
+    return checkEntityId(entity)
   } catch {
     throw badCursor(cursor)
   }

@@ -12,15 +12,8 @@ import {type AuditRecord, decodeAudit, encodeAudit} from '../../schema/audit-rec
 import {isoSeconds} from '../../schema/instant.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
-import {
-  badCursor,
-  checkPageLimit,
-  type PageRequest,
-  type RecordPage,
-  readAll,
-  readPage,
-  stretchQuery,
-} from '../table/query.js'
+import {badCursor, decodeCursor, encodeCursor} from '../table/cursor.js'
+import {checkPageLimit, type PageRequest, type RecordPage, readAll, readPage, stretchQuery} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {putNew} from '../table/transact-items.js'
@@ -120,7 +113,7 @@ export class Audit {
     const {PK} = keys.audit(this.#table.namespace, selection.entity, '')
     const e = new ExpressionBuilder()
     if (selection.action !== undefined) e.filter(`${e.name('action')} = ${e.value(s(selection.action))}`)
-    const stretch = {partition: PK, between: bounds(selection), descending: true}
+    const stretch = {kind: 'audit-of-entity', partition: PK, between: bounds(selection), descending: true} as const
     const {records, next} = await readPage(this.#table, stretch, selection, e)
     return {records: records.flatMap(item => decodeAudit(item) ?? []), next}
   }
@@ -145,18 +138,18 @@ export class Audit {
     }
     if (found.length < wanted) return {records: found, next: undefined}
     const records = found.slice(0, wanted - 1)
-    return {records, next: records.at(-1)?.eventId}
+    return {records, next: encodeCursor('audit', [(records.at(-1) as AuditRecord).eventId])}
   }
 
   async #keysNewestFirst(selection: AuditSelection): Promise<Key[]> {
     const {namespace} = this.#table
     const {cursor} = selection
     const [first, last] = bounds(selection)
-    if (cursor !== undefined && !/^\w+$/.test(cursor)) throw badCursor(cursor)
+    const after = cursor === undefined ? undefined : eventIn(cursor)
     const e = new ExpressionBuilder()
     const sk = e.name('SK')
     e.filter(`${sk} BETWEEN ${e.value(s(first))} AND ${e.value(s(last))}`)
-    if (cursor !== undefined) e.filter(`${sk} < ${e.value(s(keys.audit(namespace, '', cursor).SK))}`)
+    if (after !== undefined) e.filter(`${sk} < ${e.value(s(keys.audit(namespace, '', after).SK))}`)
     const stretch = {index: 'GSI4', partition: namespace, prefix: keys.audit(namespace, '', '').PK} as const
     const events: Array<{entity: string; eventId: string}> = []
     for await (const item of readAll(this.#table, stretch, e)) {
@@ -184,6 +177,12 @@ export class Audit {
       ttlSeconds: Math.floor(nowMs / 1000) + days * SECONDS_PER_DAY,
     }
   }
+}
+
+function eventIn(cursor: string): string {
+  const [eventId = ''] = decodeCursor('audit', cursor)
+  if (!/^\w+$/.test(eventId)) throw badCursor(cursor)
+  return eventId
 }
 
 function checkPrincipal(principal: string): string {

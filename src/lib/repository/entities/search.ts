@@ -13,7 +13,7 @@ const SIMILAR_ITEMS = 1000
 
 /** Where entities of a namespace are listed, by id. */
 export function entityStretch(namespace: string) {
-  return {index: 'GSI4', partition: namespace, prefix: keys.entity(namespace, '').PK} as const
+  return {kind: 'entities', index: 'GSI4', partition: namespace, prefix: keys.entity(namespace, '').PK} as const
 }
 
 /** One page of the entities whose id or name contains the text. The index has no names, so records are read to tell. */

@@ -44,7 +44,8 @@ export async function entityConfigs(
   request: PageRequest = {},
 ): Promise<RecordPage<ConfigRecord>> {
   const {namespace} = table
-  const stretch = {index: 'GSI3', partition: indexKeys.configOfResource(namespace, resource, '').GSI3PK} as const
+  const partition = indexKeys.configOfResource(namespace, resource, '').GSI3PK
+  const stretch = {kind: 'entity-configs', index: 'GSI3', partition} as const
   const {records: rows, next} = await readPage(table, stretch, request)
   const wanted = rows.flatMap(row => {
     const key = parseItemKey(row)

@@ -1,5 +1,6 @@
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
-import {badCursor, checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
+import {badCursor, decodeCursor, encodeCursor} from '../table/cursor.js'
+import {checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
 import {missing} from './checks.js'
 import type {Configs} from './configs.js'
 
@@ -47,7 +48,7 @@ async function ofResource(
   const {records} = whole(place ? [] : [await configs.get({level: 'resource', resource})])
   if (records.length < most) return withEntities(configs, resource, records, most, place?.[2])
   const isMore = (await configs.entityCounts()).has(resource)
-  return {records, next: isMore ? encodePlace(['entity', resource, '']) : undefined}
+  return {records, next: isMore ? encodeCursor('configs', ['entity', resource, '']) : undefined}
 }
 
 /** Fills a page with entities of one resource, from a cursor of their own on; an empty one is the beginning. */
@@ -62,7 +63,7 @@ async function withEntities(
   const {records, next} = await configs.entities(resource, {limit, cursor: cursor === '' ? undefined : cursor})
   return {
     records: [...before, ...records],
-    next: next === undefined ? undefined : encodePlace(['entity', resource, next]),
+    next: next === undefined ? undefined : encodeCursor('configs', ['entity', resource, next]),
   }
 }
 
@@ -75,7 +76,7 @@ async function everything(configs: Configs, {limit, cursor}: PageRequest): Promi
     for (const record of await configs.resources()) {
       const name = record.scope.level === 'resource' ? record.scope.resource : ''
       if (place && name <= place[1]) continue
-      if (records.length >= most) return {records, next: encodePlace(['resource', nameOfLast(records)])}
+      if (records.length >= most) return {records, next: encodeCursor('configs', ['resource', nameOfLast(records)])}
       records.push(record)
     }
   }
@@ -83,7 +84,7 @@ async function everything(configs: Configs, {limit, cursor}: PageRequest): Promi
   let page: RecordPage<ConfigRecord> = {records, next: undefined}
   for (const resource of (await configs.entityCounts()).keys()) {
     if (from && resource < from[1]) continue
-    if (page.records.length >= most) return {...page, next: encodePlace(['entity', resource, ''])}
+    if (page.records.length >= most) return {...page, next: encodeCursor('configs', ['entity', resource, ''])}
     page = await withEntities(configs, resource, page.records, most, from?.[1] === resource ? from[2] : '')
     if (page.next !== undefined) return page
   }
@@ -104,20 +105,9 @@ function nameOfLast(records: readonly ConfigRecord[]): string {
   return scope?.level === 'resource' ? scope.resource : ''
 }
 
-function encodePlace(place: Place): string {
-  return Buffer.from(JSON.stringify(place)).toString('base64url')
-}
-
 function decodePlace(cursor: string): Place {
-  let place: unknown
-  try {
-    place = JSON.parse(Buffer.from(cursor, 'base64url').toString())
-  } catch {
-    throw badCursor(cursor)
-  }
-  const lengths: Readonly<Record<string, number>> = {resource: 2, entity: 3}
-  const isPlace = Array.isArray(place) && place.every(each => typeof each === 'string')
-  if (isPlace && (place as string[]).length === lengths[(place as string[])[0] as string])
-    return place as unknown as Place
-  throw badCursor(cursor)
+  const place = decodeCursor('configs', cursor)
+  const [level] = place
+  if (level !== (place.length === 2 ? 'resource' : 'entity')) throw badCursor(cursor)
+  return place as unknown as Place
 }

@@ -4,6 +4,7 @@ import {queryItems} from '../../dynamo/paging.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type Item, type Key, s} from '../../schema/attribute-value.js'
 import {readString} from '../../schema/read.js'
+import {badCursor, type CursorKind, decodeCursor, encodeCursor} from './cursor.js'
 import type {Table} from './table.js'
 
 /** A stretch of one partition of the table, or of an index. Reads of the table itself are strongly consistent. */
@@ -15,6 +16,11 @@ export interface Stretch {
   /** First and last sort key. */
   readonly between?: readonly [string, string]
   readonly descending?: boolean
+}
+
+/** A stretch that is read page by page. */
+export interface PagedStretch extends Stretch {
+  readonly kind: CursorKind
 }
 
 /** Which part of a listing is wanted. */
@@ -65,15 +71,14 @@ export function keyOf(item: Item): Key {
 /** One page of a stretch: as many matches of the filter as asked for, however many items lie between them. */
 export async function readPage(
   table: Table,
-  stretch: Stretch,
+  stretch: PagedStretch,
   {limit, cursor}: PageRequest,
   e?: ExpressionBuilder,
 ): Promise<RecordPage<Item>> {
-  const names = cursorNames(stretch)
   // One more than wanted tells whether there is a next page.
   const wanted = checkPageLimit(limit) + 1
   const input = stretchQuery(table, stretch, e)
-  if (cursor !== undefined) input.ExclusiveStartKey = decodeCursor(cursor, names, stretch)
+  if (cursor !== undefined) input.ExclusiveStartKey = startKey(cursor, stretch)
   // DynamoDB counts items before it filters them: with a filter, small pages would only mean more requests.
   const atMost = input.FilterExpression === undefined && wanted !== Infinity ? wanted : undefined
   const found: Item[] = []
@@ -83,12 +88,15 @@ export async function readPage(
   }
   if (found.length < wanted) return {records: found, next: undefined}
   const records = found.slice(0, -1)
-  return {records, next: encodeCursor(records.at(-1) as Item, names)}
+  return {records, next: cursorAfter(records.at(-1) as Item, stretch)}
 }
 
 /** The cursor that goes on after an item of a stretch, given all its keys. */
-export function cursorAfter(item: Item, stretch: Stretch): string {
-  return encodeCursor(item, cursorNames(stretch))
+export function cursorAfter(item: Item, stretch: PagedStretch): string {
+  return encodeCursor(
+    stretch.kind,
+    cursorNames(stretch).map(name => readString(item, name) ?? ''),
+  )
 }
 
 /** The size of a page as a number; Infinity when there is no bound. */
@@ -96,13 +104,6 @@ export function checkPageLimit(limit: number | undefined): number {
   if (limit === undefined) return Infinity
   if (Number.isInteger(limit) && limit > 0) return limit
   throw new InvalidInput('page.limit', `A page cannot have ${limit} records: the number must be whole and at least 1.`)
-}
-
-/** What to throw for a cursor that is none of ours, or of another listing. */
-export function badCursor(cursor: string): InvalidInput {
-  return new InvalidInput('page.cursor', `${JSON.stringify(cursor)} is not a cursor of this listing.`, {
-    hint: 'Pass the cursor of the previous page as it is, with the same selection, or start without one.',
-  })
 }
 
 function keyNames({index}: Stretch): [string, string] {
@@ -113,27 +114,10 @@ function cursorNames(stretch: Stretch): string[] {
   return ['PK', 'SK', ...(stretch.index === undefined ? [] : keyNames(stretch))]
 }
 
-function encodeCursor(item: Item, names: readonly string[]): string {
-  return Buffer.from(JSON.stringify(names.map(name => readString(item, name)))).toString('base64url')
-}
-
 /** A cursor names its partition, and one of another partition, perhaps another namespace's, is refused (S11). */
-function decodeCursor(cursor: string, names: readonly string[], stretch: Stretch): Item {
-  const values = parseJson(Buffer.from(cursor, 'base64url').toString())
-  if (!Array.isArray(values) || values.length !== names.length) throw badCursor(cursor)
-  const start: Record<string, {S: string}> = {}
-  for (const [place, name] of names.entries()) {
-    if (typeof values[place] !== 'string') throw badCursor(cursor)
-    start[name] = s(values[place])
-  }
+function startKey(cursor: string, stretch: PagedStretch): Item {
+  const values = decodeCursor(stretch.kind, cursor)
+  const start = Object.fromEntries(cursorNames(stretch).map((name, at) => [name, s(values[at] ?? '')]))
   if (start[keyNames(stretch)[0]]?.S !== stretch.partition) throw badCursor(cursor)
   return start
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

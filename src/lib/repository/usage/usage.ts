@@ -1,7 +1,8 @@
 import {InvalidInput} from '../../core/errors.js'
 import type {Window} from '../../core/window.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
-import {badCursor, checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
+import {badCursor, type CursorKind, decodeCursor, encodeCursor} from '../table/cursor.js'
+import {checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 import {UsageRange, type UsageSelection} from './range.js'
 import {
@@ -47,16 +48,18 @@ export class Usage {
     entity: string,
     selection: UsageSelection & PageRequest & {readonly resource?: string | undefined} = {},
   ): Promise<RecordPage<UsageRecord>> {
-    const after = decodePlace(selection.cursor, 2)
-    return page(this.#walkEntity(entity, selection.resource, this.#walk(selection, after)), selection.limit)
+    const kind = 'usage-of-entity'
+    const after = decodePlace(kind, selection.cursor)
+    return page(kind, this.#walkEntity(entity, selection.resource, this.#walk(selection, after)), selection.limit)
   }
 
   /** Windows of a resource over all entities, newest first. */
   async ofResource(resource: string, selection: UsageSelection & PageRequest = {}): Promise<RecordPage<UsageRecord>> {
-    const after = decodePlace(selection.cursor, 3)
+    const kind = 'usage-of-resource'
+    const after = decodePlace(kind, selection.cursor)
     // A place of another namespace would let the query start there (S11).
     if (after && !after[1]?.startsWith(`${this.#table.namespace}/`)) throw badCursor(selection.cursor ?? '')
-    return page(usageOfResource(this.#table, resource, this.#walk(selection, after)), selection.limit)
+    return page(kind, usageOfResource(this.#table, resource, this.#walk(selection, after)), selection.limit)
   }
 
   /** Totals and averages per limit. Windows of different types count the same tokens, so it is always one type. */
@@ -81,6 +84,7 @@ export class Usage {
 }
 
 async function page(
+  kind: CursorKind,
   walk: AsyncGenerator<PlacedUsage, void>,
   limit: number | undefined,
 ): Promise<RecordPage<UsageRecord>> {
@@ -89,7 +93,7 @@ async function page(
   let last: Place = []
   for await (const {record, place} of walk) {
     // One more than wanted tells that there is a next page.
-    if (records.length === wanted) return {records, next: encodePlace(last)}
+    if (records.length === wanted) return {records, next: encodeCursor(kind, last)}
     records.push(record)
     last = place
   }
@@ -116,18 +120,6 @@ async function summarise(window: Window, walk: AsyncGenerator<PlacedUsage, void>
   return {window, windows, totalEvents, firstStart, lastStart, limits}
 }
 
-function encodePlace(place: Place): string {
-  return Buffer.from(JSON.stringify(place)).toString('base64url')
-}
-
-function decodePlace(cursor: string | undefined, length: number): Place | undefined {
-  if (cursor === undefined) return undefined
-  try {
-    const place = JSON.parse(Buffer.from(cursor, 'base64url').toString())
-    const isPlace = Array.isArray(place) && place.length === length && place.every(each => typeof each === 'string')
-    if (isPlace) return place
-  } catch {
-    // Told below, like every other text that is not a place.
-  }
-  throw badCursor(cursor)
+function decodePlace(kind: CursorKind, cursor: string | undefined): Place | undefined {
+  return cursor === undefined ? undefined : decodeCursor(kind, cursor)
 }

@@ -1,0 +1,58 @@
+import {InvalidInput} from '../../core/errors.js'
+
+/** Listings that come in pages, each with the possible numbers of texts in its cursor. */
+const KEY_LENGTHS = {
+  /** Primary key, then the keys of the index. */
+  entities: [4],
+  'entity-configs': [4],
+  /** `resource` and a name, or `entity`, a resource and a cursor of `entity-configs`. */
+  configs: [2, 3],
+  /** An entity. */
+  buckets: [1],
+  /** Window key and resource. */
+  'usage-of-entity': [2],
+  /** Sort key of the index, then the primary key. */
+  'usage-of-resource': [3],
+  /** Primary key. */
+  'audit-of-entity': [2],
+  /** An event id. */
+  audit: [1],
+} satisfies Record<string, readonly number[]>
+
+/** A listing that comes in pages. */
+export type CursorKind = keyof typeof KEY_LENGTHS
+
+/** Where a page of a listing ended, as one opaque text. */
+export function encodeCursor(kind: CursorKind, key: readonly string[]): string {
+  return Buffer.from(JSON.stringify([kind, ...key])).toString('base64url')
+}
+
+/**
+ * Where to continue a listing; throws for a cursor of another one. Callers check that the key lies within what was asked
+ * for. Older cursors name no listing, and where the key is a single text they are that text.
+ */
+export function decodeCursor(kind: CursorKind, text: string): string[] {
+  const parts = parseStrings(Buffer.from(text, 'base64url').toString())
+  const hasKind = parts !== undefined && Object.hasOwn(KEY_LENGTHS, parts[0] ?? '')
+  if (hasKind && parts[0] !== kind) throw badCursor(text)
+  const key = hasKind ? parts.slice(1) : (parts ?? [text])
+  const lengths: readonly number[] = KEY_LENGTHS[kind]
+  if (!lengths.includes(key.length)) throw badCursor(text)
+  return key
+}
+
+/** What to throw for a text that is no cursor, or one of another listing. */
+export function badCursor(cursor: string): InvalidInput {
+  return new InvalidInput('page.cursor', `${JSON.stringify(cursor)} is not a cursor of this listing.`, {
+    hint: 'Pass the cursor of the previous page as it is, with the same selection, or start without one.',
+  })
+}
+
+function parseStrings(text: string): string[] | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return Array.isArray(value) && value.every(each => typeof each === 'string') ? value : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -2,7 +2,7 @@ import {spawnSync} from 'node:child_process'
 import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {describe} from 'vitest'
-import {spawnTethered} from '../../src/lib/local/engines/tethered-process.js'
+import {spawnOwned} from '../../src/lib/local/engines/owned-process.js'
 import {ROOT} from '../e2e/zael.js'
 
 /** Folder of moto_server and cfn-lint; `undefined` where there is no Python. In CI a missing Python is a failure. */
@@ -30,7 +30,7 @@ const STOP_GRACE_MS = 2_000
 /** Starts a server of its own on a free port of this machine; it dies with this process at the latest. */
 export async function startMoto(): Promise<Moto> {
   if (pythonPrograms === undefined) throw new Error('startMoto needs Python; guard the suite with describeWithPython')
-  const server = await spawnTethered([join(pythonPrograms, 'moto_server'), '-H', '127.0.0.1', '-p', '0'])
+  const server = await spawnOwned([join(pythonPrograms, 'moto_server'), '-H', '127.0.0.1', '-p', '0'])
   let hasEnded = false
   void server.exited.then(() => {
     hasEnded = true

@@ -2,7 +2,7 @@ import {mkdtemp, readFile, rm} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
-import {stackHomeIn} from '../../src/lib/local/home/home.js'
+import {stateDirAt} from '../../src/lib/local/state-dir/paths.js'
 import {isRunning, untilGone} from '../local/support.js'
 import {schemaProblems} from './schemas.js'
 import {type Outcome, zael} from './zael.js'
@@ -21,7 +21,7 @@ export class LocalUser {
   }
 
   get home() {
-    return stackHomeIn(join(this.folder, 'zael', 'local'))
+    return stateDirAt(join(this.folder, 'zael', 'local'))
   }
 
   get env(): Record<string, string> {

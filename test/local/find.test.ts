@@ -5,11 +5,11 @@ import {createServer} from 'node:net'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
-import {findStack, needStack} from '../../src/lib/local/find.js'
-import {askStatus, type ControlServer, type LiveStatus, serveStatus} from '../../src/lib/local/home/control.js'
-import {stackHomeIn} from '../../src/lib/local/home/home.js'
-import {ownIdentity} from '../../src/lib/local/home/process-identity.js'
-import {type StackState, writeState} from '../../src/lib/local/home/state.js'
+import {findStack, requireStack} from '../../src/lib/local/find.js'
+import {fetchStatus, type ControlServer, type LiveStatus, serveStatus} from '../../src/lib/local/supervisor/control.js'
+import {stateDirAt} from '../../src/lib/local/state-dir/paths.js'
+import {ownIdentity} from '../../src/lib/local/state-dir/process-identity.js'
+import {type StackState, writeState} from '../../src/lib/local/state-dir/state.js'
 import {stackStatus} from '../../src/lib/local/status.js'
 
 const live: LiveStatus = {startToken: 'mine', uptimeMs: 5, enginePid: 1, engineRestarts: 0, aggregator: null}
@@ -26,7 +26,7 @@ afterEach(async () => {
   await rm(folder, {recursive: true})
 })
 
-const home = () => stackHomeIn(join(folder, 'local'))
+const home = () => stateDirAt(join(folder, 'local'))
 
 /** A state as a supervisor would have written it, this very process being the supervisor. */
 async function record(changes: Partial<StackState> = {}): Promise<void> {
@@ -63,7 +63,7 @@ describe('looking for a stack', () => {
     const stranger = createServer(socket => socket.end('220 mail\r\n')).listen(0, '127.0.0.1')
     await once(stranger, 'listening')
     const {port} = stranger.address() as {port: number}
-    expect(await askStatus(port, 'mine')).toBe(undefined)
+    expect(await fetchStatus(port, 'mine')).toBe(undefined)
     stranger.close()
   })
 
@@ -84,7 +84,7 @@ describe('looking for a stack', () => {
   })
 
   it('that is needed says what to do when there is none', async () => {
-    await expect(needStack(home())).rejects.toMatchObject({
+    await expect(requireStack(home())).rejects.toMatchObject({
       code: 'local.not-running',
       exitCode: 3,
       message: 'the local stack is not running',

@@ -22,8 +22,8 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
   async run(): Promise<object> {
     const {purge, yes} = this.flags
     const {bringDown, dataToPurge} = await import('../../lib/local/down.js')
-    const {findStackHome} = await import('../../lib/local/home/home.js')
-    const home = findStackHome()
+    const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
+    const home = findStateDir()
     const doomed = purge ? await dataToPurge(home) : undefined
     if (doomed !== undefined) await confirm(`This deletes all data in ${doomed}`, {yes})
     const result = await bringDown(home, {purge})

@@ -20,12 +20,12 @@ export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
   ]
 
   async run(): Promise<object> {
-    const [{formatVariables, localVariables}, {needStack}, {findStackHome}] = await Promise.all([
+    const [{formatVariables, localVariables}, {requireStack}, {findStateDir}] = await Promise.all([
       import('../../lib/local/shell-env.js'),
       import('../../lib/local/find.js'),
-      import('../../lib/local/home/home.js'),
+      import('../../lib/local/state-dir/paths.js'),
     ])
-    const {state} = await needStack(findStackHome())
+    const {state} = await requireStack(findStateDir())
     const variables = localVariables(state.endpoint)
     this.log(formatVariables(variables, this.flags.format).join('\n'))
     return {variables}

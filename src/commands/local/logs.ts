@@ -19,9 +19,9 @@ export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
   ]
 
   async run(): Promise<object> {
-    const {followLog, tailLog} = await import('../../lib/local/home/read-log.js')
-    const {findStackHome} = await import('../../lib/local/home/home.js')
-    const {logFile} = findStackHome()
+    const {followLog, tailLog} = await import('../../lib/local/state-dir/read-log.js')
+    const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
+    const {logFile} = findStateDir()
     const {follow, tail} = this.flags
     if (!follow) {
       const entries = await tailLog(logFile, tail)

@@ -15,8 +15,8 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
 
   async run(): Promise<object> {
     const {stackStatus} = await import('../../lib/local/status.js')
-    const {findStackHome} = await import('../../lib/local/home/home.js')
-    const home = findStackHome()
+    const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
+    const home = findStateDir()
     const status = await stackStatus(home)
     const table = status.running ? await describeTable() : null
     this.log(localStatusLines(status, table, home.logFile).join('\n'))

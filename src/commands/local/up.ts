@@ -36,12 +36,12 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
 
   async run(): Promise<object> {
     const {engine, port, 'data-dir': dataDir, 'in-memory': inMemory, reset, yes, ...flags} = this.flags
-    const [{bringUp, dataDirFor}, {hasData}, {findStackHome}] = await Promise.all([
+    const [{bringUp, dataDirFor}, {hasData}, {findStateDir}] = await Promise.all([
       import('../../lib/local/up.js'),
-      import('../../lib/local/home/data.js'),
-      import('../../lib/local/home/home.js'),
+      import('../../lib/local/state-dir/data-dir.js'),
+      import('../../lib/local/state-dir/paths.js'),
     ])
-    const home = findStackHome()
+    const home = findStateDir()
     const doomed = dataDirFor(home, {dataDir})
     if (reset && !inMemory && (await hasData(doomed))) await confirm(`This deletes all data in ${doomed}`, {yes})
     const {version} = this.config

@@ -4,12 +4,12 @@ import {setTimeout as sleep} from 'node:timers/promises'
 import {ZaelError} from '../core/errors.js'
 import {isPortTaken} from './engines/free-port.js'
 import {type FoundStack, findStack} from './find.js'
-import {checkOnlyOurs, hasData, wipeData} from './home/data.js'
-import type {StackHome} from './home/home.js'
-import {type Lock, takeLock} from './home/lock-file.js'
-import {olderLog} from './home/log.js'
-import {isProcessRunning, waitForEnd} from './home/process-identity.js'
-import {endState, type StackState} from './home/state.js'
+import {checkNoForeignFiles, hasData, wipeData} from './state-dir/data-dir.js'
+import type {StateDir} from './state-dir/paths.js'
+import {type Lock, takeLock} from './state-dir/lock-file.js'
+import {rotatedLog} from './state-dir/log.js'
+import {isProcessRunning, waitForExit} from './state-dir/process-identity.js'
+import {endState, type StackState} from './state-dir/state.js'
 
 export interface DownResult {
   /** What ran; `undefined` when nothing did. */
@@ -27,7 +27,7 @@ const SILENT_WAIT_MS = 5_000
 const PORT_WAIT_MS = 3_000
 
 /** Stops the stack of a home; `purge` deletes its data and log as well. */
-export async function bringDown(home: StackHome, {purge}: {purge: boolean}): Promise<DownResult> {
+export async function bringDown(home: StateDir, {purge}: {purge: boolean}): Promise<DownResult> {
   const isIdle = !(purge && existsSync(home.folder)) && (await findStack(home)).kind === 'none'
   if (isIdle) return {stopped: undefined, purged: undefined}
   const result = await takeDown(home, purge)
@@ -35,29 +35,29 @@ export async function bringDown(home: StackHome, {purge}: {purge: boolean}): Pro
   return result
 }
 
-async function takeDown(home: StackHome, purge: boolean): Promise<DownResult> {
-  await using _lock = await lockHome(home)
+async function takeDown(home: StateDir, purge: boolean): Promise<DownResult> {
+  await using _lock = await lockStack(home)
   const found = await findStack(home)
   const dataDir = purgedDir(home, found)
-  if (purge) await checkOnlyOurs(dataDir)
-  await clearAway(home, found)
+  if (purge) await checkNoForeignFiles(dataDir)
+  await cleanUpAfter(home, found)
   if (found.kind === 'running') await stopStack(home, found.state)
   if (!purge) return {stopped: stoppedOf(found), purged: undefined}
   const hadData = await hasData(dataDir)
   await wipeData(dataDir)
-  const leftovers = [home.logFile, olderLog(home.logFile), home.endFile, home.volatileDir]
+  const leftovers = [home.logFile, rotatedLog(home.logFile), home.endFile, home.volatileDir]
   for (const path of leftovers) await rm(path, {recursive: true, force: true})
   return {stopped: stoppedOf(found), purged: hadData ? dataDir : undefined}
 }
 
 /** The data folder that a purge deletes; `undefined` when it holds nothing. */
-export async function dataToPurge(home: StackHome): Promise<string | undefined> {
+export async function dataToPurge(home: StateDir): Promise<string | undefined> {
   const dataDir = purgedDir(home, await findStack(home))
   return (await hasData(dataDir)) ? dataDir : undefined
 }
 
 /** Waits until nobody else starts or stops this stack. */
-export async function lockHome(home: StackHome): Promise<Lock> {
+export async function lockStack(home: StateDir): Promise<Lock> {
   const lock = await takeLock(home.lockFile, LOCK_WAIT_MS)
   if ('release' in lock) return lock
   const message = `another zael (process ${lock.pid}) has been starting or stopping the local stack for a minute`
@@ -68,28 +68,28 @@ export async function lockHome(home: StackHome): Promise<Lock> {
 }
 
 /** Ends a supervisor and waits until it is gone, with everything that belongs to it. */
-export async function stopStack(home: StackHome, state: StackState, waitMs = STOP_WAIT_MS): Promise<void> {
+export async function stopStack(home: StateDir, state: StackState, waitMs = STOP_WAIT_MS): Promise<void> {
   signal(state, 'SIGTERM')
-  if (await waitForEnd(state, waitMs)) return
+  if (await waitForExit(state, waitMs)) return
   await forceEnd(home, state)
 }
 
 /** Removes what a killed or silent supervisor left; true when there was something to mend. */
-export async function clearAway(home: StackHome, found: FoundStack): Promise<boolean> {
+export async function cleanUpAfter(home: StateDir, found: FoundStack): Promise<boolean> {
   if (found.kind === 'none' || found.kind === 'running') return false
   if (found.kind === 'silent') await stopStack(home, found.state, SILENT_WAIT_MS)
   else await settle(home, found.state, 'the supervisor was killed')
   return true
 }
 
-async function forceEnd(home: StackHome, state: StackState): Promise<void> {
+async function forceEnd(home: StateDir, state: StackState): Promise<void> {
   if (await isProcessRunning(state)) signal(state, 'SIGKILL')
-  await waitForEnd(state, STOP_WAIT_MS)
+  await waitForExit(state, STOP_WAIT_MS)
   await settle(home, state, 'the supervisor did not stop and was killed')
 }
 
 /** The engine dies with its supervisor, a moment later; only then its port and files are free. */
-async function settle(home: StackHome, state: StackState, reason: string): Promise<void> {
+async function settle(home: StateDir, state: StackState, reason: string): Promise<void> {
   const limit = AbortSignal.timeout(PORT_WAIT_MS)
   while (!limit.aborted && (await isPortTaken(state.port))) await sleep(20)
   await endState(home, state, reason)
@@ -103,7 +103,7 @@ function signal({pid}: StackState, name: NodeJS.Signals): void {
   }
 }
 
-function purgedDir(home: StackHome, found: FoundStack): string {
+function purgedDir(home: StateDir, found: FoundStack): string {
   return found.kind === 'none' ? home.dataDir : (found.state.dataDir ?? home.dataDir)
 }
 

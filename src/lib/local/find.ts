@@ -1,8 +1,8 @@
 import {ZaelError} from '../core/errors.js'
-import {askStatus, type LiveStatus} from './home/control.js'
-import type {StackHome} from './home/home.js'
-import {isProcessRunning} from './home/process-identity.js'
-import {readState, type StackState} from './home/state.js'
+import {fetchStatus, type LiveStatus} from './supervisor/control.js'
+import type {StateDir} from './state-dir/paths.js'
+import {isProcessRunning} from './state-dir/process-identity.js'
+import {readState, type StackState} from './state-dir/state.js'
 
 /** What was found in a home. */
 export type FoundStack =
@@ -14,16 +14,16 @@ export type FoundStack =
   | {readonly kind: 'none'}
 
 /** Looks for the stack of a home; changes nothing. */
-export async function findStack(home: StackHome): Promise<FoundStack> {
+export async function findStack(home: StateDir): Promise<FoundStack> {
   const state = await readState(home)
   if (!state) return {kind: 'none'}
-  const live = await askStatus(state.controlPort, state.startToken)
+  const live = await fetchStatus(state.controlPort, state.startToken)
   if (live) return {kind: 'running', state, live}
   return {kind: (await isProcessRunning(state)) ? 'silent' : 'killed', state}
 }
 
 /** The running stack of a home; throws when there is none. */
-export async function needStack(home: StackHome): Promise<{state: StackState; live: LiveStatus}> {
+export async function requireStack(home: StateDir): Promise<{state: StackState; live: LiveStatus}> {
   const found = await findStack(home)
   if (found.kind === 'running') return found
   const why = found.kind === 'killed' ? 'it was killed' : 'it does not answer'

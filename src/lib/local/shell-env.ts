@@ -1,4 +1,4 @@
-import {LOCAL_STACK} from './home/state.js'
+import {LOCAL_STACK} from './state-dir/state.js'
 
 /** Languages in which variables can be written. */
 export type EnvFormat = 'sh' | 'fish' | 'powershell' | 'dotenv'

@@ -1,7 +1,7 @@
 import {findStack} from './find.js'
-import type {LiveStatus} from './home/control.js'
-import type {StackHome} from './home/home.js'
-import {readEnd, type StackEnd, type StackState} from './home/state.js'
+import type {LiveStatus} from './supervisor/control.js'
+import type {StateDir} from './state-dir/paths.js'
+import {readEnd, type StackEnd, type StackState} from './state-dir/state.js'
 
 /** How the stack of a home is doing. */
 export type StackStatus =
@@ -10,7 +10,7 @@ export type StackStatus =
   | {readonly running: false; readonly problem: string | null; readonly lastEnd: StackEnd | null}
 
 /** Looks, and changes nothing. */
-export async function stackStatus(home: StackHome): Promise<StackStatus> {
+export async function stackStatus(home: StateDir): Promise<StackStatus> {
   const found = await findStack(home)
   if (found.kind === 'running') return {running: true, state: found.state, live: found.live}
   const lastEnd = (await readEnd(home)) ?? null

@@ -1,12 +1,12 @@
 import {resolve} from 'node:path'
 import {ZaelError} from '../core/errors.js'
-import {clearAway, lockHome, stopStack} from './down.js'
+import {cleanUpAfter, lockStack, stopStack} from './down.js'
 import type {EngineName} from './engines/kind.js'
 import {findStack} from './find.js'
-import {checkOnlyOurs, wipeData} from './home/data.js'
-import type {StackHome} from './home/home.js'
-import {makePrivateFolder} from './home/private-file.js'
-import {readEnd, type StackState} from './home/state.js'
+import {checkNoForeignFiles, wipeData} from './state-dir/data-dir.js'
+import type {StateDir} from './state-dir/paths.js'
+import {makePrivateFolder} from './state-dir/private-file.js'
+import {readEnd, type StackState} from './state-dir/state.js'
 import {startSupervisor} from './supervisor/start.js'
 
 /** What was asked for; what is absent is left to the stack, also to one that runs already. */
@@ -31,17 +31,17 @@ export interface UpResult {
 }
 
 /** Starts the stack of a home, or finds it running; who comes at the same moment gets the same stack. */
-export async function bringUp(home: StackHome, options: UpOptions): Promise<UpResult> {
+export async function bringUp(home: StateDir, options: UpOptions): Promise<UpResult> {
   await makePrivateFolder(home.folder)
-  await using _lock = await lockHome(home)
+  await using _lock = await lockStack(home)
   const found = await findStack(home)
   if (found.kind === 'running') {
     checkSame(found.state, options)
     if (!options.reset) return {state: found.state, started: false, mended: false}
   }
   const dataDir = options.inMemory ? null : dataDirFor(home, options)
-  if (options.reset && dataDir !== null) await checkOnlyOurs(dataDir)
-  const mended = await clearAway(home, found)
+  if (options.reset && dataDir !== null) await checkNoForeignFiles(dataDir)
+  const mended = await cleanUpAfter(home, found)
   if (found.kind === 'running') await stopStack(home, found.state)
   if (options.reset && dataDir !== null) await wipeData(dataDir)
 
@@ -60,7 +60,7 @@ export async function bringUp(home: StackHome, options: UpOptions): Promise<UpRe
 }
 
 /** The folder that a stack with these options keeps its data in, unless it is in memory. */
-export function dataDirFor(home: StackHome, {dataDir}: Pick<UpOptions, 'dataDir'>): string {
+export function dataDirFor(home: StateDir, {dataDir}: Pick<UpOptions, 'dataDir'>): string {
   return dataDir === undefined ? home.dataDir : resolve(dataDir)
 }
 

@@ -4,7 +4,7 @@ import {join} from 'node:path'
 import {afterAll, beforeAll, expect, inject, it} from 'vitest'
 import {openStack} from '../../../src/lib/cli/base/context.js'
 import {bringDown} from '../../../src/lib/local/down.js'
-import {findStackHome} from '../../../src/lib/local/home/home.js'
+import {findStateDir} from '../../../src/lib/local/state-dir/paths.js'
 import {bringUp} from '../../../src/lib/local/up.js'
 import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
 import {Scene} from '../../helpers/limiter.js'
@@ -54,7 +54,7 @@ describeOnEngine('a stack by its flags', () => {
   })
 
   it('"local" is the running local stack, without credentials or region; started from source here', async () => {
-    const home = findStackHome(misleading())
+    const home = findStateDir(misleading())
     const options = {inMemory: true, reset: false, aggregator: false, version: '0.0.0'}
     const {state} = await bringUp(home, options)
     try {

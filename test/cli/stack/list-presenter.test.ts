@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {listingCsv, listingLines} from '../../../src/lib/cli/output/listing.js'
 import {refusedLines, stackListing} from '../../../src/lib/cli/stack/list-presenter.js'
-import type {ListedStack} from '../../../src/lib/infra/health/list-stacks.js'
+import type {ListedStack} from '../../../src/lib/infra/stacks/list.js'
 
 const STACKS: ListedStack[] = [
   {

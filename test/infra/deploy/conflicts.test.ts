@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {createChangeSet, executeChangeSet} from '../../../src/lib/infra/deploy/change-set.js'
 import {deployFailed, needsIndexRebuild} from '../../../src/lib/infra/deploy/errors.js'
-import type {StackEvent} from '../../../src/lib/infra/deploy/events.js'
+import type {StackEvent} from '../../../src/lib/infra/stacks/events.js'
 import {ownerOf} from '../../../src/lib/infra/stacks/reader.js'
 import {fakeAws, noWaiting} from '../fake-aws.js'
 

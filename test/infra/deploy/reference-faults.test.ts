@@ -3,8 +3,8 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {describe, expect, it} from 'vitest'
 import {deployFailed} from '../../../src/lib/infra/deploy/errors.js'
-import {awaitEventSource} from '../../../src/lib/infra/deploy/event-source.js'
-import type {StackEvent} from '../../../src/lib/infra/deploy/events.js'
+import {waitForEventSource} from '../../../src/lib/infra/deploy/event-source.js'
+import type {StackEvent} from '../../../src/lib/infra/stacks/events.js'
 import {lambdaPackage} from '../../../src/lib/infra/lambda/package.js'
 import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
 import {BIN, run, zael} from '../../e2e/zael.js'
@@ -50,7 +50,7 @@ describe('deploying', () => {
   it('C-10 waited 45 s for an event source that was ready: a ready one is not waited for', async () => {
     const {aws} = fakeAws({getEventSourceMapping: () => ({State: 'Enabled'})})
     const waiting = noWaiting()
-    expect(await awaitEventSource(aws, 'id', waiting)).toBe('Enabled')
+    expect(await waitForEventSource(aws, 'id', waiting)).toBe('Enabled')
     expect(waiting.pauses).toEqual([])
   })
 

@@ -2,8 +2,8 @@ import {readFile} from 'node:fs/promises'
 import {describe, expect, it} from 'vitest'
 import {neededActions} from '../../../src/lib/infra/doctor/needed-actions.js'
 import {simulationChecks} from '../../../src/lib/infra/doctor/permission-checks.js'
-import {parameterDrift} from '../../../src/lib/infra/health/part.js'
-import {likelyBucket, namesOf, type StackNames} from '../../../src/lib/infra/options/names.js'
+import {parameterDrift} from '../../../src/lib/infra/health/stack.js'
+import {likelyBucketName, resourceNames, type ResourceNames} from '../../../src/lib/infra/options/resource-names.js'
 
 describe('permissions', () => {
   const needed = neededActions({partition: 'aws-cn', region: 'cn-north-1', account: '123456789012', stack: 'prod'})
@@ -41,13 +41,13 @@ describe('permissions', () => {
 
   it('name roles, policies and the archive as the stack was told to', () => {
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'Prod'}
-    const resourcesOf = (action: string, names?: StackNames) =>
+    const resourcesOf = (action: string, names?: ResourceNames) =>
       neededActions(place, names).flatMap(({actions, resources}) => (actions.includes(action) ? resources : []))
     expect(resourcesOf('s3:CreateBucket')).toEqual(['arn:aws:s3:::prod-auditarchivebucket-0123456789ab'])
 
     const chosen = parameterDrift({RoleNameFormat: 'team-{}-v1', PolicyNameFormat: 'p-{}'})
     const outputs = {AuditArchiveBucketName: 'prod-auditarchivebucket-x1y2z3'}
-    const deployed = namesOf({parameters: chosen, outputs})
+    const deployed = resourceNames({parameters: chosen, outputs})
     expect(resourcesOf('s3:CreateBucket', deployed)).toEqual(['arn:aws:s3:::prod-auditarchivebucket-x1y2z3'])
     for (const action of ['iam:CreateRole', 'iam:PassRole']) {
       expect(resourcesOf(action, deployed)).toEqual(['arn:aws:iam::123456789012:role/team-Prod-aggr-v1'])
@@ -55,12 +55,12 @@ describe('permissions', () => {
     expect(resourcesOf('iam:CreatePolicy', deployed)).toEqual(['arn:aws:iam::123456789012:policy/p-Prod-acq'])
 
     const AggregatorRoleArn = 'arn:aws:iam::123456789012:role/teams/given'
-    const given = namesOf({parameters: parameterDrift({AggregatorRoleArn}), outputs: {}})
+    const given = resourceNames({parameters: parameterDrift({AggregatorRoleArn}), outputs: {}})
     expect(resourcesOf('iam:PassRole', given)).toEqual([AggregatorRoleArn])
   })
 
   it('makes up no name that a bucket cannot have', () => {
-    for (const stack of ['a-b', 'X'.repeat(55)]) expect(likelyBucket(stack)).toMatch(/^[a-z][a-z0-9-]{2,62}$/)
+    for (const stack of ['a-b', 'X'.repeat(55)]) expect(likelyBucketName(stack)).toMatch(/^[a-z][a-z0-9-]{2,62}$/)
   })
 
   const checksWith = (refused: string[], conditional: Record<string, string[]> = {}) =>

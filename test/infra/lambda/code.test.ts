@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {awaitEventSource} from '../../../src/lib/infra/deploy/event-source.js'
+import {waitForEventSource} from '../../../src/lib/infra/deploy/event-source.js'
 import {updateFunctionCode} from '../../../src/lib/infra/lambda/code.js'
 import {fakeAws, inTurn, noWaiting} from '../fake-aws.js'
 
@@ -58,14 +58,14 @@ describe('awaitEventSource', () => {
     const states = inTurn({State: 'Creating'}, {State: 'Enabling'}, {State: 'Enabled'})
     const {aws} = fakeAws({getEventSourceMapping: states})
     const waiting = noWaiting()
-    expect(await awaitEventSource(aws, 'id', waiting)).toBe('Enabled')
+    expect(await waitForEventSource(aws, 'id', waiting)).toBe('Enabled')
     expect(waiting.pauses).toEqual([250, 375])
   })
 
   it('does not wait for one that somebody has disabled', async () => {
     const {aws} = fakeAws({getEventSourceMapping: () => ({State: 'Disabled'})})
     const waiting = noWaiting()
-    expect(await awaitEventSource(aws, 'id', waiting)).toBe('Disabled')
+    expect(await waitForEventSource(aws, 'id', waiting)).toBe('Disabled')
     expect(waiting.pauses).toEqual([])
   })
 })

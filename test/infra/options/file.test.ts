@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {parseOptionFile} from '../../../src/lib/infra/options/file.js'
-import {parseRemovedTags, parseTags, stackTags, without} from '../../../src/lib/infra/options/tags.js'
+import {parseRemovedTags, parseTags, stackTags, omitTags} from '../../../src/lib/infra/options/tags.js'
 
 describe('a file of options', () => {
   it('holds options by name, and tags', () => {
@@ -69,7 +69,7 @@ describe('tags', () => {
   })
 
   it('are taken away by key', () => {
-    expect(without({team: 'a', cost: '7'}, parseRemovedTags(['team', 'absent'], {cost: '8'}))).toEqual({cost: '7'})
+    expect(omitTags({team: 'a', cost: '7'}, parseRemovedTags(['team', 'absent'], {cost: '8'}))).toEqual({cost: '7'})
   })
 
   it.each(['ManagedBy', 'zael:name', 'team'])('are not taken away: %s, while team is given', key => {

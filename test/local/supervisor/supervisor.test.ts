@@ -6,11 +6,11 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {afterEach, beforeEach, expect, it, onTestFinished} from 'vitest'
-import {askStatus, type LiveStatus} from '../../../src/lib/local/home/control.js'
-import {stackHomeIn} from '../../../src/lib/local/home/home.js'
-import type {LogLevel} from '../../../src/lib/local/home/log.js'
-import {tailLog} from '../../../src/lib/local/home/read-log.js'
-import {readEnd, readState, type StackState, writeState} from '../../../src/lib/local/home/state.js'
+import {fetchStatus, type LiveStatus} from '../../../src/lib/local/supervisor/control.js'
+import {stateDirAt} from '../../../src/lib/local/state-dir/paths.js'
+import type {LogLevel} from '../../../src/lib/local/state-dir/log.js'
+import {tailLog} from '../../../src/lib/local/state-dir/read-log.js'
+import {readEnd, readState, type StackState, writeState} from '../../../src/lib/local/state-dir/state.js'
 import {supervisorProgram} from '../../../src/lib/local/supervisor/start.js'
 import {runSupervisor, type SupervisorOptions} from '../../../src/lib/local/supervisor/supervisor.js'
 import {describeOnEngine} from '../../helpers/table.js'
@@ -49,13 +49,13 @@ function supervise(changes: Partial<SupervisorOptions> = {}) {
 }
 
 async function live({controlPort, startToken}: StackState): Promise<LiveStatus> {
-  const status = await askStatus(controlPort, startToken)
+  const status = await fetchStatus(controlPort, startToken)
   if (!status) throw new Error('no answer')
   return status
 }
 
 describeOnEngine('a supervisor', () => {
-  const home = () => stackHomeIn(folder)
+  const home = () => stateDirAt(folder)
 
   it('tells that it runs, and that it has ended; nothing is left but the data', async () => {
     const {ending, logged, ready, ended} = supervise()
@@ -66,7 +66,7 @@ describeOnEngine('a supervisor', () => {
     expect(await ended).toBe(undefined)
     expect(await readState(home())).toBe(undefined)
     expect(await readEnd(home())).toMatchObject({port: state.port, reason: null})
-    expect(await askStatus(state.controlPort, state.startToken)).toBe(undefined)
+    expect(await fetchStatus(state.controlPort, state.startToken)).toBe(undefined)
     expect((await readdir(folder)).sort()).toEqual(['data', 'ended.json'])
     expect(await readdir(home().dataDir)).not.toContain('zael.lock')
     expect(logged.filter(({level}) => level !== 'info')).toEqual([])
@@ -121,8 +121,8 @@ it.skipIf(process.platform === 'win32')('whose starter goes away before it is re
   onTestFinished(() => void child.kill('SIGKILL'))
   child.disconnect()
   expect(await once(child, 'exit')).toEqual([1, null])
-  expect(existsSync(stackHomeIn(folder).stateFile)).toBe(false)
-  expect(await tailLog(stackHomeIn(folder).logFile, 1)).toMatchObject([
+  expect(existsSync(stateDirAt(folder).stateFile)).toBe(false)
+  expect(await tailLog(stateDirAt(folder).logFile, 1)).toMatchObject([
     {message: 'the stack has ended', fields: {reason: expect.stringContaining('the command that starts it went away')}},
   ])
 })

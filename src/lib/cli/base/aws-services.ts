@@ -9,15 +9,15 @@ export async function openSurroundings(
   env: Environment,
   signal?: AbortSignal,
 ): Promise<Aws | undefined> {
-  const [{openAws}, {answersCloudFormation}] = await Promise.all([
+  const [{openAws}, {hasCloudFormation}] = await Promise.all([
     import('../../infra/aws/clients.js'),
-    import('../../infra/stacks/answers-cloudformation.js'),
+    import('../../infra/stacks/cloudformation-probe.js'),
   ])
   // An event that has been is not told again, and loading takes its time.
   signal?.throwIfAborted()
   const aws = openAws(input, env)
   signal?.addEventListener('abort', () => aws[Symbol.dispose](), {once: true})
-  if (!aws.isLocal || (await answersCloudFormation(aws))) return aws
+  if (!aws.isLocal || (await hasCloudFormation(aws))) return aws
   aws[Symbol.dispose]()
   return undefined
 }

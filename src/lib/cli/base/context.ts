@@ -56,7 +56,7 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
       import('../../repository/table/open-table.js'),
       import('../../repository/repository.js'),
       import('../../dynamo/server-clock.js'),
-      import('../../local/home/state.js'),
+      import('../../local/state-dir/state.js'),
       import('./aws-services.js'),
     ])
   const serverClock = new ServerClock(Date.now)
@@ -79,12 +79,12 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
 }
 
 async function findLocalStack(env: Environment): Promise<{transport: ClosableTransport; endpoint: string}> {
-  const [{needStack}, {findStackHome}, {localTransport}] = await Promise.all([
+  const [{requireStack}, {findStateDir}, {localTransport}] = await Promise.all([
     import('../../local/find.js'),
-    import('../../local/home/home.js'),
-    import('../../local/supervisor/local-access.js'),
+    import('../../local/state-dir/paths.js'),
+    import('../../local/engines/transport.js'),
   ])
-  const {endpoint} = (await needStack(findStackHome(env))).state
+  const {endpoint} = (await requireStack(findStateDir(env))).state
   return {transport: localTransport(endpoint), endpoint}
 }
 

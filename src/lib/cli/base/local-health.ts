@@ -15,11 +15,11 @@ export interface SupervisorFacts {
 
 /** What the supervisor of the local stack says; `null` when it does not run. */
 export async function readSupervisor(): Promise<SupervisorFacts | null> {
-  const [{stackStatus}, {findStackHome}] = await Promise.all([
+  const [{stackStatus}, {findStateDir}] = await Promise.all([
     import('../../local/status.js'),
-    import('../../local/home/home.js'),
+    import('../../local/state-dir/paths.js'),
   ])
-  const status = await stackStatus(findStackHome())
+  const status = await stackStatus(findStateDir())
   if (!status.running) return null
   const {state, live} = status
   return {
@@ -39,7 +39,7 @@ export async function supervisorOf({
   stack,
   endpoint,
 }: Pick<StackContext, 'stack' | 'endpoint'>): Promise<SupervisorFacts | null> {
-  const {LOCAL_STACK} = await import('../../local/home/state.js')
+  const {LOCAL_STACK} = await import('../../local/state-dir/state.js')
   if (stack !== LOCAL_STACK || endpoint === undefined) return null
   const local = await readSupervisor()
   return local && new URL(local.endpoint).origin === new URL(endpoint).origin ? local : null

@@ -18,13 +18,13 @@ export async function deployLocally(
   options: StackOptionValues,
   {version, dryRun}: {readonly version: string; readonly dryRun: boolean},
 ): Promise<LocalDeployment> {
-  const [{prepareStack}, {askedResourceIndex, readResourceIndex}, {checkCloudFormationName}] = await Promise.all([
+  const [{prepareStack}, {requestedResourceIndex, readResourceIndex}, {checkCloudFormationName}] = await Promise.all([
     import('../../local/supervisor/prepare.js'),
     import('../../infra/deploy/resource-index.js'),
     import('../../infra/deploy/errors.js'),
   ])
   checkCloudFormationName(table.name)
-  const resourceIndex = askedResourceIndex(options)
+  const resourceIndex = requestedResourceIndex(options)
   const now = await readResourceIndex(table)
   if (resourceIndex !== undefined && now !== undefined && now !== resourceIndex) throw otherIndex(table.name)
   const withoutEffect = Object.keys(options).filter(name => name !== 'resourceIndex')

@@ -1,6 +1,6 @@
 import {colorize} from '@oclif/core/ux'
 import type {FinishedStack} from '../../infra/deploy/deploy.js'
-import type {StackEvent} from '../../infra/deploy/events.js'
+import type {StackEvent} from '../../infra/stacks/events.js'
 import type {DeployPlan} from '../../infra/deploy/plan.js'
 import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-change.js'
 import {factLines, formatCount} from '../output/facts.js'

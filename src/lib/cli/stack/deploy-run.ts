@@ -82,7 +82,7 @@ export async function deployWithConsent(
 /** What a failed first deployment left stands in the way of the next; it has no data in it. */
 async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, manner: DeployManner): Promise<void> {
   const {stack, stackId, hasEmptyTable} = plan
-  const [{deleteStack, deleteTable}, {leftEmptyTable}] = await Promise.all([
+  const [{deleteStack, deleteTable}, {hasEmptyLeftover}] = await Promise.all([
     import('../../infra/delete/delete.js'),
     import('../../infra/deploy/plan.js'),
   ])
@@ -96,7 +96,7 @@ async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, manner: De
       const waiting = {sleep: sleepMs, signal}
       await deleteStack(aws, {name: stack, id: stackId ?? stack}, watcherOf(manner), waiting)
       // Looked at once more: somebody may have found the table meanwhile.
-      if (hasEmptyTable && (await leftEmptyTable(table))) await deleteTable(table, waiting)
+      if (hasEmptyTable && (await hasEmptyLeftover(table))) await deleteTable(table, waiting)
     },
     () =>
       new ZaelError('interrupted', 'deploy.interrupted', `Interrupted: CloudFormation goes on deleting "${stack}".`, {

@@ -85,7 +85,7 @@ async function examineStack(
 async function connectionOf({stack, region, profile, 'endpoint-url': endpointUrl}: StackFlagValues, env: Environment) {
   const [{resolveConnection}, {LOCAL_STACK}, {readSupervisor}] = await Promise.all([
     import('../../dynamo/connection.js'),
-    import('../../local/home/state.js'),
+    import('../../local/state-dir/state.js'),
     import('../base/local-health.js'),
   ])
   const isLocalStack = stack === LOCAL_STACK && !endpointUrl

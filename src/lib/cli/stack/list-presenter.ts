@@ -1,4 +1,4 @@
-import type {ListedStack, RefusedRegion} from '../../infra/health/list-stacks.js'
+import type {ListedStack, RefusedRegion} from '../../infra/stacks/list.js'
 import type {Listing} from '../output/listing.js'
 
 /** Stacks as rows; the region only counts where there are several. */

@@ -1,5 +1,5 @@
 import type {ConnectionInput} from '../../dynamo/connection.js'
-import type {StackList} from '../../infra/health/list-stacks.js'
+import type {StackList} from '../../infra/stacks/list.js'
 import {openSurroundings} from '../base/aws-services.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -13,7 +13,7 @@ export async function findStacks(
   using aws = await openSurroundings(input, env)
   if (!aws) return {stacks: await tablesOf(input, env), refused: [], notEnabled: []}
   const [{listStacks, listStacksEverywhere}, {openAws}] = await Promise.all([
-    import('../../infra/health/list-stacks.js'),
+    import('../../infra/stacks/list.js'),
     import('../../infra/aws/clients.js'),
   ])
   if (!allRegions) return {stacks: await listStacks(aws), refused: [], notEnabled: []}
@@ -24,7 +24,7 @@ async function tablesOf(input: ConnectionInput, env: Environment) {
   const [{createTransport}, {resolveConnection}, {listTables}] = await Promise.all([
     import('../../dynamo/transports/create.js'),
     import('../../dynamo/connection.js'),
-    import('../../infra/health/list-tables.js'),
+    import('../../infra/stacks/list-tables.js'),
   ])
   const transport = createTransport({connection: resolveConnection(input, env), clock: Date.now})
   try {

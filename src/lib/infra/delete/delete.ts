@@ -4,9 +4,9 @@ import {TableMissing} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {poll, type Waiting} from '../aws/poll.js'
-import {firstFailure, followEvents, latestEventId, type StackEvent} from '../deploy/events.js'
-import {deleteArchive} from './archive-bucket.js'
+import {poll, type WaitOptions} from '../aws/poll.js'
+import {firstFailure, followEvents, latestEventId, type StackEvent} from '../stacks/events.js'
+import {deleteArchive} from './archive.js'
 import {type DeletionPlan, readTable} from './plan.js'
 
 /** What a deletion takes, in its order. */
@@ -36,7 +36,7 @@ export async function deletePlanned(
   table: Table,
   plan: DeletionPlan,
   watcher: DeletionWatcher,
-  waiting: Waiting,
+  waiting: WaitOptions,
 ): Promise<Deleted> {
   if (aws && plan.stack) {
     await deleteStack(aws, plan.stack, watcher, waiting)
@@ -63,7 +63,7 @@ export async function deleteStack(
   aws: Aws,
   {name, id}: {readonly name: string; readonly id: string},
   {onEvent}: Pick<DeletionWatcher, 'onEvent'>,
-  waiting: Waiting,
+  waiting: WaitOptions,
 ): Promise<void> {
   const since = await latestEventId(aws, id)
   await callAws(`delete stack "${name}"`, async () =>
@@ -79,7 +79,7 @@ export async function deleteStack(
 }
 
 /** Deletes the table and waits until it is gone. */
-export async function deleteTable({transport, name: TableName}: Table, waiting: Waiting): Promise<void> {
+export async function deleteTable({transport, name: TableName}: Table, waiting: WaitOptions): Promise<void> {
   try {
     await transport.send('DeleteTable', {TableName})
     await poll(waiting, async () => {

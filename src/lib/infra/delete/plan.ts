@@ -6,15 +6,15 @@ import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {unusableStack} from '../deploy/errors.js'
-import {refuseOthers} from '../deploy/plan.js'
-import {type DeployedStack, isEmptyShell, readStack, readStackResources, type StackResource} from '../stacks/reader.js'
+import {checkOwner} from '../deploy/plan.js'
+import {type DeployedStack, isEmptyStack, readStack, readStackResources, type StackResource} from '../stacks/reader.js'
 import {LOGICAL_ID} from '../stacks/template.js'
-import {hasBucket} from './archive-bucket.js'
+import {hasBucket} from './archive.js'
 import {findFormerArchive} from './former-archive.js'
 import {checkLeftovers, type DeletionRequest} from './leftovers.js'
 
 /** The table of a stack before it is deleted. */
-export interface DoomedTable {
+export interface TableSummary {
   readonly name: string
   /** As DynamoDB counts them, some hours late. */
   readonly items: number
@@ -32,7 +32,7 @@ export interface DeletionPlan extends DeletionRequest {
   readonly goes: readonly StackResource[]
   /** Resources that the template tells CloudFormation to keep. */
   readonly stays: readonly StackResource[]
-  readonly table: DoomedTable | undefined
+  readonly table: TableSummary | undefined
   /** Name of the bucket with archived audit events, of the stack or of the one that is gone. */
   readonly archive: string | undefined
 }
@@ -46,9 +46,9 @@ export async function planDeletion(
   const {name} = table
   const stack = aws && (await readStack(aws, name))
   // What a plan that was never carried out leaves may go at any time; it has neither template nor resources.
-  const deployed = stack && !isEmptyShell(stack) ? stack : undefined
+  const deployed = stack && !isEmptyStack(stack) ? stack : undefined
   if (deployed) {
-    refuseOthers(deployed)
+    checkOwner(deployed)
     if (deployed.status.endsWith('_IN_PROGRESS')) throw unusableStack(deployed)
   }
   if (stack?.isTerminationProtected) throw terminationProtected(name)
@@ -95,7 +95,7 @@ async function findArchive(
 }
 
 /** `undefined` when there is none. */
-export async function readTable({transport, name: TableName}: Table): Promise<DoomedTable | undefined> {
+export async function readTable({transport, name: TableName}: Table): Promise<TableSummary | undefined> {
   try {
     const {Table: found} = await transport.send('DescribeTable', {TableName})
     return {name: TableName, items: found?.ItemCount ?? 0, isProtected: found?.DeletionProtectionEnabled ?? false}

@@ -11,9 +11,9 @@ import {
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {poll, type Waiting} from '../aws/poll.js'
+import {poll, type WaitOptions} from '../aws/poll.js'
 import {readStack} from '../stacks/reader.js'
-import {isNameTaken, orConflict, otherNamesHint} from './conflicts.js'
+import {isNameTaken, asConflict, otherNamesHint} from './conflicts.js'
 import {type PlannedResource, toPlannedChange} from './planned-change.js'
 
 /** What a stack is to become. */
@@ -43,7 +43,7 @@ export interface ChangeSet {
 export async function createChangeSet(
   aws: Aws,
   request: ChangeSetRequest,
-  waiting: Waiting,
+  waiting: WaitOptions,
 ): Promise<ChangeSet | undefined> {
   const {stack} = request
   return attemptOn(aws, stack, `plan changes of stack "${stack}"`, async () => {
@@ -132,7 +132,7 @@ function attemptOn<T>(aws: Aws, stack: string, doing: string, work: () => Promis
     try {
       return await work()
     } catch (error) {
-      throw orConflict(stack, await aws.region(), error)
+      throw asConflict(stack, await aws.region(), error)
     }
   })
 }

@@ -7,7 +7,7 @@ const OVERTAKEN = /^(ChangeSetNotFound|InvalidChangeSetStatus)(Exception)?$/
 const BUSY = /is in \w+_IN_PROGRESS state and can ?not be/
 
 /** A failed call of a deployment: in words of its own where something else is in its way, otherwise as it is. */
-export function orConflict(stack: string, region: string, error: unknown): unknown {
+export function asConflict(stack: string, region: string, error: unknown): unknown {
   const {name = '', message = ''} = error instanceof Error ? error : {}
   if (OVERTAKEN.test(name) || (name === 'ValidationError' && BUSY.test(message)))
     return overtaken(stack, message, error)

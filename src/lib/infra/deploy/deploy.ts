@@ -2,17 +2,17 @@ import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespa
 import type {Table} from '../../repository/table/table.js'
 import {ensureVersion} from '../../repository/table/version.js'
 import type {Aws} from '../aws/clients.js'
-import type {Waiting} from '../aws/poll.js'
+import type {WaitOptions} from '../aws/poll.js'
 import {updateFunctionCode} from '../lambda/code.js'
 import {lambdaPackage} from '../lambda/package.js'
 import {readStackResources} from '../stacks/reader.js'
 import {LOGICAL_ID} from '../stacks/template.js'
 import {executeChangeSet} from './change-set.js'
 import {deployFailed} from './errors.js'
-import {awaitEventSource} from './event-source.js'
-import {followEvents, latestEventId, type StackEvent} from './events.js'
+import {waitForEventSource} from './event-source.js'
+import {followEvents, latestEventId, type StackEvent} from '../stacks/events.js'
 import type {DeployPlan} from './plan.js'
-import {doubtOfCode} from './planned-code.js'
+import {codeWarning} from './planned-code.js'
 
 /** Who is told what happens meanwhile. */
 export interface DeployWatcher {
@@ -49,7 +49,7 @@ export async function followChanges(
   {stack, changeSet, runningCode}: DeployPlan,
   since: string | undefined,
   {onEvent}: Pick<DeployWatcher, 'onEvent'>,
-  waiting: Waiting,
+  waiting: WaitOptions,
 ): Promise<void> {
   if (!changeSet) return
   const events: StackEvent[] = []
@@ -58,7 +58,7 @@ export async function followChanges(
     onEvent(event)
   }
   const end = events.at(-1) as StackEvent
-  if (!SUCCEEDED.has(end.status)) throw deployFailed(stack, events, end, await doubtOfCode(aws, runningCode))
+  if (!SUCCEEDED.has(end.status)) throw deployFailed(stack, events, end, await codeWarning(aws, runningCode))
 }
 
 /** What CloudFormation does not do: the function's code, the table's version record, the default namespace. */
@@ -67,7 +67,7 @@ export async function finishStack(
   table: Table,
   {version}: {readonly version: string},
   {onStep}: Pick<DeployWatcher, 'onStep'>,
-  waiting: Waiting,
+  waiting: WaitOptions,
 ): Promise<FinishedStack> {
   const resources = await readStackResources(aws, table.name)
   const named = (id: string) => resources.find(({logicalId}) => logicalId === id)?.physicalId ?? null
@@ -82,7 +82,7 @@ export async function finishStack(
   const code = await updateFunctionCode(aws, functionName, await lambdaPackage(), waiting)
   onStep('Waiting for the event source')
   const mapping = named(LOGICAL_ID.mapping)
-  const eventSource = mapping === null ? null : await awaitEventSource(aws, mapping, waiting)
+  const eventSource = mapping === null ? null : await waitForEventSource(aws, mapping, waiting)
   return {
     functionName,
     codeSha256: code.sha256Base64,

@@ -2,7 +2,7 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {ownTags} from '../options/tags.js'
 import type {DeployedStack} from '../stacks/reader.js'
 import {isNameTaken, otherNamesHint} from './conflicts.js'
-import {firstFailure, type StackEvent} from './events.js'
+import {firstFailure, type StackEvent} from '../stacks/events.js'
 import type {PlannedResource} from './planned-change.js'
 
 const LONGEST_NAME = 55
@@ -53,7 +53,7 @@ export function unusableStack({name, status}: DeployedStack): ZaelError {
 }
 
 /** A table of that name outside of any stack, such as one that a deleted stack has left. */
-export function tableInTheWay(name: string): ZaelError {
+export function tableWithoutStack(name: string): ZaelError {
   return new ZaelError('conflict', 'deploy.table-exists', `There is a table "${name}" that belongs to no stack.`, {
     hint:
       'Nothing was touched, and every command works with the table as it is. To put it under a stack again, follow ' +

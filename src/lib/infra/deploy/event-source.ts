@@ -1,12 +1,12 @@
 import {GetEventSourceMappingCommand} from '@aws-sdk/client-lambda'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {poll, type Waiting} from '../aws/poll.js'
+import {poll, type WaitOptions} from '../aws/poll.js'
 
 const ON_THE_WAY = new Set(['Creating', 'Enabling', 'Updating', 'Disabling'])
 
 /** The state of the mapping that feeds the function, once it rests: Enabled, unless somebody has disabled it. */
-export async function awaitEventSource(aws: Aws, UUID: string, waiting: Waiting): Promise<string> {
+export async function waitForEventSource(aws: Aws, UUID: string, waiting: WaitOptions): Promise<string> {
   return callAws(`look at the event source mapping ${UUID}`, async () => {
     const client = await aws.lambda()
     return poll(waiting, async () => {

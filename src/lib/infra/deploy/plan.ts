@@ -4,12 +4,12 @@ import type {Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
 import type {Aws} from '../aws/clients.js'
-import type {Waiting} from '../aws/poll.js'
+import type {WaitOptions} from '../aws/poll.js'
 import {parameterText} from '../options/option.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
 import {checkCombination} from '../options/rules.js'
-import {stackTags, without} from '../options/tags.js'
-import {type DeployedStack, isEmptyShell, readStack, readStackResources} from '../stacks/reader.js'
+import {stackTags, omitTags} from '../options/tags.js'
+import {type DeployedStack, isEmptyStack, readStack, readStackResources} from '../stacks/reader.js'
 import {loadStackTemplate} from '../stacks/template.js'
 import {type ChangeSet, createChangeSet, discardChangeSet} from './change-set.js'
 import {
@@ -17,13 +17,13 @@ import {
   foreignStack,
   needsIndexRebuild,
   pythonStack,
-  tableInTheWay,
+  tableWithoutStack,
   unusableStack,
   wouldLoseTable,
 } from './errors.js'
 import {destroysTable} from './planned-change.js'
 import {planCode, type RunningCode, readRunningCode} from './planned-code.js'
-import {askedResourceIndex, readResourceIndex, resourceIndexWord} from './resource-index.js'
+import {requestedResourceIndex, readResourceIndex, resourceIndexOption} from './resource-index.js'
 import {checkStreamStart} from './stream-start.js'
 
 /** What is asked for. */
@@ -78,7 +78,7 @@ export async function planDeploy(
   aws: Aws,
   table: Table,
   request: DeployRequest,
-  waiting: Waiting,
+  waiting: WaitOptions,
 ): Promise<DeployPlan> {
   const {stack} = request
   checkCloudFormationName(stack)
@@ -86,12 +86,12 @@ export async function planDeploy(
   const existing = await readStack(aws, stack)
   const unknown = {stackId: existing?.id ?? null, hasEmptyTable: false, runningCode: null}
   const common = {stack, region: await aws.region(), ...unknown}
-  const deployed = existing && !isEmptyShell(existing) ? existing : undefined
+  const deployed = existing && !isEmptyStack(existing) ? existing : undefined
   const parameters = parameterChanges(stated, deployed?.parameters)
   if (deployed) {
-    refuseOthers(deployed)
+    checkOwner(deployed)
     if (NEVER_CREATED.has(deployed.status)) {
-      const hasEmptyTable = await leftEmptyTable(table)
+      const hasEmptyTable = await hasEmptyLeftover(table)
       return {...common, action: 'recreate', parameters, changeSet: undefined, code: 'none', hasEmptyTable}
     }
     if (!USABLE.has(deployed.status)) throw unusableStack(deployed)
@@ -111,7 +111,7 @@ export async function planDeploy(
       template: await loadStackTemplate(),
       parameters: requestParameters(stated, deployed?.parameters),
       // Tags that are not named again are taken away.
-      tags: stackTags(stack, request.version, without({...deployed?.tags, ...request.tags}, request.removedTags)),
+      tags: stackTags(stack, request.version, omitTags({...deployed?.tags, ...request.tags}, request.removedTags)),
       changeSetName: `zael-${Math.floor(table.clock())}-${Buffer.from(table.randomBytes(4)).toString('hex')}`,
       isNewName: existing === undefined,
     },
@@ -129,16 +129,16 @@ export async function planDeploy(
 }
 
 /** Stops at a stack that is not zael's. */
-export function refuseOthers(stack: DeployedStack): void {
+export function checkOwner(stack: DeployedStack): void {
   if (stack.owner === 'zae-limiter') throw pythonStack(stack)
   if (stack.owner === 'other') throw foreignStack(stack)
 }
 
 /** Whether a failed first deployment left its table; throws when somebody has written to it, for then it is not touched. */
-export async function leftEmptyTable({transport, name: TableName}: Table): Promise<boolean> {
+export async function hasEmptyLeftover({transport, name: TableName}: Table): Promise<boolean> {
   try {
     const {Items = []} = await transport.send('Scan', {TableName, Limit: 1, ConsistentRead: true})
-    if (Items.length > 0) throw tableInTheWay(TableName)
+    if (Items.length > 0) throw tableWithoutStack(TableName)
     return true
   } catch (error) {
     if (error instanceof TableMissing) return false
@@ -150,15 +150,15 @@ export async function leftEmptyTable({transport, name: TableName}: Table): Promi
 async function checkTable(table: Table, request: DeployRequest, deployed: DeployedStack | undefined): Promise<void> {
   const {stack, options, version} = request
   const now = await readResourceIndex(table)
-  if (!deployed && now !== undefined) throw tableInTheWay(stack)
+  if (!deployed && now !== undefined) throw tableWithoutStack(stack)
   if (now !== undefined) {
     const {record, hasLegacyRecord} = await readVersion(table)
     checkCompatibility(record, version, hasLegacyRecord)
   }
-  const asked = askedResourceIndex(options)
+  const asked = requestedResourceIndex(options)
   // Without the index, which is how a rebuild begins, it can be made in any way.
   if (asked === undefined || now === undefined || now === null || now === asked) return
-  throw needsIndexRebuild(stack, resourceIndexWord(now), resourceIndexWord(asked))
+  throw needsIndexRebuild(stack, resourceIndexOption(now), resourceIndexOption(asked))
 }
 
 /** What is not stated keeps its value; what the deployed template did not know yet gets its default. */

@@ -38,7 +38,7 @@ export function planCode(
 }
 
 /** What to say of the code after an update that failed: going back may have brought the placeholder too. */
-export async function doubtOfCode(aws: Aws, running: RunningCode | null): Promise<string | undefined> {
+export async function codeWarning(aws: Aws, running: RunningCode | null): Promise<string | undefined> {
   if (!running) return undefined
   const {functionName, sha256Base64} = running
   try {

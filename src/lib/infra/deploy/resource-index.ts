@@ -17,13 +17,13 @@ export async function readResourceIndex({transport, name: TableName}: Table): Pr
 }
 
 /** What is asked for, as DynamoDB spells it; `undefined` when nothing is. */
-export function askedResourceIndex({resourceIndex}: StackOptionValues): 'KEYS_ONLY' | 'ALL' | undefined {
+export function requestedResourceIndex({resourceIndex}: StackOptionValues): 'KEYS_ONLY' | 'ALL' | undefined {
   if (resourceIndex === undefined) return undefined
   return parametersOf({resourceIndex}).ResourceIndexProjection === 'ALL' ? 'ALL' : 'KEYS_ONLY'
 }
 
 /** DynamoDB's word as people spell it on the command line. */
-export function resourceIndexWord(projection: string): string {
+export function resourceIndexOption(projection: string): string {
   const {spelled = {}} = STACK_OPTIONS.find(({name}) => name === 'resourceIndex') ?? {}
   return Object.entries(spelled).find(([, theirs]) => theirs === projection)?.[0] ?? projection
 }

@@ -1,4 +1,4 @@
-import {formattedName, likelyBucket, type StackNames, USUAL_NAMES} from '../options/names.js'
+import {formattedName, likelyBucketName, type ResourceNames, DEFAULT_NAMES} from '../options/resource-names.js'
 
 /** What somebody wants to do with a stack. */
 export type Purpose = 'look' | 'operate' | 'deploy'
@@ -25,7 +25,7 @@ export interface StackPlace {
  */
 export function neededActions(
   {partition, region, account, stack}: StackPlace,
-  names: StackNames = USUAL_NAMES,
+  names: ResourceNames = DEFAULT_NAMES,
 ): NeededActions[] {
   const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
   const table = [arn('dynamodb', `table/${stack}`)]
@@ -34,7 +34,7 @@ export function neededActions(
   const functions = [arn('lambda', `function:${stack}-aggregator`)]
   const queues = [arn('sqs', `${stack}-aggregator-dlq`)]
   const logs = [arn('logs', `log-group:/aws/lambda/${stack}-aggregator`)]
-  const buckets = [`arn:${partition}:s3:::${names.archiveBucket ?? likelyBucket(stack)}`]
+  const buckets = [`arn:${partition}:s3:::${names.archiveBucket ?? likelyBucketName(stack)}`]
   const roles = [`arn:${partition}:iam::${account}:role/${formattedName(names.roleNameFormat, `${stack}-aggr`)}`]
   const policies = [`arn:${partition}:iam::${account}:policy/${formattedName(names.policyNameFormat, `${stack}-acq`)}`]
   const passed = names.aggregatorRole === null ? roles : [names.aggregatorRole]

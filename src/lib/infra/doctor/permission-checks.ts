@@ -3,7 +3,7 @@ import {ZaelError} from '../../core/errors.js'
 import type {CallerIdentity} from '../aws/caller-identity.js'
 import type {Aws} from '../aws/clients.js'
 import type {HealthParts, UnknownPart} from '../health/parts.js'
-import {namesOf} from '../options/names.js'
+import {resourceNames} from '../options/resource-names.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 import {type NeededActions, neededActions, type Purpose} from './needed-actions.js'
 import {type Simulation, simulate} from './permission-simulation.js'
@@ -27,7 +27,7 @@ export async function permissionChecks(
     ]
   }
   try {
-    const needed = neededActions({partition, account, ...place}, namesOf(cloudFormation))
+    const needed = neededActions({partition, account, ...place}, resourceNames(cloudFormation))
     return simulationChecks(needed, await simulate(aws, await policySource(aws, caller.arn), needed))
   } catch (error) {
     if (!(error instanceof ZaelError)) throw error

@@ -1,6 +1,6 @@
 import {parseTemplate} from '../../schema/template-yaml.js'
 import {hasFailed} from '../health/findings.js'
-import {deployCommand, LOST_TABLE_FIX, mendCommand, rebuildAggregator, restreamCommand} from '../health/fixes.js'
+import {deployCommand, LOST_TABLE_FIX, repairCommand, rebuildAggregator, restreamCommand} from '../health/fixes.js'
 import type {StackHealth} from '../health/health.js'
 import type {AggregatorPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
@@ -52,7 +52,7 @@ function deployedCheck({owner, version, status}: StackPart, ourVersion: string, 
 function tableCheck({status, expiry}: TablePart, stack: string): Check {
   if (status !== 'ACTIVE') return warningCheck('stack', 'table', `the table is ${status}`, null)
   if (expiry === false)
-    return failedCheck('stack', 'table', 'expiry is off: nothing that is old is removed', mendCommand(stack))
+    return failedCheck('stack', 'table', 'expiry is off: nothing that is old is removed', repairCommand(stack))
   return passedCheck('stack', 'table', 'active')
 }
 
@@ -60,7 +60,7 @@ function tableCheck({status, expiry}: TablePart, stack: string): Check {
 function streamCheck({stream}: TablePart, stack: string, isFollowed: boolean): Check {
   if (stream === 'NEW_AND_OLD_IMAGES') return passedCheck('stack', 'stream', 'on, with both images')
   if (stream !== null) return failedCheck('stack', 'stream', `tells ${stream}, not both images`, restreamCommand(stack))
-  return (isFollowed ? failedCheck : warningCheck)('stack', 'stream', 'off: usage is not counted', mendCommand(stack))
+  return (isFollowed ? failedCheck : warningCheck)('stack', 'stream', 'off: usage is not counted', repairCommand(stack))
 }
 
 function codeCheck({name, isOurCode, version}: AggregatorPart, deploy: string): Check {

@@ -1,13 +1,13 @@
 import {
   deployCommand,
   LOST_TABLE_FIX,
-  mendCommand,
+  repairCommand,
   rebuildAggregator,
   rebuildAlarms,
   recoveryCommand,
   restreamCommand,
 } from './fixes.js'
-import {batchWindowMs} from './part.js'
+import {batchWindowMs} from './stack.js'
 import {
   type AggregatorPart,
   type AlarmPart,
@@ -102,7 +102,7 @@ function ofStack(stack: string, part: StackPart, deploy: string): Found[] {
 /** A bare table on a local engine may do without a stream: nothing follows it. */
 function ofTable(stack: string, table: TablePart, isFollowed: boolean): Found[] {
   const {status, stream, expiry, pointInTimeRecovery, indexes} = table
-  const mend = mendCommand(stack)
+  const mend = repairCommand(stack)
   const found: Found[] = []
   if (status === 'UPDATING') found.push(note('The table is being changed.', null))
   else if (status !== 'ACTIVE') found.push(problem(`The table is ${status}.`, null))

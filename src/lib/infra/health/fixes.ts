@@ -21,14 +21,14 @@ export function rebuildAggregator(stack: string, owner: StackOwner | undefined):
 }
 
 /** What a table lacks of its layout is added by a migration. */
-export function mendCommand(stack: string): string {
+export function repairCommand(stack: string): string {
   return `zael migrate plan --stack ${stack}`
 }
 
 /** What a stream tells cannot be changed: it has to be switched off, and is then added anew. */
 export function restreamCommand(stack: string): string {
   const off = `aws dynamodb update-table --table-name ${stack} --stream-specification StreamEnabled=false`
-  return `${off}, then ${mendCommand(stack)}`
+  return `${off}, then ${repairCommand(stack)}`
 }
 
 /** Switches point-in-time recovery on. */

@@ -2,7 +2,7 @@ import {GetFunctionConfigurationCommand, UpdateFunctionCodeCommand} from '@aws-s
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {poll, type Waiting} from '../aws/poll.js'
+import {poll, type WaitOptions} from '../aws/poll.js'
 import type {LambdaPackage} from './package.js'
 
 /** What became of the code of a function. */
@@ -30,7 +30,7 @@ export async function updateFunctionCode(
   aws: Aws,
   functionName: string,
   code: LambdaPackage,
-  waiting: Waiting,
+  waiting: WaitOptions,
 ): Promise<CodeUpdate> {
   return callAws(`update the code of function "${functionName}"`, async () => {
     const client = await aws.lambda()
@@ -53,7 +53,7 @@ export async function updateFunctionCode(
 }
 
 /** The function's settings once no change of it is under way. */
-async function whenSettled(aws: Aws, FunctionName: string, waiting: Waiting) {
+async function whenSettled(aws: Aws, FunctionName: string, waiting: WaitOptions) {
   const client = await aws.lambda()
   return poll(waiting, async () => {
     const now = await client.send(new GetFunctionConfigurationCommand({FunctionName}))

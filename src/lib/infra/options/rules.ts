@@ -1,5 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
-import {formattedName} from './names.js'
+import {formattedName} from './resource-names.js'
 import {parameterText} from './option.js'
 import {STACK_OPTIONS} from './options.js'
 

@@ -30,7 +30,7 @@ export function parseRemovedTags(keys: readonly string[], given: Tags): readonly
 }
 
 /** The tags that are left when some are taken away. */
-export function without(tags: Tags, removed: readonly string[]): Tags {
+export function omitTags(tags: Tags, removed: readonly string[]): Tags {
   return Object.fromEntries(Object.entries(tags).filter(([key]) => !removed.includes(key)))
 }
 

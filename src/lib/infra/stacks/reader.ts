@@ -94,7 +94,7 @@ export function ownerOf(tags: Readonly<Record<string, string>>): StackOwner {
 }
 
 /** Nothing but the place for a change set that was never carried out, and nobody's. */
-export function isEmptyShell({status, tags, owner}: DeployedStack): boolean {
+export function isEmptyStack({status, tags, owner}: DeployedStack): boolean {
   return status === 'REVIEW_IN_PROGRESS' && (owner === 'zael' || Object.keys(tags).length === 0)
 }
 

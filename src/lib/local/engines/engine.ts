@@ -1,11 +1,11 @@
 import {setTimeout as sleep} from 'node:timers/promises'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {prepareDataDir} from './data-dir.js'
+import {prepareDataDir} from './folder.js'
 import {pickEngine} from './find.js'
 import {findFreePort, isPortTaken} from './free-port.js'
 import type {EngineKind, EngineName} from './kind.js'
 import {answersListTables} from './probe.js'
-import {type ProcessExit, spawnTethered, type TetheredProcess} from './tethered-process.js'
+import {type ProcessExit, spawnOwned, type OwnedProcess} from './owned-process.js'
 
 export interface EngineOptions {
   /** Absent: the first that can run here. */
@@ -65,7 +65,7 @@ export async function startEngine(options: EngineOptions = {}, seams: Partial<En
   for (let triesLeft = fixedPort === undefined ? PORT_TRIES : 1; ; triesLeft--) {
     const port = fixedPort ?? (await choosePort())
     const endpoint = `http://127.0.0.1:${port}`
-    const child = await spawnTethered(command(port, dataDir))
+    const child = await spawnOwned(command(port, dataDir))
     const stop = () => child.stop(stopGraceMs)
     const limits = [AbortSignal.timeout(readyTimeoutMs), ...(signal ? [signal] : [])]
     const outcome = await waitUntilReady(child, kind, endpoint, AbortSignal.any(limits))
@@ -86,7 +86,7 @@ export async function startEngine(options: EngineOptions = {}, seams: Partial<En
 type Outcome = 'ready' | 'gave up' | ProcessExit
 
 async function waitUntilReady(
-  child: TetheredProcess,
+  child: OwnedProcess,
   kind: EngineKind,
   endpoint: string,
   giveUp: AbortSignal,
@@ -113,7 +113,7 @@ function portTaken(port: number): ZaelError {
   })
 }
 
-function startFailure(kind: EngineKind, child: TetheredProcess, outcome: Outcome, readyTimeoutMs: number): ZaelError {
+function startFailure(kind: EngineKind, child: OwnedProcess, outcome: Outcome, readyTimeoutMs: number): ZaelError {
   const what =
     typeof outcome === 'string'
       ? `gave no answer within ${readyTimeoutMs} ms`

@@ -2,15 +2,15 @@
 import module from 'node:module'
 import {inspect} from 'node:util'
 import {ZaelError} from '../../core/errors.js'
-import {stackHomeIn} from '../home/home.js'
-import {openLog} from '../home/log.js'
+import {stateDirAt} from '../state-dir/paths.js'
+import {openLog} from '../state-dir/log.js'
 import type {SupervisorMessage} from './message.js'
 import {runSupervisor, type SupervisorOptions} from './supervisor.js'
 
 module.enableCompileCache?.() // absent on Node 20
 
 const options = JSON.parse(process.argv[2] ?? '{}') as SupervisorOptions
-const log = openLog(stackHomeIn(options.home).logFile, Date.now)
+const log = openLog(stateDirAt(options.home).logFile, Date.now)
 const ending = new AbortController()
 let isReady = false
 

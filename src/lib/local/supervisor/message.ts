@@ -1,5 +1,5 @@
 import type {ErrorKind} from '../../core/errors.js'
-import type {StackState} from '../home/state.js'
+import type {StackState} from '../state-dir/state.js'
 
 /** A `ZaelError` on its way between processes; without a code it is a bug. */
 export interface ErrorReport {

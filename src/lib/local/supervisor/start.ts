@@ -4,15 +4,15 @@ import {open} from 'node:fs/promises'
 import {createRequire} from 'node:module'
 import {fileURLToPath, pathToFileURL} from 'node:url'
 import {ZaelError} from '../../core/errors.js'
-import {stackHomeIn} from '../home/home.js'
-import {cannotWrite} from '../home/private-file.js'
-import type {StackState} from '../home/state.js'
+import {stateDirAt} from '../state-dir/paths.js'
+import {cannotWrite} from '../state-dir/private-file.js'
+import type {StackState} from '../state-dir/state.js'
 import type {ErrorReport, SupervisorMessage} from './message.js'
 import type {SupervisorOptions} from './supervisor.js'
 
 /** Starts a supervisor that outlives this process; resolves when its stack is ready, throws what kept it from that. */
 export async function startSupervisor(options: SupervisorOptions): Promise<StackState> {
-  const {folder, logFile} = stackHomeIn(options.home)
+  const {folder, logFile} = stateDirAt(options.home)
   // What Node itself says when it crashes goes into the log too.
   const crashes = await open(logFile, 'a', 0o600).catch(cause => {
     throw cannotWrite(logFile, cause)

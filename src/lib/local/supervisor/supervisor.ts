@@ -4,13 +4,13 @@ import {sleepMs} from '../../dynamo/retry.js'
 import {type Engine, type EngineOptions, type EngineSeams, startEngine} from '../engines/engine.js'
 import {findFreePort, isPortTaken} from '../engines/free-port.js'
 import type {EngineName} from '../engines/kind.js'
-import {serveStatus} from '../home/control.js'
-import {openDataDir} from '../home/data.js'
-import {type StackHome, stackHomeIn} from '../home/home.js'
-import type {WriteLog} from '../home/log.js'
-import {ownIdentity} from '../home/process-identity.js'
-import {endState, LOCAL_STACK, readState, type StackState, writeState} from '../home/state.js'
-import {keepEngine} from './engine-keeper.js'
+import {serveStatus} from './control.js'
+import {openDataDir} from '../state-dir/data-dir.js'
+import {type StateDir, stateDirAt} from '../state-dir/paths.js'
+import type {WriteLog} from '../state-dir/log.js'
+import {ownIdentity} from '../state-dir/process-identity.js'
+import {endState, LOCAL_STACK, readState, type StackState, writeState} from '../state-dir/state.js'
+import {watchEngine} from './engine-watchdog.js'
 
 /** What a supervisor is told by whoever starts it; goes through JSON. */
 export interface SupervisorOptions {
@@ -29,7 +29,7 @@ export interface SupervisorOptions {
 }
 
 /** What a supervisor is given by its process. */
-export interface SupervisorSurroundings {
+export interface SupervisorHooks {
   readonly log: WriteLog
   /** Fires when the stack shall end. */
   readonly signal: AbortSignal
@@ -40,9 +40,9 @@ export interface SupervisorSurroundings {
 const WATCH_INTERVAL_MS = 2_000
 
 /** Runs a stack until the signal fires, its home is deleted or its engine is lost for good; leaves nothing running behind. */
-export async function runSupervisor(options: SupervisorOptions, surroundings: SupervisorSurroundings): Promise<void> {
+export async function runSupervisor(options: SupervisorOptions, surroundings: SupervisorHooks): Promise<void> {
   const {log, signal} = surroundings
-  const home = stackHomeIn(options.home)
+  const home = stateDirAt(options.home)
   const undo: Array<() => Promise<void>> = []
   let state: StackState | undefined
   let reason: string | null = null
@@ -107,7 +107,7 @@ export async function runSupervisor(options: SupervisorOptions, surroundings: Su
       forgotten.abort()
     })
     undo.push(async () => clearInterval(watch))
-    await keepEngine(engine, {
+    await watchEngine(engine, {
       restart: () => startUnless(signal, {...settings, port}),
       onDown: () => service.stop(),
       onUp: async again => {
@@ -132,7 +132,7 @@ export async function runSupervisor(options: SupervisorOptions, surroundings: Su
 }
 
 /** Tells when a home was deleted, or has passed to another stack: nobody would ever stop this one. */
-function watchState(home: StackHome, startToken: string, onGone: () => void): NodeJS.Timeout {
+function watchState(home: StateDir, startToken: string, onGone: () => void): NodeJS.Timeout {
   return setInterval(async () => {
     const isOurs = await readState(home).then(
       state => state?.startToken === startToken,

@@ -23,7 +23,7 @@ export async function isProcessRunning({pid, began}: ProcessIdentity): Promise<b
 }
 
 /** Resolves with true once the process is gone, with false when it is still there after the time. */
-export async function waitForEnd(identity: ProcessIdentity, limitMs: number): Promise<boolean> {
+export async function waitForExit(identity: ProcessIdentity, limitMs: number): Promise<boolean> {
   const limit = AbortSignal.timeout(limitMs)
   while (await isProcessRunning(identity)) {
     if (limit.aborted) return false

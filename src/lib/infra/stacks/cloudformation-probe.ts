@@ -11,7 +11,7 @@ const REFUSALS = new Set(['aws.denied', 'aws.credentials', 'aws.throttled', 'aws
  * Whether an endpoint on this machine knows CloudFormation: an emulator of AWS does, a bare DynamoDB engine answers with
  * something else. Throws when nobody answers at all: then there is neither.
  */
-export async function answersCloudFormation(aws: Aws): Promise<boolean> {
+export async function hasCloudFormation(aws: Aws): Promise<boolean> {
   try {
     await callAws('find out what answers at the endpoint', async () => {
       const client = await aws.cloudFormation()

@@ -11,7 +11,7 @@ export async function prepareDataDir(dataDir: string): Promise<string> {
     await rmdir(await mkdtemp(join(folder, '.write-test-')))
     return folder
   } catch (cause) {
-    throw new InvalidInput('engine.data-dir', `cannot keep data in ${folder}: ${reasonOf(cause)}`, {
+    throw new InvalidInput('engine.data-dir', `cannot keep data in ${folder}: ${describePathError(cause)}`, {
       hint: 'Name a folder that you may write to, or one that does not exist yet.',
       details: {dataDir: folder},
       cause,
@@ -35,7 +35,7 @@ export async function makeFolder(folder: string): Promise<void> {
 }
 
 /** Why a path cannot be used, in a few words. */
-export function reasonOf(error: unknown): string {
+export function describePathError(error: unknown): string {
   const {code, message} = error as NodeJS.ErrnoException
   if (code === 'EEXIST' || code === 'ENOTDIR') return 'the path leads to or through a file'
   if (code === 'EACCES' || code === 'EPERM') return 'permission denied'

@@ -1,7 +1,7 @@
 import {once} from 'node:events'
 import {createServer, get} from 'node:http'
 import type {AddressInfo} from 'node:net'
-import type {AggregatorStatus} from '../supervisor/aggregator.js'
+import type {AggregatorStatus} from './aggregator.js'
 
 /** What a supervisor knows of itself at this moment. */
 export interface LiveStatus {
@@ -41,7 +41,7 @@ export async function serveStatus(status: () => LiveStatus): Promise<ControlServ
 }
 
 /** The live status, if the supervisor with this token answers on that port. */
-export async function askStatus(port: number, startToken: string): Promise<LiveStatus | undefined> {
+export async function fetchStatus(port: number, startToken: string): Promise<LiveStatus | undefined> {
   try {
     const answer = JSON.parse(await getText(port)) as LiveStatus | null
     return answer?.startToken === startToken ? answer : undefined

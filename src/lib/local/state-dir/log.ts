@@ -9,7 +9,7 @@ export type WriteLog = (level: LogLevel, message: string, fields?: Readonly<Reco
 const FILE_BYTES = 5 * 1024 * 1024
 
 /** Name of the older of the two files. */
-export function olderLog(file: string): string {
+export function rotatedLog(file: string): string {
   return `${file}.1`
 }
 
@@ -24,7 +24,7 @@ export function openLog(file: string, clock: () => number, maxBytes = FILE_BYTES
     const line = `${JSON.stringify({...head, ...fields, ...head})}\n` // in front, and not to be overruled
     try {
       if (size > 0 && size + Buffer.byteLength(line) > maxBytes) {
-        renameSync(file, olderLog(file))
+        renameSync(file, rotatedLog(file))
         size = 0
       }
       appendFileSync(file, line, {mode: 0o600})

@@ -1,6 +1,6 @@
 import {open, readFile, stat} from 'node:fs/promises'
 import {setTimeout as sleep} from 'node:timers/promises'
-import {olderLog} from './log.js'
+import {rotatedLog} from './log.js'
 
 /** One line of the log; a crash may leave lines without time and level. */
 export interface LogEntry {
@@ -15,14 +15,14 @@ const POLL_INTERVAL_MS = 200
 
 /** The last lines of the log, oldest first. */
 export async function tailLog(file: string, count: number): Promise<LogEntry[]> {
-  const texts = await Promise.all([olderLog(file), file].map(readIfThere))
+  const texts = await Promise.all([rotatedLog(file), file].map(readIfThere))
   const lines = texts.join('').split('\n').filter(Boolean)
   return lines.slice(Math.max(0, lines.length - count)).map(parseLine)
 }
 
 /** The last lines, then every line as it is written, across the change to a new file, until the signal ends it. */
 export async function* followLog(file: string, count: number, signal: AbortSignal): AsyncGenerator<LogEntry> {
-  const older = await readIfThere(olderLog(file))
+  const older = await readIfThere(rotatedLog(file))
   let {id} = await statOf(file)
   const begin = await readFrom(file, {id, size: 0})
   let size = begin.length
@@ -34,7 +34,7 @@ export async function* followLog(file: string, count: number, signal: AbortSigna
     if (signal.aborted) return
     const now = await statOf(file)
     if (now.id !== id || now.size < size) {
-      rest += await readFrom(olderLog(file), {id, size})
+      rest += await readFrom(rotatedLog(file), {id, size})
       id = now.id
       size = 0
     }

@@ -8,7 +8,7 @@ import {ZaelError} from '../../core/errors.js'
 import {Aborted} from '../../dynamo/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import type {Waiting} from '../aws/poll.js'
+import type {WaitOptions} from '../aws/poll.js'
 
 /** Whether a bucket is there; also where one may not look into it. */
 export async function hasBucket(aws: Aws, Bucket: string): Promise<boolean> {
@@ -27,7 +27,7 @@ export async function hasBucket(aws: Aws, Bucket: string): Promise<boolean> {
 }
 
 /** Deletes every object of a bucket in all its versions, then the bucket; the number of them. */
-export async function deleteArchive(aws: Aws, Bucket: string, {signal}: Waiting): Promise<number> {
+export async function deleteArchive(aws: Aws, Bucket: string, {signal}: WaitOptions): Promise<number> {
   return callAws(`empty the bucket "${Bucket}"`, async () => {
     const client = await aws.s3()
     let deleted = 0

@@ -2,8 +2,8 @@ import {DescribeStackEventsCommand, type StackEvent as SdkStackEvent} from '@aws
 import {ZaelError} from '../../core/errors.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {poll, type Waiting} from '../aws/poll.js'
-import {readStack} from '../stacks/reader.js'
+import {poll, type WaitOptions} from '../aws/poll.js'
+import {readStack} from './reader.js'
 
 /** Something that happened to a resource of a stack, or to the stack itself. */
 export interface StackEvent {
@@ -53,7 +53,7 @@ export async function* followEvents(
   aws: Aws,
   stackId: string,
   since: string | undefined,
-  waiting: Waiting,
+  waiting: WaitOptions,
 ): AsyncGenerator<StackEvent, StackEvent> {
   let last = since
   let quietLooks = 0

@@ -4,7 +4,7 @@ import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import {dynamodbLocal} from '../../../src/lib/local/engines/dynamodb-local.js'
 import {dynoxide} from '../../../src/lib/local/engines/dynoxide.js'
-import {checkData, enginesForData, hasData, wipeData} from '../../../src/lib/local/home/data.js'
+import {checkData, enginesForData, hasData, wipeData} from '../../../src/lib/local/state-dir/data-dir.js'
 
 const DATABASE = 'SQLite format 3\0 and so on'
 let folder = ''

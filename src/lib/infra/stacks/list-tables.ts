@@ -3,7 +3,7 @@ import type {Transport} from '../../dynamo/transport.js'
 import {openTable} from '../../repository/table/open-table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {isoSeconds} from '../../schema/instant.js'
-import type {ListedStack} from './list-stacks.js'
+import type {ListedStack} from './list.js'
 
 /** The tables of a local engine that have the indexes of a limiter; their version records tell which tool made them. */
 export async function listTables(transport: Transport): Promise<ListedStack[]> {

@@ -1,6 +1,6 @@
 import {rm} from 'node:fs/promises'
 import type {EngineName} from '../engines/kind.js'
-import type {StackHome} from './home.js'
+import type {StateDir} from './paths.js'
 import {readPrivateJson, writePrivateJson} from './private-file.js'
 
 /** Name of the local stack, and of its table. */
@@ -39,23 +39,23 @@ export interface StackEnd {
 }
 
 /** The state in a home; `undefined` when there is none or it cannot be understood. */
-export async function readState(home: StackHome): Promise<StackState | undefined> {
+export async function readState(home: StateDir): Promise<StackState | undefined> {
   const value = (await readPrivateJson(home.stateFile)) as Partial<StackState> | undefined | null
   const isWhole = typeof value?.pid === 'number' && typeof value.controlPort === 'number' && value.startToken
   return isWhole ? (value as StackState) : undefined
 }
 
 /** How the last stack of a home ended; `undefined` when none has, or it was killed. */
-export async function readEnd(home: StackHome): Promise<StackEnd | undefined> {
+export async function readEnd(home: StateDir): Promise<StackEnd | undefined> {
   return ((await readPrivateJson(home.endFile)) as StackEnd | undefined) ?? undefined
 }
 
-export async function writeState(home: StackHome, state: StackState): Promise<void> {
+export async function writeState(home: StateDir, state: StackState): Promise<void> {
   await writePrivateJson(home.stateFile, state)
 }
 
 /** Says that a stack has ended, and removes what told that it runs; that of a later one stays. */
-export async function endState(home: StackHome, state: StackState, reason: string | null): Promise<void> {
+export async function endState(home: StateDir, state: StackState, reason: string | null): Promise<void> {
   if ((await readState(home))?.startToken !== state.startToken) return
   const end: StackEnd = {endedAt: new Date().toISOString(), port: state.port, reason}
   await writePrivateJson(home.endFile, end)

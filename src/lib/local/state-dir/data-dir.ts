@@ -1,7 +1,7 @@
 import {open, readdir, rm, rmdir} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
-import {prepareDataDir} from '../engines/data-dir.js'
+import {prepareDataDir} from '../engines/folder.js'
 import {ENGINE_KINDS, pickEngine} from '../engines/find.js'
 import type {EngineKind, EngineName} from '../engines/kind.js'
 import {type Lock, takeLock} from './lock-file.js'
@@ -54,7 +54,7 @@ export async function hasData(folder: string): Promise<boolean> {
 
 /** Removes a stack's data and the folder; refuses, before touching anything, when other things are in there. */
 export async function wipeData(folder: string): Promise<void> {
-  await checkOnlyOurs(folder)
+  await checkNoForeignFiles(folder)
   // An engine makes and removes side files while it stops, so this asks for what is there now.
   for (const name of (await namesIn(folder)).filter(isOurs))
     await rm(join(folder, name), {recursive: true, force: true})
@@ -62,7 +62,7 @@ export async function wipeData(folder: string): Promise<void> {
 }
 
 /** Throws when a folder holds something that is not of a local stack. */
-export async function checkOnlyOurs(folder: string): Promise<void> {
+export async function checkNoForeignFiles(folder: string): Promise<void> {
   const foreign = (await namesIn(folder)).filter(name => !isOurs(name))
   if (foreign.length === 0) return
   const shown = foreign.slice(0, 3).join(', ') + (foreign.length > 3 ? ', …' : '')

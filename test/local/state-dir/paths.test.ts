@@ -1,7 +1,7 @@
 import {homedir} from 'node:os'
 import {join} from 'node:path'
 import {describe, expect, it} from 'vitest'
-import {findStackHome} from '../../../src/lib/local/home/home.js'
+import {findStateDir} from '../../../src/lib/local/state-dir/paths.js'
 
 describe('the home of the local stack', () => {
   it.skipIf(process.platform === 'win32').each([
@@ -11,7 +11,7 @@ describe('the home of the local stack', () => {
     {env: {XDG_DATA_HOME: '', ZAEL_DATA_DIR: '', HOME: '/c'}, folder: '/c/.local/share/zael/local'},
     {env: {}, folder: join(homedir(), '.local/share/zael/local')},
   ])('$env: $folder', ({env, folder}) => {
-    const home = findStackHome(env)
+    const home = findStateDir(env)
     expect(home.folder).toBe(folder)
     for (const path of [home.stateFile, home.lockFile, home.logFile, home.dataDir]) expect(path).toContain(`${folder}/`)
   })

@@ -1,9 +1,9 @@
 import {ZaelError} from '../../core/errors.js'
 import type {Engine} from '../engines/engine.js'
-import type {WriteLog} from '../home/log.js'
+import type {WriteLog} from '../state-dir/log.js'
 
 /** What keeping an engine alive depends on. */
-export interface KeeperOptions {
+export interface WatchdogOptions {
   /** Starts the engine again, on its old port. */
   restart: () => Promise<Engine>
   /** Called when the engine is gone, before it is started again. */
@@ -26,7 +26,7 @@ const FIRST_PAUSE_MS = 100
  * Watches an engine and starts it again when it dies by itself. Resolves when the signal fires; throws when the engine
  * does not stay up.
  */
-export async function keepEngine(first: Engine, options: KeeperOptions): Promise<void> {
+export async function watchEngine(first: Engine, options: WatchdogOptions): Promise<void> {
   const {restart, onDown, onUp, log, clock, sleep, signal} = options
   let engine: Engine | undefined = first
   let upSince = clock()

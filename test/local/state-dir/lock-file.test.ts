@@ -4,8 +4,8 @@ import {mkdtemp, readdir, readFile, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
-import {type Lock, removeAbandoned, takeLock} from '../../../src/lib/local/home/lock-file.js'
-import {isProcessRunning, ownIdentity, waitForEnd} from '../../../src/lib/local/home/process-identity.js'
+import {type Lock, removeAbandoned, takeLock} from '../../../src/lib/local/state-dir/lock-file.js'
+import {isProcessRunning, ownIdentity, waitForExit} from '../../../src/lib/local/state-dir/process-identity.js'
 
 let folder = ''
 let file = ''
@@ -105,6 +105,6 @@ describe('a process', () => {
     expect(await isProcessRunning(own)).toBe(true)
     expect(await isProcessRunning(await deadProcess())).toBe(false)
     if (process.platform !== 'win32') expect(await isProcessRunning({...own, began: 'another time'})).toBe(false)
-    expect(await waitForEnd(own, 1)).toBe(false)
+    expect(await waitForExit(own, 1)).toBe(false)
   })
 })

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {firstFailure, followEvents, latestEventId, type StackEvent} from '../../../src/lib/infra/deploy/events.js'
+import {firstFailure, followEvents, latestEventId, type StackEvent} from '../../../src/lib/infra/stacks/events.js'
 import {fakeAws, inTurn, noWaiting} from '../fake-aws.js'
 
 const STACK = 'arn:aws:cloudformation:eu-west-1:1:stack/prod/1'

@@ -2,7 +2,7 @@ import {homedir} from 'node:os'
 import {join, resolve} from 'node:path'
 
 /** Where the local stack of one user keeps its things; another home is another stack. */
-export interface StackHome {
+export interface StateDir {
   readonly folder: string
   /** Who runs; there only while a supervisor runs, or after one was killed. */
   readonly stateFile: string
@@ -20,12 +20,12 @@ export interface StackHome {
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** The home below zael's data folder: ZAEL_DATA_DIR, else that of the XDG rules. */
-export function findStackHome(env: Environment = process.env): StackHome {
-  return stackHomeIn(join(dataFolder(env), 'local'))
+export function findStateDir(env: Environment = process.env): StateDir {
+  return stateDirAt(join(dataFolder(env), 'local'))
 }
 
 /** The home in a folder that is known. */
-export function stackHomeIn(folder: string): StackHome {
+export function stateDirAt(folder: string): StateDir {
   return {
     folder,
     stateFile: join(folder, 'state.json'),

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import type {Engine} from '../../../src/lib/local/engines/engine.js'
-import type {ProcessExit} from '../../../src/lib/local/engines/tethered-process.js'
-import {keepEngine} from '../../../src/lib/local/supervisor/engine-keeper.js'
+import type {ProcessExit} from '../../../src/lib/local/engines/owned-process.js'
+import {watchEngine} from '../../../src/lib/local/supervisor/engine-watchdog.js'
 
 /** An engine whose end is in the test's hand. */
 function scriptedEngine(pid: number) {
@@ -40,7 +40,7 @@ async function keep(livesMs: readonly number[], restartFails: readonly number[] 
       })
     return engine
   }
-  const outcome = await keepEngine(live(0), {
+  const outcome = await watchEngine(live(0), {
     restart: async () => {
       starts++
       if (restartFails.includes(starts)) throw new Error('port taken')

@@ -1,7 +1,7 @@
 import type {StackPart} from '../health/parts.js'
 
 /** Names that a stack was given, or those that it would be given. */
-export interface StackNames {
+export interface ResourceNames {
   /** Of a role with `{}` for its usual name; the same of a policy. */
   readonly roleNameFormat: string
   readonly policyNameFormat: string
@@ -12,7 +12,7 @@ export interface StackNames {
 }
 
 /** Without a word to the contrary. */
-export const USUAL_NAMES: StackNames = {
+export const DEFAULT_NAMES: ResourceNames = {
   roleNameFormat: '{}',
   policyNameFormat: '{}',
   aggregatorRole: null,
@@ -20,13 +20,13 @@ export const USUAL_NAMES: StackNames = {
 }
 
 /** The names of a deployed stack, by its parameters and outputs; the usual ones where there is none. */
-export function namesOf(part: Pick<StackPart, 'parameters' | 'outputs'> | null): StackNames {
+export function resourceNames(part: Pick<StackPart, 'parameters' | 'outputs'> | null): ResourceNames {
   const chosen = (name: string) => part?.parameters.chosen.find(each => each.name === name)?.value
   return {
-    roleNameFormat: chosen('RoleNameFormat') ?? USUAL_NAMES.roleNameFormat,
-    policyNameFormat: chosen('PolicyNameFormat') ?? USUAL_NAMES.policyNameFormat,
-    aggregatorRole: chosen('AggregatorRoleArn') ?? USUAL_NAMES.aggregatorRole,
-    archiveBucket: part?.outputs.AuditArchiveBucketName ?? USUAL_NAMES.archiveBucket,
+    roleNameFormat: chosen('RoleNameFormat') ?? DEFAULT_NAMES.roleNameFormat,
+    policyNameFormat: chosen('PolicyNameFormat') ?? DEFAULT_NAMES.policyNameFormat,
+    aggregatorRole: chosen('AggregatorRoleArn') ?? DEFAULT_NAMES.aggregatorRole,
+    archiveBucket: part?.outputs.AuditArchiveBucketName ?? DEFAULT_NAMES.archiveBucket,
   }
 }
 
@@ -38,7 +38,7 @@ export function formattedName(format: string, name: string): string {
 const LONGEST_BUCKET_NAME = 63
 
 /** A name like those that CloudFormation makes up: the stack's in small letters, the resource's, a word of its own. */
-export function likelyBucket(stack: string): string {
+export function likelyBucketName(stack: string): string {
   const rest = '-auditarchivebucket-0123456789ab'
   return stack.toLowerCase().slice(0, LONGEST_BUCKET_NAME - rest.length) + rest
 }

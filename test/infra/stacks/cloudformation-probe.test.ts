@@ -2,7 +2,7 @@ import {createServer} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import {expect, inject, it} from 'vitest'
 import {openAws} from '../../../src/lib/infra/aws/clients.js'
-import {answersCloudFormation} from '../../../src/lib/infra/stacks/answers-cloudformation.js'
+import {hasCloudFormation} from '../../../src/lib/infra/stacks/cloudformation-probe.js'
 import {describeOnEngine} from '../../helpers/table.js'
 
 /** Asks a server that answers everything with the same words. */
@@ -14,7 +14,7 @@ async function askOneThatSays(status: number, body: string): Promise<boolean> {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   try {
     using aws = openAws({endpointUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`}, {})
-    return await answersCloudFormation(aws)
+    return await hasCloudFormation(aws)
   } finally {
     server.close()
     server.closeAllConnections()
@@ -35,12 +35,12 @@ it.each([
 
 it('no answer is no engine either', async () => {
   using aws = openAws({endpointUrl: 'http://127.0.0.1:1'}, {})
-  await expect(answersCloudFormation(aws)).rejects.toMatchObject({code: 'aws.unavailable'})
+  await expect(hasCloudFormation(aws)).rejects.toMatchObject({code: 'aws.unavailable'})
 })
 
 describeOnEngine('a DynamoDB engine', () => {
   it('does not know CloudFormation', async () => {
     using aws = openAws({endpointUrl: inject('engineEndpoint')}, {})
-    expect(await answersCloudFormation(aws)).toBe(false)
+    expect(await hasCloudFormation(aws)).toBe(false)
   })
 })

@@ -9,7 +9,7 @@ export interface ProcessExit {
 }
 
 /** A child process that never outlives this one. */
-export interface TetheredProcess {
+export interface OwnedProcess {
   readonly pid: number
   /** Resolves when the process and its watcher are gone; never rejects. */
   readonly exited: Promise<ProcessExit>
@@ -29,7 +29,7 @@ const STDERR_KEPT_CHARS = 4000
 const TETHER = '(if read -r _ <&3; then exit 0; fi; kill -KILL $$) >/dev/null 2>&1 & exec 3<&-; exec "$@"'
 
 /** Starts a program (first element) with its arguments; it dies with this process. */
-export async function spawnTethered(command: readonly string[]): Promise<TetheredProcess> {
+export async function spawnOwned(command: readonly string[]): Promise<OwnedProcess> {
   const [program = '', ...args] = command
   // Windows has no sh. Standard input, which ends with us too, is the only tether there: the program has to watch it.
   const child =

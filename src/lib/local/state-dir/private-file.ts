@@ -1,7 +1,7 @@
 import {randomUUID} from 'node:crypto'
 import {readFile, rename, rm, writeFile} from 'node:fs/promises'
 import {ZaelError} from '../../core/errors.js'
-import {makeFolder, reasonOf} from '../engines/data-dir.js'
+import {makeFolder, describePathError} from '../engines/folder.js'
 
 /** Makes a folder that only its owner can look into. */
 export async function makePrivateFolder(folder: string): Promise<void> {
@@ -37,7 +37,7 @@ export async function readPrivateJson(file: string): Promise<unknown> {
 /** The error for a place in the stack's home that does not take what is written there. */
 export function cannotWrite(path: string, cause: unknown): ZaelError {
   const kind = isAccessProblem(cause) ? 'access' : 'failed'
-  return new ZaelError(kind, 'local.home', `cannot write ${path}: ${reasonOf(cause)}`, {
+  return new ZaelError(kind, 'local.home', `cannot write ${path}: ${describePathError(cause)}`, {
     hint: 'Name a folder you may write to in XDG_DATA_HOME or ZAEL_DATA_DIR.',
     details: {path},
     cause,
@@ -46,7 +46,7 @@ export function cannotWrite(path: string, cause: unknown): ZaelError {
 
 function cannotRead(path: string, cause: unknown): ZaelError {
   const kind = isAccessProblem(cause) ? 'access' : 'failed'
-  return new ZaelError(kind, 'local.home', `cannot read ${path}: ${reasonOf(cause)}`, {
+  return new ZaelError(kind, 'local.home', `cannot read ${path}: ${describePathError(cause)}`, {
     hint: 'Check who owns the folder; zael keeps its files for one user only.',
     details: {path},
     cause,

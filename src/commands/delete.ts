@@ -1,13 +1,15 @@
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
-import {typedFlags} from '../lib/cli/base/typed-flags.js'
-import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {typedFlags} from '../lib/cli/base/settings.js'
+import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
 import {deletionJson, deletionLines, deletionQuestion, stackDeletedLines} from '../lib/cli/stack/delete-presenter.js'
 import {deleteWithEvents} from '../lib/cli/stack/delete-run.js'
 import {InvalidInput} from '../lib/core/errors.js'
 
-export default class Delete extends WholeStackCommand<typeof Delete> {
+export default class Delete extends StackCommand<typeof Delete> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Delete a stack; its data stays unless asked for'
 
   static override description =

@@ -1,9 +1,11 @@
 import type {StackContext} from '../lib/cli/base/context.js'
-import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
 import {EXIT} from '../lib/core/errors.js'
 
-export default class Status extends WholeStackCommand<typeof Status> {
+export default class Status extends StackCommand<typeof Status> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Show how a stack is doing'
 
   static override description =

@@ -34,9 +34,6 @@ export type SettingKey = keyof typeof RULES
 /** The keys of a settings file. */
 export const SETTING_KEYS = Object.keys(RULES) as SettingKey[]
 
-/** The flag that a setting belongs to. */
-export const flagOf = (key: SettingKey): string => RULES[key].flag
-
 /** What is in force for one setting, and why. */
 export interface Setting {
   readonly key: SettingKey
@@ -65,6 +62,20 @@ export interface SettingsSearch {
 export interface SettingsFiles {
   readonly project: SettingsFile | undefined
   readonly user: SettingsFile | undefined
+}
+
+/** Settings for the typed flags of a command. Flags that were not typed are set, except those the SDK resolves itself. */
+export async function applySettings(
+  flags: Record<string, unknown>,
+  {isJson, configDir}: {readonly isJson: boolean; readonly configDir: string},
+): Promise<{settings: Settings; files: SettingsFiles}> {
+  const typed = isJson ? {...flags, output: 'json'} : flags
+  const found = await findSettings({flags: typed, env: process.env, folder: process.cwd(), configDir})
+  for (const key of SETTING_KEYS) {
+    const {value, source} = found.settings[key]
+    flags[RULES[key].flag] = source === 'aws' ? undefined : value
+  }
+  return found
 }
 
 /** Reads the files, then decides: flag, ZAEL_ variable, project file, user file, AWS variable, default. */
@@ -122,4 +133,18 @@ function check(key: SettingKey, value: string, from: string, line: number | unde
   if (problem === undefined) return
   if (line !== undefined) throw badSettingsFile(from, line, problem, 'Change the line, then see `zael config show`.')
   throw new InvalidInput('config.variable', `${from}: ${problem}`, {hint: `Change or unset ${from}.`})
+}
+
+/** The typed flags that select a stack, to append to a suggested command so that it runs against the same one. */
+export function typedFlags(settings: Settings): string {
+  const words = SETTING_KEYS.flatMap(key => {
+    const {source, value} = settings[key]
+    return key !== 'output' && source === 'flag' ? [`--${RULES[key].flag}`, shellWord(value ?? '')] : []
+  })
+  return words.map(word => ` ${word}`).join('')
+}
+
+/** A word quoted for a POSIX shell where needed. */
+function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }

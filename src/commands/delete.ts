@@ -36,9 +36,9 @@ export default class Delete extends StackCommand<typeof Delete> {
     },
   ]
 
-  protected async work({stack, table, surroundings, endpoint}: StackContext): Promise<object> {
+  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<object> {
     const {'delete-table': deleteTable = false, 'empty-archive': emptyArchive = false, ...flags} = this.flags
-    using aws = await surroundings()
+    using aws = await awsServices()
     const {supervisorOf} = await import('../lib/cli/base/local-health.js')
     if (!aws && (await supervisorOf({stack, endpoint}))) {
       throw new InvalidInput('delete.local', 'The stack "local" is not deleted but stopped.', {

@@ -63,12 +63,12 @@ export default class Deploy extends StackCommand<typeof Deploy> {
     return {...NOTHING_DEPLOYED, stack, target: 'files', files}
   }
 
-  protected async work({table, surroundings}: StackContext): Promise<object> {
+  protected async work({table, awsServices}: StackContext): Promise<object> {
     const {tag: tags = [], 'remove-tag': removedTags = []} = this.flags
     const {'from-file': file, 'dry-run': dryRun = false, yes = false, wait} = this.flags
     const {version} = this.config
     const stated = await readOptions(file, {options: typedOptions(this.flags), tags, removedTags})
-    using aws = await surroundings()
+    using aws = await awsServices()
     if (!aws) {
       const local = await deployLocally(table, stated.options, {version, dryRun})
       if (local.withoutEffect.length > 0)

@@ -20,13 +20,13 @@ export default class Status extends StackCommand<typeof Status> {
     {command: 'zael status --stack prod --json', description: 'For programs'},
   ]
 
-  protected async work({stack, table, surroundings, endpoint}: StackContext): Promise<object> {
+  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<object> {
     const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}] = await Promise.all([
       import('../lib/infra/health/health.js'),
       import('../lib/infra/health/verdict.js'),
       import('../lib/cli/base/local-health.js'),
     ])
-    using aws = await surroundings()
+    using aws = await awsServices()
     const local = aws ? null : await supervisorOf({stack, endpoint})
     const health = withSupervisor(await gatherHealth({table, aws, ourVersion: this.config.version}), local)
     this.log(statusHealthLines(health, local).join('\n'))

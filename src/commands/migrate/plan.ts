@@ -4,7 +4,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
 import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
-import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
+import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
 
 export default class MigratePlan extends StackCommand<typeof MigratePlan> {
   static override baseFlags = wholeStackFlags

@@ -3,7 +3,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {statusJson} from '../../lib/cli/migrate/json.js'
 import {migrationStatusLines} from '../../lib/cli/migrate/presenter.js'
-import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
+import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {

@@ -1,8 +1,7 @@
 import type {Command} from '@oclif/core/command'
 import {BaseCommand} from './base-command.js'
 import {openStack, type StackContext, type StackFlagValues, stackFlags} from './context.js'
-import {withLocalHint} from './local-hint.js'
-import {withNearestNames} from './missing.js'
+import {withLocalHint, withNearestNames} from './hints.js'
 import {outputFlags} from './output-format.js'
 import type {Settings} from './settings.js'
 

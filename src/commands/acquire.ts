@@ -9,10 +9,10 @@ import {
   withDefaultWait,
 } from '../lib/cli/acquire/presenter.js'
 import {tryRequest} from '../lib/cli/acquire/try-request.js'
-import type {StackContext, StackFlagValues} from '../lib/cli/base/context.js'
-import {lineWidth} from '../lib/cli/base/settings-command.js'
+import {lineWidth} from '../lib/cli/base/base-command.js'
+import type {StackContext} from '../lib/cli/base/context.js'
+import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
-import {typedFlags} from '../lib/cli/base/typed-flags.js'
 import {nextLines} from '../lib/cli/output/facts.js'
 import {EXIT} from '../lib/core/errors.js'
 
@@ -56,8 +56,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
 
   protected async work(stack: StackContext): Promise<object> {
     const {entity, resource, amounts} = this.args
-    const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable} = this.flags
-    const {namespace} = this.flags as unknown as StackFlagValues
+    const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable, namespace} = this.flags
     const [{parseConsumption}, {parseDuration}] = await Promise.all([
       import('../lib/limiter/amounts.js'),
       import('../lib/core/duration.js'),

@@ -1,13 +1,15 @@
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
-import {typedFlags} from '../lib/cli/base/typed-flags.js'
-import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {typedFlags} from '../lib/cli/base/settings.js'
+import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
 import {deletionJson, deletionLines, deletionQuestion, stackDeletedLines} from '../lib/cli/stack/delete-presenter.js'
 import {deleteWithEvents} from '../lib/cli/stack/delete-run.js'
 import {InvalidInput} from '../lib/core/errors.js'
 
-export default class Delete extends WholeStackCommand<typeof Delete> {
+export default class Delete extends StackCommand<typeof Delete> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Delete a stack; its data stays unless asked for'
 
   static override description =
@@ -34,9 +36,9 @@ export default class Delete extends WholeStackCommand<typeof Delete> {
     },
   ]
 
-  protected async work({stack, table, surroundings, endpoint}: StackContext): Promise<object> {
+  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<object> {
     const {'delete-table': deleteTable = false, 'empty-archive': emptyArchive = false, ...flags} = this.flags
-    using aws = await surroundings()
+    using aws = await awsServices()
     const {supervisorOf} = await import('../lib/cli/base/local-health.js')
     if (!aws && (await supervisorOf({stack, endpoint}))) {
       throw new InvalidInput('delete.local', 'The stack "local" is not deleted but stopped.', {

@@ -1,7 +1,7 @@
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../lib/cli/base/context.js'
-import {typedFlags} from '../lib/cli/base/typed-flags.js'
-import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {typedFlags} from '../lib/cli/base/settings.js'
+import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {optionFlags, typedOptions} from '../lib/cli/flags/deploy.js'
 import {exportWithConsent, readOptions} from '../lib/cli/flags/option-input.js'
 import {nextLines} from '../lib/cli/output/facts.js'
@@ -9,7 +9,9 @@ import {deployLocally, localJson, localLines} from '../lib/cli/stack/deploy-loca
 import {deployJson, finishedLines, NOTHING_DEPLOYED} from '../lib/cli/stack/deploy-presenter.js'
 import {deployWithConsent} from '../lib/cli/stack/deploy-run.js'
 
-export default class Deploy extends WholeStackCommand<typeof Deploy> {
+export default class Deploy extends StackCommand<typeof Deploy> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Create a stack on AWS, or bring it up to date'
 
   static override description =
@@ -55,18 +57,18 @@ export default class Deploy extends WholeStackCommand<typeof Deploy> {
     const {export: folder, 'from-file': file, yes = false} = this.flags
     if (folder === undefined) return super.run()
     const {options} = await readOptions(file, {options: typedOptions(this.flags), tags: [], removedTags: []})
-    const stack = this.settings?.stack.value ?? ''
+    const stack = this.settings.stack.value ?? ''
     const files = await exportWithConsent(folder, {stack, options}, {yes})
     for (const {path, purpose} of files) this.log(`${path}  ${purpose}`)
     return {...NOTHING_DEPLOYED, stack, target: 'files', files}
   }
 
-  protected async work({table, surroundings}: StackContext): Promise<object> {
+  protected async work({table, awsServices}: StackContext): Promise<object> {
     const {tag: tags = [], 'remove-tag': removedTags = []} = this.flags
     const {'from-file': file, 'dry-run': dryRun = false, yes = false, wait} = this.flags
     const {version} = this.config
     const stated = await readOptions(file, {options: typedOptions(this.flags), tags, removedTags})
-    using aws = await surroundings()
+    using aws = await awsServices()
     if (!aws) {
       const local = await deployLocally(table, stated.options, {version, dryRun})
       if (local.withoutEffect.length > 0)

@@ -1,19 +1,17 @@
-import type {StackFlagValues} from '../lib/cli/base/context.js'
-import {SettingsCommand} from '../lib/cli/base/settings-command.js'
-import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {BaseCommand} from '../lib/cli/base/base-command.js'
+import {wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {checkLines} from '../lib/cli/stack/doctor-presenter.js'
 import {EXIT} from '../lib/core/errors.js'
 
-export default class Doctor extends SettingsCommand<typeof Doctor> {
+export default class Doctor extends BaseCommand<typeof Doctor> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Find out what keeps zael from working'
 
   static override description =
     'Looks at Node, the clock, credentials, region, the way to DynamoDB, permissions, and, where there is a stack, at its ' +
     'stream, filters, dead letters and versions. Every line is ok, warn or fail and says what to do. Changes nothing. ' +
     'The exit code is 0 when nothing failed and 6 otherwise.'
-
-  static override baseFlags = WholeStackCommand.baseFlags
-  static override enableJsonFlag = true
 
   static override examples = [
     {command: 'zael doctor', description: 'This machine and the account'},
@@ -22,10 +20,10 @@ export default class Doctor extends SettingsCommand<typeof Doctor> {
   ]
 
   async run(): Promise<object> {
+    const {settings} = await this.loadSettings()
     const {examine} = await import('../lib/cli/stack/doctor.js')
-    const flags = this.flags as unknown as StackFlagValues
-    const isNamed = this.settings?.stack.source !== 'default'
-    const checks = await examine({flags, isNamed, version: this.config.version})
+    const isNamed = settings.stack.source !== 'default'
+    const checks = await examine({flags: this.flags, isNamed, version: this.config.version})
     this.log(checkLines(checks).join('\n'))
     const fit = !checks.some(({state}) => state === 'fail')
     if (!fit) process.exitCode = EXIT.negative

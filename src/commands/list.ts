@@ -1,21 +1,19 @@
 import {boolean} from '@oclif/core/flags'
-import type {StackFlagValues} from '../lib/cli/base/context.js'
-import {SettingsCommand} from '../lib/cli/base/settings-command.js'
+import {BaseCommand} from '../lib/cli/base/base-command.js'
+import {wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {listFlags} from '../lib/cli/output/listing.js'
 import {refusedLines, stackListing} from '../lib/cli/stack/list-presenter.js'
 
-const {namespace: _namespace, stack: _stack, ...regionFlags} = SettingsCommand.baseFlags
+const {stack: _, ...accountFlags} = wholeStackFlags
 
-export default class List extends SettingsCommand<typeof List> {
+export default class List extends BaseCommand<typeof List> {
+  static override baseFlags = accountFlags
+
   static override summary = 'List the stacks of an account, also those of the Python tool'
 
   static override description =
     'Stacks are found by their tags. With --all-regions every region is asked; those that refuse are named and do not ' +
     'keep the others from being listed. On a local engine, which has no stacks, the tables are listed.'
-
-  // TypeScript lets no subclass have less than its parent; oclif knows only the flags that are really there.
-  static override baseFlags = regionFlags as typeof SettingsCommand.baseFlags
-  static override enableJsonFlag = true
 
   static override flags = {
     ...listFlags,
@@ -29,8 +27,9 @@ export default class List extends SettingsCommand<typeof List> {
   ]
 
   async run(): Promise<object> {
+    await this.loadSettings()
     const {findStacks} = await import('../lib/cli/stack/list.js')
-    const {region, profile, 'endpoint-url': endpointUrl} = this.flags as unknown as StackFlagValues
+    const {region, profile, 'endpoint-url': endpointUrl} = this.flags
     const allRegions = this.flags['all-regions']
     const {stacks, refused, notEnabled} = await findStacks({region, profile, endpointUrl}, {allRegions})
     this.list(stackListing(stacks, {allRegions}))

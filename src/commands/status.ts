@@ -1,9 +1,11 @@
 import type {StackContext} from '../lib/cli/base/context.js'
-import {WholeStackCommand} from '../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
 import {EXIT} from '../lib/core/errors.js'
 
-export default class Status extends WholeStackCommand<typeof Status> {
+export default class Status extends StackCommand<typeof Status> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Show how a stack is doing'
 
   static override description =
@@ -18,13 +20,13 @@ export default class Status extends WholeStackCommand<typeof Status> {
     {command: 'zael status --stack prod --json', description: 'For programs'},
   ]
 
-  protected async work({stack, table, surroundings, endpoint}: StackContext): Promise<object> {
+  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<object> {
     const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}] = await Promise.all([
       import('../lib/infra/health/health.js'),
       import('../lib/infra/health/verdict.js'),
       import('../lib/cli/base/local-health.js'),
     ])
-    using aws = await surroundings()
+    using aws = await awsServices()
     const local = aws ? null : await supervisorOf({stack, endpoint})
     const health = withSupervisor(await gatherHealth({table, aws, ourVersion: this.config.version}), local)
     this.log(statusHealthLines(health, local).join('\n'))

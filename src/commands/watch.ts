@@ -1,5 +1,5 @@
-import type {StackContext, StackFlagValues} from '../lib/cli/base/context.js'
-import {lineWidth} from '../lib/cli/base/settings-command.js'
+import {lineWidth} from '../lib/cli/base/base-command.js'
+import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {watchFlags, watchRequest} from '../lib/cli/flags/watch.js'
 import {InvalidInput} from '../lib/core/errors.js'
@@ -26,7 +26,7 @@ export default class Watch extends StackCommand<typeof Watch> {
 
   protected async work(stack: StackContext): Promise<object> {
     const request = watchRequest(this.flags)
-    const {once, top, ascii} = this.flags
+    const {once, top, ascii, namespace} = this.flags
     if (once) {
       const {takeSnapshot} = await import('../lib/cli/watch/open.js')
       const {snapshotLines} = await import('../lib/cli/watch/lines.js')
@@ -41,7 +41,6 @@ export default class Watch extends StackCommand<typeof Watch> {
     }
     this.#isStream = true
     const {runWatch} = await import('../lib/cli/watch/run.js')
-    const {namespace} = this.flags as unknown as StackFlagValues
     const {exitCode, summary} = await runWatch(stack, request, {
       ourVersion: this.config.version,
       settings: this.settings,

@@ -1,8 +1,8 @@
 import {string} from '@oclif/core/args'
 import {whyJson, whyLines} from '../lib/cli/acquire/why-presenter.js'
 import type {StackContext} from '../lib/cli/base/context.js'
+import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
-import {typedFlags} from '../lib/cli/base/typed-flags.js'
 
 export default class Why extends StackCommand<typeof Why> {
   static override summary = 'Explain why a request is refused, and what helps'

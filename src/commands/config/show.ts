@@ -1,9 +1,11 @@
-import type {Settings} from '../../lib/cli/base/settings.js'
-import {SettingsCommand} from '../../lib/cli/base/settings-command.js'
+import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {settingsFileLines, settingsListing, settingsResult} from '../../lib/cli/data/config-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
-export default class ConfigShow extends SettingsCommand<typeof ConfigShow> {
+export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
+  static override baseFlags = StackCommand.baseFlags
+
   static override summary = 'Show the settings in force and where each comes from'
 
   static override description =
@@ -20,10 +22,10 @@ export default class ConfigShow extends SettingsCommand<typeof ConfigShow> {
   ]
 
   async run(): Promise<object> {
-    const settings = this.settings as Settings
+    const {settings, files} = await this.loadSettings()
     this.list(settingsListing(settings))
     this.log()
-    this.log(settingsFileLines(this.settingsFiles, process.cwd(), `${this.config.configDir}/config.json`).join('\n'))
-    return settingsResult(settings, this.settingsFiles)
+    this.log(settingsFileLines(files, process.cwd(), `${this.config.configDir}/config.json`).join('\n'))
+    return settingsResult(settings, files)
   }
 }

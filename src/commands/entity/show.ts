@@ -1,6 +1,6 @@
 import {string} from '@oclif/core/args'
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {lineWidth} from '../../lib/cli/base/settings-command.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 
 export default class EntityShow extends StackCommand<typeof EntityShow> {

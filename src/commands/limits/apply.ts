@@ -1,10 +1,10 @@
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {applyWithProgress} from '../../lib/cli/limits/manifest-apply.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {applyResultJson, manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
 import {applyLines, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
+import {applyWithProgress} from '../../lib/cli/limits/run.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {EXIT} from '../../lib/core/errors.js'
 

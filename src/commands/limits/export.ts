@@ -1,4 +1,4 @@
-import type {StackContext, StackFlagValues} from '../../lib/cli/base/context.js'
+import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {writeManifest} from '../../lib/cli/limits/manifest-file.js'
 
@@ -15,7 +15,7 @@ export default class LimitsExport extends StackCommand<typeof LimitsExport> {
   ]
 
   protected async work(stack: StackContext): Promise<object> {
-    const {namespace} = this.flags as unknown as StackFlagValues
+    const {namespace} = this.flags
     const {text, document} = await writeManifest(await stack.namespace(), namespace)
     this.log(text.trimEnd())
     return document

@@ -1,7 +1,7 @@
 import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {lineWidth} from '../../lib/cli/base/settings-command.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {resolveJson, resolveLines} from '../../lib/cli/limits/resolve-presenter.js'
 import {InvalidInput} from '../../lib/core/errors.js'

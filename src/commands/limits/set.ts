@@ -5,7 +5,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {changeJson} from '../../lib/cli/limits/json.js'
 import {changeLines} from '../../lib/cli/limits/presenter.js'
-import {withBucketProgress} from '../../lib/cli/output/bucket-progress.js'
+import {changeWithProgress} from '../../lib/cli/limits/run.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and bring live buckets in line'
@@ -50,7 +50,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const namespace = await stack.namespace()
     const change = dryRun
       ? await namespace.configs.preview(scope, limits, options)
-      : await withBucketProgress(sync => namespace.setLimits(scope, limits, {...options, ...sync}))
+      : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, ...sync}))
     this.log(changeLines(change, dryRun).join('\n'))
     return {dryRun, ...changeJson(change)}
   }

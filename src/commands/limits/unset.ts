@@ -5,7 +5,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {changeJson} from '../../lib/cli/limits/json.js'
 import {changeLines, doomedWords} from '../../lib/cli/limits/presenter.js'
-import {withBucketProgress} from '../../lib/cli/output/bucket-progress.js'
+import {changeWithProgress} from '../../lib/cli/limits/run.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 
@@ -40,10 +40,10 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
       })
     }
     const namespace = await stack.namespace()
-    if (name !== undefined) return this.#tell(await withBucketProgress(sync => namespace.unsetLimit(scope, name, sync)))
+    if (name !== undefined) return this.#tell(await changeWithProgress(sync => namespace.unsetLimit(scope, name, sync)))
     const {getConfigured} = await import('../../lib/repository/limits/pages.js')
     await confirm(doomedWords(await getConfigured(namespace.configs, scope)), {yes})
-    return this.#tell(await withBucketProgress(sync => namespace.deleteLimits(scope, sync)))
+    return this.#tell(await changeWithProgress(sync => namespace.deleteLimits(scope, sync)))
   }
 
   #tell(change: Parameters<typeof changeLines>[0]): object {

@@ -1,6 +1,6 @@
 import {boolean, integer, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {cleanedJson, cleanedLines, cleanUpPlanLines, exceptText} from '../../lib/cli/migrate/cleanup-presenter.js'
 import {cleanUpWithProgress, compareWithProgress} from '../../lib/cli/migrate/run.js'
 import {checkedItems} from '../../lib/cli/migrate/samples.js'
@@ -8,7 +8,9 @@ import {confirmByName} from '../../lib/cli/output/confirm.js'
 import {formatCount} from '../../lib/cli/output/facts.js'
 import {EXIT} from '../../lib/core/errors.js'
 
-export default class MigrateCleanup extends WholeStackCommand<typeof MigrateCleanup> {
+export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Delete the items of older layouts, for good'
 
   static override description =

@@ -1,12 +1,14 @@
 import {integer} from '@oclif/core/flags'
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {lineWidth} from '../../lib/cli/base/settings-command.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
 import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
-import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
+import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
 
-export default class MigratePlan extends WholeStackCommand<typeof MigratePlan> {
+export default class MigratePlan extends StackCommand<typeof MigratePlan> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Show the steps of a migration, what they cost and what stands in the way'
 
   static override description =

@@ -1,13 +1,15 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, option, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
-import {resolveAllWithProgress} from '../../lib/cli/migrate/resolve.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {conflictLines, resolvedJson, resolvedLines} from '../../lib/cli/migrate/resolve-presenter.js'
+import {resolveAllWithProgress} from '../../lib/cli/migrate/run.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
 import {EXIT, InvalidInput} from '../../lib/core/errors.js'
 
-export default class MigrateResolve extends WholeStackCommand<typeof MigrateResolve> {
+export default class MigrateResolve extends StackCommand<typeof MigrateResolve> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Settle a record that was changed in the old place and in the new one'
 
   static override description =

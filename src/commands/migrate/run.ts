@@ -1,19 +1,19 @@
 import {boolean, integer, option, string} from '@oclif/core/flags'
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {lineWidth} from '../../lib/cli/base/settings-command.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
-import {followMsOf} from '../../lib/cli/migrate/follow.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
 import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
-import {migrateWithProgress} from '../../lib/cli/migrate/run.js'
+import {followMsOf, migrateWithProgress, surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {runJson, runLines} from '../../lib/cli/migrate/run-presenter.js'
-import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 const STEPS = ['indexes', 'namespaces', 'configuration', 'data', 'catch-up', 'version'] as const
 
-export default class MigrateRun extends WholeStackCommand<typeof MigrateRun> {
+export default class MigrateRun extends StackCommand<typeof MigrateRun> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Bring a table of an older layout up to date'
 
   static override description =

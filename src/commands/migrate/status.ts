@@ -1,12 +1,14 @@
+import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {lineWidth} from '../../lib/cli/base/settings-command.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {statusJson} from '../../lib/cli/migrate/json.js'
 import {migrationStatusLines} from '../../lib/cli/migrate/presenter.js'
-import {surveyWithProgress} from '../../lib/cli/migrate/survey.js'
+import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {EXIT} from '../../lib/core/errors.js'
 
-export default class MigrateStatus extends WholeStackCommand<typeof MigrateStatus> {
+export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Show which layouts a table holds, and what is pending'
 
   static override description =

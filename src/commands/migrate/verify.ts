@@ -1,11 +1,13 @@
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {verifyWithProgress} from '../../lib/cli/migrate/run.js'
 import {verificationJson, verificationLines} from '../../lib/cli/migrate/run-presenter.js'
 import {EXIT} from '../../lib/core/errors.js'
 
-export default class MigrateVerify extends WholeStackCommand<typeof MigrateVerify> {
+export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Compare old items with the new ones, one by one'
 
   static override description =

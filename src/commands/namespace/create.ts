@@ -1,9 +1,11 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {createdLines, namespaceJson} from '../../lib/cli/data/namespace-presenter.js'
 
-export default class NamespaceCreate extends WholeStackCommand<typeof NamespaceCreate> {
+export default class NamespaceCreate extends StackCommand<typeof NamespaceCreate> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Create namespaces'
 
   static override description =

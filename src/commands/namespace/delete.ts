@@ -1,11 +1,13 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceDeletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presenter.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 
-export default class NamespaceDelete extends WholeStackCommand<typeof NamespaceDelete> {
+export default class NamespaceDelete extends StackCommand<typeof NamespaceDelete> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Delete a namespace; its data stays until it is purged'
 
   static override description =

@@ -1,9 +1,11 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, namespaceListing} from '../../lib/cli/data/namespace-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
-export default class NamespaceList extends WholeStackCommand<typeof NamespaceList> {
+export default class NamespaceList extends StackCommand<typeof NamespaceList> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'List the namespaces of a stack'
 
   static override description = 'Deleted namespaces have no name any more; `zael namespace orphans` lists them.'

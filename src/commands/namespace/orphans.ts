@@ -1,9 +1,11 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, orphanListing} from '../../lib/cli/data/namespace-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
-export default class NamespaceOrphans extends WholeStackCommand<typeof NamespaceOrphans> {
+export default class NamespaceOrphans extends StackCommand<typeof NamespaceOrphans> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'List deleted namespaces whose data is still there'
 
   static override description =

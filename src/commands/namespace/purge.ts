@@ -1,12 +1,14 @@
 import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {kindCounts} from '../../lib/cli/data/kind-counts.js'
 import {purgedLines, purgeJson, purgePlanLines} from '../../lib/cli/data/namespace-presenter.js'
 import {purgeWithProgress} from '../../lib/cli/data/namespace-purge.js'
 
-export default class NamespacePurge extends WholeStackCommand<typeof NamespacePurge> {
+export default class NamespacePurge extends StackCommand<typeof NamespacePurge> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Delete all data of a deleted namespace, for good'
 
   static override description =

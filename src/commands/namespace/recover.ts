@@ -1,9 +1,11 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presenter.js'
 
-export default class NamespaceRecover extends WholeStackCommand<typeof NamespaceRecover> {
+export default class NamespaceRecover extends StackCommand<typeof NamespaceRecover> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Bring a deleted namespace back'
 
   static override description =

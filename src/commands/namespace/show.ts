@@ -1,11 +1,13 @@
 import {string} from '@oclif/core/args'
 import {boolean} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
-import {WholeStackCommand} from '../../lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {kindCounts} from '../../lib/cli/data/kind-counts.js'
 import {namespaceJson, showLines} from '../../lib/cli/data/namespace-presenter.js'
 
-export default class NamespaceShow extends WholeStackCommand<typeof NamespaceShow> {
+export default class NamespaceShow extends StackCommand<typeof NamespaceShow> {
+  static override baseFlags = wholeStackFlags
+
   static override summary = 'Show a namespace'
 
   static override args = {

@@ -1,8 +1,8 @@
 import {ZaelError} from '../core/errors.js'
-import {fetchStatus, type LiveStatus} from './supervisor/control.js'
 import type {StateDir} from './state-dir/paths.js'
 import {isProcessRunning} from './state-dir/process-identity.js'
 import {readState, type StackState} from './state-dir/state.js'
+import {fetchStatus, type LiveStatus} from './supervisor/control.js'
 
 /** What was found in a home. */
 export type FoundStack =

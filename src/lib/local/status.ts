@@ -1,7 +1,7 @@
 import {findStack} from './find.js'
-import type {LiveStatus} from './supervisor/control.js'
 import type {StateDir} from './state-dir/paths.js'
 import {readEnd, type StackEnd, type StackState} from './state-dir/state.js'
+import type {LiveStatus} from './supervisor/control.js'
 
 /** How the stack of a home is doing. */
 export type StackStatus =

@@ -1,7 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {remedies, whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
-import type {Settings} from '../../../src/lib/cli/base/settings.js'
-import {typedFlags} from '../../../src/lib/cli/base/typed-flags.js'
+import {typedFlags} from '../../../src/lib/cli/base/settings.js'
 import {MAX_TOKENS, parseLimit} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import type {ExplainedLimit, Explanation} from '../../../src/lib/inspect/explain.js'
@@ -116,11 +115,12 @@ describe('what helps', () => {
       stack: {key: 'stack', value: 'prod', source: 'flag', from: '--stack'},
       namespace: {key: 'namespace', value: "it's", source: 'flag', from: '--namespace'},
       region: {key: 'region', value: 'eu-west-1', source: 'environment', from: 'ZAEL_REGION'},
+      profile: {key: 'profile', value: undefined, source: 'default', from: undefined},
+      endpointUrl: {key: 'endpointUrl', value: undefined, source: 'default', from: undefined},
       output: {key: 'output', value: 'json', source: 'flag', from: '--output'},
-    } as unknown as Settings
+    } as const
     const where = typedFlags(settings)
     expect(where).toBe(` --stack prod --namespace 'it'\\''s'`)
-    expect(typedFlags(undefined)).toBe('')
     const refused = explanation([limit(empty)])
     for (const {command} of whyJson(refused, where).limits[0]?.remedies ?? []) expect(command).toContain(where)
     expect(whyLines(refused, where).filter(line => line.includes(where))).toHaveLength(2)

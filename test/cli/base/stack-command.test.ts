@@ -4,8 +4,7 @@ import {settings} from '@oclif/core/settings'
 import {afterEach, beforeEach, describe, expect, inject, it, vi} from 'vitest'
 import {parse} from 'yaml'
 import type {StackContext} from '../../../src/lib/cli/base/context.js'
-import {StackCommand} from '../../../src/lib/cli/base/stack-command.js'
-import {WholeStackCommand} from '../../../src/lib/cli/base/whole-stack-command.js'
+import {StackCommand, wholeStackFlags} from '../../../src/lib/cli/base/stack-command.js'
 import {listFlags, pageFlags} from '../../../src/lib/cli/output/listing.js'
 import type {ClosableTransport} from '../../../src/lib/dynamo/transport.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
@@ -39,7 +38,8 @@ class SampleList extends StackCommand<typeof SampleList> {
   }
 }
 
-class SampleWhole extends WholeStackCommand<typeof SampleWhole> {
+class SampleWhole extends StackCommand<typeof SampleWhole> {
+  static override baseFlags = wholeStackFlags
   static override id = 'sample:whole'
 
   protected async work({repository}: StackContext): Promise<object> {

@@ -1,6 +1,5 @@
 import {beforeAll, expect, it} from 'vitest'
-import {resolveAllWithProgress} from '../../../src/lib/cli/migrate/resolve.js'
-import {cleanUpWithProgress, compareWithProgress} from '../../../src/lib/cli/migrate/run.js'
+import {cleanUpWithProgress, compareWithProgress, resolveAllWithProgress} from '../../../src/lib/cli/migrate/run.js'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../../helpers/table.js'
@@ -28,30 +27,30 @@ describeOnEngine('Ctrl-C', () => {
   }
   const request = {ourVersion: VERSION, rateLimit: undefined, confirm: async () => {}}
 
-  it('while a clean-up compares says that nothing was deleted, and hands out no consent', async () => {
+  it('while a clean-up compares, reports that nothing was deleted and asks for no consent', async () => {
     const before = await scene.items()
     pressAt('Scan')
     await expect(cleanUpWithProgress(scene.table, 'prod', request)).rejects.toMatchObject({
       code: 'migrate.interrupted',
       exitCode: 130,
       message: 'Interrupted. Nothing was deleted.',
-      hint: 'Run it again to go on: zael migrate cleanup -s prod',
+      hint: 'Run it again to continue: zael migrate cleanup -s prod',
     })
     pressAt('Scan')
     await expect(compareWithProgress(scene.table, VERSION)).rejects.toMatchObject({exitCode: 130})
     expect(await scene.items()).toEqual(before)
   })
 
-  it('while it deletes says that some may be gone', async () => {
+  it('while a clean-up deletes, reports that some items may be gone', async () => {
     pressAt('DeleteItem')
     await expect(cleanUpWithProgress(scene.table, 'prod', request)).rejects.toMatchObject({
       code: 'migrate.interrupted',
-      message: expect.stringMatching(/^Interrupted: at least \d+ old items are deleted, the rest is still there\.$/),
-      hint: 'Run it again to go on: zael migrate cleanup -s prod',
+      message: expect.stringMatching(/^Interrupted: at least \d+ old items are deleted, the rest remains\.$/),
+      hint: 'Run it again to continue: zael migrate cleanup -s prod',
     })
   })
 
-  it('while conflicts are sought, or settled, says so', async () => {
+  it('while conflicts are found or resolved, reports how many are resolved', async () => {
     const [entity = {}] = (await scene.items()).filter(({PK, SK}) => {
       return PK && 'S' in PK && PK.S.startsWith('ENTITY#') && SK && 'S' in SK && SK.S === '#META'
     })
@@ -65,12 +64,12 @@ describeOnEngine('Ctrl-C', () => {
     pressAt('Scan')
     await expect(resolveAllWithProgress(scene.table, 'new', request)).rejects.toMatchObject({
       exitCode: 130,
-      message: 'Interrupted. Nothing was settled.',
+      message: 'Interrupted. Nothing was resolved.',
     })
     pressAt('UpdateItem')
     await expect(resolveAllWithProgress(scene.table, 'new', request)).rejects.toMatchObject({
       exitCode: 130,
-      message: 'Interrupted: at least 0 conflicts are settled.',
+      message: 'Interrupted: at least 0 conflicts are resolved.',
     })
     scene.transport = scene.own
     expect(await resolveAllWithProgress(scene.table, 'new', request)).toMatchObject({settled: 1, left: {count: 0}})

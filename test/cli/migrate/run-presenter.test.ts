@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {cleanedLines} from '../../../src/lib/cli/migrate/cleanup-presenter.js'
+import {stepText} from '../../../src/lib/cli/migrate/run.js'
 import {runJson, runLines, verificationLines} from '../../../src/lib/cli/migrate/run-presenter.js'
-import {progressLine} from '../../../src/lib/cli/output/migrate-progress.js'
 import type {MigrationResult} from '../../../src/lib/migrations/run.js'
 import type {Verification} from '../../../src/lib/migrations/verify.js'
 import {STEPS} from '../../../src/lib/migrations/walk/steps.js'
@@ -187,15 +187,15 @@ describe('the progress of a migration', () => {
   const progress = {step: 'data', scanned: 5000, total: 20_000, pass: 1, waitingFor: undefined} as const
 
   it('shows the share, the pace and the time left, and fits its line', () => {
-    expect(progressLine(progress, 10_000, 80)).toMatchInlineSnapshot(
+    expect(stepText(progress, 10_000, 80)).toMatchInlineSnapshot(
       `"data  [#######-----------------------]  25%  5,000 of 20,000  500/s  30 s left"`,
     )
-    expect(progressLine(progress, 10_000, 40).length).toBeLessThan(40)
-    expect(progressLine({...progress, step: 'catch-up', pass: 2}, 0, 80)).toContain('catch-up, pass 2')
+    expect(stepText(progress, 10_000, 40).length).toBeLessThan(40)
+    expect(stepText({...progress, step: 'catch-up', pass: 2}, 0, 80)).toContain('catch-up, pass 2')
   })
 
   it('counts where nobody knows how much there is, and names what it waits for', () => {
-    expect(progressLine({...progress, total: undefined}, 10_000, 80)).toBe('data  5,000 items  500/s')
-    expect(progressLine({...progress, step: 'indexes', waitingFor: 'GSI4'}, 0, 80)).toBe('indexes: GSI4 is being built')
+    expect(stepText({...progress, total: undefined}, 10_000, 80)).toBe('data  5,000 items  500/s')
+    expect(stepText({...progress, step: 'indexes', waitingFor: 'GSI4'}, 0, 80)).toBe('indexes: GSI4 is being built')
   })
 })

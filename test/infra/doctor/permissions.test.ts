@@ -3,7 +3,7 @@ import {describe, expect, it} from 'vitest'
 import {neededActions} from '../../../src/lib/infra/doctor/needed-actions.js'
 import {simulationChecks} from '../../../src/lib/infra/doctor/permission-checks.js'
 import {parameterDrift} from '../../../src/lib/infra/health/stack.js'
-import {likelyBucketName, resourceNames, type ResourceNames} from '../../../src/lib/infra/options/resource-names.js'
+import {likelyBucketName, type ResourceNames, resourceNames} from '../../../src/lib/infra/options/resource-names.js'
 
 describe('permissions', () => {
   const needed = neededActions({partition: 'aws-cn', region: 'cn-north-1', account: '123456789012', stack: 'prod'})

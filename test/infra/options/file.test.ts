@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {parseOptionFile} from '../../../src/lib/infra/options/file.js'
-import {parseRemovedTags, parseTags, stackTags, omitTags} from '../../../src/lib/infra/options/tags.js'
+import {omitTags, parseRemovedTags, parseTags, stackTags} from '../../../src/lib/infra/options/tags.js'
 
 describe('a file of options', () => {
   it('holds options by name, and tags', () => {

@@ -3,15 +3,19 @@ import {ExitError} from '@oclif/core/errors'
 import {boolean} from '@oclif/core/flags'
 import type {InferredArgs, InferredFlags} from '@oclif/core/interfaces'
 import {colorize} from '@oclif/core/ux'
+import {InvalidInput} from '../../core/errors.js'
+import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
 import {asFailure, asUsageFailure, fail, failureJson} from './failure.js'
+import {formatIn, type OutputFormat} from './output-format.js'
+import {applySettings, type Settings, type SettingsFiles} from './settings.js'
 
-/** The parsed flags of a command class, those of every command included. */
-export type FlagsOf<T extends typeof Command> = InferredFlags<(typeof BaseCommand)['baseFlags'] & T['flags']>
+/** The parsed flags of a command class, including those it inherits. */
+export type FlagsOf<T extends typeof Command> = InferredFlags<T['baseFlags'] & T['flags']>
 
 /** The parsed arguments of a command class. */
 export type ArgsOf<T extends typeof Command> = InferredArgs<T['args']>
 
-/** What all commands share: parsed input, `--json`, warnings that reach both readers, and errors with an exit code. */
+/** Behaviour of every command: input parsed once, output formats, warnings, and errors with an exit code. */
 export abstract class BaseCommand<T extends typeof Command> extends Command {
   static override baseFlags = {
     'no-color': boolean({description: 'Print without colours.', helpGroup: 'GLOBAL'}),
@@ -22,6 +26,8 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   protected flags!: FlagsOf<T>
   protected args!: ArgsOf<T>
   private readonly warnings: string[] = []
+  #preferredFormat: OutputFormat | undefined
+  #yaml: ((value: unknown) => string) | undefined
 
   /** Returns what `--json` prints; an object, since oclif prints nothing for `undefined`. */
   abstract override run(): Promise<object>
@@ -37,7 +43,63 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     }
   }
 
-  /** oclif drops warnings in JSON mode; here they go to stderr always, and into the JSON as well. */
+  /**
+   * Fills in the flags of a stack that were not typed from variables and settings files, and returns where each value
+   * came from. Commands on a stack do this on their own; a command that only needs settings calls it first.
+   */
+  protected async loadSettings(): Promise<{settings: Settings; files: SettingsFiles}> {
+    const flags = this.flags as Record<string, unknown>
+    const found = await applySettings(flags, {isJson: super.jsonEnabled(), configDir: this.config.configDir})
+    this.#preferredFormat = found.settings.output.value as OutputFormat
+    if (this.format === 'csv' && !this.#isList) {
+      throw new InvalidInput('output.csv', 'only lists can be told as comma-separated values', {
+        hint: 'Use --output json or yaml.',
+      })
+    }
+    if (this.format === 'yaml') this.#yaml = (await import('yaml')).stringify
+    return found
+  }
+
+  /** A preferred format of CSV applies to lists only; other commands print text. */
+  protected get format(): OutputFormat {
+    if (!('output' in this.ctor.baseFlags)) return super.jsonEnabled() ? 'json' : 'table'
+    const preferred = this.#preferredFormat
+    return formatIn(this.argv, preferred === 'csv' && !this.#isList ? 'table' : preferred)
+  }
+
+  get #isList(): boolean {
+    return 'columns' in (this.ctor.flags ?? {})
+  }
+
+  /** True also for YAML: oclif then prints nothing but the result. */
+  override jsonEnabled(): boolean {
+    return super.jsonEnabled() || this.format === 'json' || this.format === 'yaml'
+  }
+
+  override logJson(json: unknown): void {
+    if (this.#yaml && !super.jsonEnabled()) process.stdout.write(this.#yaml(json))
+    else super.logJson(json)
+  }
+
+  /** Prints text for people; CSV output consists of rows only. */
+  override log(message = '', ...args: unknown[]): void {
+    if (this.format !== 'csv') super.log(message, ...args)
+  }
+
+  /** Prints rows as `--output`, `--columns`, `--sort` and `--no-header` ask for. */
+  protected list<Row>(listing: Listing<Row>): void {
+    const flags = this.flags as unknown as ListFlagValues
+    if (this.format === 'csv') process.stdout.write(`${listingCsv(listing, flags).join('\n')}\n`)
+    // Called even when JSON is printed: it rejects unknown column names.
+    else this.log(listingLines(listing, flags, lineWidth()).join('\n'))
+  }
+
+  /** Says on stderr that there are more rows, and how to get them. */
+  protected tellMore(next: string | undefined): void {
+    if (next !== undefined) this.logToStderr(`There are more: add --all, or --cursor ${next}`)
+  }
+
+  /** oclif drops warnings in JSON mode; here they always go to stderr, and into the JSON as well. */
   override warn(input: Error | string): Error | string {
     const text = input instanceof Error ? input.message : input
     this.warnings.push(text)
@@ -58,7 +120,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
     if (error instanceof ExitError) throw error
     const failure = asFailure(error)
     const jsonBody = this.jsonEnabled() ? this.toErrorJson(failure) : undefined
-    // From the words themselves: the error may be that they could not be parsed.
+    // From the raw arguments: parsing them may be what failed.
     const debug = this.argv.includes('--debug') || this.config.scopedEnvVarTrue('DEBUG')
     return fail(failure, {jsonBody, debug})
   }
@@ -66,4 +128,11 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   private withWarnings(body: object): object {
     return this.warnings.length === 0 ? body : {...body, warnings: this.warnings}
   }
+}
+
+/** Columns of a line; unlimited in a pipe unless COLUMNS is set. */
+export function lineWidth(): number | undefined {
+  if (process.stdout.isTTY) return process.stdout.columns
+  const columns = Number(process.env.COLUMNS)
+  return columns > 0 ? columns : undefined
 }

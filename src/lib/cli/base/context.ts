@@ -9,17 +9,17 @@ import type {Table} from '../../repository/table/table.js'
 
 const helpGroup = 'STACK'
 
-/** Flags of every command that works on a stack. What is not typed is looked for elsewhere, see `settings.ts`. */
+/** Flags of every command on a stack. Values that are not typed come from `settings.ts`. */
 export const stackFlags = {
   stack: string({
     char: 's',
-    description: 'Name of the stack; "local" is the one of `zael local up`. "zae-limiter" unless set.',
+    description: 'Stack name; "local" is the stack that `zael local up` starts. Defaults to "zae-limiter".',
     helpGroup,
-  }) as OptionFlag<string>, // filled in before a command sees it
-  namespace: string({char: 'n', description: 'Tenant to work in.', helpGroup}) as OptionFlag<string>, // likewise
+  }) as OptionFlag<string>, // set before a command reads it
+  namespace: string({char: 'n', description: 'Namespace to use.', helpGroup}) as OptionFlag<string>, // likewise
   region: string({description: 'AWS region.', helpGroup}),
-  profile: string({description: 'Profile with credentials and region.', helpGroup}),
-  'endpoint-url': string({description: 'Where to send DynamoDB requests instead of to AWS.', helpGroup}),
+  profile: string({description: 'AWS profile with credentials and region.', helpGroup}),
+  'endpoint-url': string({description: 'Send DynamoDB requests to this URL instead of AWS.', helpGroup}),
 }
 
 /** The values of those flags. */
@@ -31,34 +31,32 @@ export interface StackFlagValues {
   readonly 'endpoint-url'?: string | undefined
 }
 
-/** A stack, ready to be used; the first request connects. */
+/** An open stack; the first request connects. */
 export interface StackContext extends AsyncDisposable {
   readonly stack: string
   readonly table: Table
   readonly repository: Repository
-  /** The chosen namespace; throws when there is none of that name. */
+  /** The selected namespace; throws when it does not exist. */
   namespace(): Promise<NamespaceRepository>
-  /** Where requests go instead of to AWS; `undefined`: to AWS, or wherever the environment sends them. */
+  /** URL that requests are sent to; `undefined`: AWS, or whatever the environment selects. */
   readonly endpoint: string | undefined
   /**
-   * The services around the table; `undefined` for a local engine, which has none. For the caller to dispose of; a signal
-   * does so too, also while it is not yet known what there is.
+   * Clients for the AWS services around the table; `undefined` on a local engine, which has none. The caller disposes of
+   * them; aborting the signal does so too, even while they are being opened.
    */
-  surroundings(signal?: AbortSignal): Promise<Aws | undefined>
+  awsServices(signal?: AbortSignal): Promise<Aws | undefined>
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** From flags to ready objects. The local stack needs neither credentials nor a region, whatever the environment says. */
+/** Opens the stack that the flags select. The local stack needs neither credentials nor a region. */
 export async function openStack(flags: StackFlagValues, env: Environment = process.env): Promise<StackContext> {
-  const [{openTable}, {Repository}, {ServerClock}, {LOCAL_STACK}, {lazyPrincipal, openSurroundings}] =
-    await Promise.all([
-      import('../../repository/table/open-table.js'),
-      import('../../repository/repository.js'),
-      import('../../dynamo/server-clock.js'),
-      import('../../local/state-dir/state.js'),
-      import('./aws-services.js'),
-    ])
+  const [{openTable}, {Repository}, {ServerClock}, {LOCAL_STACK}] = await Promise.all([
+    import('../../repository/table/open-table.js'),
+    import('../../repository/repository.js'),
+    import('../../dynamo/server-clock.js'),
+    import('../../local/state-dir/state.js'),
+  ])
   const serverClock = new ServerClock(Date.now)
   const {stack, region, profile, 'endpoint-url': endpointUrl} = flags
   const isLocalStack = stack === LOCAL_STACK && !endpointUrl
@@ -73,7 +71,7 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
     repository,
     namespace: () => repository.namespace(flags.namespace),
     endpoint: local?.endpoint ?? endpointUrl,
-    surroundings: async signal => (isLocalStack ? undefined : openSurroundings(input, env, signal)),
+    awsServices: async signal => (isLocalStack ? undefined : openAwsServices(input, env, signal)),
     [Symbol.asyncDispose]: () => transport.close(),
   }
 }
@@ -97,4 +95,40 @@ async function transportTo(
   const {createTransport} = await import('../../dynamo/transports/create.js')
   const connection = resolveConnection(input, env)
   return createTransport({connection, clock: Date.now, onResponse: serverClock.observe})
+}
+
+/** Clients for the AWS services around a table; `undefined` for an endpoint that has no CloudFormation. */
+export async function openAwsServices(
+  input: ConnectionInput,
+  env: Environment,
+  signal?: AbortSignal,
+): Promise<Aws | undefined> {
+  const [{openAws}, {hasCloudFormation}] = await Promise.all([
+    import('../../infra/aws/clients.js'),
+    import('../../infra/stacks/cloudformation-probe.js'),
+  ])
+  // The signal may have been aborted during the imports; the listener below would not be called for that.
+  signal?.throwIfAborted()
+  const aws = openAws(input, env)
+  signal?.addEventListener('abort', () => aws[Symbol.dispose](), {once: true})
+  if (!aws.isLocal || (await hasCloudFormation(aws))) return aws
+  aws[Symbol.dispose]()
+  return undefined
+}
+
+/** The caller identity for audit events, read at most once and only when an event is written; none on a local engine. */
+function lazyPrincipal(input: ConnectionInput, env: Environment): () => Promise<string | undefined> {
+  let principal: Promise<string | undefined> | undefined
+  return () => {
+    principal ??= fetchPrincipal(input, env)
+    return principal
+  }
+}
+
+async function fetchPrincipal(input: ConnectionInput, env: Environment): Promise<string | undefined> {
+  const {openAws} = await import('../../infra/aws/clients.js')
+  using aws = openAws(input, env)
+  if (aws.isLocal) return undefined
+  const {readPrincipal} = await import('../../infra/aws/caller-identity.js')
+  return await readPrincipal(aws)
 }

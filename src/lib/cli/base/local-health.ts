@@ -2,18 +2,18 @@ import type {StackHealth} from '../../infra/health/health.js'
 import type {AggregatorStatus} from '../../local/supervisor/aggregator.js'
 import type {StackContext} from './context.js'
 
-/** What runs the local stack, for people and programs. */
+/** State of the process that runs the local stack. */
 export interface SupervisorFacts {
   readonly endpoint: string
-  /** With its version. */
+  /** Name and version. */
   readonly engine: string
   readonly uptimeMs: number
   readonly engineRestarts: number
-  /** `null`: the stack runs without. */
+  /** `null`: the stack runs without an aggregator. */
   readonly aggregator: AggregatorStatus | null
 }
 
-/** What the supervisor of the local stack says; `null` when it does not run. */
+/** The state of the local stack's supervisor; `null` when it does not run. */
 export async function readSupervisor(): Promise<SupervisorFacts | null> {
   const [{stackStatus}, {findStateDir}] = await Promise.all([
     import('../../local/status.js'),
@@ -32,8 +32,8 @@ export async function readSupervisor(): Promise<SupervisorFacts | null> {
 }
 
 /**
- * The supervisor that looks after a stack; `null` when none does. It follows one table of its own engine: a table of the
- * same name elsewhere, and another one beside it, are not its business.
+ * The supervisor responsible for a stack; `null` when there is none. It serves one table of its own engine, not a table of
+ * the same name on another endpoint, nor another table of that engine.
  */
 export async function supervisorOf({
   stack,
@@ -45,7 +45,7 @@ export async function supervisorOf({
   return local && new URL(local.endpoint).origin === new URL(endpoint).origin ? local : null
 }
 
-/** The same health, degraded when the aggregator of the local stack has met an error. */
+/** The health, degraded when the local stack's aggregator reported an error. */
 export function withSupervisor(health: StackHealth, local: SupervisorFacts | null): StackHealth {
   const error = local?.aggregator?.lastError ?? null
   if (error === null) return health

@@ -8,12 +8,12 @@ export const outputFlags = {
   output: option({
     char: 'o',
     options: OUTPUT_FORMATS,
-    description: 'For people, or for programs; --json is the same as --output json.',
+    description: 'Output format; --json is short for --output json.',
     helpGroup: 'GLOBAL',
   })(),
 }
 
-/** The format that was asked for, before anything is parsed: an error must be told in it too. */
+/** The requested format, read before the arguments are parsed: a parse error is printed in it too. */
 export function formatIn(argv: readonly string[], otherwise: OutputFormat = 'table'): OutputFormat {
   const end = argv.indexOf('--')
   const own = end < 0 ? argv : argv.slice(0, end)

@@ -3,16 +3,16 @@ import {dirname, join} from 'node:path'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {nearest} from '../output/suggest.js'
 
-/** What projects keep beside their code. */
+/** Settings file of a project, kept beside its code. */
 export const PROJECT_FILE = 'zael.config.json'
 
-/** A settings file that exists, with what it says and in which line. */
+/** A settings file that exists: its entries, each with its line. */
 export interface SettingsFile {
   readonly path: string
   readonly entries: ReadonlyMap<string, {readonly value: string; readonly line: number}>
 }
 
-/** The file of that name in the folder or in the nearest one above; `undefined` when there is none. */
+/** The project file in the folder or its nearest ancestor that has one; `undefined` when there is none. */
 export async function findUpward(folder: string, known: readonly string[]): Promise<SettingsFile | undefined> {
   for (let at = folder; ; at = dirname(at)) {
     const file = await readSettingsFile(join(at, PROJECT_FILE), known)
@@ -29,7 +29,7 @@ export async function readSettingsFile(path: string, known: readonly string[]): 
     const {code} = error as NodeJS.ErrnoException
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
     throw new ZaelError('failed', 'config.unreadable', `cannot read ${path}: ${(error as Error).message}`, {
-      hint: 'Make the file readable, or move it away.',
+      hint: 'Make the file readable, or remove it.',
       details: {file: path},
       cause: error,
     })
@@ -37,17 +37,14 @@ export async function readSettingsFile(path: string, known: readonly string[]): 
   return {path, entries: new Reader(path, text, known).read()}
 }
 
-/** What to throw for something in a settings file. Values are not repeated: somebody may have put a secret there. */
+/** The error for a mistake in a settings file. It never repeats a value, which may be a secret. */
 export function badSettingsFile(path: string, line: number, why: string, hint: string): InvalidInput {
   return new InvalidInput('config.file', `${path}, line ${line}: ${why}`, {hint, details: {file: path, line}})
 }
 
 const TOKEN = /"(?:[^"\\\n]|\\.)*"|[{}:,]|[^\s{}:,"]+|"/g
 
-/**
- * Reads one flat JSON object of texts. JSON.parse would not tell the line of a mistake, nor notice a key that is there
- * twice.
- */
+/** Reads one flat JSON object of strings. JSON.parse reports neither the line of a mistake nor a duplicate key. */
 class Reader {
   readonly #tokens: {readonly text: string; readonly line: number}[]
   readonly #lastLine: number
@@ -72,12 +69,12 @@ class Reader {
       const {line} = this
       const key = this.#text('a key in double quotes')
       if (!this.known.includes(key)) throw this.#unknown(key, line)
-      if (entries.has(key)) throw this.#bad(line, `"${key}" is there twice`)
+      if (entries.has(key)) throw this.#bad(line, `"${key}" is given twice`)
       this.#expect(':')
-      entries.set(key, {value: this.#text(`a text in double quotes as the value of "${key}"`), line})
+      entries.set(key, {value: this.#text(`a string in double quotes as the value of "${key}"`), line})
     }
     this.#expect('}')
-    if (this.#peek() !== undefined) throw this.#bad(this.line, 'there is something after the closing "}"')
+    if (this.#peek() !== undefined) throw this.#bad(this.line, 'unexpected text after the closing "}"')
     return entries
   }
 
@@ -111,7 +108,7 @@ class Reader {
   }
 
   #bad(line: number, why: string): InvalidInput {
-    return badSettingsFile(this.path, line, why, 'Write one JSON object of texts, such as {"stack": "local"}.')
+    return badSettingsFile(this.path, line, why, 'Write one JSON object of strings, such as {"stack": "local"}.')
   }
 }
 

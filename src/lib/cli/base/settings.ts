@@ -3,7 +3,7 @@ import {InvalidInput} from '../../core/errors.js'
 import {OUTPUT_FORMATS} from './output-format.js'
 import {badSettingsFile, findUpward, readSettingsFile, type SettingsFile} from './settings-file.js'
 
-/** Where the value of a setting can come from, the strongest first. `aws`: the SDK finds it in its own variables. */
+/** Sources of a setting by descending priority. `aws`: a variable that the AWS SDK reads itself. */
 export const SETTING_SOURCES = ['flag', 'environment', 'project', 'user', 'aws', 'default'] as const
 
 export type SettingSource = (typeof SETTING_SOURCES)[number]
@@ -12,7 +12,7 @@ interface SettingRule {
   readonly flag: string
   readonly variable: string
   readonly fallback?: string
-  /** Variables that AWS SDKs read, the stronger first. */
+  /** Variables that AWS SDKs read, by descending priority. */
   readonly aws?: readonly string[]
 }
 
@@ -34,13 +34,10 @@ export type SettingKey = keyof typeof RULES
 /** The keys of a settings file. */
 export const SETTING_KEYS = Object.keys(RULES) as SettingKey[]
 
-/** The flag that a setting belongs to. */
-export const flagOf = (key: SettingKey): string => RULES[key].flag
-
-/** What is in force for one setting, and why. */
+/** The value of one setting, and where it comes from. */
 export interface Setting {
   readonly key: SettingKey
-  /** `undefined` when nobody says anything. */
+  /** `undefined` when no source sets it. */
   readonly value: string | undefined
   readonly source: SettingSource
   /** The flag, the variable, or the file with its line. */
@@ -51,13 +48,13 @@ export type Settings = Readonly<Record<SettingKey, Setting>>
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Where settings are looked for. */
+/** Where settings are searched. */
 export interface SettingsSearch {
-  /** What was typed, by the names of the flags; an empty text counts as not typed. */
+  /** Typed values by flag name; an empty string counts as not typed. */
   readonly flags: Readonly<Record<string, unknown>>
   readonly env: Environment
   readonly folder: string
-  /** Folder of the user's own file. */
+  /** Folder of the user's settings file. */
   readonly configDir: string
 }
 
@@ -67,33 +64,47 @@ export interface SettingsFiles {
   readonly user: SettingsFile | undefined
 }
 
-/** Reads the files, then decides: flag, ZAEL_ variable, project file, user file, AWS variable, default. */
+/** Settings for the typed flags of a command. Flags that were not typed are set, except those the SDK resolves itself. */
+export async function applySettings(
+  flags: Record<string, unknown>,
+  {isJson, configDir}: {readonly isJson: boolean; readonly configDir: string},
+): Promise<{settings: Settings; files: SettingsFiles}> {
+  const typed = isJson ? {...flags, output: 'json'} : flags
+  const found = await findSettings({flags: typed, env: process.env, folder: process.cwd(), configDir})
+  for (const key of SETTING_KEYS) {
+    const {value, source} = found.settings[key]
+    flags[RULES[key].flag] = source === 'aws' ? undefined : value
+  }
+  return found
+}
+
+/** Reads the files and resolves each setting: flag, ZAEL_ variable, project file, user file, AWS variable, default. */
 export async function findSettings(search: SettingsSearch): Promise<{settings: Settings; files: SettingsFiles}> {
   const [project, user] = await Promise.all([
     findUpward(search.folder, SETTING_KEYS),
     readSettingsFile(join(search.configDir, 'config.json'), SETTING_KEYS),
   ])
   const files = {project, user}
-  return {settings: decide(search.flags, search.env, files), files}
+  return {settings: resolve(search.flags, search.env, files), files}
 }
 
-function decide(flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles): Settings {
+function resolve(flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles): Settings {
   const settings = Object.fromEntries(
     SETTING_KEYS.map(key => [key, candidates(key, flags, env, files)[0]]),
   ) as unknown as Record<SettingKey, Setting>
   const {stack, endpointUrl} = settings
-  // Whoever names the local stack means the one that runs here, not the address that a weaker source has for another.
+  // A lower-priority endpoint belongs to another stack: `--stack local` means the stack of this machine.
   if (stack.value === 'local' && rank(endpointUrl) > rank(stack)) settings.endpointUrl = nothing('endpointUrl')
   return settings
 }
 
-/** Everybody who says something, the strongest first; the last one is the default. */
+/** Every source that sets a value, by descending priority; the default is last. */
 function candidates(key: SettingKey, flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles) {
   const rule: SettingRule = RULES[key]
   const found: Setting[] = []
   const offer = (source: SettingSource, value: unknown, from: string, line?: number) => {
     if (typeof value !== 'string' || value === '') return
-    // oclif checks what is typed, and the transport what the SDK would read.
+    // oclif checks typed values, the transport those that the SDK reads.
     if (source !== 'flag' && source !== 'aws') check(key, value, from, line)
     found.push({key, value, source, from: line === undefined ? from : `${from}, line ${line}`})
   }
@@ -111,7 +122,7 @@ const nothing = (key: SettingKey): Setting => ({key, value: undefined, source: '
 
 const rank = ({source}: Setting): number => SETTING_SOURCES.indexOf(source)
 
-/** Names the place of the mistake. */
+/** Throws for an invalid value, naming its file and line or its variable. */
 function check(key: SettingKey, value: string, from: string, line: number | undefined): void {
   const problem =
     key === 'output' && !OUTPUT_FORMATS.some(format => format === value)
@@ -122,4 +133,18 @@ function check(key: SettingKey, value: string, from: string, line: number | unde
   if (problem === undefined) return
   if (line !== undefined) throw badSettingsFile(from, line, problem, 'Change the line, then see `zael config show`.')
   throw new InvalidInput('config.variable', `${from}: ${problem}`, {hint: `Change or unset ${from}.`})
+}
+
+/** The typed flags that select a stack, to append to a suggested command so that it runs against the same one. */
+export function typedFlags(settings: Settings): string {
+  const words = SETTING_KEYS.flatMap(key => {
+    const {source, value} = settings[key]
+    return key !== 'output' && source === 'flag' ? [`--${RULES[key].flag}`, shellWord(value ?? '')] : []
+  })
+  return words.map(word => ` ${word}`).join('')
+}
+
+/** A word quoted for a POSIX shell where needed. */
+function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }

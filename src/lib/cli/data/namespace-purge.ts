@@ -4,8 +4,7 @@ import type {Namespace} from '../../repository/namespaces/states.js'
 import type {Removed} from '../../repository/table/kind-counter.js'
 import {confirmByName} from '../output/confirm.js'
 import {formatCount} from '../output/facts.js'
-import {interruptible} from '../output/interrupt.js'
-import {progressBar} from '../output/progress.js'
+import {withProgress} from '../output/progress.js'
 import {kindCounts} from './kind-counts.js'
 import {namespaceTitle} from './namespace-presenter.js'
 
@@ -21,19 +20,16 @@ export async function purgeWithProgress(
   await confirmByName(what, namespace.name, {confirm: consent.confirm})
 
   let removed: Removed = {deleted: 0, byKind: {}}
-  const bar = progressBar(`Purging "${namespace.name}"`, total)
-  const onProgress = (sofar: Removed) => {
-    removed = sofar
-    bar.update(sofar.deleted)
-  }
-  try {
-    return await interruptible(
-      signal => namespaces.purge(namespace.id, {signal, onProgress}),
-      () => purgeInterrupted(namespace, removed),
-    )
-  } finally {
-    bar.end()
-  }
+  return withProgress(
+    (line, signal) => {
+      const onProgress = (sofar: Removed) => {
+        removed = sofar
+        line.bar(`Purging "${namespace.name}"`, sofar.deleted, total)
+      }
+      return namespaces.purge(namespace.id, {signal, onProgress})
+    },
+    () => purgeInterrupted(namespace, removed),
+  )
 }
 
 /** What is deleted stays deleted, and what is left waits for the next run. */

@@ -28,11 +28,11 @@ export async function readManifest(file: string): Promise<Manifest> {
 export async function openManifest(
   file: string,
   {repository}: StackContext,
-  settings: Settings | undefined,
+  {namespace: {source, value}}: Settings,
 ): Promise<{manifest: Manifest; namespace: NamespaceRepository}> {
   const manifest = await readManifest(file)
   const {openManifestNamespace} = await import('../../manifest/manifest.js')
-  const asked = settings?.namespace.source === 'flag' ? settings.namespace.value : undefined
+  const asked = source === 'flag' ? value : undefined
   return {manifest, namespace: await openManifestNamespace(repository, manifest, asked)}
 }
 

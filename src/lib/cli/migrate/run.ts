@@ -1,15 +1,17 @@
 import {hostname} from 'node:os'
-import {ZaelError} from '../../core/errors.js'
+import {parseDuration} from '../../core/duration.js'
+import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {formatCount, formatSpan} from '../../core/text.js'
 import type {CleanUpResult} from '../../migrations/cleanup.js'
+import type {Side} from '../../migrations/resolve.js'
+import type {ResolveAllOptions, ResolveAllResult} from '../../migrations/resolve-all.js'
 import type {MigrationResult} from '../../migrations/run.js'
+import type {Survey} from '../../migrations/survey.js'
 import type {Verification, VerifyOptions} from '../../migrations/verify.js'
 import type {StepProgress} from '../../migrations/walk/pass.js'
 import type {StepId} from '../../migrations/walk/steps.js'
 import type {Table} from '../../repository/table/table.js'
-import {formatCount} from '../output/facts.js'
-import {interruptible} from '../output/interrupt.js'
-import {migrationBar} from '../output/migrate-progress.js'
-import {progressCount} from '../output/progress.js'
+import {barText, withProgress} from '../output/progress.js'
 
 /** How a migration is run from the command line. */
 export interface RunRequest {
@@ -19,63 +21,92 @@ export interface RunRequest {
   readonly followMs: number | undefined
 }
 
-/** Whom others find at work. */
-const owner = (): string => `${process.env.USER ?? 'somebody'}@${hostname()} (process ${process.pid})`
+/** Identifies this run to others that find the table locked. */
+const owner = (): string => `${process.env.USER ?? 'unknown'}@${hostname()} (process ${process.pid})`
 
-/** Migrates, shows how far it is, and can be stopped with Ctrl-C at any instant. */
-export async function migrateWithProgress(table: Table, stack: string, request: RunRequest): Promise<MigrationResult> {
-  const {migrateTable} = await import('../../migrations/run.js')
-  const bar = migrationBar()
-  let step = 'indexes'
-  const onProgress = (progress: StepProgress) => {
-    step = progress.step
-    bar.update(progress)
+/** `--follow` in ms. It applies to the step "catch-up"; a run that stops before that step cannot follow. */
+export function followMsOf(follow: string | undefined, until: StepId | undefined): number | undefined {
+  if (follow === undefined) return undefined
+  if (until !== undefined && until !== 'catch-up' && until !== 'version') {
+    throw new InvalidInput('migrate.follow', `--follow comes after step "${until}", where this run is to stop.`, {
+      hint: 'Omit --until, or use --until catch-up.',
+    })
   }
-  try {
-    return await interruptible(
-      signal => migrateTable(table, {...request, owner: owner(), signal, onProgress}),
-      () =>
-        new ZaelError('interrupted', 'migrate.interrupted', `Interrupted in step "${step}". What is done stays done.`, {
-          hint: `Run it again to go on: zael migrate run -s ${stack}`,
-          details: {step},
-        }),
-    )
-  } finally {
-    bar.end()
-  }
+  return parseDuration(follow)
 }
 
-/** Compares old and new, counts on the terminal, and can be stopped with Ctrl-C. */
+/** Reads the whole table and counts its records by layout. */
+export async function surveyWithProgress(table: Table, ourVersion: string): Promise<Survey> {
+  const {surveyTable} = await import('../../migrations/survey.js')
+  return withProgress(
+    (line, signal) => surveyTable(table, {ourVersion, signal, onProgress: items => line.count('Items read', items)}),
+    () => interrupted('Interrupted. Nothing was written.'),
+  )
+}
+
+/** Migrates; Ctrl-C may stop it at any time. */
+export async function migrateWithProgress(table: Table, stack: string, request: RunRequest): Promise<MigrationResult> {
+  const {migrateTable} = await import('../../migrations/run.js')
+  let current = {name: '', step: 'indexes', sinceMs: 0}
+  return withProgress(
+    (line, signal) => {
+      const onProgress = (progress: StepProgress) => {
+        const name = `${progress.step} ${progress.pass}`
+        if (name !== current.name) current = {name, step: progress.step, sinceMs: Date.now()}
+        line.draw(columns => stepText(progress, Date.now() - current.sinceMs, columns))
+      }
+      return migrateTable(table, {...request, owner: owner(), signal, onProgress})
+    },
+    () => {
+      const {step} = current
+      return interrupted(`Interrupted in step "${step}". Completed work is kept.`, {
+        hint: `Run it again to continue: zael migrate run -s ${stack}`,
+        details: {step},
+      })
+    },
+  )
+}
+
+/** A step, how much of it is done, its speed and the time left, `elapsedMs` after it began. */
+export function stepText(progress: StepProgress, elapsedMs: number, columns: number): string {
+  const {step, scanned, total, pass, waitingFor} = progress
+  if (waitingFor !== undefined) return `${step}: ${waitingFor} is being built`.slice(0, columns - 1)
+  const title = pass > 1 ? `${step}, pass ${pass}` : step
+  const perSecond = elapsedMs > 0 ? Math.round((scanned * 1000) / elapsedMs) : 0
+  const speed = perSecond > 0 ? `${formatCount(perSecond)}/s` : ''
+  if (total === undefined) return `${title}  ${formatCount(scanned)} items  ${speed}`.trimEnd().slice(0, columns - 1)
+  const leftMs = perSecond > 0 ? (Math.max(0, total - scanned) * 1000) / perSecond : 0
+  const left = leftMs >= 1000 ? `  ${formatSpan(Math.round(leftMs / 1000) * 1000)} left` : ''
+  const tail = speed === '' ? '' : `  ${speed}${left}`
+  return barText(title, scanned, total, columns - tail.length) + tail
+}
+
+/** Compares old and new records. */
 export async function verifyWithProgress(
   table: Table,
   options: {readonly ourVersion: string; readonly all?: boolean | undefined},
 ): Promise<Verification> {
   const {verifyMigration} = await import('../../migrations/verify.js')
-  return counting(options, request => verifyMigration(table, request))
+  return comparing(options, request => verifyMigration(table, request))
 }
 
-/** Tells what a clean-up would delete; throws when something stands in its way. */
+/** Finds what a clean-up would delete; throws when something prevents it. */
 export async function compareWithProgress(table: Table, ourVersion: string): Promise<Verification> {
   const {compareForCleanUp} = await import('../../migrations/cleanup.js')
-  return counting({ourVersion}, request => compareForCleanUp(table, request))
+  return comparing({ourVersion}, request => compareForCleanUp(table, request))
 }
 
-async function counting(
+function comparing(
   options: VerifyOptions,
   compare: (request: VerifyOptions) => Promise<Verification>,
 ): Promise<Verification> {
-  const count = progressCount('Items compared')
-  try {
-    return await interruptible(
-      signal => compare({...options, signal, onProgress: count.update}),
-      () => new ZaelError('interrupted', 'migrate.interrupted', 'Interrupted; nothing was written.'),
-    )
-  } finally {
-    count.end()
-  }
+  return withProgress(
+    (line, signal) => compare({...options, signal, onProgress: done => line.count('Items compared', done)}),
+    () => interrupted('Interrupted. Nothing was written.'),
+  )
 }
 
-/** Deletes old items once they are compared and somebody agrees; can be stopped with Ctrl-C. */
+/** Compares, asks for consent, then deletes old items. */
 export async function cleanUpWithProgress(
   table: Table,
   stack: string,
@@ -86,37 +117,74 @@ export async function cleanUpWithProgress(
   },
 ): Promise<CleanUpResult> {
   const {cleanUp} = await import('../../migrations/cleanup.js')
-  let bar = progressCount('Items compared')
   let deleted: number | undefined
-  const confirm = async (verification: Verification) => {
-    bar.end()
-    await request.confirm(verification)
-    deleted = 0
-    bar = progressCount('Old items deleted')
-  }
-  const onDeleted = (sofar: number) => {
-    deleted = sofar
-    bar.update(sofar)
-  }
-  try {
-    return await interruptible(
-      signal =>
-        cleanUp(table, {...request, owner: owner(), signal, confirm, onProgress: done => bar.update(done), onDeleted}),
-      () => cleanUpInterrupted(stack, deleted),
-    )
-  } finally {
-    bar.end()
-  }
+  return withProgress(
+    (line, signal) =>
+      cleanUp(table, {
+        ...request,
+        owner: owner(),
+        signal,
+        confirm: async verification => {
+          line.clear()
+          await request.confirm(verification)
+          deleted = 0
+        },
+        onProgress: done => line.count('Items compared', done),
+        onDeleted: sofar => {
+          deleted = sofar
+          line.count('Old items deleted', sofar)
+        },
+      }),
+    () => cleanUpInterrupted(stack, deleted),
+  )
 }
 
-/** `deleted` is `undefined` while nobody has agreed to anything; later on, a request may have been under way. */
+/** `deleted` is `undefined` before consent; after it, a request in flight may have deleted more. */
 export function cleanUpInterrupted(stack: string, deleted: number | undefined): ZaelError {
-  const said =
+  const message =
     deleted === undefined
       ? 'Interrupted. Nothing was deleted.'
-      : `Interrupted: at least ${formatCount(deleted)} old items are deleted, the rest is still there.`
-  return new ZaelError('interrupted', 'migrate.interrupted', said, {
-    hint: `Run it again to go on: zael migrate cleanup -s ${stack}`,
+      : `Interrupted: at least ${formatCount(deleted)} old items are deleted, the rest remains.`
+  return interrupted(message, {
+    hint: `Run it again to continue: zael migrate cleanup -s ${stack}`,
     details: {deleted: deleted ?? 0},
   })
+}
+
+/** Finds all conflicts, asks for consent, then resolves each the same way. */
+export async function resolveAllWithProgress(
+  table: Table,
+  keep: Side,
+  request: Pick<ResolveAllOptions, 'ourVersion' | 'confirm'>,
+): Promise<ResolveAllResult> {
+  const {resolveAll} = await import('../../migrations/resolve-all.js')
+  let resolved: number | undefined
+  return withProgress(
+    (line, signal) => {
+      const confirm: ResolveAllOptions['confirm'] = async conflicts => {
+        line.clear()
+        await request.confirm(conflicts)
+        resolved = 0
+      }
+      const onProgress = (conflicts: number) => {
+        line.count(resolved === undefined ? 'Conflicts found' : 'Conflicts resolved', conflicts)
+        if (resolved !== undefined) resolved = conflicts
+      }
+      return resolveAll(table, keep, {...request, signal, confirm, onProgress})
+    },
+    () => {
+      const message =
+        resolved === undefined
+          ? 'Interrupted. Nothing was resolved.'
+          : `Interrupted: at least ${formatCount(resolved)} conflicts are resolved.`
+      return interrupted(message, {
+        hint: 'To list the conflicts that remain: zael migrate verify --all',
+        details: {settled: resolved ?? 0},
+      })
+    },
+  )
+}
+
+function interrupted(message: string, options?: ConstructorParameters<typeof ZaelError>[3]): ZaelError {
+  return new ZaelError('interrupted', 'migrate.interrupted', message, options)
 }

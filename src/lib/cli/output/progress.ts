@@ -1,46 +1,67 @@
-import {formatCount} from './facts.js'
+import type {ZaelError} from '../../core/errors.js'
+import {formatCount} from '../../core/text.js'
+import {interruptible} from './interrupt.js'
 
 /** Where progress is drawn. */
 export type ProgressStream = NodeJS.WritableStream & {readonly isTTY?: boolean; readonly columns?: number}
 
-/** Shows how far long work has come. */
-export interface Progress {
-  update(done: number): void
-  /** Takes the bar away; what remains to be said is said in words. */
-  end(): void
-}
-
-const ERASE_LINE = '\u001b[2K'
+const ERASE_LINE = '\r\u001b[2K'
 const WIDEST_BAR = 30
 const NARROWEST_BAR = 5
 
-/** One line that is drawn over and over on a terminal; nothing at all without one. */
-export function progressBar(what: string, total: number, stream: ProgressStream = process.stderr): Progress {
-  if (!stream.isTTY) return {update: () => {}, end: () => {}}
-  return {
-    update: done => stream.write(`\r${ERASE_LINE}${barLine(what, done, total, stream.columns ?? 80)}`),
-    end: () => stream.write(`\r${ERASE_LINE}`),
+/** One line on a terminal that is redrawn while work goes on; nothing is drawn elsewhere. */
+export class ProgressLine {
+  readonly #stream: ProgressStream
+
+  constructor(stream: ProgressStream) {
+    this.#stream = stream
+  }
+
+  /** Shows a growing number, for work of unknown size. */
+  count(title: string, done: number): void {
+    this.draw(columns => `${title}  ${formatCount(done)}`.slice(0, columns - 1))
+  }
+
+  /** Shows a bar, for work of known or estimated size. */
+  bar(title: string, done: number, total: number): void {
+    this.draw(columns => barText(title, done, total, columns))
+  }
+
+  /** Shows a text that fits the columns of the terminal. */
+  draw(textFor: (columns: number) => string): void {
+    if (this.#stream.isTTY) this.#stream.write(ERASE_LINE + textFor(this.#stream.columns ?? 80))
+  }
+
+  clear(): void {
+    if (this.#stream.isTTY) this.#stream.write(ERASE_LINE)
   }
 }
 
-/** The same for work of which nobody knows how much there is: a number that grows. */
-export function progressCount(what: string, stream: ProgressStream = process.stderr): Progress {
-  if (!stream.isTTY) return {update: () => {}, end: () => {}}
-  return {
-    update: done =>
-      stream.write(`\r${ERASE_LINE}${`${what}  ${formatCount(done)}`.slice(0, (stream.columns ?? 80) - 1)}`),
-    end: () => stream.write(`\r${ERASE_LINE}`),
+/**
+ * Does long work that draws its progress and that Ctrl-C stops; `interrupted` then says how far it came. The line is
+ * cleared at the end.
+ */
+export async function withProgress<T>(
+  work: (line: ProgressLine, signal: AbortSignal) => Promise<T>,
+  interrupted: () => ZaelError,
+  stream: ProgressStream = process.stderr,
+): Promise<T> {
+  const line = new ProgressLine(stream)
+  try {
+    return await interruptible(signal => work(line, signal), interrupted)
+  } finally {
+    line.clear()
   }
 }
 
-/** The bar as it is drawn in a line of that many characters. An estimated total may be passed; the bar is full then. */
-export function barLine(what: string, done: number, total: number, columns: number): string {
+/** A bar within that many columns. When an estimated total is exceeded, the bar stays full. */
+export function barText(title: string, done: number, total: number, columns: number): string {
   const share = total > 0 ? Math.min(1, done / total) : 1
   const figures = `${Math.floor(share * 100)}%  ${formatCount(done)} of ${formatCount(Math.max(done, total))}`
   // Two gaps, two brackets, and the last column stays free: a full line would wrap.
-  const room = columns - what.length - figures.length - 7
-  if (room < NARROWEST_BAR) return `${what}  ${figures}`.slice(0, Math.max(0, columns - 1))
+  const room = columns - title.length - figures.length - 7
+  if (room < NARROWEST_BAR) return `${title}  ${figures}`.slice(0, Math.max(0, columns - 1))
   const length = Math.min(WIDEST_BAR, room)
   const filled = Math.floor(share * length)
-  return `${what}  [${'#'.repeat(filled)}${'-'.repeat(length - filled)}]  ${figures}`
+  return `${title}  [${'#'.repeat(filled)}${'-'.repeat(length - filled)}]  ${figures}`
 }

@@ -24,7 +24,7 @@ export async function examine(examination: Examination, env: Environment = proce
   const machine = [nodeCheck(process.version), await engineCheck()]
   try {
     await using context = await openStack(examination.flags, env)
-    using aws = await context.surroundings()
+    using aws = await context.awsServices()
     return [...machine, ...(await examineThere(examination, context, aws, env))]
   } catch (error) {
     // A wrong flag or setting is for the user to see.

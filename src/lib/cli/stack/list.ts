@@ -1,6 +1,6 @@
 import type {ConnectionInput} from '../../dynamo/connection.js'
 import type {StackList} from '../../infra/stacks/list.js'
-import {openSurroundings} from '../base/aws-services.js'
+import {openAwsServices} from '../base/context.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -10,7 +10,7 @@ export async function findStacks(
   {allRegions}: {readonly allRegions: boolean},
   env: Environment = process.env,
 ): Promise<StackList> {
-  using aws = await openSurroundings(input, env)
+  using aws = await openAwsServices(input, env)
   if (!aws) return {stacks: await tablesOf(input, env), refused: [], notEnabled: []}
   const [{listStacks, listStacksEverywhere}, {openAws}] = await Promise.all([
     import('../../infra/stacks/list.js'),

@@ -12,13 +12,13 @@ import {PART_NAMES, constantWords as words} from '../stack/health-words.js'
  * The health of a stack from wherever it can be had: the local supervisor, or AWS. Loaded when it is first asked for; a
  * question that was given up leaves no request behind.
  */
-export function healthSource({stack, table, surroundings, endpoint}: StackContext, ourVersion: string): HealthSource {
+export function healthSource({stack, table, awsServices, endpoint}: StackContext, ourVersion: string): HealthSource {
   return async signal => {
     const [{gatherHealth}, {supervisorOf, withSupervisor}] = await Promise.all([
       import('../../infra/health/health.js'),
       import('../base/local-health.js'),
     ])
-    using aws = await surroundings(signal)
+    using aws = await awsServices(signal)
     const local = aws ? null : await supervisorOf({stack, endpoint})
     return stackHealthLines(
       withSupervisor(await gatherHealth({table: untilAborted(table, signal), aws, ourVersion}), local),

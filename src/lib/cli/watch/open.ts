@@ -47,11 +47,10 @@ export function takeSnapshot(
 }
 
 /** Where a stack is, in a word: its region, or the address of a local engine. */
-export function whereOf(settings: Settings | undefined): string {
-  const {stack, endpointUrl, region, profile} = settings ?? {}
-  if (endpointUrl?.value) return URL.canParse(endpointUrl.value) ? new URL(endpointUrl.value).host : endpointUrl.value
-  if (stack?.value === 'local') return 'this machine'
-  return region?.value ?? (profile?.value ? `profile ${profile.value}` : 'AWS')
+export function whereOf({stack, endpointUrl, region, profile}: Settings): string {
+  if (endpointUrl.value) return URL.canParse(endpointUrl.value) ? new URL(endpointUrl.value).host : endpointUrl.value
+  if (stack.value === 'local') return 'this machine'
+  return region.value ?? (profile.value ? `profile ${profile.value}` : 'AWS')
 }
 
 /** That there are no buckets yet is no mistake, unless the name is one. */

@@ -1,7 +1,7 @@
 import type {Watch} from '../../watch/model.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
-import {typedFlags} from '../base/typed-flags.js'
+import {typedFlags} from '../base/settings.js'
 import type {WatchRequest} from '../flags/watch.js'
 import {withinTime} from '../output/time-limit.js'
 import {pollLine} from './lines.js'
@@ -15,7 +15,7 @@ const USUAL_TOP = 10
 /** How to show a watch. */
 export interface WatchSurface {
   readonly ourVersion: string
-  readonly settings: Settings | undefined
+  readonly settings: Settings
   readonly namespace: string
   readonly top: number | undefined
   readonly ascii: boolean

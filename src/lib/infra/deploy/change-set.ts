@@ -13,7 +13,7 @@ import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
 import {readStack} from '../stacks/reader.js'
-import {isNameTaken, asConflict, otherNamesHint} from './conflicts.js'
+import {asConflict, isNameTaken, otherNamesHint} from './conflicts.js'
 import {type PlannedResource, toPlannedChange} from './planned-change.js'
 
 /** What a stack is to become. */

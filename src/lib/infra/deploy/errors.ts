@@ -1,8 +1,8 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {ownTags} from '../options/tags.js'
+import {firstFailure, type StackEvent} from '../stacks/events.js'
 import type {DeployedStack} from '../stacks/reader.js'
 import {isNameTaken, otherNamesHint} from './conflicts.js'
-import {firstFailure, type StackEvent} from '../stacks/events.js'
 import type {PlannedResource} from './planned-change.js'
 
 const LONGEST_NAME = 55

@@ -8,7 +8,7 @@ import type {WaitOptions} from '../aws/poll.js'
 import {parameterText} from '../options/option.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
 import {checkCombination} from '../options/rules.js'
-import {stackTags, omitTags} from '../options/tags.js'
+import {omitTags, stackTags} from '../options/tags.js'
 import {type DeployedStack, isEmptyStack, readStack, readStackResources} from '../stacks/reader.js'
 import {loadStackTemplate} from '../stacks/template.js'
 import {type ChangeSet, createChangeSet, discardChangeSet} from './change-set.js'
@@ -23,7 +23,7 @@ import {
 } from './errors.js'
 import {destroysTable} from './planned-change.js'
 import {planCode, type RunningCode, readRunningCode} from './planned-code.js'
-import {requestedResourceIndex, readResourceIndex, resourceIndexOption} from './resource-index.js'
+import {readResourceIndex, requestedResourceIndex, resourceIndexOption} from './resource-index.js'
 import {checkStreamStart} from './stream-start.js'
 
 /** What is asked for. */

@@ -1,4 +1,4 @@
-import {formattedName, likelyBucketName, type ResourceNames, DEFAULT_NAMES} from '../options/resource-names.js'
+import {DEFAULT_NAMES, formattedName, likelyBucketName, type ResourceNames} from '../options/resource-names.js'
 
 /** What somebody wants to do with a stack. */
 export type Purpose = 'look' | 'operate' | 'deploy'

@@ -1,6 +1,6 @@
 import {parseTemplate} from '../../schema/template-yaml.js'
 import {hasFailed} from '../health/findings.js'
-import {deployCommand, LOST_TABLE_FIX, repairCommand, rebuildAggregator, restreamCommand} from '../health/fixes.js'
+import {deployCommand, LOST_TABLE_FIX, rebuildAggregator, repairCommand, restreamCommand} from '../health/fixes.js'
 import type {StackHealth} from '../health/health.js'
 import type {AggregatorPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'

@@ -1,13 +1,12 @@
 import {
   deployCommand,
   LOST_TABLE_FIX,
-  repairCommand,
   rebuildAggregator,
   rebuildAlarms,
   recoveryCommand,
+  repairCommand,
   restreamCommand,
 } from './fixes.js'
-import {batchWindowMs} from './stack.js'
 import {
   type AggregatorPart,
   type AlarmPart,
@@ -21,6 +20,7 @@ import {
   type TrafficPart,
   type VersionPart,
 } from './parts.js'
+import {batchWindowMs} from './stack.js'
 
 /** Something worth knowing about a stack. A problem makes it degraded, a note does not. */
 export interface HealthFinding {

@@ -1,7 +1,7 @@
 import {InvalidInput} from '../../core/errors.js'
-import {formattedName} from './resource-names.js'
 import {parameterText} from './option.js'
 import {STACK_OPTIONS} from './options.js'
+import {formattedName} from './resource-names.js'
 
 // Characters, by IAM and Lambda.
 const LONGEST_ROLE_NAME = 64

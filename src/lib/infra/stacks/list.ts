@@ -3,9 +3,9 @@ import {ZaelError} from '../../core/errors.js'
 import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {type DeployedStack, type StackOwner, toDeployedStack} from './reader.js'
-import {deploymentOf} from '../health/stack.js'
 import {isOptional, regionsWith} from '../health/regions.js'
+import {deploymentOf} from '../health/stack.js'
+import {type DeployedStack, type StackOwner, toDeployedStack} from './reader.js'
 
 /** One limiter that somebody has deployed. */
 export interface ListedStack {

@@ -1,11 +1,11 @@
 import {setTimeout as sleep} from 'node:timers/promises'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {prepareDataDir} from './folder.js'
 import {pickEngine} from './find.js'
+import {prepareDataDir} from './folder.js'
 import {findFreePort, isPortTaken} from './free-port.js'
 import type {EngineKind, EngineName} from './kind.js'
+import {type OwnedProcess, type ProcessExit, spawnOwned} from './owned-process.js'
 import {answersListTables} from './probe.js'
-import {type ProcessExit, spawnOwned, type OwnedProcess} from './owned-process.js'
 
 export interface EngineOptions {
   /** Absent: the first that can run here. */

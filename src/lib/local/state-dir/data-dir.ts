@@ -1,8 +1,8 @@
 import {open, readdir, rm, rmdir} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
-import {prepareDataDir} from '../engines/folder.js'
 import {ENGINE_KINDS, pickEngine} from '../engines/find.js'
+import {prepareDataDir} from '../engines/folder.js'
 import type {EngineKind, EngineName} from '../engines/kind.js'
 import {type Lock, takeLock} from './lock-file.js'
 

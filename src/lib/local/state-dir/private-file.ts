@@ -1,7 +1,7 @@
 import {randomUUID} from 'node:crypto'
 import {readFile, rename, rm, writeFile} from 'node:fs/promises'
 import {ZaelError} from '../../core/errors.js'
-import {makeFolder, describePathError} from '../engines/folder.js'
+import {describePathError, makeFolder} from '../engines/folder.js'
 
 /** Makes a folder that only its owner can look into. */
 export async function makePrivateFolder(folder: string): Promise<void> {

@@ -7,8 +7,8 @@ import {createStreamTransport} from '../../dynamo/transports/stream.js'
 import type {Table} from '../../repository/table/table.js'
 import {releaseRecords} from '../engines/dynoxide-database.js'
 import type {Engine} from '../engines/engine.js'
-import type {WriteLog} from '../state-dir/log.js'
 import {localAccess} from '../engines/transport.js'
+import type {WriteLog} from '../state-dir/log.js'
 
 /** What the aggregator of a local stack has done since it started, and how far behind it is. */
 export interface AggregatorStatus {

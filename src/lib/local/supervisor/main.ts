@@ -2,8 +2,8 @@
 import module from 'node:module'
 import {inspect} from 'node:util'
 import {ZaelError} from '../../core/errors.js'
-import {stateDirAt} from '../state-dir/paths.js'
 import {openLog} from '../state-dir/log.js'
+import {stateDirAt} from '../state-dir/paths.js'
 import type {SupervisorMessage} from './message.js'
 import {runSupervisor, type SupervisorOptions} from './supervisor.js'
 

@@ -4,12 +4,12 @@ import type {ClosableTransport} from '../../dynamo/transport.js'
 import {openTable} from '../../repository/table/open-table.js'
 import type {Table} from '../../repository/table/table.js'
 import type {Engine} from '../engines/engine.js'
+import {localTransport} from '../engines/transport.js'
 import {DATA_NAMES} from '../state-dir/data-dir.js'
 import type {WriteLog} from '../state-dir/log.js'
 import {makePrivateFolder} from '../state-dir/private-file.js'
 import {LOCAL_STACK} from '../state-dir/state.js'
 import {type AggregatorStatus, type StackAggregator, startStackAggregator} from './aggregator.js'
-import {localTransport} from '../engines/transport.js'
 import {prepareStack} from './prepare.js'
 
 export interface StackServiceOptions {

@@ -1,6 +1,6 @@
 import {expect, inject, it} from 'vitest'
 import {openStack} from '../../../src/lib/cli/base/context.js'
-import {withNearestNames} from '../../../src/lib/cli/base/missing.js'
+import {withNearestNames} from '../../../src/lib/cli/base/hints.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import {entityMissing} from '../../../src/lib/repository/entities/errors.js'
 import {namespaceMissing} from '../../../src/lib/repository/namespaces/errors.js'
@@ -55,7 +55,7 @@ describeOnEngine('what does not exist', () => {
     expect(await told(missing, 'zzz')).toMatchObject({hint: 'zael list, or zael deploy --stack zzz'})
   })
 
-  it('whoever may not list gets the error without a suggestion, and other errors are left alone', async () => {
+  it('a caller who may not list gets the error without a suggestion, and other errors stay unchanged', async () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': 'http://127.0.0.1:9'}
     await using unreachable = await openStack(flags, {})
     await unreachable[Symbol.asyncDispose]()

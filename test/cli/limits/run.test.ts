@@ -1,6 +1,6 @@
 import {PassThrough} from 'node:stream'
 import {expect, it} from 'vitest'
-import {withBucketProgress} from '../../../src/lib/cli/output/bucket-progress.js'
+import {changeWithProgress} from '../../../src/lib/cli/limits/run.js'
 import {parseLimit} from '../../../src/lib/core/limit.js'
 import {NamespaceRepository} from '../../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
@@ -8,7 +8,7 @@ import {newTenant, putBucket} from '../../repository/namespace-table.js'
 
 const terminal = (isTTY: boolean) => Object.assign(new PassThrough(), {isTTY, columns: 80})
 
-describeOnEngine('limits that change', () => {
+describeOnEngine('a change of limits', () => {
   const table = useTable()
   const system = {level: 'system'} as const
   const [before, after] = [parseLimit('rpm=100/min'), parseLimit('rpm=5/min')]
@@ -21,26 +21,26 @@ describeOnEngine('limits that change', () => {
     return {tenant, namespace}
   }
 
-  it.each([true, false])('count the buckets that follow, on a terminal only (%s)', async isTTY => {
+  it.each([true, false])('counts the live buckets it updated, on a terminal only (%s)', async isTTY => {
     const {namespace} = await populated()
     const stream = terminal(isTTY)
-    const change = await withBucketProgress(sync => namespace.setLimits(system, [after], sync), stream)
+    const change = await changeWithProgress(sync => namespace.setLimits(system, [after], sync), stream)
     expect(change.buckets).toEqual({checked: 30, updated: 30, failed: 0})
     const shown = String(stream.read() ?? '')
-    expect(shown.includes('Live buckets in line  30')).toBe(isTTY)
+    expect(shown.includes('Live buckets updated  30')).toBe(isTTY)
     expect(shown.endsWith('\u001b[2K')).toBe(isTTY)
   })
 
-  it('are changed all the same when Ctrl-C comes meanwhile', async () => {
+  it('is made even when Ctrl-C interrupts the update of live buckets', async () => {
     const {namespace, tenant} = await populated()
     tenant.transport.before = operation => {
       if (operation === 'UpdateItem') process.emit('SIGINT')
     }
-    const stopped = withBucketProgress(sync => namespace.setLimits(system, [after], sync), terminal(false))
+    const stopped = changeWithProgress(sync => namespace.setLimits(system, [after], sync), terminal(false))
     await expect(stopped).rejects.toMatchObject({
       code: 'limits.interrupted',
       exitCode: 130,
-      message: expect.stringMatching(/^The limits are changed, and \d+ live buckets are in line/),
+      message: expect.stringMatching(/^The limits are changed, and \d+ live buckets are up to date/),
     })
     expect((await namespace.configs.get(system))?.limits).toEqual([after])
   })

@@ -1,25 +1,26 @@
 import {ZaelError} from '../../core/errors.js'
 import {nearest} from '../output/suggest.js'
 import type {StackContext} from './context.js'
+import type {Setting} from './settings.js'
 
-/** A stack, namespace, entity or resource that does not exist is named together with those that it could have been. */
+/** An error about a name that does not exist, with the nearest existing names as its hint; other errors unchanged. */
 export async function withNearestNames(error: unknown, context: StackContext): Promise<unknown> {
   if (!(error instanceof ZaelError)) return error
   const {namespace, entity, resource} = error.details
   if (error.code === 'namespace.missing') {
-    return suggesting(error, String(namespace), await quietly(() => namespaceNames(context)))
+    return suggesting(error, String(namespace), await namesOrNone(() => namespaceNames(context)))
   }
   if (error.code === 'entity.missing') {
-    return suggesting(error, String(entity), await quietly(() => entityIds(context, String(entity))))
+    return suggesting(error, String(entity), await namesOrNone(() => entityIds(context, String(entity))))
   }
   if (error.code === 'limits.missing' && resource !== undefined) {
-    return suggesting(error, String(resource), await quietly(() => resourceNames(context)))
+    return suggesting(error, String(resource), await namesOrNone(() => resourceNames(context)))
   }
   if (error.code === 'table.missing') {
     const {stack} = context
     const hint = stack === 'local' ? 'zael local up' : `zael list, or zael deploy --stack ${stack}`
     const missing = new ZaelError('notFound', 'stack.missing', `there is no stack "${stack}"`, {hint, cause: error})
-    return suggesting(missing, stack, await quietly(() => tableNames(context)))
+    return suggesting(missing, stack, await namesOrNone(() => tableNames(context)))
   }
   return error
 }
@@ -49,16 +50,29 @@ async function resourceNames(context: StackContext): Promise<string[]> {
   return configured.flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))
 }
 
-/** One page is enough to find a typing error; a table that is no stack is a bad guess and no harm. */
+/** The first page only; tables that are not stacks may be among them. */
 async function tableNames({table}: StackContext): Promise<string[]> {
   return (await table.transport.send('ListTables', {})).TableNames ?? []
 }
 
-/** A suggestion is a courtesy: whoever may not list gets the error without one. */
-async function quietly(names: () => Promise<string[]>): Promise<string[]> {
+/** A caller without permission to list gets the error without a suggestion. */
+async function namesOrNone(names: () => Promise<string[]>): Promise<string[]> {
   try {
     return await names()
   } catch {
     return []
   }
+}
+
+/** Errors of a request to AWS that the local stack would not have caused. */
+const AWS_ACCESS_ERRORS = new Set(['aws.region', 'aws.credentials', 'dynamo.denied', 'stack.missing'])
+
+/** Adds a hint when no stack was named, AWS could not be used, and a local stack is running. */
+export async function withLocalHint(error: unknown, stack: Setting): Promise<unknown> {
+  if (!(error instanceof ZaelError) || !AWS_ACCESS_ERRORS.has(error.code) || stack.source !== 'default') return error
+  const {readSupervisor} = await import('./local-health.js')
+  if (!(await readSupervisor())) return error
+  const {kind, code, message, details, cause} = error
+  const hint = `No stack is named, so "${stack.value}" was used. For the local stack add --stack local, or run: eval "$(zael local env)"`
+  return new ZaelError(kind, code, message, {hint, details, cause})
 }

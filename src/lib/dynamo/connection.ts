@@ -28,7 +28,7 @@ const IDENTITY_VARIABLES = [
   'AWS_CONTAINER_CREDENTIALS_FULL_URI',
 ]
 
-// Letters only: DynamoDB Local refuses other access keys.
+// Letters only: DynamoDB Local refuses other access keys. Handed out as a copy: the SDK writes into it.
 const LOCAL_CREDENTIALS = {accessKeyId: 'local', secretAccessKey: 'local'}
 const LOCAL_REGION = 'us-east-1'
 
@@ -47,7 +47,7 @@ export function resolveConnection(input: ConnectionInput, env: Environment): Con
     region: region ?? (isLocal && !hasProfile ? LOCAL_REGION : undefined),
     profile,
     endpoint,
-    credentials: useLocalIdentity ? LOCAL_CREDENTIALS : undefined,
+    credentials: useLocalIdentity ? {...LOCAL_CREDENTIALS} : undefined,
     isLocal,
   }
 }

@@ -25,7 +25,9 @@ export function asUsageFailure(error: unknown, helpCommand: string): ZaelError {
 
 /** The body of an error in `--json` mode; every key is always present. */
 export function failureJson(failure: ZaelError): {error: Record<string, unknown>} {
-  const {code, kind, message, hint = null, details} = failure
+  const {code, message, hint = null, details} = failure
+  // Scripts compare with this spelling: it is older than the name in the code.
+  const kind = failure.kind === 'negative' ? 'checkSaidNo' : failure.kind
   return {error: {code, kind, message, hint, details}}
 }
 

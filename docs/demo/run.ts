@@ -31,7 +31,7 @@ const leave = (): Promise<void> => {
 }
 const quit = (exitCode: number): void => {
   say()
-  leave().finally(() => process.exit(exitCode))
+  void leave().finally(() => process.exit(exitCode))
 }
 process.once('SIGINT', () => quit(130))
 process.once('SIGTERM', () => quit(143))

@@ -42,7 +42,7 @@ function supervise(changes: Partial<SupervisorOptions> = {}) {
       {home: folder, dataDir: join(folder, 'data'), aggregator: true, version: '0.1.0', ...changes},
       {log: (level, message) => logged.push({level, message}), signal: ending.signal, ready: resolve},
     ).catch((error: Error) => error)
-    ended.then(reject)
+    void ended.then(reject)
   })
   ready.catch(() => {})
   return {ending, logged, ready, ended}

@@ -71,7 +71,7 @@ export async function startEngine(options: EngineOptions = {}, seams: Partial<En
     const outcome = await waitUntilReady(child, kind, endpoint, AbortSignal.any(limits))
     if (outcome === 'ready' && !signal?.aborted) {
       signal?.addEventListener('abort', stop)
-      child.exited.then(() => signal?.removeEventListener('abort', stop))
+      void child.exited.then(() => signal?.removeEventListener('abort', stop))
       const {pid, exited, stderrTail} = child
       return {name: kind.name, version, endpoint, port, pid, dataDir, exited, stderrTail, stop}
     }

@@ -4,7 +4,7 @@ import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration
 import type {OldBucket, OldResidue} from './old-bucket.js'
 import {balanceAt, type OldLimit} from './old-bucket-parts.js'
 
-/** Which new bucket is made, and what its entity says. */
+/** Which new bucket is made, and the settings of its entity. */
 export type BucketTarget = Pick<BucketRecord, 'namespace' | 'entity' | 'resource' | 'cascade' | 'parent'>
 
 /** A new bucket made of an old one, and its marks. */

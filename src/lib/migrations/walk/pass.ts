@@ -5,7 +5,7 @@ import type {StepCounts} from '../../schema/migration-record.js'
 import type {OldRecordType} from '../records/classify.js'
 import {type MigrationContext, type MigrationFinding, targetNamespace} from '../records/finding.js'
 import type {MigrationLease} from './lease.js'
-import {copyGroup, type WriteOutcome} from './reconcile.js'
+import {type CopyOutcome, copyGroup} from './reconcile.js'
 import {MigrationReport} from './report.js'
 import {type ClassifiedPage, classifyPage, hasUnprefixed, tablePages} from './scan.js'
 import {CONFIGURATION, countStep, DATA, type Step, type StepId, sortKeysLeftOut} from './steps.js'
@@ -95,8 +95,8 @@ function noteLocations(context: MigrationContext, {old}: ClassifiedPage): void {
 }
 
 /** Configuration first, within a page too; the other kinds concurrently. */
-async function copyPage(context: MigrationContext, {moves}: Step, {old}: ClassifiedPage): Promise<WriteOutcome[]> {
-  const outcomes: WriteOutcome[] = []
+async function copyPage(context: MigrationContext, {moves}: Step, {old}: ClassifiedPage): Promise<CopyOutcome[]> {
+  const outcomes: CopyOutcome[] = []
   const copy = async (type: OldRecordType) => {
     const items = moves.includes(type) ? (old.get(type) ?? []) : []
     if (items.length > 0) outcomes.push(...(await copyGroup(context, type, items)))
@@ -109,17 +109,17 @@ async function copyPage(context: MigrationContext, {moves}: Step, {old}: Classif
 }
 
 /** What is left of a finding after the write. */
-const remaining = (outcome: WriteOutcome): MigrationFinding =>
+const remaining = (outcome: CopyOutcome): MigrationFinding =>
   outcome.state === 'behind' && outcome.written ? {...outcome, state: 'same'} : outcome
 
-function noteCopiedAgain({lease, copiedAgain}: RunContext, outcomes: readonly WriteOutcome[]): void {
+function noteCopiedAgain({lease, copiedAgain}: RunContext, outcomes: readonly CopyOutcome[]): void {
   if (lease.record.earlierFinishedAt === undefined) return
   for (const {type, isAbsent, written} of outcomes) {
     if (isAbsent && written) copiedAgain.set(type, (copiedAgain.get(type) ?? 0) + 1)
   }
 }
 
-function countsOf({moves}: Step, {old}: ClassifiedPage, outcomes: readonly WriteOutcome[]): StepCounts {
+function countsOf({moves}: Step, {old}: ClassifiedPage, outcomes: readonly CopyOutcome[]): StepCounts {
   const sum = <T>(elements: readonly T[], count: (element: T) => number) =>
     elements.reduce((total, element) => total + count(element), 0)
   return {

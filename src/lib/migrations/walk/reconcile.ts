@@ -97,15 +97,15 @@ function unmovable({type, sources}: Pick<MigrationFinding, 'type' | 'sources'>, 
 }
 
 /** A finding, and whether its copy was written. */
-export type WriteOutcome = MigrationFinding & {readonly written: boolean}
+export type CopyOutcome = MigrationFinding & {readonly written: boolean}
 
 /** Compares records of one kind and brings their copies up to date. */
 export async function copyGroup(
   context: MigrationContext,
   type: OldRecordType,
   items: readonly OldItem[],
-): Promise<WriteOutcome[]> {
-  const outcomes: WriteOutcome[] = []
+): Promise<CopyOutcome[]> {
+  const outcomes: CopyOutcome[] = []
   const findings = await compareGroup(context, type, items)
   await forEachConcurrently(chunksOf(findings, 1), CONCURRENT_WRITES[type], async ([finding]) => {
     if (finding) outcomes.push(await writeCopy(context, finding))
@@ -114,7 +114,7 @@ export async function copyGroup(
 }
 
 /** Writes a copy; compares again if another client changed an item meanwhile. */
-async function writeCopy(context: MigrationContext, first: MigrationFinding): Promise<WriteOutcome> {
+async function writeCopy(context: MigrationContext, first: MigrationFinding): Promise<CopyOutcome> {
   let finding = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (!finding.write) return {...finding, written: attempt > 0 && finding.state === 'same'}

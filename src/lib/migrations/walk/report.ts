@@ -25,7 +25,7 @@ export interface Sample<T> {
 export interface Decisions {
   /** Days whose first hour could be separated from the whole day (D-11). */
   readonly split: number
-  /** Days whose midnight record counts more than its label says, and is kept as it is. */
+  /** Days whose midnight record counts more windows than its label, and is kept as it is. */
   readonly keptAsLabelled: number
   /** Buckets stored in several locations, of which the one used last counts. */
   readonly superseded: number

@@ -51,7 +51,7 @@ describeOnEngine('zael migrate status and plan', () => {
         "To bring stack "old" up to date, 61 items of older layouts have to be moved:
 
         STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
-        indexes        Add the indexes that are missing       3           0            0
+        indexes        Add the missing indexes                3           0            0
         namespaces     Register the namespace "default"       1           0            8
         configuration  Copy entities and limits              13          60           74
         data           Copy buckets, usage, audit events     48          83          140

@@ -78,7 +78,7 @@ describeOnEngine('a clean-up of items with more attributes than a condition take
     }
     const {left} = await scene.cleanUp()
     scene.transport = scene.own
-    expect(left).toMatchObject({count: 1, shown: [{says: 'was changed just now'}]})
+    expect(left).toMatchObject({count: 1, shown: [{reason: 'was changed just now'}]})
     expect(await get(scene, item)).toHaveProperty(attribute)
     for (const old of wide) await scene.own.send('PutItem', {TableName: scene.name, Item: old === item ? before : old})
   })

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {planMigration} from '../../src/lib/migrations/plan.js'
-import type {SurveyRow} from '../../src/lib/migrations/survey-tally.js'
+import type {SurveyRow} from '../../src/lib/migrations/survey-counts.js'
 import {STEP_IDS} from '../../src/lib/migrations/walk/steps.js'
 import {row, surveyOf, wholeTable} from './surveys.js'
 
@@ -106,7 +106,7 @@ describe('the plan of a migration', () => {
   it('a run elsewhere stands in the way of a run, a conflict in the way of the cleanup', () => {
     const {blockers, isPending} = planMigration(wholeTable(), 100)
     expect(blockers).toEqual([
-      {blocks: 'run', code: 'running', says: 'ops@bastion is at it, in step data'},
+      {blocks: 'run', code: 'running', reason: 'ops@bastion is migrating the table, in step data'},
       expect.objectContaining({blocks: 'cleanup', code: 'conflicts'}),
     ])
     expect(isPending).toBe(true)

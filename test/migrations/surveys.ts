@@ -1,6 +1,6 @@
 import type {OldGeneration, OldRecordType} from '../../src/lib/migrations/records/classify.js'
 import type {Survey} from '../../src/lib/migrations/survey.js'
-import type {SurveyRow} from '../../src/lib/migrations/survey-tally.js'
+import type {SurveyRow} from '../../src/lib/migrations/survey-counts.js'
 
 /** A survey of a table of today, with some things otherwise. */
 export function surveyOf(part: Partial<Survey> = {}): Survey {
@@ -51,7 +51,7 @@ export function wholeTable(): Survey {
       row('version', 4, {items: 1, bytes: 200, pending: 1, releases: '0.8–0.9'}),
     ],
     unknown: {items: 23, keys: ['LOCK#deploy #META', 'ENTITY#user-1 #NOTE']},
-    conflicts: [{key: 'ENTITY#user-1 #META', says: 'was changed in the old place and in the new one'}],
+    conflicts: [{key: 'ENTITY#user-1 #META', reason: 'was changed in the old place and in the new one'}],
     schema: {current: undefined, legacy: '0.8.0', isAccepted: false},
     missing: {indexes: ['GSI4'], stream: false, expiry: true},
     run: {

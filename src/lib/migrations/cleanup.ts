@@ -5,26 +5,26 @@ import type {Table} from '../repository/table/table.js'
 import {isoSeconds} from '../schema/instant.js'
 import {deleteRecord} from './delete-old.js'
 import type {OldRecordType} from './records/classify.js'
-import type {MigrationContext} from './records/finding.js'
+import type {MigrationContext, MigrationFinding} from './records/finding.js'
 import {type Verification, type VerifyOptions, verifyMigration} from './verify.js'
 import {openMigrationContext} from './walk/context.js'
 import {MigrationLease} from './walk/lease.js'
 import {rateLimited} from './walk/rate-limit.js'
-import {compareGroup, sortPage} from './walk/reconcile.js'
-import {tablePages} from './walk/scan.js'
-import {type RecordDifference, type Sample, Tally} from './walk/tally.js'
+import {compareGroup} from './walk/reconcile.js'
+import {MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
+import {classifyPage, tablePages} from './walk/scan.js'
 
 const CONCURRENT_DELETIONS = 16
 
-/** What stands in the record of the migration while old items are being deleted. */
+/** Step in the migration record while old items are deleted. */
 const CLEANUP = 'cleanup'
 
 export interface CleanUpOptions extends VerifyOptions {
   readonly owner: string
   readonly leaseMs?: number | undefined
-  /** Write units per second at most. */
+  /** Most write units per second. */
   readonly rateLimit?: number | undefined
-  /** Asked once the comparison is clean, before anything is deleted; throws to stop. */
+  /** Called after a clean comparison, before anything is deleted; throws to stop. */
   readonly confirm: (verification: Verification) => Promise<void>
   /** Called after each page with the number of old items deleted. */
   readonly onDeleted?: ((deleted: number) => void) | undefined
@@ -34,12 +34,12 @@ export interface CleanUpResult {
   readonly verification: Verification
   /** Old items deleted, by kind. */
   readonly deleted: Partial<Record<OldRecordType, number>>
-  /** Old records that changed after the comparison, or that cannot be moved; they are still there. */
+  /** Old records that still exist, because they changed after the comparison or cannot be moved. */
   readonly left: Sample<RecordDifference>
   readonly unknown: Sample<string>
 }
 
-/** What there is to delete, and that nothing stands in the way; writes nothing. What cannot be moved is only left out. */
+/** Compares old and new items; throws if a clean-up has to be refused. Records that cannot be moved are only left out. */
 export async function compareForCleanUp(table: Table, options: VerifyOptions): Promise<Verification> {
   const verification = await verifyMigration(table, options)
   if (verification.differences.count > verification.unmovable) throw notClean(verification)
@@ -47,9 +47,9 @@ export async function compareForCleanUp(table: Table, options: VerifyOptions): P
 }
 
 /**
- * Deletes the old items. Nothing is deleted unless a comparison of the whole table, made here, finds no difference, and
- * then only what is compared once more and has not changed since. What nobody knows stays, and so does what cannot be
- * moved. Where there is nothing old nobody is asked.
+ * Deletes the old items. Nothing is deleted unless a comparison of the whole table finds no difference, and then only records
+ * that are compared once more and have not changed since. Items of unknown shape and records that cannot be moved stay. If
+ * there is nothing old, there is no confirmation.
  */
 export async function cleanUp(table: Table, options: CleanUpOptions): Promise<CleanUpResult> {
   const verification = await compareForCleanUp(table, options)
@@ -66,7 +66,7 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
     const transport =
       options.rateLimit === undefined ? table.transport : rateLimited(table.transport, options.rateLimit, pace)
     const result = await deleteOld(await openMigrationContext({...table, transport}, signal), lease, options)
-    // A run that somebody left half-way stays as it was.
+    // An unfinished migration run stays unfinished.
     await lease.release(lease.record.step === CLEANUP ? {finishedAt: isoSeconds(table.clock())} : {})
     return {verification, ...result}
   } catch (error) {
@@ -77,41 +77,45 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
 }
 
 async function deleteOld(
-  stage: MigrationContext,
+  context: MigrationContext,
   lease: MigrationLease,
   options: CleanUpOptions,
 ): Promise<Omit<CleanUpResult, 'verification'>> {
-  const tally = new Tally()
+  const report = new MigrationReport()
   const deleted: Partial<Record<OldRecordType, number>> = {}
   let total = 0
-  for await (const {items} of tablePages(stage)) {
-    const {old, unknown} = sortPage(stage, items)
-    tally.unknown(unknown)
-    for (const [type, found] of old) {
-      const findings = await compareGroup(stage, type, found)
+  const deleteFinding = async (finding: MigrationFinding): Promise<void> => {
+    if (finding.state === 'unknown' || finding.state === 'unmovable') return report.addFinding(finding)
+    const outcome = await deleteRecord(context, finding)
+    if (outcome === 'changed') return report.addFinding({...finding, state: 'behind', reason: 'was changed just now'})
+    if (outcome !== 'deleted') return report.addFinding({...finding, state: 'unmovable', reason: outcome.cannot})
+    total += finding.sources.length
+    // Records of several kinds may have become one.
+    for (const {record} of finding.sources) deleted[record.type] = (deleted[record.type] ?? 0) + 1
+  }
+  for await (const {items} of tablePages(context)) {
+    const page = classifyPage(context, items)
+    report.addUnknown(page.unknown)
+    for (const [type, old] of page.old) {
+      const findings = await compareGroup(context, type, old)
       await forEachConcurrently(chunksOf(findings, 1), CONCURRENT_DELETIONS, async ([finding]) => {
-        if (!finding) return
-        if (finding.state === 'unknown') return tally.found(finding)
-        if (finding.state === 'unmovable') return tally.found(finding)
-        const outcome = await deleteRecord(stage, finding)
-        if (outcome === 'changed') return tally.found({...finding, state: 'behind', says: 'was changed just now'})
-        if (outcome !== 'deleted') return tally.found({...finding, state: 'unmovable', says: outcome.cannot})
-        total += finding.sources.length
-        // Records of several kinds may have become one.
-        for (const [kind, {length}] of sortPage(stage, finding.sources).old)
-          deleted[kind] = (deleted[kind] ?? 0) + length
+        if (finding) await deleteFinding(finding)
       })
     }
-    if (old.size > 0) await lease.save({})
+    if (page.old.size > 0) await lease.save({})
     options.onDeleted?.(total)
   }
-  return {deleted, left: tally.differences, unknown: tally.unknownRecords}
+  return {deleted, left: report.differences, unknown: report.unknownRecords}
 }
 
 function notClean({differences, unmovable}: Verification): ZaelError {
-  const said = `${differences.count - unmovable} old records are not in the new place as they should be; nothing was deleted.`
-  return new ZaelError('negative', 'migrate.not-clean', said, {
-    hint: 'Run `zael migrate run`, and `zael migrate verify` to see what is left.',
-    details: {differences: differences.count, shown: differences.shown},
+  const message = `${differences.count - unmovable} old records differ from their copies; nothing was deleted.`
+  return new ZaelError('negative', 'migrate.not-clean', message, {
+    hint: 'Run `zael migrate run`, then `zael migrate verify` to see what is left.',
+    // The key `says` is part of the JSON output.
+    details: {
+      differences: differences.count,
+      shown: differences.shown.map(({reason, ...rest}) => ({...rest, says: reason})),
+    },
   })
 }

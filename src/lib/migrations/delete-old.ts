@@ -3,85 +3,85 @@ import type {OperationInput} from '../dynamo/transport.js'
 import {keyOf} from '../repository/table/query.js'
 import {wireKey} from '../repository/table/table.js'
 import type {TransactItem} from '../repository/table/transact.js'
-import {type Item, n} from '../schema/attribute-value.js'
+import {n} from '../schema/attribute-value.js'
 import {limitAttribute, readConsumption} from '../schema/bucket-record.js'
-import {decisiveAttributes, MOST_COMPARISONS} from './decisive.js'
-import {classifyItem} from './records/classify.js'
-import {demandUnchanged, sendConditional, transactConditional} from './records/conditional.js'
-import type {MigrationContext, MigrationFinding} from './records/finding.js'
-import {lookAgain} from './walk/reconcile.js'
+import {changingAttributes} from '../schema/legacy/changing-attributes.js'
+import {requireUnchanged, sendConditional, transactConditional} from './records/conditional.js'
+import type {MigrationContext, MigrationFinding, OldItem} from './records/finding.js'
+import {isOfType} from './records/reads.js'
+import {compareAgain} from './walk/reconcile.js'
 
-/** Writes that DynamoDB takes in one transaction. */
-const MOST_IN_TRANSACTION = 100
+/** Most writes in one DynamoDB transaction. */
+const MAX_TRANSACTION_ITEMS = 100
 
-/** `changed`: something is not as it was compared, and is still there; `cannot`: why it cannot be deleted. */
+/** Most comparisons in one condition: DynamoDB allows 300 operators and 4 KB of text. */
+const MAX_COMPARISONS = 140
+
+/** `changed`: an item changed since it was compared, and still exists; `cannot`: why it cannot be deleted. */
 export type Deletion = 'deleted' | 'changed' | {readonly cannot: string}
 
-/** Deletes the old items of a record that is in its new place. Two old records may share a new one, so it is tried twice. */
-export async function deleteRecord(stage: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
-  const first = await deleteSeen(stage, finding)
+/** Deletes the old items of a record that was copied. Two old records may share a copy, so a change is retried once. */
+export async function deleteRecord(context: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
+  const first = await deleteSeen(context, finding)
   if (first !== 'changed') return first
-  const again = await lookAgain(stage, finding)
-  return again ? deleteSeen(stage, again) : 'deleted'
+  const again = await compareAgain(context, finding)
+  return again ? deleteSeen(context, again) : 'deleted'
 }
 
-/** All items of a record go at once: the rest of a day, or of a bucket, would mean something else. */
-async function deleteSeen(stage: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
+/** Deletes all items of a record at once: a part of a day, or of a bucket, would have another meaning. */
+async function deleteSeen(context: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
   const {state, sources, onDelete = []} = finding
   if (state !== 'same' && state !== 'expired') return 'changed'
-  if (sources.some(source => decisiveAttributes(stage, source).length > MOST_COMPARISONS)) {
-    return {cannot: 'has more limits than can be compared at once; delete it by hand'}
+  if (sources.some(({item, record}) => changingAttributes(item, record.type).length > MAX_COMPARISONS)) {
+    return {cannot: 'has more limits than one condition can compare; delete it by hand'}
   }
-  const members = [...sources.map(source => deletionOf(stage, source)), ...onDelete]
-  if (members.length > MOST_IN_TRANSACTION) return deleteShards(stage, finding)
-  const [only, another] = members
+  const writes = [...sources.map(source => deletionOf(context, source)), ...onDelete]
+  if (writes.length > MAX_TRANSACTION_ITEMS) return deleteShards(context, finding)
+  const [only, another] = writes
   if (!only) return 'deleted'
   const isDone = another
-    ? await transactConditional(stage, members)
-    : await sendConditional(stage, 'DeleteItem', only.Delete as OperationInput<'DeleteItem'>)
+    ? await transactConditional(context, writes)
+    : await sendConditional(context, 'DeleteItem', only.Delete as OperationInput<'DeleteItem'>)
   return isDone ? 'deleted' : 'changed'
 }
 
-/** Deletes an old item that is, in all that matters, as it was seen. */
-function deletionOf(stage: MigrationContext, seen: Item): TransactItem {
+/** Deletes an old item if everything that its copy is made of is unchanged since it was read. */
+function deletionOf(context: MigrationContext, old: OldItem): TransactItem {
+  return {Delete: {TableName: context.table.name, Key: wireKey(keyOf(old.item)), ...ifUnchanged(old).write()}}
+}
+
+function ifUnchanged({item, record}: OldItem): ExpressionBuilder {
   const e = new ExpressionBuilder()
-  demandUnchanged(e, seen, decisiveAttributes(stage, seen))
-  return {Delete: {TableName: stage.table.name, Key: wireKey(keyOf(seen)), ...e.write()}}
+  requireUnchanged(e, item, changingAttributes(item, record.type))
+  return e
 }
 
 /**
- * A bucket of more shards than a transaction takes goes from the highest shard down. What the shards have consumed is
- * added to the first in the same transaction: the sum, which was charged to the new bucket, stays the same, and whoever is
- * interrupted leaves a bucket that charges nothing twice.
+ * Deletes a bucket with more shards than a transaction allows, from the highest shard down. The consumption of deleted shards
+ * is added to the first one in the same transaction. So the sum, which was charged to the new bucket, does not change, and a
+ * clean-up that is interrupted leaves a bucket that is not charged twice.
  */
-async function deleteShards(stage: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
-  const shards = finding.sources
-    .map(item => ({item, shard: shardOf(stage, item)}))
-    .filter(({shard}) => shard !== undefined)
-    .sort((one, other) => Number(one.shard) - Number(other.shard))
-    .map(({item}) => item)
-  const [first, ...further] = shards
-  const going = further.slice(-(MOST_IN_TRANSACTION - 1))
-  const consumed = sumOf(going.map(readConsumption))
-  if (!first || going.length === 0 || [...consumed.keys()].some(limit => !(limitAttribute(limit, 'tk') in first))) {
-    return {cannot: 'has more old items than can be deleted at once; delete them by hand'}
+async function deleteShards(context: MigrationContext, finding: MigrationFinding): Promise<Deletion> {
+  const [first, ...further] = finding.sources
+    .filter(isOfType('bucket'))
+    .filter(({record}) => record.shard !== undefined)
+    .sort((one, other) => Number(one.record.shard) - Number(other.record.shard))
+  const deleted = further.slice(-(MAX_TRANSACTION_ITEMS - 1))
+  const consumed = sumOf(deleted.map(({item}) => readConsumption(item)))
+  const isHeldBy = ({item}: OldItem) => [...consumed.keys()].every(limit => limitAttribute(limit, 'tk') in item)
+  if (!first || deleted.length === 0 || !isHeldBy(first)) {
+    return {cannot: 'has more old items than one transaction can delete; delete them by hand'}
   }
-  const e = new ExpressionBuilder()
-  demandUnchanged(e, first, decisiveAttributes(stage, first))
+  const e = ifUnchanged(first)
   for (const [limit, milli] of consumed) e.add(limitAttribute(limit, 'tc'), n(milli))
-  const {UpdateExpression, ...rest} = e.update()
-  const keep = {Key: wireKey(keyOf(first)), ...rest, TableName: stage.table.name}
+  const {UpdateExpression, ...fields} = e.update()
+  const keep = {Key: wireKey(keyOf(first.item)), ...fields, TableName: context.table.name}
   const fold: TransactItem =
     UpdateExpression === undefined ? {ConditionCheck: keep} : {Update: {...keep, UpdateExpression}}
-  const isDone = await transactConditional(stage, [...going.map(item => deletionOf(stage, item)), fold])
+  const isDone = await transactConditional(context, [...deleted.map(old => deletionOf(context, old)), fold])
   if (!isDone) return 'changed'
-  const left = await lookAgain(stage, finding)
-  return left ? deleteSeen(stage, left) : 'deleted'
-}
-
-function shardOf(stage: MigrationContext, item: Item): number | undefined {
-  const record = classifyItem(item, stage)
-  return record.kind === 'old' && record.type === 'bucket' ? record.shard : undefined
+  const rest = await compareAgain(context, finding)
+  return rest ? deleteSeen(context, rest) : 'deleted'
 }
 
 function sumOf(parts: readonly ReadonlyMap<string, bigint>[]): Map<string, bigint> {

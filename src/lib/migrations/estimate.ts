@@ -1,15 +1,15 @@
 import type {OldRecordType} from './records/classify.js'
 import type {Survey} from './survey.js'
-import type {SurveyRow} from './survey-tally.js'
+import type {SurveyRow} from './survey-counts.js'
 import {CONFIGURATION, DATA, type StepId} from './walk/steps.js'
 
 const BYTES_PER_READ_UNIT = 4096
 const BYTES_PER_WRITE_UNIT = 1024
 
-/** How much larger a copy is: its keys name the namespace twice more, and it has a mark. */
+/** Size of a copy relative to the old item: its keys contain the namespace, and it has a mark. */
 const GROWTH = 1.5
 
-/** Writes to the table and its indexes for one record; limits enter a registry in the same transaction. */
+/** Writes to the table and its indexes for one record; limits are also added to a registry, in the same transaction. */
 const WRITES_PER_RECORD: Readonly<Record<OldRecordType, number>> = {
   entity: 3,
   limits: 8,
@@ -21,12 +21,12 @@ const WRITES_PER_RECORD: Readonly<Record<OldRecordType, number>> = {
   version: 2,
 }
 
-/** Two records in one transaction, which costs twice, and their entries in an index. */
+/** Two records in one transaction, which costs twice as much, and their index entries. */
 export const WRITES_PER_NAMESPACE = 8
 
 /**
- * Reads for one record in the step that copies it: its new place. Nothing is known of the table while the configuration is
- * copied, so entities and limits are looked for in all places that there may be.
+ * Reads for one record in the step that copies it. During the first pass the locations of old items are not known, so all
+ * possible locations of entities and limits are read.
  */
 const READS_PER_COPY: Readonly<Record<OldRecordType, number>> = {
   entity: 2,
@@ -39,39 +39,39 @@ const READS_PER_COPY: Readonly<Record<OldRecordType, number>> = {
   version: 0,
 }
 
-/** Later its new place is looked at. */
-const READS_PER_LOOK: Readonly<Record<OldRecordType, number>> = {
+/** Reads for one record in later passes: its copy. */
+const READS_PER_COMPARISON: Readonly<Record<OldRecordType, number>> = {
   ...READS_PER_COPY,
   entity: 1,
   limits: 1,
   settings: 1,
 }
 
-/** A bucket that is not there yet is made with what its entity says, in the new place or the old one. */
+/** A new bucket needs its entity, which is read at its new key and at its old one. */
 const READS_PER_NEW_BUCKET = 2
 
-/** Places in which old items of one record may lie when there are several. */
-const PLACES = 3
+/** Locations in which the old items of one record may be. */
+const LOCATIONS = 3
 
-/** What a step reads that goes through the table and moves records of some rows, in capacity units. */
+/** Capacity units that a step reads which scans the table and copies the records of some rows. */
 export function readUnits(id: StepId, rows: readonly SurveyRow[], survey: Survey): number {
-  const reads = id === 'catch-up' ? READS_PER_LOOK : READS_PER_COPY
-  const looks = rows.reduce((total, row) => total + reads[row.type] * row.records, 0)
-  const made = id === 'data' ? rows.filter(({type}) => type === 'bucket').map(pendingRecords) : []
-  const entities = READS_PER_NEW_BUCKET * made.reduce((total, count) => total + count, 0)
-  return scanUnits(id, survey) + looks + entities + queries(id, rows)
+  const reads = id === 'catch-up' ? READS_PER_COMPARISON : READS_PER_COPY
+  const comparisons = rows.reduce((total, row) => total + reads[row.type] * row.records, 0)
+  const newBuckets = id === 'data' ? rows.filter(({type}) => type === 'bucket').map(pendingRecords) : []
+  const entities = READS_PER_NEW_BUCKET * newBuckets.reduce((total, count) => total + count, 0)
+  return scanUnits(id, survey) + comparisons + entities + queries(id, rows)
 }
 
-/** A walk meets copies too: those of its own step half of the time, because they come to lie anywhere. */
+/** A scan reads copies too: half of those that its own step writes, because their positions are random. */
 function scanUnits(id: StepId, {bytes, old}: Survey): number {
   const ofConfiguration = copiedBytes(old, CONFIGURATION)
   const ofData = copiedBytes(old, DATA)
-  const met: Partial<Record<StepId, number>> = {
+  const copiesRead: Partial<Record<StepId, number>> = {
     configuration: ofConfiguration / 2,
     data: ofConfiguration + ofData / 2,
     'catch-up': ofConfiguration + ofData,
   }
-  return Math.ceil((bytes + (met[id] ?? 0)) / BYTES_PER_READ_UNIT)
+  return Math.ceil((bytes + (copiesRead[id] ?? 0)) / BYTES_PER_READ_UNIT)
 }
 
 function copiedBytes(old: readonly SurveyRow[], types: readonly OldRecordType[]): number {
@@ -79,24 +79,24 @@ function copiedBytes(old: readonly SurveyRow[], types: readonly OldRecordType[])
   return GROWTH * moved.reduce((sum, {bytes, pending, items}) => sum + (bytes * pending) / items, 0)
 }
 
-/** Other items of a record are asked for with a query each: those of its day, of single limits, in older places. */
+/** Queries for the other items of a record: of its day, of single limits, in other locations. */
 function queries(id: StepId, rows: readonly SurveyRow[]): number {
-  // While the configuration is copied, its queries count as reads: nothing is known that could save them.
+  // In the first pass the queries for limits are part of `READS_PER_COPY`.
   const types: readonly OldRecordType[] = id === 'catch-up' ? ['bucket', 'limits', 'usage'] : ['bucket', 'usage']
   return types.reduce((sum, type) => {
-    const found = rows.filter(row => row.type === type)
-    return sum + queriesPerGroup(type, found) * found.reduce((total, {groups}) => total + groups, 0)
+    const ofType = rows.filter(row => row.type === type)
+    return sum + queriesPerGroup(type, ofType) * ofType.reduce((total, {groups}) => total + groups, 0)
   }, 0)
 }
 
-function queriesPerGroup(type: OldRecordType, found: readonly SurveyRow[]): number {
+function queriesPerGroup(type: OldRecordType, rows: readonly SurveyRow[]): number {
   if (type === 'usage') return 1
-  const isMixed = found.some(({generation}) => generation === 5) && found.some(({generation}) => generation < 5)
-  if (isMixed) return PLACES
-  return found.some(({items, records}) => items > records) ? 1 : 0
+  const isMixed = rows.some(({generation}) => generation === 5) && rows.some(({generation}) => generation < 5)
+  if (isMixed) return LOCATIONS
+  return rows.some(({items, records}) => items > records) ? 1 : 0
 }
 
-/** What it takes to write the pending records of a row, in capacity units. */
+/** Capacity units to write the pending records of a row. */
 export function writeUnits(row: SurveyRow): number {
   const {type, records, bytes} = row
   if (records === 0) return 0
@@ -106,5 +106,5 @@ export function writeUnits(row: SurveyRow): number {
 
 const pendingRecords = ({items, records, pending}: SurveyRow): number => Math.ceil((pending * records) / items)
 
-/** What it takes to record the layout. */
+/** Capacity units to write the version record. */
 export const WRITES_PER_VERSION = WRITES_PER_RECORD.version

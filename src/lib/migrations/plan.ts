@@ -1,62 +1,62 @@
 import {readUnits, WRITES_PER_NAMESPACE, WRITES_PER_VERSION, writeUnits} from './estimate.js'
 import type {OldRecordType} from './records/classify.js'
 import type {Survey} from './survey.js'
-import type {SurveyRow} from './survey-tally.js'
+import type {SurveyRow} from './survey-counts.js'
 import {STEPS, type StepId} from './walk/steps.js'
 
-/** Write units a second to reckon with where nobody says otherwise. */
+/** Write units per second that estimates assume by default. */
 export const DEFAULT_PACE = 1000
 
 export interface PlannedStep {
   readonly id: StepId
   readonly title: string
-  /** Whether the step has something to do. */
+  /** Whether there is anything to do. */
   readonly isPending: boolean
-  /** Old items to be moved, or parts to be added. */
+  /** Old items to copy, or parts to add. */
   readonly items: number
   /** Estimates, in capacity units. */
   readonly readUnits: number
   readonly writeUnits: number
 }
 
-/** What stands in the way, and of what. */
+/** What prevents a command from running. */
 export interface Blocker {
   readonly blocks: 'run' | 'cleanup'
   readonly code: 'running' | 'conflicts'
-  readonly says: string
+  readonly reason: string
 }
 
 export interface MigrationPlan {
   readonly steps: readonly PlannedStep[]
-  /** Whether there is something to do, for a run or for somebody who decides. */
+  /** Whether there is something to do, for a run or for a person who resolves conflicts. */
   readonly isPending: boolean
-  /** Old items to be moved. */
+  /** Old items to copy. */
   readonly items: number
-  /** Old items that differ from the new place, where somebody has to choose. */
+  /** Old items that a person has to decide about. */
   readonly conflicts: number
   readonly readUnits: number
   readonly writeUnits: number
-  /** How long the writes take at `writeUnitsPerSecond`; catching up with traffic comes on top. */
+  /** How long the writes take at `writeUnitsPerSecond`, without catching up with traffic. */
   readonly seconds: number
   readonly writeUnitsPerSecond: number
   readonly blockers: readonly Blocker[]
-  /** Old items that `cleanup` may delete once everything is moved. */
+  /** Old items that `cleanup` may delete after everything is copied. */
   readonly leftovers: number
 }
 
-/** The steps of a migration with estimates, from what a survey found; pure. */
+/** The steps of a migration with estimates, computed from a survey. */
 export function planMigration(survey: Survey, writeUnitsPerSecond: number): MigrationPlan {
   const counted = STEPS.map(step => ({...step, items: itemsOf(step, survey)}))
-  const isDue = counted.some(({items}) => items > 0)
-  const moves = counted.some(({id, items}) => isMove(id) && items > 0)
-  const steps = counted.map(step => planStep(step, survey, {isDue, moves}))
+  const hasWork = counted.some(({items}) => items > 0)
+  const copies = counted.some(({id, items}) => isCopyingStep(id) && items > 0)
+  const steps = counted.map(step => planStep(step, survey, {hasWork, copies}))
   const conflicts = survey.old.reduce((total, row) => total + row.conflicts, 0)
   const sum = (of: (step: PlannedStep) => number) => steps.reduce((total, step) => total + of(step), 0)
   const allWrites = sum(step => step.writeUnits)
   return {
     steps,
-    isPending: isDue || conflicts > 0,
-    items: sum(({id, items}) => (isMove(id) ? items : 0)),
+    isPending: hasWork || conflicts > 0,
+    items: sum(({id, items}) => (isCopyingStep(id) ? items : 0)),
     conflicts,
     readUnits: sum(step => step.readUnits),
     writeUnits: allWrites,
@@ -69,15 +69,16 @@ export function planMigration(survey: Survey, writeUnitsPerSecond: number): Migr
 
 type StepShape = (typeof STEPS)[number]
 
-/** Whether there is something to do, and whether records are part of it. */
-interface RunShape {
-  readonly isDue: boolean
-  readonly moves: boolean
+interface PlannedRun {
+  /** Whether there is anything to do. */
+  readonly hasWork: boolean
+  /** Whether there are records to copy. */
+  readonly copies: boolean
 }
 
-const isMove = (id: StepId): boolean => STEPS.some(step => step.id === id && step.moves.length > 0)
+const isCopyingStep = (id: StepId): boolean => STEPS.some(step => step.id === id && step.moves.length > 0)
 
-/** Parts to add, or old items to move. What there is to catch up with, nobody knows before. */
+/** Parts to add, or old items to copy. What traffic will change meanwhile is not known. */
 function itemsOf(step: StepShape, survey: Survey): number {
   const {missing, registersDefault, schema, old} = survey
   switch (step.id) {
@@ -86,7 +87,7 @@ function itemsOf(step: StepShape, survey: Survey): number {
     case 'namespaces':
       return Number(registersDefault)
     case 'version':
-      // Clients of today do without a record; a run writes one all the same.
+      // Current clients need no record, but a run writes one.
       return Number(!schema.isAccepted || (schema.current === undefined && old.length > 0))
     case 'catch-up':
       return 0
@@ -95,20 +96,20 @@ function itemsOf(step: StepShape, survey: Survey): number {
   }
 }
 
-/** A run goes through the whole table in each step that copies, and once more when they had something to write. */
-function planStep(step: StepShape & {items: number}, survey: Survey, run: RunShape): PlannedStep {
+/** Each copying step reads the whole table, and so does `catch-up` if there was something to copy. */
+function planStep(step: StepShape & {items: number}, survey: Survey, run: PlannedRun): PlannedStep {
   const {id, title, items} = step
-  const isPending = items > 0 || (id === 'catch-up' && run.moves)
-  const reads = walks(id, survey, run) ? readUnits(id, rowsOf(step, survey), survey) : 0
+  const isPending = items > 0 || (id === 'catch-up' && run.copies)
+  const reads = readsTable(id, survey, run) ? readUnits(id, rowsOf(step, survey), survey) : 0
   return {id, title, isPending, items, readUnits: reads, writeUnits: writeUnitsOf(step, survey)}
 }
 
-/** Whether a step goes through the whole table. */
-function walks(id: StepId, {registersDefault, hasDefault}: Survey, {isDue, moves}: RunShape): boolean {
-  if (id === 'catch-up') return moves
-  // In search of data without a namespace, the first of which ends it.
-  if (id === 'namespaces') return isDue && !hasDefault && !registersDefault
-  return isDue && isMove(id)
+/** Whether a step reads the whole table. */
+function readsTable(id: StepId, {registersDefault, hasDefault}: Survey, {hasWork, copies}: PlannedRun): boolean {
+  if (id === 'catch-up') return copies
+  // It searches for data without a namespace, and stops at the first.
+  if (id === 'namespaces') return hasWork && !hasDefault && !registersDefault
+  return hasWork && isCopyingStep(id)
 }
 
 function writeUnitsOf(step: StepShape & {items: number}, survey: Survey): number {
@@ -131,10 +132,14 @@ const rowsOf = ({moves}: StepShape, {old}: Survey): SurveyRow[] =>
 function blockersOf({run, isRunning}: Survey, conflicts: number): Blocker[] {
   const blockers: Blocker[] = []
   if (run && isRunning) {
-    blockers.push({blocks: 'run', code: 'running', says: `${run.owner} is at it, in step ${run.step}`})
+    blockers.push({blocks: 'run', code: 'running', reason: `${run.owner} is migrating the table, in step ${run.step}`})
   }
   if (conflicts > 0) {
-    blockers.push({blocks: 'cleanup', code: 'conflicts', says: `somebody has to decide about ${conflicts} old items`})
+    blockers.push({
+      blocks: 'cleanup',
+      code: 'conflicts',
+      reason: `conflicts in ${conflicts} old items have to be resolved`,
+    })
   }
   return blockers
 }

@@ -1,13 +1,22 @@
 import {InvalidInput, ZaelError} from '../core/errors.js'
+import {groupBy} from '../core/group-by.js'
 import {keyId} from '../dynamo/batch.js'
 import {keyOf} from '../repository/table/query.js'
 import type {Table} from '../repository/table/table.js'
-import type {Item, Key} from '../schema/attribute-value.js'
-import {companionsOf} from './companions.js'
+import type {Key} from '../schema/attribute-value.js'
+import {legacyKeys, legacySortKeys, withPrefix} from '../schema/legacy/key.js'
 import {openLimiterTable} from './limiter-table.js'
-import {readItems} from './records/copied-records.js'
-import {type MigrationContext, type MigrationFinding, spellKey} from './records/finding.js'
-import {compareGroup, lookAgain, sortPage} from './walk/reconcile.js'
+import {
+  findingKey,
+  type MigrationContext,
+  type MigrationFinding,
+  type OldItem,
+  oldPrefixes,
+  spellKey,
+  targetNamespace,
+} from './records/finding.js'
+import {oldItemOf, queryOldItems, readItems} from './records/reads.js'
+import {compareAgain, compareGroup} from './walk/reconcile.js'
 
 /** Which of two records that differ is to be kept. */
 export type Side = 'old' | 'new'
@@ -18,77 +27,88 @@ export interface ResolveConflictOptions {
 }
 
 /** A record that was changed in both places. */
-export type MigrationConflict = MigrationFinding & {readonly settle: NonNullable<MigrationFinding['settle']>}
+export type MigrationConflict = MigrationFinding & {readonly keep: NonNullable<MigrationFinding['keep']>}
 
 const ATTEMPTS = 5
 
-/** Settles a conflict: `old` takes the place of the new record, with `new` the change of the old one is passed over. */
+/** Resolves a conflict: `old` replaces the new record, `new` ignores the change of the old one. */
 export async function resolveConflict(
   table: Table,
   spelled: string,
   keep: Side,
   {ourVersion, signal}: ResolveConflictOptions,
-): Promise<{key: string; says: string}> {
-  const stage = await openLimiterTable(table, {ourVersion, signal})
-  const conflict = await conflictAt(stage, spelled)
-  if (await settleConflict(stage, conflict, keep)) return {key: keyOfConflict(conflict), says: conflict.says ?? ''}
-  throw new ZaelError('conflict', 'migrate.contended', `Others keep changing ${spelled}; nothing was settled.`, {
-    hint: 'Try again in a moment.',
-  })
+): Promise<{key: string; reason: string}> {
+  const context = await openLimiterTable(table, {ourVersion, signal})
+  const conflict = await findConflict(context, spelled)
+  if (await keepSide(context, conflict, keep)) return {key: findingKey(conflict), reason: conflict.reason ?? ''}
+  const message = `Other clients keep changing ${spelled}; the conflict is not resolved.`
+  throw new ZaelError('conflict', 'migrate.contended', message, {hint: 'Try again in a moment.'})
 }
 
-/** As lists of conflicts show it. */
-export const keyOfConflict = ({sources}: MigrationFinding): string => spellKey(keyOf(sources[0] as Item))
-
-/** Whether it is settled now, by whomever; `false` when others keep changing it. */
-export async function settleConflict(stage: MigrationContext, first: MigrationConflict, keep: Side): Promise<boolean> {
+/** Whether the conflict is resolved now, by this call or by another client; `false` if others keep changing the record. */
+export async function keepSide(context: MigrationContext, first: MigrationConflict, side: Side): Promise<boolean> {
   let conflict: MigrationFinding | undefined = first
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (!isConflict(conflict)) return true
-    if (await conflict.settle[keep]()) return true
-    conflict = await lookAgain(stage, conflict)
+    if (await conflict.keep[side]()) return true
+    conflict = await compareAgain(context, conflict)
   }
   return false
 }
 
 export const isConflict = (finding: MigrationFinding | undefined): finding is MigrationConflict =>
-  finding?.state === 'conflict' && finding.settle !== undefined
+  finding?.state === 'conflict' && finding.keep !== undefined
 
-async function conflictAt(stage: MigrationContext, spelled: string): Promise<MigrationConflict> {
-  const items = [...(await readItems(stage, parseKey(spelled))).values()]
-  if (items.length === 0) throw missing(spelled, 'There is no such item.')
-  const named = [...sortPage(stage, items).old.values()].flat()
-  if (named.length === 0) throw missing(spelled, 'It is not a record of an older layout.')
+async function findConflict(context: MigrationContext, spelled: string): Promise<MigrationConflict> {
+  const items = [...(await readItems(context, parseKey(spelled))).values()]
+  if (items.length === 0) throw noConflict(spelled, 'There is no such item.')
+  const named = items.flatMap(item => oldItemOf(context, item) ?? [])
+  if (named.length === 0) throw noConflict(spelled, 'It is not a record of an older layout.')
   for (const one of named) {
-    // Any item of a record that has several stands for it.
-    const isPart = ({sources}: MigrationFinding) =>
-      sources.some(source => keyId(keyOf(source)) === keyId(keyOf(one.item)))
-    for (const [type, found] of sortPage(stage, await companionsOf(stage, one)).old) {
-      const conflict = (await compareGroup(stage, type, found)).filter(isConflict).find(isPart)
+    // Any item of a record can be used to name it.
+    const isSource = ({item}: OldItem) => keyId(keyOf(item)) === keyId(keyOf(one.item))
+    const related = groupBy(await readRelated(context, one), ({record}) => record.type)
+    for (const [type, old] of related) {
+      const conflicts = (await compareGroup(context, type, old)).filter(isConflict)
+      const conflict = conflicts.find(({sources}) => sources.some(isSource))
       if (conflict) return conflict
     }
   }
-  throw missing(spelled, 'Old and new do not contradict each other.')
+  throw noConflict(spelled, 'The old and the new record do not contradict each other.')
 }
 
-/** A sort key begins with `#`; names may hold a space, so there may be several places where it could begin. */
+/** An old item with all others that may belong to the same record: in its partition, and under other namespace prefixes. */
+async function readRelated(context: MigrationContext, old: OldItem): Promise<OldItem[]> {
+  const {type} = old.record
+  if (type !== 'entity' && type !== 'limits' && type !== 'settings') return [old]
+  const found = new Map([[keyId(keyOf(old.item)), old]])
+  const kind = type === 'entity' ? 'entity' : 'limits'
+  for (const prefix of oldPrefixes(context, kind, targetNamespace(context, old.record))) {
+    for (const sortKey of legacySortKeys.ofRecord[type]) {
+      const stretch = {partition: withPrefix(prefix, keyOf(old.item).PK), prefix: sortKey}
+      for await (const each of queryOldItems(context, stretch)) found.set(keyId(keyOf(each.item)), each)
+    }
+  }
+  return [...found.values()]
+}
+
+/** A sort key begins with `#`. Names may contain a space, so there may be several places where it could begin. */
 function parseKey(spelled: string): Key[] {
   const candidates = [...spelled.matchAll(/ (?=#)/g)]
     .filter(({index}) => index > 0)
     .map(({index}) => ({PK: spelled.slice(0, index), SK: spelled.slice(index + 1)}))
-  if (candidates.length === 0) {
-    throw new InvalidInput(
-      'migrate.key',
-      `"${spelled}" is not a key: it has two parts, and the second begins with #.`,
-      {
-        hint: "Copy it from `zael migrate verify`, in quotes: zael migrate resolve 'ENTITY#user-1 #META' --keep new",
-      },
-    )
-  }
-  return candidates
+  if (candidates.length > 0) return candidates
+  const example = spellKey(legacyKeys.entity('', 'user-1'))
+  throw new InvalidInput(
+    'migrate.key',
+    `"${spelled}" is not a key: a key has two parts, and the second begins with #.`,
+    {
+      hint: `Copy it from \`zael migrate verify\`, in quotes: zael migrate resolve '${example}' --keep new`,
+    },
+  )
 }
 
-function missing(spelled: string, why: string): ZaelError {
+function noConflict(spelled: string, why: string): ZaelError {
   return new ZaelError('notFound', 'migrate.no-conflict', `No conflict at ${spelled}: ${why}`, {
     hint: '`zael migrate verify --all` lists the conflicts.',
     details: {key: spelled},

@@ -5,36 +5,36 @@ import {isoSeconds} from '../schema/instant.js'
 import type {StepCounts} from '../schema/migration-record.js'
 import {openLimiterTable} from './limiter-table.js'
 import type {OldRecordType} from './records/classify.js'
-import {OldPlaces} from './records/old-places.js'
+import {OldLocations} from './records/old-locations.js'
 import {openMigrationContext} from './walk/context.js'
 import {MigrationLease} from './walk/lease.js'
 import type {Pass, StepProgress} from './walk/pass.js'
 import {rateLimited} from './walk/rate-limit.js'
-import {runStep, type StepDone} from './walk/step-work.js'
-import {STEP_IDS, STEPS, type StepId} from './walk/steps.js'
-import {type Decisions, NO_COUNTS, type RecordDifference, type Sample, Tally} from './walk/tally.js'
+import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
+import {runStep, type StepOutcome} from './walk/run-step.js'
+import {NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/steps.js'
 
 /** How a table is migrated. */
 export interface MigrateOptions {
-  /** Who runs it, for people that find it running. */
+  /** Who runs it, for display. */
   readonly owner: string
-  /** Of this zael; goes into the version record. */
+  /** Version of this zael, for the version record. */
   readonly ourVersion: string
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: ((progress: StepProgress) => void) | undefined
-  /** Write units per second at most. */
+  /** Most write units per second. */
   readonly rateLimit?: number | undefined
-  /** The last step to be done. */
+  /** The last step to run. */
   readonly until?: StepId | undefined
-  /** How long both places are kept together once everything is copied, in ms; by default until a pass finds nothing. */
+  /** How long passes are repeated after everything is copied, in ms; by default until a pass finds nothing to do. */
   readonly followMs?: number | undefined
-  /** How long others wait for a runner that died, in ms. */
+  /** How long other runs have to wait if this one crashes, in ms. */
   readonly leaseMs?: number | undefined
-  /** Whether a table without a stream gets one. Default true. */
+  /** Whether to enable the stream of a table that has none. Default true. */
   readonly stream?: boolean | undefined
 }
 
-/** One step and what it came to, over all the runs that worked on it. */
+/** One step and its counts, over all runs that worked on it. */
 export interface StepResult extends StepCounts {
   readonly id: StepId
   readonly title: string
@@ -43,27 +43,27 @@ export interface StepResult extends StepCounts {
 
 export interface MigrationResult {
   readonly runId: string
-  /** Whether an earlier run had begun it. */
+  /** Whether it resumed an earlier run. */
   readonly resumed: boolean
-  /** False when it stopped at the step that was asked for. */
+  /** False if it stopped at the requested step. */
   readonly finished: boolean
   readonly steps: readonly StepResult[]
-  /** What the table lacked and has now. */
+  /** Parts that were added to the table. */
   readonly added: readonly string[]
-  /** Records that somebody has to choose about. */
+  /** Records that a person has to decide about. */
   readonly conflicts: Sample<RecordDifference>
   readonly unknown: Sample<string>
   readonly decisions: Decisions
   /**
-   * Records by kind that were not in the new place although an earlier run had finished: made by old clients since, or
-   * deleted by current ones and now there again. Counted by this runner.
+   * Records by kind that had no copy although an earlier run had finished: old clients created them since, or current ones
+   * deleted the copy, which now exists again. Counted by this run.
    */
   readonly copiedAgain: Partial<Record<OldRecordType, number>>
   /** Whether the last pass over the table found nothing to catch up with. */
   readonly settled: boolean
 }
 
-/** Takes a table of any older layout to today's. Interrupted at any instant, it goes on when it is run again. */
+/** Migrates a table of any older layout to the current one. It can be interrupted at any time; the next run resumes. */
 export async function migrateTable(table: Table, options: MigrateOptions): Promise<MigrationResult> {
   const {rateLimit, until, ourVersion, followMs} = options
   const pace = {clock: table.clock, sleep: table.backoff.sleep}
@@ -72,30 +72,31 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   const lease = await MigrationLease.take(table, STEP_IDS[0] as string, options)
   const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
-  const added: string[] = []
-  const places = new OldPlaces()
-  const open = async () => ({...(await openMigrationContext(paced, signal)), places})
-  const copying: Pass[] = []
+  const locations = new OldLocations()
+  const open = async () => ({...(await openMigrationContext(paced, signal)), locations})
   const copiedAgain = new Map<OldRecordType, number>()
-  let tally = new Tally()
+  const run = {open, lease, copiedAgain, onProgress: options.onProgress}
+  const added: string[] = []
+  const wholePasses: Pass[] = []
+  let report = new MigrationReport()
   let settled = true
   try {
     const recorded = Math.max(0, STEP_IDS.indexOf(lease.record.step as StepId))
-    const from = followMs === undefined ? recorded : Math.min(recorded, STEP_IDS.indexOf('catch-up'))
-    if (until !== undefined && STEP_IDS.indexOf(until) < from) return await conclude(false)
+    const first = followMs === undefined ? recorded : Math.min(recorded, STEP_IDS.indexOf('catch-up'))
+    if (until !== undefined && STEP_IDS.indexOf(until) < first) return await conclude(false)
     for (const [at, step] of STEPS.entries()) {
-      if (at < from) continue
-      const isWhole = lease.record.position === undefined
+      if (at < first) continue
+      const startsAtBeginning = lease.record.position === undefined
       const isCatchUp = step.id === 'catch-up'
-      const done: StepDone =
-        isCatchUp && followMs === undefined && areQuiet(copying)
-          ? {added: [], lastPass: together(copying)}
-          : await runStep(step, {open, lease, copiedAgain, onProgress: options.onProgress}, options)
-      added.push(...done.added)
-      if (done.lastPass) {
-        tally = done.lastPass.tally
-        settled = !isCatchUp || done.lastPass.isQuiet
-        if (isWhole) copying.push(done.lastPass)
+      const outcome: StepOutcome =
+        isCatchUp && followMs === undefined && areUpToDate(wholePasses)
+          ? {added: [], lastPass: joinPasses(wholePasses)}
+          : await runStep(step, run, options)
+      added.push(...outcome.added)
+      if (outcome.lastPass) {
+        report = outcome.lastPass.report
+        settled = !isCatchUp || outcome.lastPass.isUpToDate
+        if (startsAtBeginning) wholePasses.push(outcome.lastPass)
       }
       const next = STEP_IDS[at + 1]
       if (next === undefined) break
@@ -105,8 +106,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
     return await conclude(true)
   } catch (error) {
     const cause = lease.lost.aborted ? (lease.lost.reason as unknown) : error
-    const isInterrupted = cause instanceof Aborted
-    await lease.abandon(isInterrupted ? {} : {failure: messageOf(cause)})
+    await lease.abandon(cause instanceof Aborted ? {} : {failure: messageOf(cause)})
     throw cause
   }
 
@@ -125,26 +125,26 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
         state: finished || at < reached ? 'done' : 'pending',
       })),
       added,
-      conflicts: tally.differences,
-      unknown: tally.unknownRecords,
-      decisions: tally.decisions,
+      conflicts: report.differences,
+      unknown: report.unknownRecords,
+      decisions: report.decisions,
       copiedAgain: Object.fromEntries(copiedAgain),
       settled,
     }
   }
 }
 
-/** How many steps it takes to go through all old records. */
+/** Number of steps before `catch-up` that together read all old records. */
 const COPYING_STEPS = STEPS.filter(({id, moves}) => moves.length > 0 && id !== 'catch-up').length
 
-/** Whether this run has gone through all old records, from the beginning, and found everything in its place. */
-const areQuiet = (copying: readonly Pass[]): boolean =>
-  copying.length === COPYING_STEPS && copying.every(({isQuiet}) => isQuiet)
+/** Whether this run has read all old records, from the beginning, and found every copy up to date. */
+const areUpToDate = (passes: readonly Pass[]): boolean =>
+  passes.length === COPYING_STEPS && passes.every(({isUpToDate}) => isUpToDate)
 
-/** What the copying steps found, as one walk; the last of them met everything that nobody knows. */
-function together(copying: readonly Pass[]): Pass {
-  const last = copying.at(-1) as Pass
-  for (const {tally} of copying.slice(0, -1)) last.tally.alsoDiffer(tally.differences)
+/** The passes of the copying steps as one; the last of them has seen all items of unknown shape. */
+function joinPasses(passes: readonly Pass[]): Pass {
+  const last = passes.at(-1) as Pass
+  for (const {report} of passes.slice(0, -1)) last.report.addDifferences(report.differences)
   return last
 }
 

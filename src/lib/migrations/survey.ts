@@ -1,33 +1,28 @@
-import {groupBy} from '../core/group-by.js'
-import {keyOf} from '../repository/table/query.js'
 import {getItem, type Table} from '../repository/table/table.js'
 import {readVersion} from '../repository/table/version.js'
 import {checkCompatibility} from '../repository/table/version-compatibility.js'
 import type {Item} from '../schema/attribute-value.js'
-import {itemBytes} from '../schema/item-size.js'
 import {legacyVersionKey} from '../schema/legacy/key.js'
-import {flatten} from '../schema/legacy/modernise.js'
+import {readSchemaVersion} from '../schema/legacy/record-shapes.js'
 import type {MigrationRecord} from '../schema/migration-record.js'
-import {readString} from '../schema/read.js'
 import {openLimiterTable} from './limiter-table.js'
-import {classifyItem} from './records/classify.js'
-import type {Found, MigrationContext} from './records/finding.js'
-import {type SurveyCounts, type SurveyPart, SurveyTally} from './survey-tally.js'
+import type {MigrationContext} from './records/finding.js'
+import {SurveyCounter, type SurveyCounts} from './survey-counts.js'
 import {findMissingParts, type MissingParts} from './walk/add-indexes.js'
 import {readMigration} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
-import {tablePages} from './walk/scan.js'
+import {classifyPage, tablePages} from './walk/scan.js'
 
-/** What the version records say about the layout; what lies in the table may say otherwise (C-8). */
+/** The layout according to the version records; the data may say otherwise (C-8). */
 export interface RecordedSchema {
   readonly current: string | undefined
-  /** In the place where tables without namespaces had it. */
+  /** In the record that tables had before namespaces. */
   readonly legacy: string | undefined
-  /** Whether the record in today's place is one that today's clients accept, or the table needs none. */
+  /** Whether current clients accept the table by its version records. */
   readonly isAccepted: boolean
 }
 
-/** Everything there is to know about a table before it is migrated. */
+/** Everything known about a table before it is migrated. */
 export interface Survey extends SurveyCounts {
   readonly schema: RecordedSchema
   readonly missing: MissingParts
@@ -37,72 +32,61 @@ export interface Survey extends SurveyCounts {
   readonly hasDefault: boolean
   /** The latest run, if there was one. */
   readonly run: MigrationRecord | undefined
-  /** Whether somebody is at it now. */
+  /** Whether a run holds the lease now. */
   readonly isRunning: boolean
 }
 
 export interface SurveyOptions {
   readonly ourVersion: string
   readonly signal?: AbortSignal | undefined
-  /** Called after every page with the number of items seen so far. */
+  /** Called after every page with the number of items read so far. */
   readonly onProgress?: (items: number) => void
 }
 
 /**
- * Looks at every item of a table once, and compares those of older layouts with the new place; writes nothing. Memory is
- * that of one page, however large the table. Throws when the layout is newer than this zael, or
- * the table is not a rate limiter's.
+ * Reads a table once and compares the old records with their copies; writes nothing. Memory is bounded by one page. Throws if
+ * the layout is newer than this zael knows, or the table does not belong to a rate limiter.
  */
 export async function surveyTable(table: Table, {ourVersion, signal, onProgress}: SurveyOptions): Promise<Survey> {
-  const stage = await openLimiterTable(table, {ourVersion, signal})
-  const tally = new SurveyTally()
-  for await (const {items} of tablePages(stage, {ahead: true})) {
-    await countPage(stage, tally, items)
-    onProgress?.(tally.items)
+  const context = await openLimiterTable(table, {ourVersion, signal})
+  const counter = new SurveyCounter()
+  for await (const {items} of tablePages(context, {ahead: true})) {
+    await countPage(context, counter, items)
+    onProgress?.(counter.items)
   }
   const run = await readMigration(table)
+  const hasDefault = context.defaultNamespace !== undefined
   return {
-    ...tally.counts(stage.defaultNamespace !== undefined),
-    schema: await recordedSchema(table),
-    missing: await findMissingParts(stage),
-    registersDefault: stage.defaultNamespace === undefined && tally.hasUnprefixed,
-    hasDefault: stage.defaultNamespace !== undefined,
+    ...counter.counts(hasDefault),
+    schema: await readRecordedSchema(table),
+    missing: await findMissingParts(context),
+    registersDefault: !hasDefault && counter.hasUnprefixed,
+    hasDefault,
     run,
     isRunning: run !== undefined && run.leaseUntilMs > table.clock(),
   }
 }
 
-async function countPage(stage: MigrationContext, tally: SurveyTally, items: readonly Item[]): Promise<void> {
-  const old: Found[] = []
-  for (const item of items) {
-    const record = classifyItem(item, stage)
-    if (record.kind === 'old') old.push({item, record} as Found)
-    else tally.addOther(record, itemBytes(item))
-  }
-  for (const {item, record} of old) tally.addOld(record, itemBytes(item))
-  for (const found of groupBy(old, ({record}) => record.type).values()) {
-    for (const finding of await compareGroup(stage, (found[0] as Found).record.type, found)) {
-      // Told once for all its items, on whatever page they lie.
-      const parts = finding.sources.flatMap((item): SurveyPart[] => {
-        const record = classifyItem(item, stage)
-        return record.kind === 'old' ? [{record, key: keyOf(item), bytes: itemBytes(item)}] : []
-      })
-      tally.addFinding(finding, parts)
-    }
+async function countPage(context: MigrationContext, counter: SurveyCounter, items: readonly Item[]): Promise<void> {
+  const page = classifyPage(context, items)
+  for (const {item, record} of page.all) counter.addItem(item, record)
+  for (const [type, old] of page.old) {
+    // A record with items on several pages is found once, with all of them.
+    for (const finding of await compareGroup(context, type, old)) counter.addFinding(finding)
   }
 }
 
-async function recordedSchema(table: Table): Promise<RecordedSchema> {
+async function readRecordedSchema(table: Table): Promise<RecordedSchema> {
   const {record, hasLegacyRecord} = await readVersion(table)
   const legacy = hasLegacyRecord ? await getItem(table, legacyVersionKey) : undefined
   return {
     current: record?.schemaVersion,
-    legacy: legacy && readString(flatten(legacy), 'schema_version'),
-    isAccepted: accepts(() => checkCompatibility(record, undefined, hasLegacyRecord)),
+    legacy: legacy && readSchemaVersion(legacy),
+    isAccepted: succeeds(() => checkCompatibility(record, undefined, hasLegacyRecord)),
   }
 }
 
-function accepts(check: () => void): boolean {
+function succeeds(check: () => void): boolean {
   try {
     check()
     return true

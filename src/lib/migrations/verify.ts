@@ -1,73 +1,74 @@
 import type {Table} from '../repository/table/table.js'
 import {readVersion} from '../repository/table/version.js'
 import {openLimiterTable} from './limiter-table.js'
-import {isAccepted} from './records/accepted-version.js'
 import type {OldRecordType} from './records/classify.js'
+import {isAcceptedVersion} from './records/copied-records.js'
 import type {MigrationContext} from './records/finding.js'
 import {findMissingParts} from './walk/add-indexes.js'
-import {compareGroup, sortPage} from './walk/reconcile.js'
-import {tablePages} from './walk/scan.js'
-import {type Decisions, type RecordDifference, type Sample, Tally} from './walk/tally.js'
+import {compareGroup} from './walk/reconcile.js'
+import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
+import {classifyPage, tablePages} from './walk/scan.js'
 
 export interface VerifyOptions {
   readonly ourVersion: string
   readonly signal?: AbortSignal | undefined
-  /** Show every difference, not only the first ones. */
+  /** List every difference, not only the first ones. */
   readonly all?: boolean | undefined
-  /** Called after each page with the number of items gone through. */
+  /** Called after each page with the number of items scanned. */
   readonly onProgress?: ((scanned: number) => void) | undefined
 }
 
-/** How old and new compare, item by item. */
+/** Result of comparing old and new items. */
 export interface Verification {
-  /** Every old item is in the new place, as it should be. */
+  /** Whether every old record has an up-to-date copy. */
   readonly clean: boolean
   /** Old items by kind. */
   readonly checked: Partial<Record<OldRecordType, number>>
-  /** Old items that the table may drop by itself. */
+  /** Old items that have expired. */
   readonly expired: number
   readonly differences: Sample<RecordDifference>
-  /** How many of the differences no run can settle: today's layout has no room for what the records say. */
+  /** How many of the differences no run can fix, because the current layout cannot hold the records. */
   readonly unmovable: number
   readonly unknown: Sample<string>
   readonly decisions: Decisions
 }
 
-/** Compares every old record with the new place; writes nothing. */
+/** Compares every old record with its copy; writes nothing. */
 export async function verifyMigration(table: Table, options: VerifyOptions): Promise<Verification> {
-  const stage = await openLimiterTable(table, options)
-  const tally = new Tally({all: options.all})
+  const context = await openLimiterTable(table, options)
+  const report = new MigrationReport({all: options.all})
   let scanned = 0
-  for await (const {items} of tablePages(stage, {ahead: true})) {
-    const {old, unknown} = sortPage(stage, items)
-    tally.unknown(unknown)
-    for (const [type, found] of old) {
-      tally.met(type, found.length)
-      for (const finding of await compareGroup(stage, type, found)) {
-        tally.found(finding)
-        // What cannot be read cannot be compared either; its items may lie on any page.
-        if (finding.state === 'unknown') tally.met(type, -finding.sources.length)
+  for await (const {items} of tablePages(context, {ahead: true})) {
+    const page = classifyPage(context, items)
+    report.addUnknown(page.unknown)
+    for (const [type, old] of page.old) {
+      report.addChecked(type, old.length)
+      for (const finding of await compareGroup(context, type, old)) {
+        report.addFinding(finding)
+        // Unreadable records were not compared; their items may be on any page.
+        if (finding.state === 'unknown') report.addChecked(type, -finding.sources.length)
       }
     }
     scanned += items.length
     options.onProgress?.(scanned)
   }
-  await lookAtTable(stage, tally)
+  await verifyTable(context, report)
   return {
-    clean: tally.differences.count === 0,
-    checked: tally.checked,
-    expired: tally.expired,
-    differences: tally.differences,
-    unmovable: tally.unmovable,
-    unknown: tally.unknownRecords,
-    decisions: tally.decisions,
+    clean: report.differences.count === 0,
+    checked: report.checked,
+    expired: report.expired,
+    differences: report.differences,
+    unmovable: report.unmovable,
+    unknown: report.unknownRecords,
+    decisions: report.decisions,
   }
 }
 
-/** What clients of today need besides the records. */
-async function lookAtTable(stage: MigrationContext, tally: Tally): Promise<void> {
-  const missing = (says: string) => tally.differs({type: 'table', key: stage.table.name, state: 'behind', says})
-  for (const index of (await findMissingParts(stage)).indexes) missing(`has no index ${index}`)
-  const {record, hasLegacyRecord} = await readVersion(stage.table)
-  if ((record || hasLegacyRecord) && !isAccepted(record)) missing('is not recorded as one of the new layout')
+/** What current clients need besides the records. */
+async function verifyTable(context: MigrationContext, report: MigrationReport): Promise<void> {
+  const {table} = context
+  const addMissing = (reason: string) => report.addDifference({type: 'table', key: table.name, state: 'behind', reason})
+  for (const index of (await findMissingParts(context)).indexes) addMissing(`has no index ${index}`)
+  const {record, hasLegacyRecord} = await readVersion(table)
+  if ((record || hasLegacyRecord) && !isAcceptedVersion(record)) addMissing('has no version record of the new layout')
 }

@@ -169,3 +169,9 @@ function decodeLimits(item: Item, refilledAtMs: number | undefined) {
   }
   return {limits, incomplete}
 }
+
+/** Attribute of the refill instant that all limits of a bucket share. */
+export const REFILL_INSTANT = 'rf'
+
+/** How many shards a bucket has, as one of its items says. */
+export const readShardCount = (item: Item): number => readNumber(item, 'shard_count') ?? 1

@@ -99,3 +99,24 @@ export function decodeConfigLimits(item: Item): Limit[] {
   }
   return limits.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
+
+/** Settings of the system level as attributes; those that are undefined are left out. */
+export function settingsAttributes({
+  onUnavailable,
+  auditRetentionDays,
+}: Pick<ConfigRecord, 'onUnavailable' | 'auditRetentionDays'>): Item {
+  return {
+    ...(onUnavailable === undefined ? {} : {on_unavailable: s(onUnavailable)}),
+    ...(auditRetentionDays === undefined ? {} : {audit_retention_days: n(auditRetentionDays)}),
+  }
+}
+
+export const hasSettings = (item: Item): boolean => 'on_unavailable' in item || 'audit_retention_days' in item
+
+/** Whether an item is marked as a configuration; it may have lost all its limits. */
+export const hasConfigVersion = (item: Item): boolean => 'config_version' in item
+
+/** A configuration item without the attributes of its limits. */
+export function withoutLimits(item: Item): Item {
+  return Object.fromEntries(Object.entries(item).filter(([name]) => !/^l_.+_(cp|ra|rp)$/.test(name)))
+}

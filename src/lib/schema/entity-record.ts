@@ -55,3 +55,6 @@ export function decodeEntity(item: Item): EntityRecord | undefined {
     version: readNumber(item, 'version') ?? 0,
   }
 }
+
+/** Attributes of an entity's index keys: among its parent's children, and in its namespace. */
+export const ENTITY_INDEX_KEYS = ['GSI1PK', 'GSI1SK', 'GSI4PK', 'GSI4SK'] as const

@@ -169,3 +169,9 @@ function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
       return undefined
   }
 }
+
+/** Names of the two attributes of the primary key. */
+export const PARTITION_KEY = 'PK'
+export const SORT_KEY = 'SK'
+
+export const isKeyAttribute = (name: string): boolean => name === PARTITION_KEY || name === SORT_KEY

@@ -87,3 +87,7 @@ export function decodeMigration(item: Item): MigrationRecord {
     verifiedAt: readString(item, 'verified_at'),
   }
 }
+
+/** Attributes that conditional writes of this record compare. */
+export const MIGRATION_RUN_ID = 'run_id'
+export const MIGRATION_LEASE_UNTIL = 'lease_until'

@@ -74,3 +74,17 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
     ttlSeconds: readNumber(item, 'ttl'),
   }
 }
+
+/** Counts events, beside the tokens of each limit. */
+export const TOTAL_EVENTS = 'total_events'
+
+/** The attributes of a usage record other than its key and its counters: which window it counts, index keys, expiry. */
+export function usageDescription(record: Omit<UsageRecord, 'tokens' | 'totalEvents'>): Item {
+  const {
+    PK: _,
+    SK: __,
+    [TOTAL_EVENTS]: ___,
+    ...description
+  } = encodeUsage({...record, tokens: new Map(), totalEvents: 0})
+  return description
+}

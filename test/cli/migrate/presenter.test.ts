@@ -105,7 +105,7 @@ describe('migrate plan', () => {
       To bring stack "prod" up to date, 9,700 items of older layouts have to be moved:
 
       STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
-      indexes        Add the indexes that are missing       2           0            0
+      indexes        Add the missing indexes                2           0            0
       namespaces     nothing to do                          0           0            0
       configuration  nothing to do                          0       4,754            0
       data           Copy buckets, usage, audit events  9,700      20,520       27,000
@@ -120,9 +120,9 @@ describe('migrate plan', () => {
         LOCK#deploy #META
         ENTITY#user-1 #NOTE
 
-      In the way of \`zael migrate run\`: ops@bastion is at it, in step data.
+      In the way of \`zael migrate run\`: ops@bastion is migrating the table, in step data.
 
-      In the way of \`zael migrate cleanup\`: somebody has to decide about 2 old items.
+      In the way of \`zael migrate cleanup\`: conflicts in 2 old items have to be resolved.
 
       Next:
         zael migrate status -s prod  how far it is
@@ -142,7 +142,7 @@ describe('migrate plan', () => {
       To bring stack "prod" up to date, 4 items of older layouts have to be moved:
 
       STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
-      indexes        Add the indexes that are missing       3           0            0
+      indexes        Add the missing indexes                3           0            0
       namespaces     Register the namespace "default"       1           0            8
       configuration  Copy entities and limits               1           4            3
       data           Copy buckets, usage, audit events      3          11           12

@@ -7,7 +7,7 @@ import type {Verification} from '../../../src/lib/migrations/verify.js'
 import {STEPS} from '../../../src/lib/migrations/walk/steps.js'
 
 const nothing = {count: 0, shown: []}
-const noDecisions = {untangled: 0, keptAsLabelled: 0, superseded: 0}
+const noDecisions = {split: 0, keptAsLabelled: 0, superseded: 0}
 
 const result: MigrationResult = {
   runId: 'x',
@@ -40,7 +40,7 @@ const verification: Verification = {
   decisions: noDecisions,
 }
 
-const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', says: 'was changed in both'} as const
+const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', reason: 'was changed in both'} as const
 
 describe('what a run tells', () => {
   it('of records that somebody may have deleted', () => {
@@ -81,7 +81,7 @@ describe('what a run tells', () => {
         settled: false,
         conflicts: {count: 30, shown: [conflict]},
         unknown: {count: 1, shown: ['a b']},
-        decisions: {untangled: 1, keptAsLabelled: 2, superseded: 3},
+        decisions: {split: 1, keptAsLabelled: 2, superseded: 3},
       },
       80,
     )
@@ -143,7 +143,7 @@ describe('what a comparison tells', () => {
   })
 })
 
-const stuck = {type: 'limits', key: 'RESOURCE#a #CONFIG', state: 'unmovable', says: 'cannot be moved'} as const
+const stuck = {type: 'limits', key: 'RESOURCE#a #CONFIG', state: 'unmovable', reason: 'cannot be moved'} as const
 
 describe('what cannot be moved', () => {
   it('is told from conflicts, and stands in the way of nothing else', () => {

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import type {LimitState} from '../../../src/lib/core/bucket.js'
-import {chargesOf} from '../../../src/lib/migrations/buckets/charge.js'
+import {computeCharges} from '../../../src/lib/migrations/buckets/charge.js'
 import type {OldBucket} from '../../../src/lib/migrations/buckets/old-bucket.js'
 import type {OldLimit} from '../../../src/lib/migrations/buckets/old-bucket-parts.js'
 import type {BucketRecord} from '../../../src/lib/schema/bucket-record.js'
@@ -23,7 +23,7 @@ const state = (tokensMilli: bigint, consumedMilli: bigint): LimitState => ({
   remainder: 0n,
 })
 
-const PLACE = '/bucket'
+const LOCATION = '/bucket'
 
 const nothing: OldBucket = {
   limits: new Map(),
@@ -38,10 +38,10 @@ function oldBucket(tokensMilli: bigint, consumedMilli: bigint, change: Partial<O
   const limit: OldLimit = {
     state: state(tokensMilli, consumedMilli),
     refilledAtMs: NOW,
-    counted: true,
-    place: PLACE,
+    countsConsumption: true,
+    location: LOCATION,
     item: {},
-    perLimit: false,
+    isPerLimit: false,
     ...change,
   }
   return {...nothing, limits: new Map([['rpm', limit]])}
@@ -63,63 +63,63 @@ const markOf = (change: Partial<LimitMark> = {}): LimitMark => ({
   ...change,
 })
 
-const mark = (change: Partial<LimitMark> = {}, place = PLACE): BucketMarks =>
-  new Map([['rpm', new Map([[place, markOf(change)]])]])
+const mark = (change: Partial<LimitMark> = {}, location = LOCATION): BucketMarks =>
+  new Map([['rpm', new Map([[location, markOf(change)]])]])
 
 describe('what either replica owes the other', () => {
   it('is what the other has consumed since the mark, and the mark moves along', () => {
-    const {toNew, toOld, marks} = chargesOf(oldBucket(47_000n, 8000n), [newBucket(90_000n, 2000n)], mark())
+    const {toNew, toOld, marks} = computeCharges(oldBucket(47_000n, 8000n), [newBucket(90_000n, 2000n)], mark())
     expect(toNew).toEqual(new Map([['rpm', 3000n]]))
     expect(toOld).toEqual(new Map([['rpm', 2000n]]))
     expect(marks.get('rpm')).toEqual(
       new Map([
-        [PLACE, {oldConsumed: 8000n, oldTokens: 45_000n, oldRefilledAtMs: NOW, charged: charged(2000n, 87_000n)}],
+        [LOCATION, {oldConsumed: 8000n, oldTokens: 45_000n, oldRefilledAtMs: NOW, charged: charged(2000n, 87_000n)}],
       ]),
     )
-    const again = chargesOf(oldBucket(45_000n, 8000n), [newBucket(87_000n, 2000n)], marks)
+    const again = computeCharges(oldBucket(45_000n, 8000n), [newBucket(87_000n, 2000n)], marks)
     expect([again.toNew.size, again.toOld.size]).toEqual([0, 0])
   })
 
   it('counts the consumption of all shards', () => {
     const shards = [newBucket(0n, 2000n), newBucket(0n, 500n, NOW, 1)]
-    expect(chargesOf(oldBucket(50_000n, 5000n), shards, mark()).toOld.get('rpm')).toBe(2500n)
+    expect(computeCharges(oldBucket(50_000n, 5000n), shards, mark()).toOld.get('rpm')).toBe(2500n)
   })
 
   it('gives back what a refund gave back, when the balance shows it', () => {
-    const refund = chargesOf(oldBucket(51_000n, 4000n), [newBucket(0n, 0n)], mark())
+    const refund = computeCharges(oldBucket(51_000n, 4000n), [newBucket(0n, 0n)], mark())
     expect(refund.toNew.get('rpm')).toBe(-1000n)
   })
 
   it('mints nothing when the old bucket expired and was made anew: its whole count is owed', () => {
     const before = mark({oldConsumed: 900_000n, oldTokens: 50_000n})
-    expect(chargesOf(oldBucket(93_000n, 7000n), [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(7000n)
+    expect(computeCharges(oldBucket(93_000n, 7000n), [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(7000n)
   })
 
   it('charges the whole count of an old bucket that holds more than the one of the mark could', () => {
     // 50 and one second of refill less the 2 that were spent make 49; 93 are there.
     const anew = oldBucket(93_000n, 7000n, {refilledAtMs: NOW + 1000})
-    expect(chargesOf(anew, [newBucket(10_000n, 0n)], mark()).toNew.get('rpm')).toBe(7000n)
+    expect(computeCharges(anew, [newBucket(10_000n, 0n)], mark()).toNew.get('rpm')).toBe(7000n)
     // One that has consumed more than a new one could have is the same, whatever undid our charge.
     const longLived = oldBucket(93_000n, 902_000n, {refilledAtMs: NOW + 1000})
     const before = mark({oldConsumed: 900_000n})
-    expect(chargesOf(longLived, [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(2000n)
+    expect(computeCharges(longLived, [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(2000n)
   })
 
   it('gives nothing back for a count that fell while the old bucket had time to expire', () => {
     const before = mark({oldConsumed: 20_000n})
     const anew = oldBucket(93_000n, 7000n, {refilledAtMs: NOW + 600_000})
-    expect(chargesOf(anew, [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(7000n)
+    expect(computeCharges(anew, [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(7000n)
   })
 
   it('gives the old bucket back what was given back to the new one, but no more than fits', () => {
     const marked = (oldTokens: bigint) => mark({oldTokens, charged: charged(80_000n, 10_000n)})
     const refunded = [newBucket(15_000n, 75_000n)]
-    expect(chargesOf(oldBucket(50_000n, 5000n), refunded, marked(50_000n)).toOld.get('rpm')).toBe(-5000n)
-    expect(chargesOf(oldBucket(99_000n, 5000n), refunded, marked(99_000n)).toOld.get('rpm')).toBe(-1000n)
+    expect(computeCharges(oldBucket(50_000n, 5000n), refunded, marked(50_000n)).toOld.get('rpm')).toBe(-5000n)
+    expect(computeCharges(oldBucket(99_000n, 5000n), refunded, marked(99_000n)).toOld.get('rpm')).toBe(-1000n)
   })
 
   it('mints nothing for the old bucket when a counter of the new one started anew, or a shard expired', () => {
-    const anew = chargesOf(
+    const anew = computeCharges(
       oldBucket(50_000n, 5000n),
       [newBucket(30_000n, 0n)],
       mark({charged: charged(80_000n, 10_000n)}),
@@ -128,83 +128,83 @@ describe('what either replica owes the other', () => {
     const before = mark({charged: charged(80_000n, 50_000n, 2)})
     const left = {...newBucket(20_000n, 30_000n), shardCount: 2}
     // Half a bucket is left, and lacks 30 of its 50.
-    expect(chargesOf(oldBucket(50_000n, 5000n), [left], before).toOld.get('rpm')).toBe(30_000n)
+    expect(computeCharges(oldBucket(50_000n, 5000n), [left], before).toOld.get('rpm')).toBe(30_000n)
     // Its own count went up by 60; together with the one that is gone it seems to be 10.
     const busy = {...newBucket(20_000n, 90_000n), shardCount: 2}
-    expect(chargesOf(oldBucket(50_000n, 5000n), [busy], before).toOld.get('rpm')).toBe(30_000n)
+    expect(computeCharges(oldBucket(50_000n, 5000n), [busy], before).toOld.get('rpm')).toBe(30_000n)
   })
 
   it('charges what an old bucket of which nothing is known lacks of the new one, not all that it ever gave', () => {
     // Made full just now, one token gone; the new one has 60 of its 100 after a minute in which nobody came.
     const old = oldBucket(99_000n, 1000n, {refilledAtMs: NOW + 60_000})
     const long = newBucket(0n, 5_000_000n)
-    expect(chargesOf(old, [long], new Map()).toOld.get('rpm')).toBe(40_000n)
-    expect(chargesOf(old, [newBucket(90_000n, 5_000_000n)], new Map()).toOld.size).toBe(0)
+    expect(computeCharges(old, [long], new Map()).toOld.get('rpm')).toBe(40_000n)
+    expect(computeCharges(old, [newBucket(90_000n, 5_000_000n)], new Map()).toOld.size).toBe(0)
   })
 
   it('compares each place with its own mark, and one that comes up later with nothing', () => {
     const last = oldBucket(47_000n, 8000n).limits.get('rpm') as OldLimit
-    const other: OldLimit = {...last, place: '/limits', state: state(90_000n, 600n), refilledAtMs: NOW - 5000}
+    const other: OldLimit = {...last, location: '/limits', state: state(90_000n, 600n), refilledAtMs: NOW - 5000}
     const old: OldBucket = {...nothing, limits: new Map([['rpm', last]]), others: new Map([['rpm', [other]]])}
     const both = new Map([
       [
         'rpm',
         new Map([
-          [PLACE, markOf()],
+          [LOCATION, markOf()],
           ['/limits', markOf({oldConsumed: 100n, oldTokens: 90_500n, oldRefilledAtMs: NOW - 5000})],
         ]),
       ],
     ])
-    expect(chargesOf(old, [newBucket(0n, 0n)], both).toNew.get('rpm')).toBe(3000n + 500n)
+    expect(computeCharges(old, [newBucket(0n, 0n)], both).toNew.get('rpm')).toBe(3000n + 500n)
     // Somebody made it since, and at the new one's instant it lacks five.
-    expect(chargesOf(old, [newBucket(0n, 0n)], mark()).toNew.get('rpm')).toBe(3000n + 5000n)
+    expect(computeCharges(old, [newBucket(0n, 0n)], mark()).toNew.get('rpm')).toBe(3000n + 5000n)
     // At first sight the one used last says how much there is.
-    expect(chargesOf(old, [newBucket(100_000n, 0n)], new Map()).toNew.get('rpm')).toBe(53_000n)
-    const {marks} = chargesOf(old, [newBucket(100_000n, 0n)], new Map())
-    expect([...(marks.get('rpm')?.keys() ?? [])]).toEqual([PLACE, '/limits'])
+    expect(computeCharges(old, [newBucket(100_000n, 0n)], new Map()).toNew.get('rpm')).toBe(53_000n)
+    const {marks} = computeCharges(old, [newBucket(100_000n, 0n)], new Map())
+    expect([...(marks.get('rpm')?.keys() ?? [])]).toEqual([LOCATION, '/limits'])
   })
 
   it('charges what adjustments left of a bucket once, and then what comes on top', () => {
     const rest = (tokensMilli: bigint): OldBucket => ({
       ...nothing,
-      residue: new Map([['rpm', [{place: '/bucket/rest', tokensMilli}]]]),
+      residue: new Map([['rpm', [{location: '/bucket/rest', tokensMilli}]]]),
     })
-    const first = chargesOf(rest(-4000n), [newBucket(0n, 0n)], new Map())
+    const first = computeCharges(rest(-4000n), [newBucket(0n, 0n)], new Map())
     expect([first.toNew.get('rpm'), first.toOld.size]).toEqual([4000n, 0])
-    expect(chargesOf(rest(-4000n), [newBucket(0n, 0n)], first.marks).toNew.size).toBe(0)
-    expect(chargesOf(rest(-3000n), [newBucket(0n, 0n)], first.marks).toNew.get('rpm')).toBe(-1000n)
+    expect(computeCharges(rest(-4000n), [newBucket(0n, 0n)], first.marks).toNew.size).toBe(0)
+    expect(computeCharges(rest(-3000n), [newBucket(0n, 0n)], first.marks).toNew.get('rpm')).toBe(-1000n)
     // The mark of a bucket that was in the same place says nothing about what is left of another.
-    expect(chargesOf(rest(-4000n), [newBucket(0n, 0n)], mark()).toNew.get('rpm')).toBe(4000n)
+    expect(computeCharges(rest(-4000n), [newBucket(0n, 0n)], mark()).toNew.get('rpm')).toBe(4000n)
   })
 
   it('works from balance and time where the old item keeps no count, and does not charge it', () => {
-    const uncounted = oldBucket(52_000n, 0n, {counted: false, refilledAtMs: NOW + 5000})
-    const {toNew, toOld} = chargesOf(uncounted, [newBucket(0n, 9000n)], mark({oldConsumed: undefined}))
+    const uncounted = oldBucket(52_000n, 0n, {countsConsumption: false, refilledAtMs: NOW + 5000})
+    const {toNew, toOld} = computeCharges(uncounted, [newBucket(0n, 9000n)], mark({oldConsumed: undefined}))
     // 50 and 5 seconds of refill make 55; 52 are there.
     expect(toNew.get('rpm')).toBe(3000n)
     expect(toOld.size).toBe(0)
-    const grown = oldBucket(60_000n, 0n, {counted: false})
-    expect(chargesOf(grown, [newBucket(0n, 0n)], mark({oldConsumed: undefined})).toNew.size).toBe(0)
+    const grown = oldBucket(60_000n, 0n, {countsConsumption: false})
+    expect(computeCharges(grown, [newBucket(0n, 0n)], mark({oldConsumed: undefined})).toNew.size).toBe(0)
   })
 
   it('charges a bucket that a client made full with what the old one lacked at that moment', () => {
     // Made 20 s after the last refill of the old one, which held 30 then: 50 by that time, so 50 are missing.
     const old = oldBucket(30_000n, 0n)
     const justMade = newBucket(95_000n, 5000n, NOW + 20_000)
-    expect(chargesOf(old, [justMade], new Map())).toMatchObject({
+    expect(computeCharges(old, [justMade], new Map())).toMatchObject({
       toNew: new Map([['rpm', 50_000n]]),
       dependsOnRefill: true,
     })
     // Ten seconds later it has earned 10 of what it spent; the moment it was made is still the same.
     const later = newBucket(85_000n, 25_000n, NOW + 30_000)
-    expect(chargesOf(old, [later], new Map()).toNew.get('rpm')).toBe(50_000n)
+    expect(computeCharges(old, [later], new Map()).toNew.get('rpm')).toBe(50_000n)
     // An old bucket that was full by then lacked nothing, however much the new one has earned since.
     const idle = oldBucket(30_000n, 0n, {refilledAtMs: NOW - 1_000_000})
-    expect(chargesOf(idle, [newBucket(90_000n, 400_000n, NOW)], new Map()).toNew.size).toBe(0)
+    expect(computeCharges(idle, [newBucket(90_000n, 400_000n, NOW)], new Map()).toNew.size).toBe(0)
   })
 
   it('leaves limits alone that today no longer has', () => {
-    const {toNew, toOld, marks} = chargesOf(oldBucket(1n, 5n), [], new Map())
+    const {toNew, toOld, marks} = computeCharges(oldBucket(1n, 5n), [], new Map())
     expect([toNew.size, toOld.size, marks.size]).toEqual([0, 0, 0])
   })
 

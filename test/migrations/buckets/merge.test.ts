@@ -3,12 +3,12 @@ import {describe, expect, it} from 'vitest'
 import {refill} from '../../../src/lib/core/token-math.js'
 import {mergeBucket} from '../../../src/lib/migrations/buckets/merge.js'
 import {readOldBucket} from '../../../src/lib/migrations/buckets/old-bucket.js'
-import type {OldBucketItem} from '../../../src/lib/migrations/buckets/old-bucket-parts.js'
 import {classifyItem} from '../../../src/lib/migrations/records/classify.js'
+import type {OldItem} from '../../../src/lib/migrations/records/finding.js'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 
 const NOW = 1_700_000_000_000
-const home = {namespace: 'ns', entity: 'user-1', resource: 'gpt-4', cascade: false, parent: undefined}
+const target = {namespace: 'ns', entity: 'user-1', resource: 'gpt-4', cascade: false, parent: undefined}
 
 interface Stored {
   readonly tokens: number
@@ -54,7 +54,7 @@ function composite(limits: Record<string, number>, refilledAtMs: number, PK = 'E
 
 const toRead = (...items: Item[]) =>
   readOldBucket(
-    items.map(item => ({item, record: classifyItem(item)}) as OldBucketItem),
+    items.map(item => ({item, record: classifyItem(item)}) as OldItem<'bucket'>),
     NOW,
   )
 
@@ -74,7 +74,7 @@ describe('old buckets become one', () => {
         rate: {burst: 10_000, amount: 10_000, periodMs: 86_400_000},
       }),
     )
-    const {record, marks} = mergeBucket(old, home)
+    const {record, marks} = mergeBucket(old, target)
     expect(record.state.refilledAtMs).toBe(NOW - 5000)
     expect(record.state.limits.get('rpm')).toMatchObject({
       tokensMilli: 10_000n,
@@ -99,7 +99,7 @@ describe('old buckets become one', () => {
     fc.assert(
       fc.property(fc.array(limit, {minLength: 1, maxLength: 5}), limits => {
         const old = read(...limits.map((each, at) => perLimit(`l${at}`, each)))
-        const {state} = mergeBucket(old, home).record
+        const {state} = mergeBucket(old, target).record
         limits.forEach(({tokens, refilledAtMs}, at) => {
           const merged = state.limits.get(`l${at}`)
           if (!merged) throw new Error('a limit is lost')
@@ -120,7 +120,7 @@ describe('old buckets become one', () => {
     expect(old.limits.get('rpm')?.state.tokensMilli).toBe(1n)
     expect(old.limits.get('tpm')?.state.tokensMilli).toBe(4n)
     expect(old.others.get('rpm')?.map(({state}) => state.tokensMilli)).toEqual([3n])
-    const {marks} = mergeBucket(old, home)
+    const {marks} = mergeBucket(old, target)
     expect([...marks].map(([name, places]) => [name, [...places.keys()]])).toEqual([
       ['rpm', ['/limits', '/bucket']],
       ['tpm', ['/bucket', '/limits']],
@@ -137,7 +137,7 @@ describe('old buckets become one', () => {
   it('charges what adjustments left of a bucket in another place', () => {
     const ghost = {PK: s('aB3x_9QwErT/ENTITY#user-1'), SK: s('#BUCKET#gpt-4'), b_rpm_tk: n(-4000), b_rpm_tc: n(4000)}
     const old = read(composite({rpm: 30_000}, NOW), ghost)
-    const {record, marks} = mergeBucket(old, home)
+    const {record, marks} = mergeBucket(old, target)
     expect(record.state.limits.get('rpm')).toMatchObject({tokensMilli: 26_000n, consumedMilli: 0n})
     expect(marks.get('rpm')?.get('aB3x_9QwErT/bucket/rest')).toMatchObject({oldTokens: -4000n})
   })
@@ -159,11 +159,11 @@ describe('old buckets become one', () => {
   })
 
   it('adds the shards of a bucket up', () => {
-    const shard = (number: number, tokens: number): OldBucketItem => {
+    const shard = (number: number, tokens: number): OldItem<'bucket'> => {
       const PK = `default/BUCKET#user-1#gpt-4#${number}`
       const item = {...composite({rpm: tokens}, NOW, PK), PK: s(PK), SK: s('#STATE'), shard_count: n(2), b_rpm_bx: n(0)}
       const {b_rpm_bx: _, ...rest} = item
-      return {item: rest, record: classifyItem(rest, {literalDefaultMoves: true}) as OldBucketItem['record']}
+      return {item: rest, record: classifyItem(rest, {literalDefaultMoves: true}) as OldItem<'bucket'>['record']}
     }
     const old = readOldBucket([shard(1, 500), shard(0, 700)], NOW)
     if (typeof old === 'string') throw new Error(`the bucket is ${old}`)

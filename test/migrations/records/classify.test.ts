@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {
-  type Classified,
+  type ClassifiedRecord,
   classifyItem,
   type Generation,
   targetKey,
@@ -166,7 +166,7 @@ describe('where a record belongs', () => {
   it('is a key of today, which is current when something of that kind lies there', () => {
     for (const generation of [1, 2, 3, 4, 5] satisfies Generation[]) {
       for (const item of itemsOf(generation, population)) {
-        const found: Classified = classifyItem(item)
+        const found: ClassifiedRecord = classifyItem(item)
         if (found.kind !== 'old') continue
         const {PK, SK} = targetKey(found, FIXTURE_NAMESPACE)
         expect(PK.startsWith(found.type === 'version' ? '_/' : `${FIXTURE_NAMESPACE}/`)).toBe(true)

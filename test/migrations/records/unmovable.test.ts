@@ -43,8 +43,8 @@ describeOnEngine('old records that today’s layout cannot hold', () => {
     expect(finished).toBe(true)
     expect(conflicts.shown.map(({key}) => key).sort()).toEqual(unmovable)
     expect(conflicts.shown.map(({state}) => state)).toEqual(Array(3).fill('unmovable'))
-    expect(conflicts.shown.map(({says}) => says)).toContainEqual(expect.stringMatching(/not an exact integer/))
-    expect(conflicts.shown.map(({says}) => says)).toContainEqual(expect.stringMatching(/DynamoDB takes 409600/))
+    expect(conflicts.shown.map(({reason}) => reason)).toContainEqual(expect.stringMatching(/not an exact integer/))
+    expect(conflicts.shown.map(({reason}) => reason)).toContainEqual(expect.stringMatching(/DynamoDB allows 409600/))
     expect((await scene.census()).current).toMatchObject({entity: 1, limits: 1, bucket: 1})
   })
 

@@ -22,7 +22,7 @@ function record(day: number, hour: number, tokens: number, {window = 'hourly', t
 function said(...days: UsageRecord[][]): string {
   const evidence = new DailyEvidence(NOW)
   for (const day of days) evidence.add(day)
-  return evidence.says
+  return evidence.conclusion
 }
 
 const mixed = [record(10, 0, 28), record(10, 5, 14)]
@@ -43,13 +43,13 @@ describe('whether days were counted beside hours', () => {
   })
 
   it('is denied by hours without a midnight, whatever else there is', () => {
-    expect(said(mixed, [record(11, 5, 30)])).toBe('against')
-    expect(said([record(9, 5, 30)], labelled)).toBe('against')
+    expect(said(mixed, [record(11, 5, 30)])).toBe('not counted')
+    expect(said([record(9, 5, 30)], labelled)).toBe('not counted')
   })
 
   it('is denied by other hours that midnight does not hold, unless there is a label', () => {
     const exceeding = [record(12, 0, 10), record(12, 7, 20)]
-    expect(said(mixed, exceeding)).toBe('against')
+    expect(said(mixed, exceeding)).toBe('not counted')
     expect(said(labelled, exceeding)).toBe('counted')
   })
 
@@ -58,7 +58,7 @@ describe('whether days were counted beside hours', () => {
     expect(said(mixed, [record(15, 0, 1), record(15, 5, 30)])).toBe('counted')
     const hour = 3600
     expect(said([record(9, 5, 30, {ttlSeconds: NOW_SECONDS + 5 * hour})], mixed)).toBe('counted')
-    expect(said([record(9, 5, 30, {ttlSeconds: NOW_SECONDS + 5 * hour + 1})], mixed)).toBe('against')
+    expect(said([record(9, 5, 30, {ttlSeconds: NOW_SECONDS + 5 * hour + 1})], mixed)).toBe('not counted')
   })
 
   it('is no matter where keys have their window', () => {

@@ -42,14 +42,14 @@ describeOnEngine('usage of a table that counted hours only', () => {
   it('stays as it is', async () => {
     const {decisions} = await scene.migrate()
     expect(await counted(scene)).toEqual(expected)
-    expect(decisions).toMatchObject({untangled: 0, keptAsLabelled: 2})
+    expect(decisions).toMatchObject({split: 0, keptAsLabelled: 2})
     expect((await scene.verify()).clean).toBe(true)
   })
 
   it('stays as it is when the hour is gone that showed it', async () => {
     await drop(scene, hours[1] as Item)
     expect((await scene.verify()).differences.shown).toEqual([])
-    expect((await scene.migrate()).decisions).toMatchObject({untangled: 0, keptAsLabelled: 2})
+    expect((await scene.migrate()).decisions).toMatchObject({split: 0, keptAsLabelled: 2})
     expect(await counted(scene)).toEqual(expected)
   })
 })
@@ -68,7 +68,7 @@ describeOnEngine('usage of a table that counted days too', () => {
   }
 
   it('is told apart, also where the day itself does not show it', async () => {
-    expect((await scene.migrate()).decisions).toMatchObject({untangled: 2, keptAsLabelled: 0})
+    expect((await scene.migrate()).decisions).toMatchObject({split: 2, keptAsLabelled: 0})
     expect(await counted(scene)).toEqual(apart)
   })
 
@@ -81,7 +81,7 @@ describeOnEngine('usage of a table that counted days too', () => {
 
   it('stays apart when all is gone that showed it', async () => {
     for (const item of [midnight, nine]) await drop(scene, item)
-    expect(await scene.verify()).toMatchObject({clean: true, decisions: {untangled: 1}})
+    expect(await scene.verify()).toMatchObject({clean: true, decisions: {split: 1}})
     await put(scene, usage('12T00', 20))
     await scene.migrate()
     expect(await counted(scene)).toMatchObject({'hourly 12T00': 10, 'daily 12T00': 10})
@@ -108,7 +108,7 @@ describeOnEngine('usage that goes over several pages', () => {
     }
     await scene.migrate()
     whole = 0
-    expect(await scene.verify()).toMatchObject({clean: true, decisions: {untangled: 19}})
+    expect(await scene.verify()).toMatchObject({clean: true, decisions: {split: 19}})
     expect(whole).toBe(1)
     scene.transport = scene.own
     expect(await counted(scene)).toMatchObject({'hourly 21T00': 2, 'daily 21T00': 2})

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import type {Window} from '../../../src/lib/core/window.js'
-import {mergeUsageDay, minus} from '../../../src/lib/migrations/usage/merge.js'
+import {mergeUsageDay, subtractCounters} from '../../../src/lib/migrations/usage/merge.js'
 import type {UsageRecord} from '../../../src/lib/schema/usage-record.js'
 
 function record(hour: number, rpm: number, events: number, window: Window = 'hourly', day = '2026-06-14'): UsageRecord {
@@ -26,7 +26,7 @@ describe('D-11: a day that was counted in its first hour', () => {
   it('is told apart when the other hours are there', () => {
     // Hour 0: 7 in 2 events. Hours 5 and 9: 10 in 3 and 4 in 1. Midnight holds 2 · 7 + 10 + 4 in 2 · 2 + 3 + 1.
     expect(told([record(0, 28, 8), record(5, 10, 3), record(9, 4, 1)])).toEqual({
-      decision: 'untangled',
+      decision: 'split',
       targets: [
         ['hourly', '05', 10, 3],
         ['hourly', '09', 4, 1],
@@ -68,6 +68,6 @@ describe('D-11: a day that was counted in its first hour', () => {
   })
 
   it('the difference to what was added before is what is added', () => {
-    expect(minus({rpm: 5, total_events: 2}, {rpm: 3, tpm: 1, total_events: 2})).toEqual({rpm: 2, tpm: -1})
+    expect(subtractCounters({rpm: 5, total_events: 2}, {rpm: 3, tpm: 1, total_events: 2})).toEqual({rpm: 2, tpm: -1})
   })
 })

@@ -96,14 +96,14 @@ describeOnEngine('data without a namespace in a table that has no namespace "def
     await writeItems({name: afterwards.name, transport: afterwards.own}, late(afterwards))
     const {clean, differences} = await afterwards.verify()
     expect(clean).toBe(false)
-    expect(differences.shown.map(({key, state, says}) => [key, state, says]).sort()).toEqual([
+    expect(differences.shown.map(({key, state, reason}) => [key, state, reason]).sort()).toEqual([
       ['ENTITY#late #BUCKET#gpt-4', 'behind', 'has no namespace yet'],
       ['ENTITY#late #META', 'behind', 'has no namespace yet'],
     ])
     await expect(afterwards.cleanUp()).rejects.toMatchObject({code: 'migrate.not-clean'})
     // Nothing can be written to the place that stands for no namespace at all.
-    const stage = await openMigrationContext(afterwards.table)
-    await expect(putAbsent(stage, {PK: s('?/ENTITY#late'), SK: s('#META'), v: n(1)})).rejects.toThrow(/no namespace/)
+    const context = await openMigrationContext(afterwards.table)
+    await expect(putAbsent(context, {PK: s('?/ENTITY#late'), SK: s('#META'), v: n(1)})).rejects.toThrow(/no namespace/)
     expect((await partitions(afterwards)).filter(PK => PK.startsWith('?'))).toEqual([])
   })
 })

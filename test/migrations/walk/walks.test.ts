@@ -207,15 +207,15 @@ describe('a page that is read ahead', () => {
     }
     const backoff = {random: Math.random, sleep: async () => {}}
     const table = {name: 't', transport, clock: () => 0, randomBytes: (count: number) => new Uint8Array(count), backoff}
-    const stage = await openMigrationContext(table)
-    for await (const page of tablePages(stage, {ahead: true})) {
+    const context = await openMigrationContext(table)
+    for await (const page of tablePages(context, {ahead: true})) {
       expect(page.next).toEqual({PK: 'a', SK: 'b'})
       break
     }
     expect(scans).toBe(2)
     scans = 0
     const read = async () => {
-      for await (const _ of tablePages(stage, {ahead: true}));
+      for await (const _ of tablePages(context, {ahead: true}));
     }
     await expect(read()).rejects.toThrow('the table is gone')
   })

@@ -42,6 +42,7 @@ describe('one bucket item per limit', () => {
   ])('%s', (_, item) => {
     expect(decodePerLimitBucket(item)).toEqual({
       namespace: undefined,
+      countsConsumption: true,
       entity: 'user-1',
       resource: 'gpt-4',
       limit: 'tpm',

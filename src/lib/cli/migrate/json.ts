@@ -28,7 +28,7 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
     old: old.map(({groups: _, ...row}) => row),
     current: Object.fromEntries(CURRENT_TYPES.map(type => [type, current[type] ?? 0])),
     unknown,
-    conflicts: conflicts.map(({key, says}) => ({key, reason: says})),
+    conflicts,
     run: run
       ? {
           owner: run.owner,
@@ -62,7 +62,7 @@ export function migrationPlanJson(stack: string, {unknown}: Survey, plan: Migrat
     writeUnits: plan.writeUnits,
     writeUnitsPerSecond: plan.writeUnitsPerSecond,
     seconds: plan.seconds,
-    blockers: plan.blockers.map(({blocks, code, says}) => ({blocks, code, reason: says})),
+    blockers: plan.blockers,
     oldItems: plan.leftovers,
     unknownItems: unknown.items,
   }

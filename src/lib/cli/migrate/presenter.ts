@@ -34,7 +34,7 @@ export function migrationStatusLines(
     ...oldLines(survey, width),
     ...keyLines(
       conflictTitle(survey),
-      survey.conflicts.map(({key, says}) => `${key}: ${says}`),
+      survey.conflicts.map(({key, reason}) => `${key}: ${reason}`),
     ),
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
     '',
@@ -68,9 +68,9 @@ export function migrationPlanLines(
     `At ${pace} it takes about ${formatSpan(seconds * 1000)}.`,
     'Old items stay where they are until `zael migrate cleanup`.',
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
-    ...blockers.flatMap(({blocks, says}) => [
+    ...blockers.flatMap(({blocks, reason}) => [
       '',
-      colorize('red', `In the way of \`zael migrate ${blocks}\`: ${says}.`),
+      colorize('red', `In the way of \`zael migrate ${blocks}\`: ${reason}.`),
     ]),
     ...next,
   ]

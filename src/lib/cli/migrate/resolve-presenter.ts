@@ -1,6 +1,6 @@
 import type {Side} from '../../migrations/resolve.js'
 import type {ResolveAllResult} from '../../migrations/resolve-all.js'
-import type {RecordDifference, Sample} from '../../migrations/walk/tally.js'
+import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
 import {nextLines} from '../output/facts.js'
 import {plural, sampleJson, sampleLines} from './samples.js'
 

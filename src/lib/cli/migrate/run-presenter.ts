@@ -1,6 +1,6 @@
 import type {MigrationResult} from '../../migrations/run.js'
 import type {Verification} from '../../migrations/verify.js'
-import type {Decisions, RecordDifference, Sample} from '../../migrations/walk/tally.js'
+import type {Decisions, RecordDifference, Sample} from '../../migrations/walk/report.js'
 import {formatCount, nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
 import {byKind, checkedItems, isUnmovable, plural, sampleJson, sampleLines, unknownLines} from './samples.js'
@@ -94,7 +94,7 @@ export function runJson({
     added,
     conflicts: sampleJson(conflicts),
     unknown,
-    decisions,
+    decisions: decisionsJson(decisions),
     copiedAgain: byKind(copiedAgain),
   }
 }
@@ -138,13 +138,16 @@ export function verificationJson(
   {clean, checked, expired, differences, unmovable, unknown, decisions}: Verification,
 ) {
   const differing = {differences: sampleJson(differences), unmovable}
-  return {stack, clean, checked: byKind(checked), expired, ...differing, unknown, decisions}
+  return {stack, clean, checked: byKind(checked), expired, ...differing, unknown, decisions: decisionsJson(decisions)}
 }
 
-function decisionLines({untangled, keptAsLabelled, superseded}: Decisions): string[] {
+/** `untangled` is part of the JSON output. */
+const decisionsJson = ({split, ...rest}: Decisions) => ({untangled: split, ...rest})
+
+function decisionLines({split, keptAsLabelled, superseded}: Decisions): string[] {
   const said = [
-    ...(untangled > 0
-      ? [`${plural(untangled, 'day')} of usage: the first hour was counted with the day, and is told apart`]
+    ...(split > 0
+      ? [`${plural(split, 'day')} of usage: the first hour was counted with the day, and is told apart`]
       : []),
     ...(keptAsLabelled > 0
       ? [

@@ -1,5 +1,5 @@
 import type {Verification} from '../../migrations/verify.js'
-import type {RecordDifference, Sample} from '../../migrations/walk/tally.js'
+import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
 import {formatCount} from '../output/facts.js'
 import {printable} from '../output/text-table.js'
 
@@ -9,7 +9,7 @@ export function sampleLines(title: string, {count, shown}: Sample<RecordDifferen
   return [
     '',
     `${title}:`,
-    ...shown.map(({key, says}) => `  ${printable(key)}: ${says}`),
+    ...shown.map(({key, reason}) => `  ${printable(key)}: ${reason}`),
     ...moreLines(count, shown.length),
   ]
 }
@@ -23,7 +23,7 @@ export function unknownLines({count, shown}: Sample<string>): string[] {
 
 /** Records for programs. */
 export function sampleJson({count, shown}: Sample<RecordDifference>) {
-  return {count, shown: shown.map(({type, key, state, says}) => ({type, key, state, reason: says}))}
+  return {count, shown: shown.map(({type, key, state, reason}) => ({type, key, state, reason}))}
 }
 
 const moreLines = (count: number, shown: number): string[] =>

@@ -1,78 +1,105 @@
 import {shareOfRate} from '../../core/shards.js'
+import {refill} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration-marks.js'
 import {markOf, markOfResidue} from './merge.js'
 import type {OldBucket} from './old-bucket.js'
-import {levelAt, type OldLimit} from './old-bucket-parts.js'
-import {spentSince} from './spent.js'
+import {balanceAt, type OldLimit} from './old-bucket-parts.js'
+
+/** Millitokens by which sums can differ because fractions are carried from one refill to the next. */
+const ROUNDING = 1n
 
 /**
- * Old and new bucket are replicas of one: each refills by itself, and what is consumed from one is charged to the
- * other. Amounts are millitokens; negative ones give back.
+ * Old and new bucket are replicas of one bucket: each refills by itself, and what is consumed from one is charged to the
+ * other. Amounts are millitokens; negative ones are refunds.
  */
 export interface Charges {
-  /** What the new bucket has to bear of the old one's consumption, in whatever place. */
+  /** Consumption of the old bucket, in all its locations, to charge to the new one. */
   readonly toNew: ReadonlyMap<string, bigint>
-  /** What the old bucket has to bear of the new one's, in the place that was used last. */
+  /** Consumption of the new bucket to charge to the old one, in the location used last. */
   readonly toOld: ReadonlyMap<string, bigint>
-  /** What holds once both are charged. */
+  /** The marks once both are charged. */
   readonly marks: BucketMarks
-  /** Some charge was worked out from the refill instant that was seen, and must not be applied at another. */
+  /** Whether a charge was computed from the refill instant of the new bucket, and is wrong at any other. */
   readonly dependsOnRefill: boolean
 }
 
-/** What either replica has to bear of the other since they were last brought together. */
-export function chargesOf(old: OldBucket, shards: readonly BucketRecord[], before: BucketMarks): Charges {
+/** What each replica has to be charged since the marks were written. */
+export function computeCharges(old: OldBucket, shards: readonly BucketRecord[], before: BucketMarks): Charges {
   const toNew = new Map<string, bigint>()
   const toOld = new Map<string, bigint>()
   const marks = new Map<string, Map<string, LimitMark>>()
   let dependsOnRefill = false
   for (const name of new Set([...old.limits.keys(), ...old.residue.keys()])) {
-    const current = sumOf(shards, name)
-    // A limit that nobody configures any more is not in today's bucket and binds nobody.
+    const current = sumOfShards(shards, name)
+    // A limit that is no longer configured is not in the new bucket.
     if (!current) continue
     const known = before.get(name)
     const after = new Map<string, LimitMark>()
-    const last = old.limits.get(name)
-    let spentOld = 0n
-    for (const limit of last ? [last, ...(old.others.get(name) ?? [])] : []) {
-      const mark = known?.get(limit.place)
-      if (mark) spentOld += spentSince(mark, limit)
-      // At first sight only the one used last says how much there is; one that comes up later was made since.
-      else if (limit === last || known) spentOld += lackOfOld(limit, current)
+    const latest = old.limits.get(name)
+    let oldConsumption = 0n
+    for (const limit of latest ? [latest, ...(old.others.get(name) ?? [])] : []) {
+      const mark = known?.get(limit.location)
+      if (mark) oldConsumption += consumedSince(mark, limit)
+      // In a first comparison only the one used last determines the balance; one that appears later was created since.
+      else if (limit === latest || known) oldConsumption += initialDeficit(limit, current)
       if (!mark) dependsOnRefill = true
-      after.set(limit.place, markOf(limit, mark?.charged))
+      after.set(limit.location, markOf(limit, mark?.charged))
     }
-    for (const rest of old.residue.get(name) ?? []) {
-      spentOld += (known?.get(rest.place)?.oldTokens ?? 0n) - rest.tokensMilli
-      after.set(rest.place, markOfResidue(rest))
+    for (const residue of old.residue.get(name) ?? []) {
+      oldConsumption += (known?.get(residue.location)?.oldTokens ?? 0n) - residue.tokensMilli
+      after.set(residue.location, markOfResidue(residue))
     }
-    // Without a counter our charge could not be told from a client's consumption later on.
-    if (last?.counted) {
-      const charged = known?.get(last.place)?.charged
+    // Without a counter, a charge could not be distinguished from consumption in later passes.
+    if (latest?.countsConsumption) {
+      const charged = known?.get(latest.location)?.charged
       if (!charged) dependsOnRefill = true
-      const spentNew = spentOnNew(charged, current, last)
-      if (spentNew !== 0n) toOld.set(name, spentNew)
+      const newConsumption = consumedFromNew(charged, current, latest)
+      if (newConsumption !== 0n) toOld.set(name, newConsumption)
       const {consumedMilli, tokensMilli, shards: count} = current
-      const mark = markOf(last, {consumedMilli, tokensMilli: tokensMilli - spentOld, shards: count})
-      after.set(last.place, {...mark, oldTokens: mark.oldTokens - spentNew})
+      const mark = markOf(latest, {consumedMilli, tokensMilli: tokensMilli - oldConsumption, shards: count})
+      after.set(latest.location, {...mark, oldTokens: mark.oldTokens - newConsumption})
     }
-    if (spentOld !== 0n) toNew.set(name, spentOld)
+    if (oldConsumption !== 0n) toNew.set(name, oldConsumption)
     marks.set(name, after)
   }
   return {toNew, toOld, marks, dependsOnRefill}
 }
 
-/** A limit of today's bucket over all its shards. */
-interface Current extends ChargedBucket {
+/**
+ * What an old limit has consumed since the mark was written; negative if more was refunded. The bucket may have expired and
+ * been created again, full; then its whole count is new consumption. In doubt nothing is refunded.
+ */
+function consumedSince(mark: LimitMark, {state, refilledAtMs, countsConsumption, isPerLimit}: OldLimit): bigint {
+  const {tokensMilli, consumedMilli, capacityMilli, refillAmountMilli, refillPeriodMs} = state
+  const elapsedMs = Math.max(0, refilledAtMs - mark.oldRefilledAtMs)
+  const unused = refill(state, {tokensMilli: mark.oldTokens, remainder: 0n}, elapsedMs).tokensMilli
+  const missing = unused > tokensMilli ? unused - tokensMilli : 0n
+  if (!countsConsumption || mark.oldConsumed === undefined) return missing
+
+  const consumed = consumedMilli - mark.oldConsumed
+  const earned = (BigInt(elapsedMs) * refillAmountMilli) / BigInt(refillPeriodMs) + ROUNDING
+  const couldBeSame = tokensMilli <= mark.oldTokens + earned - consumed
+  const couldBeNew = consumedMilli >= 0n && tokensMilli + consumedMilli <= capacityMilli + earned
+  // A client that writes whole items may have undone our charge, which leaves too much in a bucket that is still the same.
+  if (consumed >= 0n) return couldBeSame || isPerLimit || !couldBeNew ? consumed : consumedMilli
+  // Buckets expire long after they are full again; a lower count after such a time rather means a new bucket than a refund.
+  const couldHaveExpired = elapsedMs > 0 && unused >= capacityMilli
+  const showsRefund = couldBeSame && tokensMilli >= mark.oldTokens - consumed
+  if (showsRefund && !(couldHaveExpired && couldBeNew)) return consumed
+  return couldBeNew ? consumedMilli : missing
+}
+
+/** A limit of the new bucket over all its shards. */
+interface CurrentLimit extends ChargedBucket {
   readonly refilledAtMs: number
   readonly capacityMilli: bigint
-  /** How far the shards are from full at an instant; none of them is refilled before its own. */
-  readonly lackAt: (atMs: number) => bigint
+  /** How far the shards are from full at an instant; none of them is refilled backwards in time. */
+  readonly deficitAt: (atMs: number) => bigint
 }
 
 /** `undefined` when the first shard does not have the limit. */
-function sumOf(shards: readonly BucketRecord[], name: string): Current | undefined {
+function sumOfShards(shards: readonly BucketRecord[], name: string): CurrentLimit | undefined {
   const [first] = shards
   const limit = first?.state.limits.get(name)
   if (!first || !limit) return undefined
@@ -89,22 +116,23 @@ function sumOf(shards: readonly BucketRecord[], name: string): Current | undefin
     consumedMilli: sum(({state}) => state.consumedMilli),
     capacityMilli: limit.capacityMilli,
     shards: parts.length,
-    lackAt: atMs => sum(part => part.state.capacityMilli - levelAt(part, atMs).tokensMilli),
+    deficitAt: atMs => sum(part => part.state.capacityMilli - balanceAt(part, atMs).tokensMilli),
   }
 }
 
 /**
- * What a bucket that a client made full lacked in truth: how far the old one was from full at that moment. The moment
- * follows from what the new one has earned since; before its own refill instant the old one has earned nothing.
+ * What was missing in a new bucket that a client created full: how far the old one was from full at that moment. The moment
+ * follows from what the new one has earned since. Before its own refill instant the old one has earned nothing.
  */
-function lackOfOld(limit: OldLimit, current: Current): bigint {
-  const lack = limit.state.capacityMilli - levelAt(limit, madeAtMs(current, limit, current.refilledAtMs)).tokensMilli
-  return lack > 0n ? lack : 0n
+function initialDeficit(limit: OldLimit, current: CurrentLimit): bigint {
+  const createdMs = createdAtMs(current, limit, current.refilledAtMs)
+  const deficit = limit.state.capacityMilli - balanceAt(limit, createdMs).tokensMilli
+  return deficit > 0n ? deficit : 0n
 }
 
-/** When a full bucket was made that has consumed, and holds, so much. */
-function madeAtMs(
-  {tokensMilli, consumedMilli, capacityMilli}: Pick<Current, 'tokensMilli' | 'consumedMilli' | 'capacityMilli'>,
+/** When a bucket was created full that has consumed, and holds, this much. */
+function createdAtMs(
+  {tokensMilli, consumedMilli, capacityMilli}: Pick<CurrentLimit, 'tokensMilli' | 'consumedMilli' | 'capacityMilli'>,
   {state: {refillAmountMilli, refillPeriodMs}}: OldLimit,
   refilledAtMs: number,
 ): number {
@@ -113,22 +141,23 @@ function madeAtMs(
 }
 
 /** What the new limit has consumed since it was charged to the old one. */
-function spentOnNew(charged: ChargedBucket | undefined, current: Current, limit: OldLimit): bigint {
+function consumedFromNew(charged: ChargedBucket | undefined, current: CurrentLimit, limit: OldLimit): bigint {
   if (charged && current.shards >= charged.shards) {
-    const spent = current.consumedMilli - charged.consumedMilli
-    if (spent >= 0n) return spent
-    const restored = charged.tokensMilli - spent
+    const consumed = current.consumedMilli - charged.consumedMilli
+    if (consumed >= 0n) return consumed
+    const restored = charged.tokensMilli - consumed
     const {capacityMilli} = current
     const isRefund = current.tokensMilli >= (restored < capacityMilli ? restored : capacityMilli)
-    if (isRefund) return cappedReturn(spent, limit)
+    if (isRefund) return cappedRefund(consumed, limit)
   }
-  // Its count says nothing about the time since: what an old bucket that was made full lacks of the new one.
-  const lack = current.lackAt(madeAtMs(limit.state, limit, limit.refilledAtMs))
-  return lack > 0n ? lack : 0n
+  // The count does not tell what was consumed since. Assume that the old bucket was created full, and charge what the new
+  // one lacked then.
+  const deficit = current.deficitAt(createdAtMs(limit.state, limit, limit.refilledAtMs))
+  return deficit > 0n ? deficit : 0n
 }
 
-/** What the old bucket gets back must fit into it. */
-function cappedReturn(spent: bigint, {state}: OldLimit): bigint {
+/** A refund must not fill the old bucket beyond its capacity. */
+function cappedRefund(consumed: bigint, {state}: OldLimit): bigint {
   const room = state.capacityMilli - state.tokensMilli
-  return -spent <= room ? spent : room > 0n ? -room : 0n
+  return -consumed <= room ? consumed : room > 0n ? -room : 0n
 }

@@ -2,61 +2,58 @@ import type {LimitState} from '../../core/bucket.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration-marks.js'
 import type {OldBucket, OldResidue} from './old-bucket.js'
-import {levelAt, type OldLimit} from './old-bucket-parts.js'
+import {balanceAt, type OldLimit} from './old-bucket-parts.js'
 
-/** Where a bucket belongs today, and what its entity says. */
-export interface BucketHome {
-  readonly namespace: string
-  readonly entity: string
-  readonly resource: string
-  readonly cascade: boolean
-  readonly parent: string | undefined
-}
+/** Which new bucket is made, and the settings of its entity. */
+export type BucketTarget = Pick<BucketRecord, 'namespace' | 'entity' | 'resource' | 'cascade' | 'parent'>
 
-/** Today's bucket out of an old one, and the marks that go with it. */
+/** A new bucket made of an old one, and its marks. */
 export interface MergedBucket {
   readonly record: BucketRecord
   readonly marks: BucketMarks
 }
 
 /**
- * One bucket out of what the old items hold, at the latest of their refill instants: no limit goes back in time and none
- * gains more than its rate. Consumption starts at nothing: the old items' has been counted as usage already.
+ * One bucket made of the old items, at the latest of their refill instants: no limit goes back in time or gains more than
+ * its rate. Its consumption starts at 0, because that of the old items has been counted as usage already.
  */
-export function mergeBucket(old: OldBucket, home: BucketHome): MergedBucket {
+export function mergeBucket(old: OldBucket, target: BucketTarget): MergedBucket {
   const refilledAtMs = Math.max(...[...old.limits.values()].map(limit => limit.refilledAtMs))
   const limits = new Map<string, LimitState>()
   const marks = new Map<string, Map<string, LimitMark>>()
   for (const [name, limit] of old.limits) {
-    const residue = old.residue.get(name) ?? []
-    const level = levelAt(limit, refilledAtMs)
-    const tokensMilli = residue.reduce((sum, rest) => sum + rest.tokensMilli, level.tokensMilli)
-    limits.set(name, {...limit.state, ...level, tokensMilli, consumedMilli: 0n})
+    const residues = old.residue.get(name) ?? []
+    const balance = balanceAt(limit, refilledAtMs)
+    const tokensMilli = residues.reduce((sum, residue) => sum + residue.tokensMilli, balance.tokensMilli)
+    limits.set(name, {...limit.state, ...balance, tokensMilli, consumedMilli: 0n})
     const charged = {consumedMilli: 0n, tokensMilli, shards: 1}
-    const everywhere = [limit, ...(old.others.get(name) ?? [])]
+    const all = [limit, ...(old.others.get(name) ?? [])]
     marks.set(
       name,
       new Map([
-        ...everywhere.map((each): [string, LimitMark] => [each.place, markOf(each, charged)]),
-        ...residue.map((rest): [string, LimitMark] => [rest.place, markOfResidue(rest)]),
+        ...all.map((each): [string, LimitMark] => [each.location, markOf(each, charged)]),
+        ...residues.map((residue): [string, LimitMark] => [residue.location, markOfResidue(residue)]),
       ]),
     )
   }
-  const record = {...home, shard: 0, shardCount: 1, ttlSeconds: old.ttlSeconds, state: {refilledAtMs, limits}}
+  const record = {...target, shard: 0, shardCount: 1, ttlSeconds: old.ttlSeconds, state: {refilledAtMs, limits}}
   return {record, marks}
 }
 
-/** Says that an old limit, as it stands, is in the new bucket, and the new one as given in the old. */
-export function markOf({state, refilledAtMs, counted}: OldLimit, charged: ChargedBucket | undefined): LimitMark {
+/** Records that the new bucket contains an old limit as it is, and that `charged` was charged to the old one. */
+export function markOf(
+  {state, refilledAtMs, countsConsumption}: OldLimit,
+  charged: ChargedBucket | undefined,
+): LimitMark {
   return {
-    oldConsumed: counted ? state.consumedMilli : undefined,
+    oldConsumed: countsConsumption ? state.consumedMilli : undefined,
     oldTokens: state.tokensMilli,
     oldRefilledAtMs: refilledAtMs,
-    charged: counted ? charged : undefined,
+    charged: countsConsumption ? charged : undefined,
   }
 }
 
-/** Says that what adjustments left is in the new bucket; it is never refilled and bears nothing. */
+/** Records that the new bucket contains what adjustments left behind; that is never refilled or charged. */
 export function markOfResidue({tokensMilli}: OldResidue): LimitMark {
   return {oldConsumed: undefined, oldTokens: tokensMilli, oldRefilledAtMs: 0, charged: undefined}
 }

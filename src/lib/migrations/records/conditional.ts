@@ -8,22 +8,24 @@ import {wireKey} from '../../repository/table/table.js'
 import {type TransactItem, transact} from '../../repository/table/transact.js'
 import {isRefused, putNew} from '../../repository/table/transact-items.js'
 import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
+import {isKeyAttribute, PARTITION_KEY} from '../../schema/keys.js'
+import {PLACEHOLDER_NAMESPACE, splitNamespace} from '../../schema/legacy/key.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
-import {type MigrationContext, NOWHERE} from './finding.js'
+import type {MigrationContext} from './finding.js'
 
-/** Demands that an item is there and has these attributes as they were seen; without names, all of them. */
-export function demandUnchanged(e: ExpressionBuilder, seen: Item, names?: readonly string[]): void {
+/** Requires that an item exists and that the named attributes are as they were read; without names, all attributes. */
+export function requireUnchanged(e: ExpressionBuilder, seen: Item, names?: readonly string[]): void {
   for (const [name, value] of Object.entries(seen)) {
-    const isKey = name === 'PK' || name === 'SK'
-    if (!isKey && (names?.includes(name) ?? true)) e.condition(`${e.name(name)} = ${e.value(value)}`)
+    if (isKeyAttribute(name)) continue
+    if (names?.includes(name) ?? true) e.condition(`${e.name(name)} = ${e.value(value)}`)
   }
-  e.condition(`attribute_exists(${e.name('PK')})`)
+  e.condition(`attribute_exists(${e.name(PARTITION_KEY)})`)
   if (!(MIGRATION_MARK in seen)) e.condition(`attribute_not_exists(${e.name(MIGRATION_MARK)})`)
 }
 
 /**
- * Sends one conditional write; `false` when its condition does not hold. A lost answer is asked for again: the condition
- * of every write here no longer holds once it was applied, and whoever looks again sees that nothing is left to do.
+ * Sends one conditional write; `false` when its condition does not hold. A write whose response was lost is repeated: no
+ * condition here holds once the write was applied, and the next comparison finds nothing left to do.
  */
 export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'DeleteItem'>(
   {table, signal}: MigrationContext,
@@ -31,7 +33,7 @@ export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'Dele
   input: Omit<OperationInput<O>, 'TableName'>,
 ): Promise<boolean> {
   const request = {...input, TableName: table.name} as OperationInput<O>
-  refuseNowhere(request)
+  refusePlaceholder(request)
   try {
     const options = {...table.backoff, signal, retryable: isRetryableWhenIdempotent}
     await retrying(() => table.transport.send(operation, request, {signal}), options)
@@ -44,7 +46,7 @@ export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'Dele
 
 /** All or nothing; `false` when a condition does not hold. */
 export async function transactConditional({table, signal}: MigrationContext, items: TransactItem[]): Promise<boolean> {
-  for (const {Put, Update, Delete} of items) refuseNowhere(Put ?? Update ?? Delete ?? {})
+  for (const {Put, Update, Delete} of items) refusePlaceholder(Put ?? Update ?? Delete ?? {})
   try {
     await transact(table, items, signal)
     return true
@@ -54,50 +56,50 @@ export async function transactConditional({table, signal}: MigrationContext, ite
   }
 }
 
-/** Whoever does not know where a record belongs must not have come this far. */
-function refuseNowhere(request: {readonly Item?: Item | undefined; readonly Key?: Item | undefined}): void {
-  const {PK} = request.Item ?? request.Key ?? {}
-  if (PK && 'S' in PK && PK.S?.startsWith(`${NOWHERE}/`)) throw new Error(`there is no namespace yet for ${PK.S}`)
+/** A record whose namespace is not registered must never reach a write. */
+function refusePlaceholder({Item, Key}: {readonly Item?: Item | undefined; readonly Key?: Item | undefined}): void {
+  const {PK} = keyOf(Item ?? Key ?? {})
+  if (splitNamespace(PK).namespace === PLACEHOLDER_NAMESPACE) throw new Error(`there is no namespace yet for ${PK}`)
 }
 
 /** Writes a new item where there is none. */
-export async function putAbsent(stage: MigrationContext, item: Item): Promise<boolean> {
-  const {TableName: _, ...input} = putNew(stage.table, item).Put as OperationInput<'PutItem'>
-  return sendConditional(stage, 'PutItem', input)
+export async function putAbsent(context: MigrationContext, item: Item): Promise<boolean> {
+  const {TableName: _, ...input} = putNew(context.table, item).Put as OperationInput<'PutItem'>
+  return sendConditional(context, 'PutItem', input)
 }
 
-/** Puts an item in the place of one that is as it was seen. */
-export async function replaceSeen(stage: MigrationContext, seen: Item, item: Item): Promise<boolean> {
+/** Replaces an item that is unchanged since it was read. */
+export async function replaceSeen(context: MigrationContext, seen: Item, item: Item): Promise<boolean> {
   const e = new ExpressionBuilder()
-  demandUnchanged(e, seen)
-  return sendConditional(stage, 'PutItem', {Item: item, ...e.write()})
+  requireUnchanged(e, seen)
+  return sendConditional(context, 'PutItem', {Item: item, ...e.write()})
 }
 
-/** Sets the mark of a new item that is as it was seen. */
-export async function setMark(stage: MigrationContext, seen: Item, mark: AttributeValue): Promise<boolean> {
+/** Sets the mark of a new item that is unchanged since it was read. */
+export async function setMark(context: MigrationContext, seen: Item, mark: AttributeValue): Promise<boolean> {
   const e = new ExpressionBuilder()
-  demandUnchanged(e, seen)
-  return sendConditional(stage, 'UpdateItem', {Key: wireKey(keyOf(seen)), ...e.set(MIGRATION_MARK, mark).update()})
+  requireUnchanged(e, seen)
+  return sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(seen)), ...e.set(MIGRATION_MARK, mark).update()})
 }
 
-/** Takes the mark off a new item, or leaves what is left of it, if it still is the one that was seen. */
-export function removeMark(stage: MigrationContext, seen: Item, left?: string): TransactItem {
+/** Removes the mark of a new item, or replaces it by the rest of it, if the mark is unchanged since it was read. */
+export function removeMark(context: MigrationContext, seen: Item, rest?: string): TransactItem {
   const e = new ExpressionBuilder()
   const mark = seen[MIGRATION_MARK]
   if (mark) e.condition(`${e.name(MIGRATION_MARK)} = ${e.value(mark)}`)
-  const change = left === undefined ? e.remove(MIGRATION_MARK) : e.set(MIGRATION_MARK, s(left))
-  const {UpdateExpression = '', ...rest} = change.update()
-  return {Update: {TableName: stage.table.name, Key: wireKey(keyOf(seen)), UpdateExpression, ...rest}}
+  const change = rest === undefined ? e.remove(MIGRATION_MARK) : e.set(MIGRATION_MARK, s(rest))
+  const {UpdateExpression = '', ...fields} = change.update()
+  return {Update: {TableName: context.table.name, Key: wireKey(keyOf(seen)), UpdateExpression, ...fields}}
 }
 
-/** A short name for the content of items; the order of attributes and set elements does not matter. */
+/** A short hash of the content of items; the order of attributes and set elements does not matter. */
 export function digest(items: readonly Item[]): string {
   const hash = createHash('sha256')
   for (const text of items.map(canonical).sort()) hash.update(text)
   return hash.digest('base64url').slice(0, 16)
 }
 
-/** The content of a new item without our own mark. */
+/** The content of a new item without the migration mark. */
 export function contentOf({[MIGRATION_MARK]: _, ...content}: Item): Item {
   return content
 }

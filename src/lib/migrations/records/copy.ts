@@ -9,57 +9,56 @@ import {
 } from '../../schema/migration-marks.js'
 import type {OldRecordType} from './classify.js'
 import {contentOf, digest, putAbsent, replaceSeen, setMark} from './conditional.js'
-import type {MigrationContext, MigrationFinding} from './finding.js'
+import type {MigrationContext, MigrationFinding, OldItem} from './finding.js'
 
-/** What DynamoDB takes; a copy has longer keys than the old item, and a mark. */
+/** Item size limit of DynamoDB. A copy has longer keys than the old item, and a mark. */
 const MAX_ITEM_BYTES = 400 * 1024
 
 /** A record that is copied as a whole. */
-export interface Copy {
+export interface RecordCopy {
   readonly type: OldRecordType
   /** The old items it is made of. */
-  readonly sources: readonly Item[]
+  readonly sources: readonly OldItem[]
   /** The new item as it should be. */
   readonly copy: Item
   /** The new item as it is. */
   readonly current: Item | undefined
-  /** Whether an item that somebody else wrote says the same; by default when all attributes agree. */
-  readonly saysTheSame?: (current: Item) => boolean
-  /** How a first copy is written; by default where there is no item. */
+  /** Whether a new item that the migration did not write is equivalent; by default if all attributes are equal. */
+  readonly isEquivalent?: (current: Item) => boolean
+  /** Writes a first copy; by default a put where there is no item. */
   readonly create?: (marked: Item) => Promise<boolean>
 }
 
 /**
- * Compares a copy with what there is. The new item follows the old one for as long as nobody else has changed it; when
- * both were changed, somebody has to choose.
+ * Compares a copy with the item in its place. The new item follows the old one until another client changes it; if both
+ * were changed, it is a conflict that a person has to resolve.
  */
 export function compareCopy(
-  stage: MigrationContext,
-  {type, sources, copy, current, saysTheSame, create}: Copy,
+  context: MigrationContext,
+  {type, sources, copy, current, isEquivalent, create}: RecordCopy,
 ): MigrationFinding {
-  const markOf = (content: Item) => s(encodeCopyMark({source: digest(sources), copy: digest([content])}))
+  const source = digest(sources.map(({item}) => item))
+  const markOf = (content: Item) => s(encodeCopyMark({source, copy: digest([content])}))
   const marked = {...copy, [MIGRATION_MARK]: markOf(copy)}
-  const behind = (says: string, write: () => Promise<boolean>): MigrationFinding => {
+  const behind = (reason: string, write: () => Promise<boolean>): MigrationFinding => {
     const bytes = itemBytes(marked)
-    if (bytes <= MAX_ITEM_BYTES) return {type, sources, state: 'behind', says, write}
-    const tooLarge = `cannot be moved: it would have ${bytes} bytes, and DynamoDB takes ${MAX_ITEM_BYTES}`
-    return {type, sources, state: 'unmovable', says: tooLarge}
+    if (bytes <= MAX_ITEM_BYTES) return {type, sources, state: 'behind', reason, write}
+    const tooLarge = `cannot be moved: the copy would have ${bytes} bytes, and DynamoDB allows ${MAX_ITEM_BYTES}`
+    return {type, sources, state: 'unmovable', reason: tooLarge}
   }
   if (!current) {
-    const write = () => (create ? create(marked) : putAbsent(stage, marked))
-    return {...behind('is not there yet', write), isAbsent: true}
+    const write = () => (create ? create(marked) : putAbsent(context, marked))
+    return {...behind('is not copied yet', write), isAbsent: true}
   }
   const content = contentOf(current)
   const mark: CopyMark | undefined = decodeCopyMark(readMigrationMark(current))
-  const isKnown = mark
-    ? mark.source === digest(sources)
-    : (saysTheSame?.(current) ?? digest([content]) === digest([copy]))
-  if (isKnown) return {type, sources, state: 'same'}
-  const follow = () => replaceSeen(stage, current, marked)
-  if (mark?.copy === digest([content])) return behind('was changed in the old place', follow)
-  const says = mark
+  const isUpToDate = mark ? mark.source === source : (isEquivalent?.(current) ?? digest([content]) === digest([copy]))
+  if (isUpToDate) return {type, sources, state: 'same'}
+  const overwrite = () => replaceSeen(context, current, marked)
+  if (mark?.copy === digest([content])) return behind('was changed in the old place', overwrite)
+  const reason = mark
     ? 'was changed in the old place and in the new one'
-    : 'is in the new place already, with other content'
-  const settle = {old: follow, new: () => setMark(stage, current, markOf(content))}
-  return {type, sources, state: 'conflict', says, settle}
+    : 'exists in the new place already, with different content'
+  const keep = {old: overwrite, new: () => setMark(context, current, markOf(content))}
+  return {type, sources, state: 'conflict', reason, keep}
 }

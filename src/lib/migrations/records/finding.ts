@@ -4,97 +4,101 @@ import {keyOf} from '../../repository/table/query.js'
 import type {Table} from '../../repository/table/table.js'
 import type {TransactItem} from '../../repository/table/transact.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
-import {LITERAL_DEFAULT, type OldRecord, type OldRecordType} from './classify.js'
-import type {OldPlaces, ScatteredKind} from './old-places.js'
+import {LITERAL_DEFAULT, PLACEHOLDER_NAMESPACE, partitionPrefix} from '../../schema/legacy/key.js'
+import type {ClassifiedRecord, OldRecord, OldRecordType} from './classify.js'
+import type {OldLocations, ScatteredKind} from './old-locations.js'
 
-/** Records that are looked at side by side. */
-const CONCURRENT_LOOKS = 16
+const CONCURRENT_COMPARISONS = 16
 
-/** What every look at the table needs to know. */
+/** What comparing and copying records depends on. */
 export interface MigrationContext {
   readonly table: Table
   readonly signal: AbortSignal | undefined
-  /** Id of the namespace `default`, where everything without a namespace belongs; `undefined` until it is registered. */
+  /** Id of the namespace `default`, the target of everything without a namespace; `undefined` until it is registered. */
   readonly defaultNamespace: string | undefined
-  /** Whether what lies under the literal id `default` belongs there too. */
+  /** Whether items under the literal id `default` move to that namespace too. */
   readonly literalDefaultMoves: boolean
-  /** Where old items lie, for somebody who may have gone through the whole table before; without it, anywhere. */
-  readonly places?: OldPlaces | undefined
+  /** Called once for each item read; the result stays with the item as an {@link OldItem}. */
+  readonly classify: (item: Item) => ClassifiedRecord
+  /** Where old items are, known after a pass over the whole table; without it they may be anywhere. */
+  readonly locations?: OldLocations | undefined
 }
 
 /** An old item and what it is. */
-export interface Found<T extends OldRecordType = OldRecordType> {
+export interface OldItem<T extends OldRecordType = OldRecordType> {
   readonly item: Item
   readonly record: OldRecord & {readonly type: T}
 }
 
 /**
- * What was decided about old items that do not say enough: a midnight record of usage was taken apart or kept as it
- * labels itself (D-11); of a bucket that lies in several places the one used last counts.
+ * Decisions about ambiguous old items. `split`: a midnight usage record was split into hour and day; `kept as labelled`: it
+ * could not be (D-11). `superseded`: of a bucket stored in several locations, the one used last counts.
  */
-export type MigrationDecision = 'untangled' | 'kept as labelled' | 'superseded'
+export type MigrationDecision = 'split' | 'kept as labelled' | 'superseded'
 
-/** How an old record, or several that become one, compares with what there is in the new place. */
+/** How an old record compares with its copy. Several old items may become one record. */
 export interface MigrationFinding {
   readonly type: OldRecordType
-  /** The old items, as they were seen. */
-  readonly sources: readonly Item[]
+  /** The old items as they were read. */
+  readonly sources: readonly OldItem[]
   /**
-   * `behind`: the new item has to be written; `expired`: nothing has to be moved any more; `unknown`: what it holds cannot
-   * be read, so it is left alone like an item of no known shape; `unmovable`: today's layout cannot hold it.
+   * `behind`: the copy has to be written; `expired`: the record need not be copied any more; `unknown`: its content cannot be
+   * read, so it is left alone like an item of unknown shape; `unmovable`: the current layout cannot hold it.
    */
   readonly state: 'same' | 'behind' | 'conflict' | 'expired' | 'unknown' | 'unmovable'
-  /** What differs, for people. */
-  readonly says?: string | undefined
+  /** What differs, for display. */
+  readonly reason?: string | undefined
   readonly decision?: MigrationDecision | undefined
-  /** Whether nothing of it is in the new place. */
+  /** Whether there is no copy at all. */
   readonly isAbsent?: boolean
-  /** Brings the new place up to date. `false`: somebody came in between, so it has to be looked at again. */
+  /** Brings the copy up to date. `false`: another client changed an item meanwhile, so it has to be compared again. */
   readonly write?: () => Promise<boolean>
-  /** What becomes of the new items when the old ones are deleted. */
+  /** Changes to the copy when the old items are deleted. */
   readonly onDelete?: readonly TransactItem[]
-  /** What a conflict could be settled with. */
-  readonly settle?: {readonly [side in 'old' | 'new']: () => Promise<boolean>}
+  /** Resolves a conflict by keeping the old record or the new one. */
+  readonly keep?: {readonly [side in 'old' | 'new']: () => Promise<boolean>}
 }
 
-/** Stands for a namespace that is not registered yet: nothing lies there, and nothing may be put there. */
-export const NOWHERE = '?'
+/** Key of the first old item of a record, as `zael migrate resolve` accepts it. */
+export const findingKey = ({sources}: Pick<MigrationFinding, 'sources'>): string =>
+  spellKey(keyOf((sources[0] as OldItem).item))
 
-/** The namespace in which an old record belongs today. */
-export function homeOf(stage: MigrationContext, {namespace}: Pick<OldRecord, 'namespace'>): string {
-  const isDefault = namespace === undefined || (namespace === LITERAL_DEFAULT && stage.literalDefaultMoves)
-  return isDefault ? (stage.defaultNamespace ?? NOWHERE) : namespace
+/** A key as text, for display and for `zael migrate resolve`. */
+export const spellKey = ({PK, SK}: Key): string => `${PK} ${SK}`
+
+/** Namespace of an old record in the current layout; the placeholder while `default` is not registered. */
+export function targetNamespace(context: MigrationContext, {namespace}: Pick<OldRecord, 'namespace'>): string {
+  const isDefault = namespace === undefined || (namespace === LITERAL_DEFAULT && context.literalDefaultMoves)
+  return isDefault ? (context.defaultNamespace ?? PLACEHOLDER_NAMESPACE) : namespace
 }
 
-/** What the partition keys begin with that may hold old records of a kind and namespace; the newest spelling last. */
-export function oldPrefixes(stage: MigrationContext, kind: ScatteredKind, home: string): string[] {
-  if (home !== (stage.defaultNamespace ?? NOWHERE)) return [`${home}/`]
-  const literal = stage.literalDefaultMoves ? [LITERAL_PREFIX] : []
-  const all = ['', ...(home === NOWHERE ? [] : [`${home}/`]), ...literal]
-  return all.filter(prefix => stage.places?.mayHold(kind, prefix) ?? true)
+/** Prefixes of the partition keys that may hold old records of a kind that move to `namespace`; the newest one last. */
+export function oldPrefixes(context: MigrationContext, kind: ScatteredKind, namespace: string): string[] {
+  const own = partitionPrefix(namespace)
+  if (namespace !== (context.defaultNamespace ?? PLACEHOLDER_NAMESPACE)) return [own]
+  const literal = context.literalDefaultMoves ? [LITERAL_PREFIX] : []
+  const all = ['', ...(namespace === PLACEHOLDER_NAMESPACE ? [] : [own]), ...literal]
+  return all.filter(prefix => context.locations?.mayHold(kind, prefix) ?? true)
 }
 
-export const LITERAL_PREFIX = `${LITERAL_DEFAULT}/`
+export const LITERAL_PREFIX = partitionPrefix(LITERAL_DEFAULT)
 
-/** Whether every old record of that kind and namespace is known to be one item, the one that was found. */
-export function isOneItem(stage: MigrationContext, kind: ScatteredKind, home: string): boolean {
-  return stage.places?.mayBeParted(kind) === false && oldPrefixes(stage, kind, home).length === 1
+/** Whether every old record of a kind that moves to `namespace` is known to be a single item. */
+export function isSingleItem(context: MigrationContext, kind: ScatteredKind, namespace: string): boolean {
+  return context.locations?.mayHaveParts(kind) === false && oldPrefixes(context, kind, namespace).length === 1
 }
 
-/** Whether old items that belong together begin among those found: so they are dealt with once, on whatever page. */
-export function beginningIn(found: readonly Found[]): (sources: readonly Item[]) => boolean {
-  const known = new Set(found.map(({item}) => keyId(keyOf(item))))
-  return ([first]) => first !== undefined && known.has(keyId(keyOf(first)))
+/** Tells which records start on a page. One that is spread over several pages is handled once, where its first item is. */
+export function startsAmong(page: readonly OldItem[]): (sources: readonly OldItem[]) => boolean {
+  const onPage = new Set(page.map(({item}) => keyId(keyOf(item))))
+  return ([first]) => first !== undefined && onPage.has(keyId(keyOf(first.item)))
 }
 
-/** What becomes of each element, several at a time, in the order given. */
-export async function eachOf<T, R>(elements: readonly T[], work: (element: T) => Promise<R>): Promise<R[]> {
+/** Maps each element, several at a time; the results are in the order of the elements. */
+export async function mapConcurrently<T, R>(elements: readonly T[], work: (element: T) => Promise<R>): Promise<R[]> {
   const results = new Map<T, R>()
-  await forEachConcurrently(chunksOf(elements, 1), CONCURRENT_LOOKS, async chunk => {
+  await forEachConcurrently(chunksOf(elements, 1), CONCURRENT_COMPARISONS, async chunk => {
     for (const element of chunk) results.set(element, await work(element))
   })
   return elements.map(element => results.get(element) as R)
 }
-
-/** A key for people, and for `zael migrate resolve`. */
-export const spellKey = ({PK, SK}: Key): string => `${PK} ${SK}`

@@ -1,12 +1,11 @@
 import {groupBy} from '../../core/group-by.js'
-import type {Limit} from '../../core/limit.js'
 import {keyId} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {registerConfig} from '../../repository/limits/registry.js'
-import {keyOf, readAll} from '../../repository/table/query.js'
+import {keyOf} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
 import {putNew} from '../../repository/table/transact-items.js'
-import {type Item, type Key, n, s} from '../../schema/attribute-value.js'
+import type {Item, Key} from '../../schema/attribute-value.js'
 import {
   type ConfigRecord,
   type ConfigScope,
@@ -14,169 +13,167 @@ import {
   decodeConfig,
   decodeConfigLimits,
   encodeConfig,
+  hasConfigVersion,
+  settingsAttributes,
+  withoutLimits,
 } from '../../schema/config-record.js'
+import {PARTITION_KEY} from '../../schema/keys.js'
 import {decodeLimitConfig} from '../../schema/legacy/config.js'
-import {classifyItem} from './classify.js'
+import {legacyKeys, legacySortKeys, partitionPrefix} from '../../schema/legacy/key.js'
+import {moderniseInto} from '../../schema/legacy/modernise.js'
 import {sendConditional, transactConditional} from './conditional.js'
-import {readItems, spelledIn} from './copied-records.js'
 import {compareCopy} from './copy.js'
 import {
-  beginningIn,
-  eachOf,
-  type Found,
-  homeOf,
-  isOneItem,
+  isSingleItem,
   type MigrationContext,
   type MigrationFinding,
+  mapConcurrently,
+  type OldItem,
   oldPrefixes,
+  startsAmong,
+  targetNamespace,
 } from './finding.js'
+import {oldItemOf, queryOldItems, readItems} from './reads.js'
 
-/** Configured limits, with the settings of the system level. */
-type FoundLimits = Found<'limits'> | Found<'settings'>
+/** Configured limits, including the settings of the system level. */
+type OldConfigItem = OldItem<'limits'> | OldItem<'settings'>
 
-/** The limits of one scope, as the old items give them. */
+/** The old items of one scope. */
 interface OldConfig {
-  readonly home: string
+  readonly namespace: string
   readonly scope: ConfigScope
-  readonly items: readonly Item[]
+  readonly sources: readonly OldItem[]
 }
 
-/** Limits of one scope become one item, whether each had its own or not. */
-export async function lookAtLimits(
-  stage: MigrationContext,
-  found: readonly FoundLimits[],
+/** Compares limits with their copies. The limits of one scope become one item, whether each had its own or not. */
+export async function compareLimits(
+  context: MigrationContext,
+  items: readonly OldConfigItem[],
 ): Promise<MigrationFinding[]> {
-  const groups = groupBy(found, ({record}) => keyId(configKey(homeOf(stage, record), scopeOf(record))))
-  const begins = beginningIn(found)
-  const scopes = [...groups.values()].map(members => {
-    const {record} = members[0] as FoundLimits
-    return {home: homeOf(stage, record), scope: scopeOf(record), items: members.map(({item}) => item)}
+  const groups = groupBy(items, ({record}) => keyId(configKey(targetNamespace(context, record), scopeOf(record))))
+  const scopes = [...groups.values()].map((sources): OldConfig => {
+    const {record} = sources[0] as OldConfigItem
+    return {namespace: targetNamespace(context, record), scope: scopeOf(record), sources}
   })
-  const wanted = scopes.flatMap(({home, scope}) => [
-    configKey(home, scope),
-    ...(isOneItem(stage, 'limits', home) ? [] : oldPlacesOf(stage, home, scope)),
+  const wanted = scopes.flatMap(({namespace, scope}) => [
+    configKey(namespace, scope),
+    ...(isSingleItem(context, 'limits', namespace) ? [] : compositeKeys(context, namespace, scope)),
   ])
-  const seen = await readItems(stage, wanted)
-  const configs = await eachOf(scopes, config => gather(stage, config, seen))
+  const seen = await readItems(context, wanted)
+  const configs = await mapConcurrently(scopes, config => gatherSources(context, config, seen))
+  const startsHere = startsAmong(items)
   return configs
-    .filter(({items}) => begins(items))
-    .map(config => compare(stage, config, seen.get(keyId(configKey(config.home, config.scope)))))
+    .filter(({sources}) => startsHere(sources))
+    .map(config => compareConfig(context, config, seen.get(keyId(configKey(config.namespace, config.scope)))))
 }
 
-const scopeOf = (record: FoundLimits['record']): ConfigScope =>
+const scopeOf = (record: OldConfigItem['record']): ConfigScope =>
   record.type === 'limits' ? record.scope : {level: 'system'}
 
-/** Where old items with all limits of a scope may be; in today's place an item is today's. */
-function oldPlacesOf(stage: MigrationContext, home: string, scope: ConfigScope): Key[] {
-  const {PK, SK} = configKey('', scope)
-  const elsewhere = oldPrefixes(stage, 'limits', home).filter(prefix => prefix !== `${home}/`)
-  return elsewhere.map(prefix => ({PK: `${prefix}${PK.slice(1)}`, SK}))
+/** Keys of old items that may hold all limits of a scope. An item with the current key is current, not old. */
+function compositeKeys(context: MigrationContext, namespace: string, scope: ConfigScope): Key[] {
+  const elsewhere = oldPrefixes(context, 'limits', namespace).filter(prefix => prefix !== partitionPrefix(namespace))
+  return elsewhere.map(prefix => legacyKeys.config(prefix, scope))
 }
 
-/** All old items of a scope: those of single limits first, then the others, the newest last. */
-async function gather(stage: MigrationContext, found: OldConfig, seen: ReadonlyMap<string, Item>): Promise<OldConfig> {
-  const {home, scope} = found
-  if (isOneItem(stage, 'limits', home)) return found
-  const under = scope.level === 'entity' ? `#LIMIT#${scope.resource}#` : '#LIMIT#'
-  const single: Item[] = []
-  for (const prefix of oldPrefixes(stage, 'limits', home)) {
-    const stretch = {partition: `${prefix}${configKey('', scope).PK.slice(1)}`, prefix: under}
-    for await (const item of readAll(stage.table, stretch, undefined, stage.signal)) single.push(item)
+/** All old items of a scope: items of single limits first, then those with all limits, the newest last. */
+async function gatherSources(
+  context: MigrationContext,
+  config: OldConfig,
+  seen: ReadonlyMap<string, Item>,
+): Promise<OldConfig> {
+  const {namespace, scope} = config
+  if (isSingleItem(context, 'limits', namespace)) return config
+  const sources: OldItem[] = []
+  for (const prefix of oldPrefixes(context, 'limits', namespace)) {
+    const stretch = {partition: legacyKeys.config(prefix, scope).PK, prefix: legacySortKeys.limits(scope)}
+    for await (const single of queryOldItems(context, stretch)) sources.push(single)
   }
-  const whole = oldPlacesOf(stage, home, scope).flatMap(key => {
+  for (const key of compositeKeys(context, namespace, scope)) {
     const item = seen.get(keyId(key))
-    return item ? [item] : []
-  })
-  const known = [...single, ...whole].filter(item => classifyItem(item, stage).kind === 'old')
-  return {home, scope, items: known}
+    const composite = item && oldItemOf(context, item)
+    if (composite) sources.push(composite)
+  }
+  return {namespace, scope, sources}
 }
 
-function compare(
-  stage: MigrationContext,
-  {home, scope, items}: OldConfig,
+function compareConfig(
+  context: MigrationContext,
+  {namespace, scope, sources}: OldConfig,
   current: Item | undefined,
 ): MigrationFinding {
-  const record = merge(home, scope, items)
-  const foreign = items.filter(item => !decodeLimitConfig(item)).map(item => withoutLimits(spelledIn(home, item)))
-  const copy = {...Object.assign({}, ...foreign), ...encodeConfig(record)}
+  const items = sources.map(({item}) => item)
+  const record = mergeConfig(namespace, scope, items)
+  const composites = items.filter(item => !decodeLimitConfig(item)).map(item => moderniseInto(namespace, item))
+  const copy = {...Object.assign({}, ...composites.map(withoutLimits)), ...encodeConfig(record)}
   const existing = current && decodeConfig(current)
   if (existing && scope.level === 'system' && record.limits.length === 0) {
-    return settingsFinding(stage, items, record, existing, current)
+    return compareSystemSettings(context, sources, record, existing, current)
   }
-  return compareCopy(stage, {
+  return compareCopy(context, {
     type: 'limits',
-    sources: items,
+    sources,
     copy,
     current,
-    saysTheSame: item => sameMeaning(decodeConfig(item), record),
-    create: marked => {
-      const namespaceTable = {...stage.table, namespace: home}
-      return transactConditional(stage, [
-        putNew(stage.table, marked),
-        ...registerConfig(namespaceTable, scope, undefined),
-      ])
-    },
+    isEquivalent: item => isSameConfig(decodeConfig(item), record),
+    create: marked =>
+      transactConditional(context, [
+        putNew(context.table, marked),
+        ...registerConfig({...context.table, namespace}, scope, undefined),
+      ]),
   })
 }
 
 /**
- * Clients of a layout with one item for all limits read that item only, so where there is one the newest of them has the
- * last word: a limit that it lacks was taken away. Settings that nobody took away stay.
+ * Clients of a layout with one item for all limits read that item only. So if there is one, the newest decides: a limit
+ * that it lacks was removed. Settings stay unless a newer item replaces them.
  */
-function merge(namespace: string, scope: ConfigScope, items: readonly Item[]): ConfigRecord {
-  const wholes = items.flatMap(item =>
-    decodeLimitConfig(item) ? [] : (decodeConfig(spelledIn(namespace, item)) ?? []),
-  )
-  const newest = items.findLast(item => !decodeLimitConfig(item) && holdsLimits(spelledIn(namespace, item), scope))
-  const limits = newest
-    ? decodeConfigLimits(spelledIn(namespace, newest))
-    : [...new Map(items.flatMap(item => singleLimit(item) ?? []).map(limit => [limit.name, limit])).values()]
+function mergeConfig(namespace: string, scope: ConfigScope, items: readonly Item[]): ConfigRecord {
+  const singles = items.flatMap(item => decodeLimitConfig(item)?.limit ?? [])
+  const composites = items.filter(item => !decodeLimitConfig(item)).map(item => moderniseInto(namespace, item))
+  const settings = composites.flatMap(item => decodeConfig(item) ?? [])
+  const newest = composites.findLast(item => definesLimits(item, scope))
+  const limits = newest ? decodeConfigLimits(newest) : [...new Map(singles.map(limit => [limit.name, limit])).values()]
   return {
     namespace,
     scope,
     limits: limits.sort((a, b) => (a.name < b.name ? -1 : 1)),
-    onUnavailable: wholes.findLast(({onUnavailable}) => onUnavailable !== undefined)?.onUnavailable,
-    auditRetentionDays: wholes.findLast(whole => whole.auditRetentionDays !== undefined)?.auditRetentionDays,
+    onUnavailable: settings.findLast(({onUnavailable}) => onUnavailable !== undefined)?.onUnavailable,
+    auditRetentionDays: settings.findLast(({auditRetentionDays}) => auditRetentionDays !== undefined)
+      ?.auditRetentionDays,
   }
 }
 
-const singleLimit = (item: Item): Limit | undefined => decodeLimitConfig(item)?.limit
-
 /**
- * Whether an item is where its clients look for limits, also when all were taken away. The system level had an item for its
- * settings before limits went there, and deploying left one too (D-30): without limits it says nothing about them.
+ * Whether clients read their limits from an item, even if all limits were removed from it. The system level had an item for
+ * its settings before it had limits there, and deploying created one too (D-30): without limits it defines none.
  */
-const holdsLimits = (item: Item, {level}: ConfigScope): boolean =>
-  decodeConfigLimits(item).length > 0 || (level !== 'system' && 'config_version' in item)
+const definesLimits = (item: Item, {level}: ConfigScope): boolean =>
+  decodeConfigLimits(item).length > 0 || (level !== 'system' && hasConfigVersion(item))
 
-function withoutLimits(item: Item): Item {
-  return Object.fromEntries(Object.entries(item).filter(([name]) => !/^l_.+_(cp|ra|rp)$/.test(name)))
+function isSameConfig(one: ConfigRecord | undefined, other: ConfigRecord): boolean {
+  const content = (record: ConfigRecord) => [record.limits, record.onUnavailable, record.auditRetentionDays]
+  return one !== undefined && JSON.stringify(content(one)) === JSON.stringify(content(other))
 }
 
-function sameMeaning(one: ConfigRecord | undefined, other: ConfigRecord): boolean {
-  const meaning = (record: ConfigRecord) => [record.limits, record.onUnavailable, record.auditRetentionDays]
-  return one !== undefined && JSON.stringify(meaning(one)) === JSON.stringify(meaning(other))
-}
-
-/** Settings without limits join what the system level has by now; what is set there already counts (D-30). */
-function settingsFinding(
-  stage: MigrationContext,
-  sources: readonly Item[],
+/** Old settings without limits are added to the current system configuration; values already set there win (D-30). */
+function compareSystemSettings(
+  context: MigrationContext,
+  sources: readonly OldItem[],
   old: ConfigRecord,
   existing: ConfigRecord,
   current: Item,
 ): MigrationFinding {
+  const missing = settingsAttributes({
+    onUnavailable: existing.onUnavailable === undefined ? old.onUnavailable : undefined,
+    auditRetentionDays: existing.auditRetentionDays === undefined ? old.auditRetentionDays : undefined,
+  })
+  if (Object.keys(missing).length === 0) return {type: 'settings', sources, state: 'same'}
   const e = new ExpressionBuilder()
-  let isMissing = false
-  const join = (attribute: string, value: Item[string]) => {
-    e.set(attribute, value).condition(`attribute_not_exists(${e.name(attribute)})`)
-    isMissing = true
+  for (const [name, value] of Object.entries(missing)) {
+    e.set(name, value).condition(`attribute_not_exists(${e.name(name)})`)
   }
-  const {auditRetentionDays: days, onUnavailable} = old
-  if (days !== undefined && existing.auditRetentionDays === undefined) join('audit_retention_days', n(days))
-  if (onUnavailable !== undefined && existing.onUnavailable === undefined) join('on_unavailable', s(onUnavailable))
-  if (!isMissing) return {type: 'settings', sources, state: 'same'}
-  e.condition(`attribute_exists(${e.name('PK')})`)
-  const write = () => sendConditional(stage, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
-  return {type: 'settings', sources, state: 'behind', says: 'is not in force yet', write}
+  e.condition(`attribute_exists(${e.name(PARTITION_KEY)})`)
+  const write = () => sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
+  return {type: 'settings', sources, state: 'behind', reason: 'is not applied yet', write}
 }

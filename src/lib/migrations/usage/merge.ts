@@ -1,106 +1,106 @@
 import type {Window} from '../../core/window.js'
-import type {UsageRecord} from '../../schema/usage-record.js'
+import {TOTAL_EVENTS, type UsageRecord} from '../../schema/usage-record.js'
 
-/** Counters of one window: whole tokens per limit, and `total_events`. */
+/** Counters of one window: whole tokens per limit, and the number of events. */
 export type Counters = Readonly<Record<string, number>>
 
-/** One of today's usage records, as the old records of a day give it. */
+/** One new usage record, as computed from the old records of a day. */
 export interface UsageTarget {
   readonly window: Window
   readonly start: string
   readonly counters: Counters
-  /** Other hours of the day that were there. */
+  /** Number of records of the other hours of the day. */
   readonly hours: number
   readonly ttlSeconds: number | undefined
 }
 
 /**
- * Whether the aggregator of an old table counted days beside hours, for one entity and resource: `against` when its
- * records contradict that, `unknown` when they do not tell. Records do not say which windows were on.
+ * Whether the aggregator of an old table counted days as well as hours, for one entity and resource: `unknown` if its records
+ * do not show it. The table does not record which windows were enabled.
  */
-export type DailyWindows = 'counted' | 'against' | 'unknown'
+export type DailyWindows = 'counted' | 'not counted' | 'unknown'
 
-/** What became of the records of one entity, resource and day. */
+/** The new records for one entity, resource and day. */
 export interface UsageDay {
   readonly targets: readonly UsageTarget[]
-  /** Whether a record that counted several windows at once could be taken apart; `undefined` when there was none. */
-  readonly decision: 'untangled' | 'kept as labelled' | undefined
+  /** Whether a record that counted several windows could be split; `undefined` if there was none. */
+  readonly decision: 'split' | 'kept as labelled' | undefined
 }
 
 /** The records of a day's first instant, and those of its other hours. */
-export function tellMidnight(records: readonly UsageRecord[]): {midnight: UsageRecord[]; others: UsageRecord[]} {
+export function separateMidnight(records: readonly UsageRecord[]): {midnight: UsageRecord[]; others: UsageRecord[]} {
   const isMidnight = ({start}: UsageRecord) => start.endsWith('T00:00:00Z')
   return {midnight: records.filter(isMidnight), others: records.filter(record => !isMidnight(record))}
 }
 
 /**
  * Old aggregators that counted days kept the day, and the month, in the record of its first hour (D-11): after a day with
- * traffic in that hour, the record holds twice the first hour and once each other hour. Where days were counted, the other
- * hours are there and the numbers agree, hour and day are told apart; otherwise the record stays what it calls itself.
+ * traffic in that hour, the record holds twice the first hour and once each other hour. If days were counted, the records of
+ * the other hours exist and the numbers are consistent, it is split into hour and day; otherwise it is kept as labelled.
  */
 export function mergeUsageDay(records: readonly UsageRecord[], daily: DailyWindows): UsageDay {
   const {
     midnight: [midnight, another],
     others,
-  } = tellMidnight(records)
+  } = separateMidnight(records)
   const targets = others.map(record => targetOf(record, record.window, countersOf(record), others.length))
   if (!midnight) return {targets, decision: undefined}
   if (another) {
-    // Two records of one instant have their window in the key: nothing was mixed.
-    const apart = [midnight, another].map(record => targetOf(record, record.window, countersOf(record), others.length))
-    return {targets: [...targets, ...apart], decision: undefined}
+    // Two records of one instant have their window in the key, so neither is mixed.
+    const separate = [midnight, another].map(each => targetOf(each, each.window, countersOf(each), others.length))
+    return {targets: [...targets, ...separate], decision: undefined}
   }
   const asLabelled = targetOf(midnight, midnight.window, countersOf(midnight), others.length)
-  // A day without traffic in its first hour was counted by itself.
+  // A record labelled as a day had no traffic in its first hour, so it is not mixed.
   if (midnight.window === 'daily') return {targets: [...targets, asLabelled], decision: undefined}
-  const canTell = daily === 'counted' && midnight.window === 'hourly' && !isFirstOfMonth(midnight)
-  const firstHour = canTell ? firstHourOf(midnight, others) : undefined
+  const isSplittable = daily === 'counted' && midnight.window === 'hourly' && !isFirstOfMonth(midnight)
+  const firstHour = isSplittable ? computeFirstHour(midnight, others) : undefined
   if (!firstHour) {
-    // While the day goes on, an earlier look may have told them apart: what it gave the day is taken back.
+    // An earlier pass may have split it while the day was not over; what it added to the day is subtracted again.
     const noDay = targetOf(midnight, 'daily', {}, others.length)
     return {targets: [...targets, asLabelled, noDay], decision: 'kept as labelled'}
   }
-  const day = minus(countersOf(midnight), firstHour)
+  const day = subtractCounters(countersOf(midnight), firstHour)
   return {
     targets: [
       ...targets,
       targetOf(midnight, 'hourly', firstHour, others.length),
       targetOf(midnight, 'daily', day, others.length),
     ],
-    decision: 'untangled',
+    decision: 'split',
   }
 }
 
-/** That day's first record may hold the month too. */
+/** The first record of that day may count the month too. */
 export const isFirstOfMonth = ({start}: UsageRecord): boolean => start.slice(8, 10) === '01'
 
 function countersOf({tokens, totalEvents}: UsageRecord): Counters {
-  return {...Object.fromEntries(tokens), total_events: totalEvents}
+  return {...Object.fromEntries(tokens), [TOTAL_EVENTS]: totalEvents}
 }
 
 function targetOf(record: UsageRecord, window: Window, counters: Counters, hours: number): UsageTarget {
   return {window, start: record.start, counters, hours, ttlSeconds: record.ttlSeconds}
 }
 
-/** Half of what midnight holds without the other hours, if that is a whole number for every counter. */
-export function firstHourOf(midnight: UsageRecord, hours: readonly UsageRecord[]): Counters | undefined {
+/** Half of the midnight record without the other hours; `undefined` unless that is a whole number for every counter. */
+export function computeFirstHour(midnight: UsageRecord, hours: readonly UsageRecord[]): Counters | undefined {
   const mixed = countersOf(midnight)
   const others = hours.map(countersOf)
   const first: Record<string, number> = {}
   for (const name of new Set([mixed, ...others].flatMap(counters => Object.keys(counters)))) {
-    const rest = others.reduce((sum, counters) => sum + (counters[name] ?? 0), 0)
-    const twice = (mixed[name] ?? 0) - rest
+    const inOthers = others.reduce((sum, counters) => sum + (counters[name] ?? 0), 0)
+    const twice = (mixed[name] ?? 0) - inOthers
     if (twice < 0 || twice % 2 !== 0) return undefined
     if (name in mixed) first[name] = twice / 2
   }
   return first
 }
 
-/** What has to be added to one set of counters to get another; counters that agree are left out. */
-export function minus(wanted: Counters, there: Counters): Counters {
+/** The difference of two sets of counters; counters that are equal are left out. */
+export function subtractCounters(from: Counters, subtracted: Counters): Counters {
   const difference: Record<string, number> = {}
-  for (const name of new Set([...Object.keys(wanted), ...Object.keys(there)])) {
-    const change = (wanted[name] ?? 0) - (there[name] ?? 0)
+  for (const name of new Set([...Object.keys(from), ...Object.keys(subtracted)])) {
+    const change = (from[name] ?? 0) - (subtracted[name] ?? 0)
     if (change !== 0) difference[name] = change
   }
   return difference

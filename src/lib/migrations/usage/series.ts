@@ -1,107 +1,111 @@
 import {keyId} from '../../dynamo/batch.js'
-import {keyOf, readAll} from '../../repository/table/query.js'
-import type {Item} from '../../schema/attribute-value.js'
+import {keyOf} from '../../repository/table/query.js'
 import {sortPrefix} from '../../schema/keys.js'
+import {legacyKeys, partitionPrefix} from '../../schema/legacy/key.js'
+import {isExpiredItem, moderniseInto} from '../../schema/legacy/modernise.js'
 import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
-import {isOldBucketExpired} from '../buckets/old-bucket.js'
-import {classifyItem} from '../records/classify.js'
-import {spelledIn} from '../records/copied-records.js'
-import type {MigrationContext} from '../records/finding.js'
+import type {MigrationContext, OldItem} from '../records/finding.js'
+import {isOfType, queryOldItems} from '../records/reads.js'
 import {DailyEvidence} from './daily-evidence.js'
 import type {DailyWindows} from './merge.js'
 
 /** The old usage records of one entity and resource. */
-export interface Series {
-  readonly home: string
-  /** The namespace id in the old keys, empty where they have none. */
-  readonly origin: string
+export interface UsageSeries {
+  /** The namespace that they move to. */
+  readonly namespace: string
+  /** The namespace id in the old keys; `undefined` before namespaces. */
+  readonly origin: string | undefined
   readonly entity: string
   readonly resource: string
 }
 
-/** Some days of a series, and what all of it says about the windows that were counted. */
+/** Some days of a series, and whether days were counted in it. */
 export interface SeriesDays {
   /** By `YYYY-MM-DD`, in the order of their keys. */
-  readonly days: ReadonlyMap<string, readonly Item[]>
+  readonly days: ReadonlyMap<string, readonly OldItem[]>
   readonly daily: DailyWindows
 }
 
-/** What was learnt from a series, and where it begins. */
-interface Lesson {
+/** What reading a whole series has shown. */
+interface SeriesSummary {
   readonly daily: DailyWindows
+  /** `keyId` of its first item. */
   readonly first: string
 }
 
 /**
- * A series may go over many pages. What its first page has taught is kept for the next ones, so that it is read as a whole
- * once in a walk; memory is that of the series of one page.
+ * Summaries of the series on the previous page. A series may span many pages; with these it is read as a whole once in a
+ * pass, and memory is bounded by the series of one page.
  */
-const lessons = new WeakMap<MigrationContext, Map<string, Lesson>>()
+const summaries = new WeakMap<MigrationContext, Map<string, SeriesSummary>>()
 
-/** Reads the wanted days of several series; `met` tells whether an item is among those that are being looked at. */
-export function seriesReader(stage: MigrationContext, met: (key: string) => boolean) {
-  const before = lessons.get(stage) ?? new Map<string, Lesson>()
-  const learnt = new Map<string, Lesson>()
-  lessons.set(stage, learnt)
-  return async (series: Series, wanted: ReadonlySet<string>): Promise<SeriesDays> => {
-    const name = JSON.stringify([series.origin, series.entity, series.resource])
-    const known = before.get(name)
-    // A page with its beginning starts a walk anew: by now the series may say something else.
-    const lesson = known && !met(known.first) ? known : undefined
-    const {days, ...read} = lesson
-      ? {days: await readDays(stage, series, wanted), ...lesson}
-      : await readWhole(stage, series, wanted)
-    learnt.set(name, read)
-    return {days, daily: read.daily}
+/** Returns a function that reads days of a series; `isOnPage` tells whether an item is on the page being compared. */
+export function seriesReader(context: MigrationContext, isOnPage: (key: string) => boolean) {
+  const ofPreviousPage = summaries.get(context) ?? new Map<string, SeriesSummary>()
+  const ofThisPage = new Map<string, SeriesSummary>()
+  summaries.set(context, ofThisPage)
+  return async (series: UsageSeries, wanted: ReadonlySet<string>): Promise<SeriesDays> => {
+    const name = JSON.stringify([series.origin ?? '', series.entity, series.resource])
+    const known = ofPreviousPage.get(name)
+    // A page with the first item of the series begins a new pass: the records may have changed since the last one.
+    const summary = known && !isOnPage(known.first) ? known : undefined
+    const {days, ...rest} = summary
+      ? {days: await readDays(context, series, wanted), ...summary}
+      : await readWhole(context, series, wanted)
+    ofThisPage.set(name, rest)
+    return {days, daily: rest.daily}
   }
 }
 
 async function readDays(
-  stage: MigrationContext,
-  series: Series,
+  context: MigrationContext,
+  series: UsageSeries,
   wanted: ReadonlySet<string>,
-): Promise<Map<string, Item[]>> {
-  const days = new Map<string, Item[]>()
+): Promise<Map<string, OldItem[]>> {
+  const days = new Map<string, OldItem[]>()
   for (const day of wanted) {
-    for await (const {item} of aliveRecords(stage, series, day)) days.set(day, [...(days.get(day) ?? []), item])
+    for await (const {old} of liveRecords(context, series, day)) days.set(day, [...(days.get(day) ?? []), old])
   }
   return days
 }
 
 async function readWhole(
-  stage: MigrationContext,
-  series: Series,
+  context: MigrationContext,
+  series: UsageSeries,
   wanted: ReadonlySet<string>,
-): Promise<Lesson & {days: Map<string, Item[]>}> {
-  const days = new Map<string, Item[]>()
-  const evidence = new DailyEvidence(stage.table.clock())
+): Promise<SeriesSummary & {days: Map<string, OldItem[]>}> {
+  const days = new Map<string, OldItem[]>()
+  const evidence = new DailyEvidence(context.table.clock())
   let first = ''
-  let today = ''
-  let records: UsageRecord[] = []
-  for await (const {item, record} of aliveRecords(stage, series, '')) {
+  let currentDay = ''
+  let recordsOfDay: UsageRecord[] = []
+  for await (const {old, record} of liveRecords(context, series, '')) {
     const day = record.start.slice(0, 10)
-    if (first === '') first = keyId(keyOf(item))
-    if (day !== today) {
-      evidence.add(records)
-      records = []
-      today = day
+    if (first === '') first = keyId(keyOf(old.item))
+    if (day !== currentDay) {
+      evidence.add(recordsOfDay)
+      recordsOfDay = []
+      currentDay = day
     }
-    records.push(record)
-    if (wanted.has(day)) days.set(day, [...(days.get(day) ?? []), item])
+    recordsOfDay.push(record)
+    if (wanted.has(day)) days.set(day, [...(days.get(day) ?? []), old])
   }
-  evidence.add(records)
-  return {days, daily: evidence.says, first}
+  evidence.add(recordsOfDay)
+  return {days, daily: evidence.conclusion, first}
 }
 
-/** Those whose window begins with a date, in order. */
-async function* aliveRecords(stage: MigrationContext, {home, origin, entity, resource}: Series, date: string) {
-  const partition = `${origin === '' ? '' : `${origin}/`}ENTITY#${entity}`
+/** The records whose window begins with a date, in order. */
+async function* liveRecords(
+  context: MigrationContext,
+  {namespace, origin, entity, resource}: UsageSeries,
+  date: string,
+) {
+  const partition = legacyKeys.entity(partitionPrefix(origin), entity).PK
   const prefix = `${sortPrefix.usage(resource)}${date}`
-  for await (const item of readAll(stage.table, {partition, prefix}, undefined, stage.signal)) {
-    const known = classifyItem(item, stage)
-    const isOurs = known.kind === 'old' && known.type === 'usage' && known.resource === resource
-    const record =
-      isOurs && !isOldBucketExpired(item, stage.table.clock()) ? decodeUsage(spelledIn(home, item)) : undefined
-    if (record) yield {item, record}
+  const isUsage = isOfType('usage')
+  for await (const old of queryOldItems(context, {partition, prefix})) {
+    if (!isUsage(old) || old.record.resource !== resource || isExpiredItem(old.item, context.table.clock())) continue
+    const record = decodeUsage(moderniseInto(namespace, old.item))
+    if (record) yield {old, record}
   }
 }

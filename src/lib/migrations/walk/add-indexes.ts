@@ -6,66 +6,65 @@ import type {MigrationContext} from '../records/finding.js'
 
 const POLL_MS = 2_000
 
-/** What a table lacks of what the template describes. */
+/** Parts of the table template that a table does not have. */
 export interface MissingParts {
   readonly indexes: readonly string[]
   readonly stream: boolean
   readonly expiry: boolean
 }
 
-/** Whom to tell, and what to leave out. */
 export interface AddIndexesOptions {
-  /** Local engines write much slower with a stream; tables that nothing follows do without. Default true. */
+  /** Whether to enable the stream. Local engines write much slower with one. Default true. */
   readonly stream?: boolean | undefined
-  /** Called with the index that is being built, again and again while it is. */
-  readonly onWaiting?: (index: string) => void
+  /** Called repeatedly while a part is being built, with its name. */
+  readonly onWaiting?: (part: string) => void
 }
 
-/** Adds what is missing, one after the other, and waits until each can be used. Resolves to what was added. */
-export async function addMissingParts(stage: MigrationContext, options: AddIndexesOptions = {}): Promise<string[]> {
-  const definition = await loadTableDefinition({tableName: stage.table.name})
-  const missing = await findMissingParts(stage, definition)
+/** Adds the missing parts one after the other, and waits until each is active. Resolves to what was added. */
+export async function addMissingParts(context: MigrationContext, options: AddIndexesOptions = {}): Promise<string[]> {
+  const definition = await loadTableDefinition({tableName: context.table.name})
+  const missing = await findMissingParts(context, definition)
   const added: string[] = []
   for (const index of missing.indexes) {
-    await waitUntilActive(stage, index, options)
-    const isThere = ({indexes}: MissingParts) => !indexes.includes(index)
-    await change(stage, definition, isThere, 'UpdateTable', createIndex(definition, index))
-    await waitUntilActive(stage, index, options)
+    await waitUntilActive(context, index, options)
+    const isDone = ({indexes}: MissingParts) => !indexes.includes(index)
+    await change(context, definition, isDone, 'UpdateTable', createIndex(definition, index))
+    await waitUntilActive(context, index, options)
     added.push(`index ${index}`)
   }
   const {StreamSpecification} = definition.create
   if (missing.stream && options.stream !== false && StreamSpecification) {
-    const input = {TableName: stage.table.name, StreamSpecification}
-    await change(stage, definition, ({stream}) => !stream, 'UpdateTable', input)
-    await waitUntilActive(stage, 'stream', options)
+    const input = {TableName: context.table.name, StreamSpecification}
+    await change(context, definition, ({stream}) => !stream, 'UpdateTable', input)
+    await waitUntilActive(context, 'stream', options)
     added.push('stream')
   }
   if (missing.expiry) {
     const TimeToLiveSpecification = {AttributeName: definition.ttlAttribute, Enabled: true}
-    const input = {TableName: stage.table.name, TimeToLiveSpecification}
-    await change(stage, definition, ({expiry}) => !expiry, 'UpdateTimeToLive', input)
+    const input = {TableName: context.table.name, TimeToLiveSpecification}
+    await change(context, definition, ({expiry}) => !expiry, 'UpdateTimeToLive', input)
     added.push('expiry')
   }
   return added
 }
 
-/** Looks what is missing; writes nothing. */
-export async function findMissingParts(stage: MigrationContext, definition?: TableDefinition): Promise<MissingParts> {
-  const {create, ttlAttribute} = definition ?? (await loadTableDefinition({tableName: stage.table.name}))
-  const {Table} = await send(stage, 'DescribeTable', {TableName: stage.table.name})
-  const there = new Set(Table?.GlobalSecondaryIndexes?.map(({IndexName}) => IndexName))
+/** Finds the missing parts; writes nothing. */
+export async function findMissingParts(context: MigrationContext, definition?: TableDefinition): Promise<MissingParts> {
+  const {create, ttlAttribute} = definition ?? (await loadTableDefinition({tableName: context.table.name}))
+  const {Table} = await send(context, 'DescribeTable', {TableName: context.table.name})
+  const existing = new Set(Table?.GlobalSecondaryIndexes?.map(({IndexName}) => IndexName))
   return {
-    indexes: create.GlobalSecondaryIndexes.map(({IndexName}) => IndexName).filter(name => !there.has(name)),
+    indexes: create.GlobalSecondaryIndexes.map(({IndexName}) => IndexName).filter(name => !existing.has(name)),
     stream: Table?.StreamSpecification?.StreamEnabled !== true,
-    expiry: !(await hasExpiry(stage, ttlAttribute)),
+    expiry: !(await hasExpiry(context, ttlAttribute)),
   }
 }
 
-/** An engine that knows nothing of expiry needs none. */
-async function hasExpiry(stage: MigrationContext, attribute: string): Promise<boolean> {
+/** Engines that do not support expiry need none. */
+async function hasExpiry(context: MigrationContext, attribute: string): Promise<boolean> {
   try {
-    const {TimeToLiveDescription: found} = await send(stage, 'DescribeTimeToLive', {TableName: stage.table.name})
-    return found?.AttributeName === attribute || /^ENABL/.test(found?.TimeToLiveStatus ?? '')
+    const {TimeToLiveDescription: expiry} = await send(context, 'DescribeTimeToLive', {TableName: context.table.name})
+    return expiry?.AttributeName === attribute || /^ENABL/.test(expiry?.TimeToLiveStatus ?? '')
   } catch (error) {
     if (error instanceof ValidationFailed) return true
     throw error
@@ -83,34 +82,34 @@ function createIndex({create}: TableDefinition, name: string): OperationInput<'U
   }
 }
 
-/** DynamoDB builds one index at a time and refuses other changes meanwhile. */
-async function waitUntilActive(stage: MigrationContext, what: string, {onWaiting}: AddIndexesOptions): Promise<void> {
-  const {table, signal} = stage
+/** DynamoDB builds one index at a time and rejects other changes meanwhile. */
+async function waitUntilActive(context: MigrationContext, part: string, {onWaiting}: AddIndexesOptions): Promise<void> {
+  const {table, signal} = context
   for (;;) {
-    const {Table} = await send(stage, 'DescribeTable', {TableName: table.name})
+    const {Table} = await send(context, 'DescribeTable', {TableName: table.name})
     const states = [Table?.TableStatus, ...(Table?.GlobalSecondaryIndexes ?? []).map(({IndexStatus}) => IndexStatus)]
-    // Some engines do not tell the state of an index; it is then usable at once.
+    // Some engines do not report the state of an index; it is then active at once.
     if (states.every(state => state === undefined || state === 'ACTIVE')) return
-    onWaiting?.(what)
+    onWaiting?.(part)
     await pause(0, {...table.backoff, random: () => 1, baseMs: POLL_MS, maxMs: POLL_MS}, signal)
   }
 }
 
-/** A change that is asked for twice is refused the second time; after a lost answer the table itself tells. */
+/** Repeating a change is an error. So after a failed request, possibly a lost response, the table is checked. */
 async function change<O extends 'UpdateTable' | 'UpdateTimeToLive'>(
-  stage: MigrationContext,
+  context: MigrationContext,
   definition: TableDefinition,
-  isThere: (missing: MissingParts) => boolean,
+  isDone: (missing: MissingParts) => boolean,
   operation: O,
   input: OperationInput<O>,
 ): Promise<void> {
-  const {table, signal} = stage
+  const {table, signal} = context
   for (let attempt = 0; ; attempt++) {
     try {
       await retrying(() => table.transport.send(operation, input, {signal}), {...table.backoff, signal})
       return
     } catch (error) {
-      if (isThere(await findMissingParts(stage, definition))) return
+      if (isDone(await findMissingParts(context, definition))) return
       if (!(error instanceof Unavailable) || attempt >= DEFAULT_ATTEMPTS) throw error
     }
     await pause(attempt, table.backoff, signal)

@@ -1,21 +1,31 @@
 import {setMaxListeners} from 'node:events'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
 import {type Table, untilAborted} from '../../repository/table/table.js'
-import {LITERAL_DEFAULT} from '../records/classify.js'
+import {LITERAL_DEFAULT} from '../../schema/legacy/key.js'
+import {classifyItem} from '../records/classify.js'
 import type {MigrationContext} from '../records/finding.js'
-import {patient} from './patience.js'
 
-/** What every look at the table needs to know; reads the registry, writes nothing. */
-export async function openMigrationContext(table: Table, signal?: AbortSignal): Promise<MigrationContext> {
-  // Many requests are under way at once, and each listens.
+/** Retries of throttled requests: a migration can wait, and other traffic goes first. */
+const LONG_RETRIES = {attempts: 12, maxMs: 20_000}
+
+/** The same table with more retries and longer pauses; settings that the table already has win. */
+export function withLongRetries(table: Table): Table {
+  return {...table, backoff: {...LONG_RETRIES, ...table.backoff}}
+}
+
+/** Reads the namespace registry; writes nothing. */
+export async function openMigrationContext(anyTable: Table, signal?: AbortSignal): Promise<MigrationContext> {
+  // Every request in flight adds a listener.
   if (signal) setMaxListeners(0, signal)
-  const waiting = patient(table)
-  const registry = new Namespaces(signal ? untilAborted(waiting, signal) : waiting)
+  const table = withLongRetries(anyTable)
+  const registry = new Namespaces(signal ? untilAborted(table, signal) : table)
   const registered = await registry.resolve(DEFAULT_NAMESPACE)
+  const literalDefaultMoves = registered !== undefined && registered.id !== LITERAL_DEFAULT
   return {
-    table: waiting,
+    table,
     signal,
     defaultNamespace: registered?.id,
-    literalDefaultMoves: registered !== undefined && registered.id !== LITERAL_DEFAULT,
+    literalDefaultMoves,
+    classify: item => classifyItem(item, {literalDefaultMoves}),
   }
 }

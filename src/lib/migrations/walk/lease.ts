@@ -5,38 +5,41 @@ import {retrying} from '../../dynamo/retry.js'
 import {getItem, type Table} from '../../repository/table/table.js'
 import {n, s} from '../../schema/attribute-value.js'
 import {isoSeconds} from '../../schema/instant.js'
+import {PARTITION_KEY} from '../../schema/keys.js'
 import {
   decodeMigration,
   encodeMigration,
+  MIGRATION_LEASE_UNTIL,
+  MIGRATION_RUN_ID,
   type MigrationRecord,
   migrationRecordKey,
 } from '../../schema/migration-record.js'
-import {patient} from './patience.js'
+import {withLongRetries} from './context.js'
 
-/** How long a runner that died keeps others waiting. */
+/** How long other runs have to wait after a run has crashed. */
 export const LEASE_MS = 60_000
 
-/** How long somebody who was interrupted waits for the table before the lease is left to end by itself. */
-const FAREWELL_MS = 2_000
+/** How long an interrupted run tries to release its lease before it is left to expire. */
+const RELEASE_TIMEOUT_MS = 2_000
 
-/** Who runs, and for how long others have to wait when it stops without a word. */
 export interface LeaseOptions {
+  /** Who runs the migration, for display. */
   readonly owner: string
-  /** Gives up waiting for answers; the lease is held until it is released. */
+  /** Aborts requests; the lease is held until it is released. */
   readonly signal?: AbortSignal | undefined
+  /** How long other runs have to wait if this one crashes. */
   readonly leaseMs?: number | undefined
 }
 
-/** The record of the migration of a table; `undefined` when there never was one. */
+/** The migration record of a table; `undefined` if it was never migrated. */
 export async function readMigration(table: Table, signal?: AbortSignal): Promise<MigrationRecord | undefined> {
   const item = await getItem(table, migrationRecordKey, {signal})
   return item && decodeMigration(item)
 }
 
 /**
- * The right to migrate a table, for one runner at a time. It is kept up by a heartbeat; when that fails because somebody
- * else took over, the runner's signal aborts. Everything a runner writes is conditional besides, so two of them at once
- * would be slow, not wrong.
+ * The exclusive right to migrate a table, renewed by a heartbeat. If another run takes over, `lost` aborts. All writes of a
+ * run are conditional as well, so two runs at once would be slow but correct.
  */
 export class MigrationLease {
   readonly #table: Table
@@ -54,29 +57,29 @@ export class MigrationLease {
     this.#record = record
   }
 
-  /** Takes the lease, or throws when somebody holds it. An unfinished run goes on where it stopped. */
+  /** Takes the lease, or throws if another run holds it. An unfinished run is resumed. */
   static async take(
     anyTable: Table,
     firstStep: string,
     {owner, leaseMs = LEASE_MS, signal}: LeaseOptions,
   ): Promise<MigrationLease> {
-    const table = patient(anyTable)
+    const table = withLongRetries(anyTable)
     const before = await readMigration(table, signal)
     const nowMs = table.clock()
     if (before && before.leaseUntilMs > nowMs) throw leaseHeld(before, nowMs)
     const runId = Buffer.from(table.randomBytes(9)).toString('base64url')
-    const goesOn = before !== undefined && before.finishedAt === undefined
+    const isResumed = before !== undefined && before.finishedAt === undefined
     const record: MigrationRecord = {
-      ...(goesOn ? before : freshRun(firstStep, isoSeconds(nowMs), before?.finishedAt)),
+      ...(isResumed ? before : newRun(firstStep, isoSeconds(nowMs), before?.finishedAt)),
       runId,
       owner,
       leaseUntilMs: nowMs + leaseMs,
       failure: undefined,
     }
     const e = new ExpressionBuilder()
-    if (before) e.condition(`${e.name('run_id')} = ${e.value(s(before.runId))}`)
-    else e.condition(`attribute_not_exists(${e.name('PK')})`)
-    if (before) e.condition(`${e.name('lease_until')} = ${e.value(n(before.leaseUntilMs))}`)
+    if (before) e.condition(`${e.name(MIGRATION_RUN_ID)} = ${e.value(s(before.runId))}`)
+    else e.condition(`attribute_not_exists(${e.name(PARTITION_KEY)})`)
+    if (before) e.condition(`${e.name(MIGRATION_LEASE_UNTIL)} = ${e.value(n(before.leaseUntilMs))}`)
     const lease = new MigrationLease(table, leaseMs, record, signal)
     try {
       await lease.#put(record, e, signal)
@@ -85,68 +88,68 @@ export class MigrationLease {
         await lease.abandon()
         throw error
       }
-      // After a lost answer the record is ours already.
+      // If only the response was lost, the record is ours already.
       const now = await readMigration(table, signal)
       if (!(error instanceof ConditionFailed) || !now) throw error
       if (now.runId !== runId) throw leaseHeld(now, nowMs)
     }
-    lease.#heartbeat = setInterval(() => lease.#beat(), leaseMs / 3)
+    lease.#heartbeat = setInterval(() => lease.#renew(), leaseMs / 3)
     return lease
   }
 
-  /** What is recorded. */
+  /** The record as last saved, or about to be. */
   get record(): MigrationRecord {
     return this.#record
   }
 
-  /** Aborts when the lease is somebody else's. */
+  /** Aborts when another run has taken over the lease. */
   get lost(): AbortSignal {
     return this.#lost.signal
   }
 
-  /** Records progress; also renews the lease. */
+  /** Saves progress and renews the lease. */
   async save(change: Partial<MigrationRecord>): Promise<void> {
     this.#record = {...this.#record, ...change, leaseUntilMs: this.#table.clock() + this.#leaseMs}
     await this.#store(this.#signal)
   }
 
-  /** Lets go, so that the next runner need not wait. */
+  /** Releases the lease, so that the next run need not wait. */
   async release(change: Partial<MigrationRecord> = {}): Promise<void> {
-    await this.#letGo(change, this.#signal)
+    await this.#end(change, this.#signal)
   }
 
-  /** Lets go on the way out of a run that ended early: whoever waits for that does not wait for long. */
+  /** Releases the lease of a run that failed or was interrupted; gives up after a short time. */
   async abandon(change: Partial<MigrationRecord> = {}): Promise<void> {
     const deadline = new AbortController()
-    const timer = setTimeout(() => deadline.abort(), FAREWELL_MS)
+    const timer = setTimeout(() => deadline.abort(), RELEASE_TIMEOUT_MS)
     try {
-      await this.#letGo(change, deadline.signal)
+      await this.#end(change, deadline.signal)
     } catch {
-      // Why the run ended matters more, and the lease ends by itself.
+      // The caller throws the cause of the end; the lease expires by itself.
     } finally {
       clearTimeout(timer)
     }
   }
 
-  async #letGo(change: Partial<MigrationRecord>, signal: AbortSignal | undefined): Promise<void> {
+  async #end(change: Partial<MigrationRecord>, signal: AbortSignal | undefined): Promise<void> {
     clearInterval(this.#heartbeat)
     if (this.#lost.signal.aborted) return
     this.#record = {...this.#record, ...change, leaseUntilMs: 0}
     await this.#store(signal)
   }
 
-  async #beat(): Promise<void> {
-    // An outage does not end the lease; its end does.
+  async #renew(): Promise<void> {
+    // A failed renewal does not end the run: the lease is still valid until it expires.
     await this.save({}).catch(() => {})
   }
 
-  /** One write after the other: an earlier state must not overwrite a later one. */
+  /** One write at a time: an earlier state must not overwrite a later one. */
   #store(signal: AbortSignal | undefined): Promise<void> {
     this.#saving = this.#saving
       .catch(() => {})
       .then(async () => {
         const e = new ExpressionBuilder()
-        e.condition(`${e.name('run_id')} = ${e.value(s(this.#record.runId))}`)
+        e.condition(`${e.name(MIGRATION_RUN_ID)} = ${e.value(s(this.#record.runId))}`)
         try {
           await this.#put(this.#record, e, signal)
         } catch (error) {
@@ -168,7 +171,7 @@ export class MigrationLease {
   }
 }
 
-function freshRun(
+function newRun(
   firstStep: string,
   startedAt: string,
   earlierFinishedAt: string | undefined,
@@ -190,7 +193,7 @@ function freshRun(
 function leaseHeld({owner, leaseUntilMs}: MigrationRecord, nowMs: number): ZaelError {
   const seconds = Math.max(1, Math.ceil((leaseUntilMs - nowMs) / 1000))
   return new ZaelError('conflict', 'migrate.running', `The table is being migrated by ${owner}.`, {
-    hint: `Wait until that run ends; if it has died, its lease ends in ${seconds} s and another run can go on.`,
+    hint: `Wait until that run ends. If it has crashed, its lease expires in ${seconds} s, and another run can resume.`,
     details: {owner, leaseUntil: new Date(leaseUntilMs).toISOString()},
   })
 }
@@ -198,6 +201,6 @@ function leaseHeld({owner, leaseUntilMs}: MigrationRecord, nowMs: number): ZaelE
 function leaseLost(now: MigrationRecord | undefined): ZaelError {
   const by = now ? `: ${now.owner} has taken over` : ''
   return new ZaelError('conflict', 'migrate.lease-lost', `This run has lost its lease${by}.`, {
-    hint: 'Let the other run finish; `zael migrate status` shows where it is.',
+    hint: 'Let the other run finish; `zael migrate status` shows its progress.',
   })
 }

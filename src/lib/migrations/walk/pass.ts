@@ -1,137 +1,137 @@
 import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {retrying} from '../../dynamo/retry.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
-import type {Item} from '../../schema/attribute-value.js'
+import type {StepCounts} from '../../schema/migration-record.js'
 import type {OldRecordType} from '../records/classify.js'
-import {type Found, homeOf, type MigrationContext, type MigrationFinding} from '../records/finding.js'
+import {type MigrationContext, type MigrationFinding, targetNamespace} from '../records/finding.js'
 import type {MigrationLease} from './lease.js'
-import {bringUpToDate, type SortedPage, sortPage} from './reconcile.js'
-import {tablePages} from './scan.js'
-import {countStep, plus} from './step-counts.js'
-import {CONFIGURATION, DATA, type Step, type StepId, sortKeysLeftOut} from './steps.js'
-import {NO_COUNTS, Tally} from './tally.js'
+import {type CopyOutcome, copyGroup} from './reconcile.js'
+import {MigrationReport} from './report.js'
+import {type ClassifiedPage, classifyPage, hasUnprefixed, tablePages} from './scan.js'
+import {CONFIGURATION, countStep, DATA, type Step, type StepId, sortKeysLeftOut} from './steps.js'
 
-/** How far a step is. */
+/** Progress of a step. */
 export interface StepProgress {
   readonly step: StepId
-  /** Items gone through in this pass. */
+  /** Items scanned in this pass. */
   readonly scanned: number
-  /** Items in the table, as far as it tells; `undefined` when it does not. */
+  /** Estimated number of items in the table; `undefined` if the engine does not report one. */
   readonly total: number | undefined
-  /** Which pass over the table. */
+  /** Number of the pass over the table. */
   readonly pass: number
-  /** What is waited for, while an index is being built. */
+  /** The part of the table that is being built, while the step waits for it. */
   readonly waitingFor: string | undefined
 }
 
-/** One walk through the records of a step. */
+/** One scan of the table for the records of a step. */
 export interface Pass {
-  /** What is left as it is. */
-  readonly tally: Tally
-  /** Whether everything was in its place already. */
-  readonly isQuiet: boolean
+  /** What remains to be done. */
+  readonly report: MigrationReport
+  /** Whether every copy was up to date already. */
+  readonly isUpToDate: boolean
 }
 
-/** What passes of one run share. */
-export interface PassContext {
-  /** Looks anew at what every look at the table needs to know. */
+/** What the passes of one run share. */
+export interface RunContext {
+  /** Reads the namespace registry again. */
   readonly open: () => Promise<MigrationContext>
   readonly lease: MigrationLease
-  /** Records that were not in the new place although an earlier run had finished; added to. */
+  /** Records that had no copy although an earlier run had finished; passes add to it. */
   readonly copiedAgain: Map<OldRecordType, number>
   readonly onProgress?: ((progress: StepProgress) => void) | undefined
 }
 
-/** Every page is written before its end is recorded: after a crash it is done again, which changes nothing. */
-export async function onePass(step: Step, context: PassContext): Promise<Pass> {
-  const {open, lease, onProgress} = context
-  let stage = await open()
-  const tally = new Tally()
-  const total = await itemCount(stage)
+/**
+ * Scans the table once and copies the records of a step, page by page. Each item read is classified once. The position is
+ * saved after a page is written, so after a crash that page is copied again, which changes nothing.
+ */
+export async function runPass(step: Step, run: RunContext): Promise<Pass> {
+  const {lease, onProgress} = run
+  const {position} = lease.record
+  let context = await run.open()
+  let readsWholeTable = position === undefined
+  const discoveriesBefore = context.locations?.lateDiscoveries ?? 0
+  const report = new MigrationReport()
+  const total = await estimateItems(context)
   let scanned = 0
-  let isWhole = lease.record.position === undefined
-  const surprisesBefore = stage.places?.surprises ?? 0
-  const pages = tablePages(stage, {position: lease.record.position, leaveOut: sortKeysLeftOut(step), ahead: true})
-  for await (const {items, scanned: gone, next} of pages) {
-    let caughtUp = 0
-    if (stage.defaultNamespace === undefined && hasUnprefixed(stage, items)) {
-      await registerDefault(stage, lease)
-      stage = await open()
-      // What lies under the literal id may be old from now on, also on pages that are gone through already.
-      stage.places?.startOver()
-      isWhole = false
-      caughtUp++
+  for await (const read of tablePages(context, {position, leaveOut: sortKeysLeftOut(step), ahead: true})) {
+    let page = classifyPage(context, read.items)
+    let changes = 0
+    if (context.defaultNamespace === undefined && hasUnprefixed(page)) {
+      await registerDefault(context, lease)
+      context = await run.open()
+      // Items under the literal id `default` may be old from now on, on this page and on earlier ones.
+      page = classifyPage(context, read.items)
+      context.locations?.markIncomplete()
+      readsWholeTable = false
+      changes++
     }
-    const page = sortPage(stage, items)
-    tally.unknown(page.unknown)
-    takeNote(stage, page)
-    let counts = NO_COUNTS
-    for (const finding of await writePage(stage, step, page)) {
-      // What is written is in line now; what is told is what is left.
-      tally.found(finding.state === 'behind' && finding.written ? {...finding, state: 'same'} : finding)
-      if (finding.state === 'behind') caughtUp++
-      if (finding.isAbsent && finding.written) noteCopy(context, finding.type)
-      counts = plus(counts, {
-        written: finding.written ? 1 : 0,
-        expired: finding.state === 'expired' ? finding.sources.length : 0,
-        conflicts: finding.state === 'conflict' ? 1 : 0,
-      })
-    }
-    counts = plus(counts, {checked: step.moves.reduce((sum, type) => sum + (page.old.get(type)?.length ?? 0), 0)})
-    scanned += gone
+    noteLocations(context, page)
+    const outcomes = await copyPage(context, step, page)
+    noteCopiedAgain(run, outcomes)
+    report.addUnknown(page.unknown)
+    for (const outcome of outcomes) report.addFinding(remaining(outcome))
+    scanned += read.scanned
     onProgress?.({step: step.id, scanned, total, pass: lease.record.pass, waitingFor: undefined})
-    const {passWrites} = lease.record
-    await countStep(lease, step.id, counts, {position: next, passWrites: passWrites + caughtUp})
+    changes += outcomes.filter(({state}) => state === 'behind').length
+    const passWrites = lease.record.passWrites + changes
+    await countStep(lease, step.id, countsOf(step, page, outcomes), {position: read.next, passWrites})
   }
-  if (isWhole) stage.places?.wentThrough()
-  const isSurprised = (stage.places?.surprises ?? 0) > surprisesBefore
-  return {tally, isQuiet: lease.record.passWrites === 0 && !isSurprised}
+  if (readsWholeTable) context.locations?.markComplete()
+  const hasNewLocations = (context.locations?.lateDiscoveries ?? 0) > discoveriesBefore
+  return {report, isUpToDate: lease.record.passWrites === 0 && !hasNewLocations}
 }
 
-function noteCopy({lease, copiedAgain}: PassContext, type: OldRecordType): void {
-  if (lease.record.earlierFinishedAt !== undefined) copiedAgain.set(type, (copiedAgain.get(type) ?? 0) + 1)
-}
-
-/** Gives data without a namespace somewhere to go. */
-export async function registerDefault(stage: MigrationContext, lease: MigrationLease): Promise<void> {
-  const {created} = await new Namespaces(stage.table).register(DEFAULT_NAMESPACE)
+/** Registers the namespace of all data that has none. */
+export async function registerDefault(context: MigrationContext, lease: MigrationLease): Promise<void> {
+  const {created} = await new Namespaces(context.table).register(DEFAULT_NAMESPACE)
   if (created) await countStep(lease, 'namespaces', {written: 1})
 }
 
-/** Whether some of these items lie in the table without a namespace; the version record alone is no data. */
-export function hasUnprefixed(stage: MigrationContext, items: readonly Item[]): boolean {
-  for (const found of sortPage(stage, items).old.values()) {
-    if (found.some(({record}) => record.namespace === undefined && record.type !== 'version')) return true
-  }
-  return false
-}
-
-function takeNote(stage: MigrationContext, {old}: SortedPage): void {
-  for (const found of old.values()) {
-    for (const {record} of found) stage.places?.note(record, homeOf(stage, record) === stage.defaultNamespace)
+function noteLocations(context: MigrationContext, {old}: ClassifiedPage): void {
+  for (const {record} of [...old.values()].flat()) {
+    context.locations?.add(record, targetNamespace(context, record) === context.defaultNamespace)
   }
 }
 
-/** Configuration first, also within a page; the rest side by side. */
-async function writePage(
-  stage: MigrationContext,
-  {moves}: Step,
-  {old}: SortedPage,
-): Promise<(MigrationFinding & {written: boolean})[]> {
-  const results: (MigrationFinding & {written: boolean})[] = []
-  const write = async (type: OldRecordType) => {
-    const found: readonly Found[] = moves.includes(type) ? (old.get(type) ?? []) : []
-    if (found.length > 0) results.push(...(await bringUpToDate(stage, type, found)))
+/** Configuration first, within a page too; the other kinds concurrently. */
+async function copyPage(context: MigrationContext, {moves}: Step, {old}: ClassifiedPage): Promise<CopyOutcome[]> {
+  const outcomes: CopyOutcome[] = []
+  const copy = async (type: OldRecordType) => {
+    const items = moves.includes(type) ? (old.get(type) ?? []) : []
+    if (items.length > 0) outcomes.push(...(await copyGroup(context, type, items)))
   }
-  for (const type of CONFIGURATION) await write(type)
-  // A failure waits for the others: nothing is written any more once the lease is given back.
-  const outcomes = await Promise.allSettled(DATA.map(write))
-  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
-  return results
+  for (const type of CONFIGURATION) await copy(type)
+  // All of them end before the first failure is thrown: nothing may be written after the lease is released.
+  const results = await Promise.allSettled(DATA.map(copy))
+  for (const result of results) if (result.status === 'rejected') throw result.reason
+  return outcomes
 }
 
-/** Updated by DynamoDB every few hours, so an estimate. */
-async function itemCount({table, signal}: MigrationContext): Promise<number | undefined> {
+/** What is left of a finding after the write. */
+const remaining = (outcome: CopyOutcome): MigrationFinding =>
+  outcome.state === 'behind' && outcome.written ? {...outcome, state: 'same'} : outcome
+
+function noteCopiedAgain({lease, copiedAgain}: RunContext, outcomes: readonly CopyOutcome[]): void {
+  if (lease.record.earlierFinishedAt === undefined) return
+  for (const {type, isAbsent, written} of outcomes) {
+    if (isAbsent && written) copiedAgain.set(type, (copiedAgain.get(type) ?? 0) + 1)
+  }
+}
+
+function countsOf({moves}: Step, {old}: ClassifiedPage, outcomes: readonly CopyOutcome[]): StepCounts {
+  const sum = <T>(elements: readonly T[], count: (element: T) => number) =>
+    elements.reduce((total, element) => total + count(element), 0)
+  return {
+    checked: sum(moves, type => old.get(type)?.length ?? 0),
+    written: sum(outcomes, ({written}) => Number(written)),
+    expired: sum(outcomes, ({state, sources}) => (state === 'expired' ? sources.length : 0)),
+    conflicts: sum(outcomes, ({state}) => Number(state === 'conflict')),
+  }
+}
+
+/** DynamoDB updates the count every few hours, so it is an estimate. */
+async function estimateItems({table, signal}: MigrationContext): Promise<number | undefined> {
   const send = () => table.transport.send('DescribeTable', {TableName: table.name}, {signal})
   const {Table} = await retrying(send, {...table.backoff, signal, retryable: isRetryableWhenIdempotent})
   return Table?.ItemCount || undefined

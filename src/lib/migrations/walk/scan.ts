@@ -1,17 +1,20 @@
+import {groupBy} from '../../core/group-by.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import {keyOf} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
 import {type Item, type Key, s} from '../../schema/attribute-value.js'
-import type {MigrationContext} from '../records/finding.js'
+import {SORT_KEY} from '../../schema/keys.js'
+import type {ClassifiedRecord, OldRecordType} from '../records/classify.js'
+import type {MigrationContext, OldItem} from '../records/finding.js'
 
-/** Items read at once; also how much is done again after a crash. */
+/** Items per page; at most so many are processed again after a crash. */
 const ITEMS_PER_PAGE = 500
 
-/** A part of the table, and where the next one starts. */
+/** A page of a scan, and where the next one starts. */
 export interface TablePage {
   readonly items: readonly Item[]
-  /** Items gone through, those that were left out included. */
+  /** Items scanned, including those filtered out. */
   readonly scanned: number
   readonly next: Key | undefined
 }
@@ -19,31 +22,58 @@ export interface TablePage {
 export interface ScanOptions {
   /** Where an earlier scan stopped. */
   readonly position?: Key | undefined
-  /** Items whose sort key begins with one of these stay in the engine. */
+  /** Items whose sort key begins with one of these are filtered out. */
   readonly leaveOut?: readonly string[]
-  /** Read the next page while this one is worked on; it may be out of date by then. */
+  /** Read the next page while this one is processed; it may be stale by then. */
   readonly ahead?: boolean
 }
 
-/** The whole table, page by page. */
-export async function* tablePages(stage: MigrationContext, options: ScanOptions = {}): AsyncGenerator<TablePage, void> {
-  const {table, signal} = stage
+/** Scans the whole table, page by page. */
+export async function* tablePages(
+  {table, signal}: MigrationContext,
+  {position, leaveOut = [], ahead}: ScanOptions = {},
+): AsyncGenerator<TablePage, void> {
   const e = new ExpressionBuilder()
-  for (const prefix of options.leaveOut ?? []) e.filter(`NOT begins_with(${e.name('SK')}, ${e.value(s(prefix))})`)
+  for (const prefix of leaveOut) e.filter(`NOT begins_with(${e.name(SORT_KEY)}, ${e.value(s(prefix))})`)
   const input = {TableName: table.name, ConsistentRead: true, Limit: ITEMS_PER_PAGE, ...e.read()}
-  const read = async (position: Key | undefined): Promise<TablePage> => {
-    const request = position ? {...input, ExclusiveStartKey: wireKey(position)} : input
+  const read = async (from: Key | undefined): Promise<TablePage> => {
+    const request = from ? {...input, ExclusiveStartKey: wireKey(from)} : input
     const send = () => table.transport.send('Scan', request, {signal})
     const {Items = [], ScannedCount = Items.length, LastEvaluatedKey} = await retrying(send, {...table.backoff, signal})
     return {items: Items, scanned: ScannedCount, next: LastEvaluatedKey && keyOf(LastEvaluatedKey)}
   }
-  let page = await read(options.position)
+  let page = await read(position)
   for (;;) {
-    const following = options.ahead && page.next ? read(page.next) : undefined
-    // A failure is heard when its page is wanted; whoever stops before does not want it.
+    const following = ahead && page.next ? read(page.next) : undefined
+    // A failure is thrown when its page is requested; a caller that stops earlier must not get an unhandled rejection.
     following?.catch(() => {})
     yield page
     if (!page.next) return
     page = await (following ?? read(page.next))
   }
+}
+
+/** The items of a page, each with what it is. */
+export interface ClassifiedPage {
+  readonly all: readonly {readonly item: Item; readonly record: ClassifiedRecord}[]
+  /** Old items by kind of record. */
+  readonly old: ReadonlyMap<OldRecordType, readonly OldItem[]>
+  /** Keys of items of unknown shape. */
+  readonly unknown: readonly Key[]
+}
+
+export function classifyPage(context: MigrationContext, items: Iterable<Item>): ClassifiedPage {
+  const all = [...items].map(item => ({item, record: context.classify(item)}))
+  const old = all.flatMap(({item, record}): OldItem[] => (record.kind === 'old' ? [{item, record}] : []))
+  return {
+    all,
+    old: groupBy(old, ({record}) => record.type),
+    unknown: all.flatMap(({record}) => (record.kind === 'unknown' ? [record.key] : [])),
+  }
+}
+
+/** Whether a page has data without a namespace; the version record alone does not count as data. */
+export function hasUnprefixed({old}: ClassifiedPage): boolean {
+  const data = [...old.values()].flat().filter(({record}) => record.type !== 'version')
+  return data.some(({record}) => record.namespace === undefined)
 }

@@ -1,26 +1,28 @@
+import {sortPrefix} from '../../schema/keys.js'
+import type {MigrationRecord, StepCounts} from '../../schema/migration-record.js'
 import type {OldRecordType} from '../records/classify.js'
+import type {MigrationLease} from './lease.js'
 
-/** One part of a migration. All of them may be done again at any time: what is done already stays as it is. */
+/** One step of a migration. Every step is idempotent. */
 export interface Step {
   readonly id: StepId
-  /** What it does, for people. */
+  /** What it does, for display. */
   readonly title: string
-  /** The old records it moves; none for the steps that are about the table as a whole. */
+  /** Kinds of old records that it copies; none for steps that change the table as a whole. */
   readonly moves: readonly OldRecordType[]
 }
 
 /**
- * What clients need before they make a bucket. They are let in as soon as a run has begun, so it goes first; everything
- * else shares one walk through the table, because a walk pays for every item, wanted or not.
+ * What clients need before they create a bucket. They are admitted as soon as a run has started, so it is copied first. All
+ * other kinds share one pass, because a scan pays for every item, wanted or not.
  */
 export const CONFIGURATION: readonly OldRecordType[] = ['entity', 'limits', 'settings', 'registry']
 
-/** What only they themselves write. */
 export const DATA: readonly OldRecordType[] = ['bucket', 'usage', 'audit']
 
-/** In the order in which they are done. */
+/** In the order in which they run. */
 export const STEPS = [
-  {id: 'indexes', title: 'Add the indexes that are missing', moves: []},
+  {id: 'indexes', title: 'Add the missing indexes', moves: []},
   {id: 'namespaces', title: 'Register the namespace "default"', moves: []},
   {id: 'configuration', title: 'Copy entities and limits', moves: CONFIGURATION},
   {id: 'data', title: 'Copy buckets, usage, audit events', moves: DATA},
@@ -32,5 +34,26 @@ export type StepId = (typeof STEPS)[number]['id']
 
 export const STEP_IDS: readonly StepId[] = STEPS.map(({id}) => id)
 
-/** What sort keys begin with that a step has no use for, of records that there are many of. */
-export const sortKeysLeftOut = ({id}: Step): readonly string[] => (id === 'configuration' ? ['#USAGE#', '#AUDIT#'] : [])
+/** Sort-key prefixes of numerous records that a step does not need. */
+export const sortKeysLeftOut = ({id}: Step): readonly string[] =>
+  id === 'configuration' ? [sortPrefix.usage(), sortPrefix.audit] : []
+
+export const NO_COUNTS: StepCounts = {checked: 0, written: 0, expired: 0, conflicts: 0}
+
+/** Adds to the counts of a step, and saves them together with other progress. */
+export async function countStep(
+  lease: MigrationLease,
+  step: StepId,
+  added: Partial<StepCounts>,
+  change: Partial<MigrationRecord> = {},
+): Promise<void> {
+  const {counts} = lease.record
+  const before = counts[step] ?? NO_COUNTS
+  const after: StepCounts = {
+    checked: before.checked + (added.checked ?? 0),
+    written: before.written + (added.written ?? 0),
+    expired: before.expired + (added.expired ?? 0),
+    conflicts: before.conflicts + (added.conflicts ?? 0),
+  }
+  await lease.save({...change, counts: {...counts, [step]: after}})
+}

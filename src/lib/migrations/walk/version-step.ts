@@ -8,18 +8,17 @@ import {checkCompatibility, SCHEMA_VERSION, UPDATED_BY_ZAEL} from '../../reposit
 import {isoSeconds} from '../../schema/instant.js'
 import {keys} from '../../schema/keys.js'
 import {legacyVersionKey} from '../../schema/legacy/key.js'
-import {flatten} from '../../schema/legacy/modernise.js'
-import {readString} from '../../schema/read.js'
+import {modernise} from '../../schema/legacy/modernise.js'
 import {decodeVersion, encodeVersion, type VersionRecord} from '../../schema/version-record.js'
-import {isAccepted} from '../records/accepted-version.js'
 import {putAbsent, replaceSeen} from '../records/conditional.js'
-import {readItems} from '../records/copied-records.js'
+import {isAcceptedVersion} from '../records/copied-records.js'
 import type {MigrationContext} from '../records/finding.js'
+import {readItems} from '../records/reads.js'
 
-/** The layout of tables with local indexes. */
+/** Layout version of tables with local indexes. */
 const SCHEMA_WITH_LOCAL_INDEXES = '0.10.0'
 
-/** What a table says about its layout. Throws when that is one which this zael does not know yet; an older one is what migration is for. */
+/** Reads the version record. Throws if it names a layout newer than this zael knows; an older one is what migrations are for. */
 export async function refuseNewerSchema(table: Table, ourVersion: string | undefined): Promise<StoredVersion> {
   const stored = await readVersion(table)
   try {
@@ -31,25 +30,25 @@ export async function refuseNewerSchema(table: Table, ourVersion: string | undef
 }
 
 /**
- * Records the layout once everything is in its place. A record that current clients accept is left alone, whoever wrote
- * it; an older one is raised, and keeps what it says about the Lambda.
+ * Records the new layout after everything is copied. A record that current clients accept is left as it is; an older one is
+ * updated and keeps its Lambda version. Resolves to whether it was written.
  */
-export async function recordVersion(stage: MigrationContext, ourVersion: string): Promise<boolean> {
-  const seen = await readItems(stage, [keys.version(), legacyVersionKey])
+export async function recordVersion(context: MigrationContext, ourVersion: string): Promise<boolean> {
+  const seen = await readItems(context, [keys.version(), legacyVersionKey])
   const current = seen.get(keyId(keys.version()))
-  if (current && isAccepted(decodeVersion(current))) return false
-  const before = flatten(current ?? seen.get(keyId(legacyVersionKey)) ?? {})
+  if (current && isAcceptedVersion(decodeVersion(current))) return false
+  const previous = current ?? seen.get(keyId(legacyVersionKey))
   const record: VersionRecord = {
-    schemaVersion: (await hasLocalIndexes(stage)) ? SCHEMA_WITH_LOCAL_INDEXES : SCHEMA_VERSION,
-    lambdaVersion: readString(before, 'lambda_version'),
-    // A minimum of the Python clients means nothing under our name (D-45).
+    schemaVersion: (await hasLocalIndexes(context)) ? SCHEMA_WITH_LOCAL_INDEXES : SCHEMA_VERSION,
+    lambdaVersion: previous && decodeVersion(modernise(previous, ''))?.lambdaVersion,
+    // The minimum version of Python clients does not apply to ours (D-45).
     clientMinVersion: '0.0.0',
-    updatedAt: isoSeconds(stage.table.clock()),
+    updatedAt: isoSeconds(context.table.clock()),
     updatedBy: `${UPDATED_BY_ZAEL}${ourVersion}`,
   }
   const item = encodeVersion(record)
-  const written = await (current ? replaceSeen(stage, current, {...current, ...item}) : putAbsent(stage, item))
-  return written || recordVersion(stage, ourVersion)
+  const written = await (current ? replaceSeen(context, current, {...current, ...item}) : putAbsent(context, item))
+  return written || recordVersion(context, ourVersion)
 }
 
 async function hasLocalIndexes({table, signal}: MigrationContext): Promise<boolean> {

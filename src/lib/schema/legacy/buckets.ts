@@ -3,10 +3,12 @@ import {type Item, s} from '../attribute-value.js'
 import {decodeBucket, type StoredBucket} from '../bucket-record.js'
 import {keys, parseItemKey} from '../keys.js'
 import {readBigInt, readNumber, readString} from '../read.js'
-import {type LegacyKey, parseLegacyKey} from './key.js'
+import {type LegacyKey, PLACEHOLDER_NAMESPACE, parseLegacyKey} from './key.js'
 import {flatten, foldBurst} from './modernise.js'
 
-/** One limit of a bucket, from the time when each limit was an item with a refill instant of its own. */
+const PER_LIMIT_BALANCE = 'tokens_milli'
+
+/** One limit of a bucket, from the releases in which each limit was an item with its own refill instant. */
 export interface PerLimitBucket {
   readonly namespace: string | undefined
   readonly entity: string
@@ -14,10 +16,12 @@ export interface PerLimitBucket {
   readonly limit: string
   readonly refilledAtMs: number
   readonly state: LimitState
+  /** Whether the item counts its consumption; before 0.5 none did. */
+  readonly countsConsumption: boolean
   readonly ttlSeconds: number | undefined
 }
 
-/** `undefined` when the key is of another record. */
+/** `undefined` when the key belongs to another kind of record. */
 export function decodePerLimitBucket(stored: Item): PerLimitBucket | undefined {
   const key = legacyKeyOf(stored)
   if (key?.record !== 'per-limit-bucket') return undefined
@@ -28,9 +32,10 @@ export function decodePerLimitBucket(stored: Item): PerLimitBucket | undefined {
     resource: key.resource,
     limit: key.limit,
     refilledAtMs: readNumber(item, 'last_refill_ms') ?? 0,
+    countsConsumption: 'total_consumed_milli' in item,
     ttlSeconds: readNumber(item, 'ttl'),
     state: {
-      tokensMilli: readBigInt(item, 'tokens_milli') ?? 0n,
+      tokensMilli: readBigInt(item, PER_LIMIT_BALANCE) ?? 0n,
       capacityMilli: readBigInt(item, 'burst_milli') ?? readBigInt(item, 'capacity_milli') ?? 0n,
       refillAmountMilli: readBigInt(item, 'refill_amount_milli') ?? 0n,
       refillPeriodMs: readNumber(item, 'refill_period_ms') ?? 0,
@@ -40,11 +45,17 @@ export function decodePerLimitBucket(stored: Item): PerLimitBucket | undefined {
   }
 }
 
+/** Where the item of a single limit keeps its balance: an attribute, or one inside the map `data`. */
+export function perLimitBalancePath(item: Item): readonly string[] {
+  return PER_LIMIT_BALANCE in item ? [PER_LIMIT_BALANCE] : ['data', PER_LIMIT_BALANCE]
+}
+
 /**
- * A bucket with all its limits, from the time when it lay in its entity's partition: read as shard 0 of today's bucket,
- * in the namespace of its key or else in `namespace`. `undefined` when the key is of another record.
+ * A bucket with all its limits in one item, from the releases in which it was in its entity's partition. It is read as
+ * shard 0 of a current bucket, in the namespace of its key or else in `namespace`. `undefined` when the key belongs to
+ * another kind of record.
  */
-export function decodeCompositeBucket(stored: Item, namespace: string): StoredBucket | undefined {
+export function decodeCompositeBucket(stored: Item, namespace = PLACEHOLDER_NAMESPACE): StoredBucket | undefined {
   const key = legacyKeyOf(stored)
   if (key?.record !== 'composite-bucket') return undefined
   const {PK, SK} = keys.bucket(key.namespace ?? namespace, key.entity, key.resource, 0)

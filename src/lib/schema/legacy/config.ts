@@ -5,14 +5,14 @@ import {readNumber, readString} from '../read.js'
 import {parseLegacyKey} from './key.js'
 import {flatten} from './modernise.js'
 
-/** One configured limit, from the time when each was an item of its own. */
+/** One configured limit, from the releases in which each limit was an item of its own. */
 export interface LimitConfigItem {
   readonly namespace: string | undefined
   readonly scope: ConfigScope
   readonly limit: Limit
 }
 
-/** The burst was the ceiling, so it becomes the capacity. `undefined` when the key is of another record. */
+/** The burst was the ceiling, so it becomes the capacity. `undefined` when the key belongs to another kind of record. */
 export function decodeLimitConfig(stored: Item): LimitConfigItem | undefined {
   const key = parseLegacyKey({PK: readString(stored, 'PK') ?? '', SK: readString(stored, 'SK') ?? ''})
   if (key?.record !== 'limit-config') return undefined

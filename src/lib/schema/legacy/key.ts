@@ -1,9 +1,9 @@
 import type {Key} from '../attribute-value.js'
-import type {ConfigScope} from '../config-record.js'
-import {type ParsedKey, parseKey} from '../keys.js'
+import {type ConfigScope, configKey} from '../config-record.js'
+import {keys, type ParsedKey, parseKey} from '../keys.js'
 
 /**
- * Keys of older layouts. Before namespaces, partition keys had no `{namespace}/` prefix; buckets lay in their entity's
+ * Keys of older layouts. Before namespaces, partition keys had no `{namespace}/` prefix; buckets were in their entity's
  * partition, at first one item per limit; each limit of a configuration was an item of its own.
  */
 export type LegacyKey =
@@ -11,37 +11,85 @@ export type LegacyKey =
   | {record: 'composite-bucket'; namespace: string | undefined; entity: string; resource: string}
   | {record: 'limit-config'; namespace: string | undefined; scope: ConfigScope; limit: string}
   | {record: 'version'; namespace: undefined}
-  /** As today, but for the missing prefix: `current` is what the key would be in namespace `?`. */
+  /** Like a current key without the prefix: `current` is the key parsed in {@link PLACEHOLDER_NAMESPACE}. */
   | {record: 'unprefixed'; namespace: undefined; current: ParsedKey}
 
-/** Where the version record lay before namespaces. */
+/** Key of the version record before namespaces. */
 export const legacyVersionKey: Key = {PK: 'SYSTEM#', SK: '#VERSION'}
 
-/** Names a namespace in which a key without one is parsed; never a real namespace. */
-const NOWHERE = '?'
+/** Stands for a namespace that is unknown or not registered. It is not a valid id, so no item is ever stored under it. */
+export const PLACEHOLDER_NAMESPACE = '?'
 
-/** `undefined` for keys of the current layout and for keys nobody ever wrote. */
+/** The id that clients without a namespace registry used for the namespace `default`. */
+export const LITERAL_DEFAULT = 'default'
+
+const BUCKET = '#BUCKET#'
+const LIMIT = '#LIMIT#'
+
+/** What the partition keys of a namespace begin with; empty before namespaces. */
+export const partitionPrefix = (namespace: string | undefined): string =>
+  namespace === undefined ? '' : `${namespace}/`
+
+/** A partition key with another namespace prefix than its own. */
+export const withPrefix = (prefix: string, PK: string): string => `${prefix}${splitNamespace(PK).rest}`
+
+/** Keys of records that have the same key in all layouts, except for the prefix of the partition key. */
+export const legacyKeys = {
+  entity: (prefix: string, entity: string): Key => moved(prefix, keys.entity(PLACEHOLDER_NAMESPACE, entity)),
+  config: (prefix: string, scope: ConfigScope): Key => moved(prefix, configKey(PLACEHOLDER_NAMESPACE, scope)),
+}
+
+/** Prefixes and ranges of sort keys for queries within one partition of an older layout. */
+export const legacySortKeys = {
+  /** Single limits of a scope. */
+  limits: (scope: ConfigScope): string => (scope.level === 'entity' ? `${LIMIT}${scope.resource}#` : LIMIT),
+  /** First and last sort key of the buckets of some resources, including those with an item for each limit. */
+  buckets: (resources: Iterable<string>): [first: string, last: string] => {
+    // `$` comes right after the `#` between a resource and a limit. With `a` and `a-b`, the last key may belong to either.
+    const names = [...resources].map(resource => `${BUCKET}${resource}`)
+    return [
+      names.toSorted(byBytes)[0] as string,
+      names
+        .map(name => `${name}$`)
+        .toSorted(byBytes)
+        .at(-1) as string,
+    ]
+  },
+  /** Everything that can belong to one record, by kind of record. */
+  ofRecord: {
+    entity: [keys.entity('', '').SK],
+    limits: [LIMIT, keys.systemConfig('').SK],
+    settings: [LIMIT, keys.systemConfig('').SK],
+  },
+} as const
+
+/** DynamoDB sorts strings by their UTF-8 bytes. */
+const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b))
+
+const moved = (prefix: string, {PK, SK}: Key): Key => ({PK: withPrefix(prefix, PK), SK})
+
+/** `undefined` for keys of the current layout and for keys that no release ever wrote. */
 export function parseLegacyKey(key: Key): LegacyKey | undefined {
   const {namespace, rest} = splitNamespace(key.PK)
   const hash = rest.indexOf('#')
   if (hash < 0) return undefined
   const kind = rest.slice(0, hash)
   const name = rest.slice(hash + 1)
-  if (kind === 'ENTITY' && key.SK.startsWith('#BUCKET#')) {
-    const [resource = '', limit, ...more] = key.SK.slice(8).split('#')
+  if (kind === 'ENTITY' && key.SK.startsWith(BUCKET)) {
+    const [resource = '', limit, ...more] = key.SK.slice(BUCKET.length).split('#')
     if (more.length > 0) return undefined
     if (limit === undefined) return {record: 'composite-bucket', namespace, entity: name, resource}
     return {record: 'per-limit-bucket', namespace, entity: name, resource, limit}
   }
-  if (key.SK.startsWith('#LIMIT#')) return parseLimitConfig(namespace, kind, name, key.SK.slice(7))
+  if (key.SK.startsWith(LIMIT)) return parseLimitConfig(namespace, kind, name, key.SK.slice(LIMIT.length))
   if (namespace !== undefined) return undefined
-  if (kind === 'SYSTEM' && key.SK === '#VERSION') return {record: 'version', namespace}
-  const current = parseKey({PK: `${NOWHERE}/${key.PK}`, SK: key.SK})
-  // Buckets on partitions of their own came with namespaces; without one they are nobody's.
+  if (kind === 'SYSTEM' && key.SK === legacyVersionKey.SK) return {record: 'version', namespace}
+  const current = parseKey({PK: `${PLACEHOLDER_NAMESPACE}/${key.PK}`, SK: key.SK})
+  // Buckets have had partitions of their own only since namespaces; no release wrote them without one.
   return current && current.record !== 'bucket' ? {record: 'unprefixed', namespace, current} : undefined
 }
 
-/** A `/` may also be part of a resource name; namespace ids have no `#` before it. */
+/** A resource name may contain a `/` too, but a namespace id has no `#` before its `/`. */
 export function splitNamespace(PK: string): {namespace: string | undefined; rest: string} {
   const slash = PK.indexOf('/')
   if (slash < 0 || PK.slice(0, slash).includes('#')) return {namespace: undefined, rest: PK}

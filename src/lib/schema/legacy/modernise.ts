@@ -1,36 +1,50 @@
 import {REGISTRY_NAMESPACE} from '../../core/names.js'
 import {type Item, s} from '../attribute-value.js'
-import {readString} from '../read.js'
-import {splitNamespace} from './key.js'
+import {readNumber, readString} from '../read.js'
+import {LITERAL_DEFAULT, legacyVersionKey, partitionPrefix, splitNamespace} from './key.js'
 
 const PREFIXED_KEYS = ['PK', 'GSI1PK', 'GSI2PK', 'GSI3PK'] as const
 
 /**
- * An item of an older layout as today's would spell it, for the records whose shape stayed (entities, configurations,
- * audit events, usage, registries, version): nested data lifted, keys put into `namespace`, burst folded into capacity.
- * The ordinary decoders read the result.
+ * An item of an older layout in the current one, for the records whose shape did not change (entities, configurations,
+ * audit events, usage, registries, version): nested data lifted, keys prefixed with `namespace`, burst folded into
+ * capacity. The decoders of the current layout read the result.
  */
 export function modernise(item: Item, namespace: string): Item {
   const flat = foldBurst(flatten(item))
   const {namespace: present} = splitNamespace(readString(flat, 'PK') ?? '')
   if (present !== undefined) return flat
-  const target = readString(flat, 'SK') === '#VERSION' ? REGISTRY_NAMESPACE : namespace
+  const target = readString(flat, 'SK') === legacyVersionKey.SK ? REGISTRY_NAMESPACE : namespace
   const moved = {...flat}
   for (const name of PREFIXED_KEYS) {
     const value = readString(flat, name)
-    if (value !== undefined) moved[name] = s(`${target}/${value}`)
+    if (value !== undefined) moved[name] = s(`${partitionPrefix(target)}${value}`)
   }
   return {...moved, GSI4PK: s(target), GSI4SK: s(readString(moved, 'PK') ?? '')}
 }
 
-/** Until 0.6.0 most attributes lay in a map called `data`; what already is at the top wins. */
+/** The same for an item that may also be stored under the literal id `default`, which `namespace` then replaces. */
+export function moderniseInto(namespace: string, item: Item): Item {
+  const literal = partitionPrefix(LITERAL_DEFAULT)
+  const bare = {...item}
+  for (const name of PREFIXED_KEYS) {
+    const value = readString(item, name)
+    if (value?.startsWith(literal)) bare[name] = s(value.slice(literal.length))
+  }
+  return modernise(bare, namespace)
+}
+
+/** Until 0.6.0 most attributes were in a map called `data`. */
+export const isNested = (item: Item): boolean => item.data !== undefined && 'M' in item.data
+
+/** Lifts the attributes of the map `data` to the top level; those already there win. */
 export function flatten(item: Item): Item {
   if (!item.data || !('M' in item.data)) return item
   const {data: _, ...rest} = item
   return {...item.data.M, ...rest}
 }
 
-/** Until 0.10.0 a limit had a burst beside its capacity, and the burst was the ceiling: it is today's capacity. */
+/** Until 0.10.0 a limit had a burst beside its capacity, and the burst was the ceiling: it is the capacity now. */
 export function foldBurst(item: Item): Item {
   const folded = {...item}
   for (const [name, value] of Object.entries(item)) {
@@ -40,4 +54,13 @@ export function foldBurst(item: Item): Item {
     if (`${limit}_cp` in item) folded[`${limit}_cp`] = value
   }
   return folded
+}
+
+/** Epoch seconds after which the table may drop an item of any layout. */
+export const readTtlSeconds = (item: Item): number | undefined => readNumber(flatten(item), 'ttl')
+
+/** Whether the table may drop an item of any layout already. */
+export function isExpiredItem(item: Item, nowMs: number): boolean {
+  const ttlSeconds = readTtlSeconds(item)
+  return ttlSeconds !== undefined && ttlSeconds <= Math.floor(nowMs / 1000)
 }

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
-import {isLegibleBucket} from '../../../src/lib/schema/legacy/legible-bucket.js'
+import {isReadableBucket} from '../../../src/lib/schema/legacy/readable-bucket.js'
 
 const composite: Item = {
   PK: s('ENTITY#user-1'),
@@ -30,43 +30,43 @@ function without(item: Item, ...names: string[]): Item {
 
 describe('a bucket item can be read', () => {
   it('when every limit has a balance, a rate and an instant; counters may be missing', () => {
-    expect(isLegibleBucket(composite)).toBe(true)
-    expect(isLegibleBucket(without(composite, 'b_rpm_tc', 'b_rpm_bx'))).toBe(true)
-    expect(isLegibleBucket(perLimit)).toBe(true)
+    expect(isReadableBucket(composite)).toBe(true)
+    expect(isReadableBucket(without(composite, 'b_rpm_tc', 'b_rpm_bx'))).toBe(true)
+    expect(isReadableBucket(perLimit)).toBe(true)
     const {PK, SK, ...data} = perLimit
-    expect(isLegibleBucket({PK: s('ENTITY#user-1'), SK: s('#BUCKET#gpt-4#rpm'), data: {M: data}})).toBe(true)
+    expect(isReadableBucket({PK: s('ENTITY#user-1'), SK: s('#BUCKET#gpt-4#rpm'), data: {M: data}})).toBe(true)
   })
 
   it('when it is nothing but counters, as a whole or of one limit', () => {
     const counters = {b_tpm_tk: n(-4000), b_tpm_tc: n(4000)}
-    expect(isLegibleBucket({...composite, ...counters})).toBe(true)
-    expect(isLegibleBucket({PK: s('ENTITY#user-1'), SK: s('#BUCKET#gpt-4'), ...counters})).toBe(true)
+    expect(isReadableBucket({...composite, ...counters})).toBe(true)
+    expect(isReadableBucket({PK: s('ENTITY#user-1'), SK: s('#BUCKET#gpt-4'), ...counters})).toBe(true)
   })
 
   it('whatever its write pressure is', () => {
-    expect(isLegibleBucket({...composite, b_wcu_tk: n(3), b_wcu_ra: n(0)})).toBe(true)
+    expect(isReadableBucket({...composite, b_wcu_tk: n(3), b_wcu_ra: n(0)})).toBe(true)
   })
 
   it.each(['rf', 'b_rpm_tk', 'b_rpm_cp', 'b_rpm_ra', 'b_rpm_rp'])('but not without %s', name => {
-    expect(isLegibleBucket(without(composite, name))).toBe(false)
+    expect(isReadableBucket(without(composite, name))).toBe(false)
   })
 
   it.each(['rf', 'b_rpm_tk', 'b_rpm_cp', 'b_rpm_bx', 'b_rpm_ra', 'b_rpm_rp', 'b_rpm_tc'])(
     'but not with %s as text',
     name => {
-      expect(isLegibleBucket({...composite, [name]: s('90000')})).toBe(false)
+      expect(isReadableBucket({...composite, [name]: s('90000')})).toBe(false)
     },
   )
 
   it.each(['b_rpm_cp', 'b_rpm_bx', 'b_rpm_ra', 'b_rpm_rp'])('but not with %s of 0', name => {
-    expect(isLegibleBucket({...composite, [name]: n(0)})).toBe(false)
+    expect(isReadableBucket({...composite, [name]: n(0)})).toBe(false)
   })
 
   it('but not with a rate of 0, or text, in the item of a limit', () => {
     for (const name of ['capacity_milli', 'refill_amount_milli', 'refill_period_ms']) {
-      expect(isLegibleBucket({...perLimit, [name]: n(0)})).toBe(false)
+      expect(isReadableBucket({...perLimit, [name]: n(0)})).toBe(false)
     }
-    expect(isLegibleBucket({...perLimit, total_consumed_milli: s('7')})).toBe(false)
-    expect(isLegibleBucket({...perLimit, burst_milli: s('7')})).toBe(false)
+    expect(isReadableBucket({...perLimit, total_consumed_milli: s('7')})).toBe(false)
+    expect(isReadableBucket({...perLimit, burst_milli: s('7')})).toBe(false)
   })
 })

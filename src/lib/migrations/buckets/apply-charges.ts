@@ -4,7 +4,8 @@ import {keyOf} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
 import type {TransactItem} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, n, s} from '../../schema/attribute-value.js'
-import {limitAttribute} from '../../schema/bucket-record.js'
+import {limitAttribute, REFILL_INSTANT} from '../../schema/bucket-record.js'
+import {perLimitBalancePath} from '../../schema/legacy/buckets.js'
 import {encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {sendConditional, transactConditional} from '../records/conditional.js'
 import type {MigrationContext} from '../records/finding.js'
@@ -12,26 +13,24 @@ import type {Charges} from './charge.js'
 import type {OldBucket} from './old-bucket.js'
 import type {OldLimit} from './old-bucket-parts.js'
 
-/** A new bucket as it was seen, the old one, and what either owes the other. */
-export interface Settlement {
-  readonly current: Item
-  readonly old: OldBucket
-  readonly charges: Charges
-}
-
 /**
- * Charges both replicas. Only balances move: the consumption counters stay, because usage is counted from them and has
- * counted each consumption where it happened. The mark in the new item changes with the charge, in one write or one
- * transaction, so nothing is charged twice; a charge that depends on the refill instant is refused at another.
+ * Charges both replicas; `current` is the new bucket as it was read. Only balances change: usage is computed from the
+ * consumption counters and has counted each consumption already. The mark in the new item changes in the same write or
+ * transaction, so nothing is charged twice. A charge that depends on the refill instant is refused at any other.
  */
-export async function applyCharges(stage: MigrationContext, {current, old, charges}: Settlement): Promise<boolean> {
+export async function applyCharges(
+  context: MigrationContext,
+  current: Item,
+  old: OldBucket,
+  charges: Charges,
+): Promise<boolean> {
   const e = chargeNew(current, charges)
   if (charges.toOld.size === 0) {
-    return sendConditional(stage, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
+    return sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
   }
-  const {UpdateExpression = '', ...rest} = e.update()
-  const Update = {TableName: stage.table.name, Key: wireKey(keyOf(current)), UpdateExpression, ...rest}
-  return transactConditional(stage, [{Update}, ...chargeOld(stage, old, charges)])
+  const {UpdateExpression = '', ...fields} = e.update()
+  const Update = {TableName: context.table.name, Key: wireKey(keyOf(current)), UpdateExpression, ...fields}
+  return transactConditional(context, [{Update}, ...chargeOld(context, old, charges)])
 }
 
 function chargeNew(current: Item, {toNew, marks, dependsOnRefill}: Charges): ExpressionBuilder {
@@ -43,24 +42,28 @@ function chargeNew(current: Item, {toNew, marks, dependsOnRefill}: Charges): Exp
   const mark = e.name(MIGRATION_MARK)
   const before = current[MIGRATION_MARK]
   e.condition(before ? `${mark} = ${e.value(before)}` : `attribute_not_exists(${mark})`)
-  if (dependsOnRefill) e.condition(`${e.name('rf')} = ${e.value(current.rf as AttributeValue)}`)
+  if (dependsOnRefill) {
+    e.condition(`${e.name(REFILL_INSTANT)} = ${e.value(current[REFILL_INSTANT] as AttributeValue)}`)
+  }
   return e.set(MIGRATION_MARK, s(encodeBucketMarks(marks)))
 }
 
-/** One update per old item; a limit with an item of its own may keep its balance in a map. */
-function chargeOld(stage: MigrationContext, old: OldBucket, {toOld}: Charges): TransactItem[] {
+/** One update per old item. */
+function chargeOld(context: MigrationContext, old: OldBucket, {toOld}: Charges): TransactItem[] {
   const charged = [...toOld].map(([name, milli]) => ({name, milli, limit: old.limits.get(name) as OldLimit}))
   return [...groupBy(charged, ({limit}) => JSON.stringify(keyOf(limit.item))).values()].map(parts => {
     const e = new ExpressionBuilder()
     const sets = parts.map(({name, milli, limit}) => {
-      const balance = balancePath(e, name, limit)
+      const balance = balancePath(name, limit)
+        .map(attribute => e.name(attribute))
+        .join('.')
       e.condition(`attribute_exists(${balance})`)
       return `${balance} = ${balance} - ${e.value(n(milli))}`
     })
     const {item} = (parts[0] as (typeof parts)[0]).limit
     return {
       Update: {
-        TableName: stage.table.name,
+        TableName: context.table.name,
         Key: wireKey(keyOf(item)),
         UpdateExpression: `SET ${sets.join(', ')}`,
         ...e.write(),
@@ -69,7 +72,5 @@ function chargeOld(stage: MigrationContext, old: OldBucket, {toOld}: Charges): T
   })
 }
 
-function balancePath(e: ExpressionBuilder, name: string, {perLimit, item}: OldLimit): string {
-  if (!perLimit) return e.name(limitAttribute(name, 'tk'))
-  return 'tokens_milli' in item ? e.name('tokens_milli') : `${e.name('data')}.${e.name('tokens_milli')}`
-}
+const balancePath = (name: string, {isPerLimit, item}: OldLimit): readonly string[] =>
+  isPerLimit ? perLimitBalancePath(item) : [limitAttribute(name, 'tk')]

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {stretchOf} from '../../../src/lib/migrations/buckets/old-bucket-items.js'
+import {legacySortKeys} from '../../../src/lib/schema/legacy/key.js'
 
 it('the items of every resource lie in the stretch that is read, whatever the names', () => {
   const name = fc.string({
@@ -11,7 +11,7 @@ it('the items of every resource lie in the stretch that is read, whatever the na
   const isUpTo = (a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b)) <= 0
   fc.assert(
     fc.property(fc.array(name, {minLength: 1, maxLength: 5}), name, (resources, limit) => {
-      const [from, to] = stretchOf(new Set(resources))
+      const [from, to] = legacySortKeys.buckets(new Set(resources))
       for (const resource of resources) {
         for (const key of [`#BUCKET#${resource}`, `#BUCKET#${resource}#${limit}`]) {
           expect(isUpTo(from, key) && isUpTo(key, to)).toBe(true)

@@ -1,16 +1,12 @@
-import type {Key} from '../schema/attribute-value.js'
-import {
-  type Classified,
-  type CurrentRecordType,
-  LITERAL_DEFAULT,
-  type OldGeneration,
-  type OldRecord,
-  type OldRecordType,
-} from './records/classify.js'
-import {type MigrationFinding, spellKey} from './records/finding.js'
+import {keyOf} from '../repository/table/query.js'
+import type {Item, Key} from '../schema/attribute-value.js'
+import {itemBytes} from '../schema/item-size.js'
+import {LITERAL_DEFAULT} from '../schema/legacy/key.js'
+import type {ClassifiedRecord, CurrentRecordType, OldGeneration, OldRecordType} from './records/classify.js'
+import {findingKey, type MigrationFinding, spellKey} from './records/finding.js'
 
-/** How many keys are told one by one. */
-const EXAMPLES = 20
+/** Keys listed of each kind. */
+const LISTED = 20
 
 /** Old items of one kind and generation. */
 export interface SurveyRow {
@@ -19,16 +15,16 @@ export interface SurveyRow {
   /** Which releases of the Python system wrote that shape. */
   readonly releases: string
   readonly items: number
-  /** What they are in today's layout: limits that had an item each share one. */
+  /** Number of records in the current layout: limits with an item each share one. */
   readonly records: number
-  /** How many they are when those that are looked at together count once, as usage of one day. */
+  /** Number of groups that are compared together, such as the usage of one day. */
   readonly groups: number
   readonly bytes: number
-  /** Items whose content is not in the new place yet. */
+  /** Items that are not copied yet, or changed since. */
   readonly pending: number
-  /** Items that somebody has to decide about. */
+  /** Items that a person has to decide about. */
   readonly conflicts: number
-  /** Items that are not moved because the table drops them. */
+  /** Items that are not copied because they have expired. */
   readonly expired: number
 }
 
@@ -37,15 +33,15 @@ export interface SurveyCounts {
   readonly items: number
   readonly bytes: number
   readonly old: readonly SurveyRow[]
-  /** Items of today's layout by kind. */
+  /** Items of the current layout by kind. */
   readonly current: Readonly<Partial<Record<CurrentRecordType, number>>>
-  /** Items of no known shape, and buckets that cannot be read; the first keys. */
+  /** Items of unknown shape, and unreadable buckets; the first keys. */
   readonly unknown: {readonly items: number; readonly keys: readonly string[]}
   /** The first conflicts, one for each record. */
-  readonly conflicts: readonly {readonly key: string; readonly says: string}[]
+  readonly conflicts: readonly {readonly key: string; readonly reason: string}[]
 }
 
-/** Shapes outlived the generation that brought them. */
+/** Releases wrote a shape until a later generation changed it. */
 const RELEASES: Readonly<Record<OldRecordType, Readonly<Partial<Record<OldGeneration, string>>>>> = {
   entity: {1: '0.1–0.5', 2: '0.6–0.9', 5: '0.10'},
   bucket: {1: '0.1–0.5', 2: '0.6', 3: '0.7–0.8', 4: '0.9', 5: '0.10.0'},
@@ -57,17 +53,10 @@ const RELEASES: Readonly<Record<OldRecordType, Readonly<Partial<Record<OldGenera
   version: {1: '0.1–0.5', 2: '0.6', 3: '0.7', 4: '0.8–0.9'},
 }
 
-/** One of the old items that belong together. */
-export interface SurveyPart {
-  readonly record: OldRecord
-  readonly key: Key
-  readonly bytes: number
-}
-
 type Row = {-readonly [K in keyof SurveyRow]: SurveyRow[K]}
 
-/** Adds up what a survey meets. */
-export class SurveyTally {
+/** Adds up what a survey finds. */
+export class SurveyCounter {
   items = 0
   /** Whether there is data without a namespace. */
   hasUnprefixed = false
@@ -79,48 +68,46 @@ export class SurveyTally {
   readonly #current: Partial<Record<CurrentRecordType, number>> = {}
   readonly #conflicts = new Map<string, string>()
 
-  /** An old item that was met. */
-  addOld(record: OldRecord, bytes: number): void {
-    this.#count(bytes)
-    // The version record alone is no data.
-    if (record.namespace === undefined && record.type !== 'version') this.hasUnprefixed = true
-  }
-
-  /** How old items that belong together compare with the new place. */
-  addFinding({state, says = 'differs'}: MigrationFinding, parts: readonly SurveyPart[]): void {
-    if (state === 'unknown') {
-      for (const {key} of parts) this.#addUnknown(key)
-      return
-    }
-    // Neither moves without somebody.
-    const isStuck = state === 'conflict' || state === 'unmovable'
-    for (const [at, {record, key, bytes}] of parts.entries()) {
-      const isFirst = at === 0
-      const row = this.#row(record.type, record.generation)
-      row.items++
-      row.bytes += bytes
-      if (isFirst) row.groups++
-      if (isFirst || record.type === 'usage') row.records++
-      if (state === 'behind') row.pending++
-      if (state === 'expired') row.expired++
-      if (isStuck) row.conflicts++
-      if (isStuck && isFirst && this.#conflicts.size < EXAMPLES) this.#conflicts.set(spellKey(key), says)
-    }
-  }
-
-  addOther(record: Exclude<Classified, OldRecord>, bytes: number): void {
-    this.#count(bytes)
+  /** Counts an item. Old items are also added by {@link addFinding}, once they are compared. */
+  addItem(item: Item, record: ClassifiedRecord): void {
+    const bytes = itemBytes(item)
+    this.items++
+    this.#bytes += bytes
     if (record.kind === 'unknown') {
       this.#addUnknown(record.key)
+    } else if (record.kind === 'old') {
+      // The version record alone does not count as data.
+      if (record.namespace === undefined && record.type !== 'version') this.hasUnprefixed = true
     } else if (record.namespace === LITERAL_DEFAULT) {
-      const sofar = this.#literal.get(record.type) ?? {items: 0, bytes: 0}
-      this.#literal.set(record.type, {items: sofar.items + 1, bytes: sofar.bytes + bytes})
+      const before = this.#literal.get(record.type) ?? {items: 0, bytes: 0}
+      this.#literal.set(record.type, {items: before.items + 1, bytes: before.bytes + bytes})
     } else {
       this.#current[record.type] = (this.#current[record.type] ?? 0) + 1
     }
   }
 
-  /** What lies under the id `default` has to move as soon as the namespace of that name gets an id of its own. */
+  /** Adds the old items of a record that was compared. */
+  addFinding(finding: MigrationFinding): void {
+    const {state, reason = 'differs', sources} = finding
+    if (state === 'unknown') {
+      for (const {item} of sources) this.#addUnknown(keyOf(item))
+      return
+    }
+    const needsDecision = state === 'conflict' || state === 'unmovable'
+    for (const [at, {item, record}] of sources.entries()) {
+      const row = this.#row(record.type, record.generation)
+      row.items++
+      row.bytes += itemBytes(item)
+      if (at === 0) row.groups++
+      if (at === 0 || record.type === 'usage') row.records++
+      if (state === 'behind') row.pending++
+      if (state === 'expired') row.expired++
+      if (needsDecision) row.conflicts++
+    }
+    if (needsDecision && this.#conflicts.size < LISTED) this.#conflicts.set(findingKey(finding), reason)
+  }
+
+  /** Items under the id `default` have to move once the namespace of that name is registered with another id. */
   counts(isDefaultRegistered: boolean): SurveyCounts {
     const moves = !isDefaultRegistered && this.hasUnprefixed
     const literal = moves ? [...this.#literal].map(([type, counts]) => literalRow(type as OldRecordType, counts)) : []
@@ -134,25 +121,18 @@ export class SurveyTally {
       ),
       current,
       unknown: {items: this.#unknown, keys: this.#unknownKeys},
-      conflicts: [...this.#conflicts].map(([key, says]) => ({key, says})),
+      conflicts: [...this.#conflicts].map(([key, reason]) => ({key, reason})),
     }
   }
 
   #addUnknown(key: Key): void {
     this.#unknown++
-    if (this.#unknownKeys.length < EXAMPLES) this.#unknownKeys.push(spellKey(key))
-  }
-
-  #count(bytes: number): void {
-    this.items++
-    this.#bytes += bytes
+    if (this.#unknownKeys.length < LISTED) this.#unknownKeys.push(spellKey(key))
   }
 
   #row(type: OldRecordType, generation: OldGeneration): Row {
     const name = `${generation} ${type}`
-    const known = this.#rows.get(name)
-    if (known) return known
-    const row = emptyRow(type, generation)
+    const row = this.#rows.get(name) ?? emptyRow(type, generation)
     this.#rows.set(name, row)
     return row
   }

@@ -1,0 +1,106 @@
+import {keyOf} from '../../repository/table/query.js'
+import type {Key} from '../../schema/attribute-value.js'
+import type {OldRecordType} from '../records/classify.js'
+import {findingKey, type MigrationFinding, spellKey} from '../records/finding.js'
+
+/** Keys listed of each kind, unless all are requested. All of them are counted. */
+const LISTED = 20
+
+/** A record that differs from its copy. */
+export interface RecordDifference {
+  readonly type: OldRecordType | 'table'
+  /** Key of the old item, as `zael migrate resolve` accepts it; of several that become one, the first. */
+  readonly key: string
+  readonly state: 'behind' | 'conflict' | 'unmovable'
+  readonly reason: string
+}
+
+/** The first of many, and how many there are. */
+export interface Sample<T> {
+  readonly count: number
+  readonly shown: readonly T[]
+}
+
+/** How many ambiguous records were decided in which way. */
+export interface Decisions {
+  /** Days whose first hour could be separated from the whole day (D-11). */
+  readonly split: number
+  /** Days whose midnight record counts more windows than its label, and is kept as it is. */
+  readonly keptAsLabelled: number
+  /** Buckets stored in several locations, of which the one used last counts. */
+  readonly superseded: number
+}
+
+/** Collects the findings of one pass over the table. */
+export class MigrationReport {
+  readonly #differences: RecordDifference[] = []
+  readonly #unknown: string[] = []
+  readonly #counts = {differences: 0, unmovable: 0, unknown: 0, expired: 0}
+  readonly #maxListed: number
+  readonly #checked = new Map<OldRecordType, number>()
+  readonly #decisions = {split: 0, keptAsLabelled: 0, superseded: 0}
+
+  constructor({all = false}: {all?: boolean | undefined} = {}) {
+    this.#maxListed = all ? Infinity : LISTED
+  }
+
+  /** Counts old items of one kind. */
+  addChecked(type: OldRecordType, items: number): void {
+    this.#checked.set(type, (this.#checked.get(type) ?? 0) + items)
+  }
+
+  addFinding(finding: MigrationFinding): void {
+    const {type, state, reason = 'differs', sources, decision} = finding
+    if (state === 'expired') this.#counts.expired += sources.length
+    if (state === 'unknown') this.addUnknown(sources.map(({item}) => keyOf(item)))
+    if (decision === 'split') this.#decisions.split++
+    if (decision === 'kept as labelled') this.#decisions.keptAsLabelled++
+    if (decision === 'superseded') this.#decisions.superseded++
+    if (state === 'behind' || state === 'conflict' || state === 'unmovable') {
+      this.addDifference({type, key: findingKey(finding), state, reason})
+    }
+  }
+
+  addDifference(difference: RecordDifference): void {
+    this.#counts.differences++
+    if (difference.state === 'unmovable') this.#counts.unmovable++
+    if (this.#differences.length < this.#maxListed) this.#differences.push(difference)
+  }
+
+  /** Adds the differences of another pass, over records of other kinds. */
+  addDifferences({count, shown}: Sample<RecordDifference>): void {
+    this.#counts.differences += count
+    this.#differences.push(...shown.slice(0, this.#maxListed - this.#differences.length))
+  }
+
+  addUnknown(keys: readonly Key[]): void {
+    this.#counts.unknown += keys.length
+    this.#unknown.push(...keys.slice(0, this.#maxListed - this.#unknown.length).map(spellKey))
+  }
+
+  get differences(): Sample<RecordDifference> {
+    return {count: this.#counts.differences, shown: this.#differences}
+  }
+
+  /** How many of the differences are records that cannot be moved. */
+  get unmovable(): number {
+    return this.#counts.unmovable
+  }
+
+  get unknownRecords(): Sample<string> {
+    return {count: this.#counts.unknown, shown: this.#unknown}
+  }
+
+  get decisions(): Decisions {
+    return this.#decisions
+  }
+
+  get expired(): number {
+    return this.#counts.expired
+  }
+
+  /** Old items by kind. */
+  get checked(): Partial<Record<OldRecordType, number>> {
+    return Object.fromEntries(this.#checked)
+  }
+}

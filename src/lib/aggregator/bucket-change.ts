@@ -1,8 +1,13 @@
 import {MARK_SLOTS, markIn} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
-import {decodeBucket, readConsumption, readRequestCount, type StoredBucket} from '../schema/bucket-record.js'
+import {
+  decodeBucket,
+  readConsumption,
+  readRequestCount,
+  readShardCount,
+  type StoredBucket,
+} from '../schema/bucket-record.js'
 import {parseItemKey} from '../schema/keys.js'
-import {readNumber} from '../schema/read.js'
 import {MalformedRecord, occurredAtMs, positionOf, type StreamRecord} from './stream-event.js'
 
 /** One shard of one bucket. */
@@ -54,7 +59,7 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
     // A shard beyond the first is born of a split, or of a copy with the counts of its original.
     admitted: eventName === 'INSERT' && shard > 0 ? 0 : admittedBy(before, after, consumedMilli),
     after: stored,
-    shardsBefore: readNumber(before, 'shard_count') ?? 1,
+    shardsBefore: readShardCount(before),
   }
 }
 

@@ -1,4 +1,5 @@
 import type {Item} from '../schema/attribute-value.js'
+import {hasKey} from '../schema/keys.js'
 
 /** One change of one item, as the table's stream tells it. The shape is the one in which Lambda hands it over. */
 export interface StreamRecord {
@@ -54,5 +55,5 @@ export function checkRecord(record: StreamRecord): void {
   if (!/^\d{1,40}$/.test(dynamodb?.SequenceNumber ?? '')) throw new MalformedRecord('it has no sequence number')
   if (!eventSourceARN) throw new MalformedRecord('it does not say which stream it comes from')
   if (!(dynamodb.ApproximateCreationDateTime > 0)) throw new MalformedRecord('it does not say when it happened')
-  if (!dynamodb.Keys?.PK || !dynamodb.Keys?.SK) throw new MalformedRecord('it has no keys')
+  if (!hasKey(dynamodb.Keys)) throw new MalformedRecord('it has no keys')
 }

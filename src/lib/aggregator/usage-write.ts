@@ -3,17 +3,18 @@ import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {pause, retrying} from '../dynamo/retry.js'
 import type {OperationInput} from '../dynamo/transport.js'
-import {type Table, wireKey} from '../repository/table/table.js'
+import type {Table} from '../repository/table/table.js'
 import {n, s} from '../schema/attribute-value.js'
-import {keys} from '../schema/keys.js'
+import {attributes} from '../schema/attributes.js'
+import {keys, wireKey} from '../schema/keys.js'
 import {
   encodeFractions,
+  isUsageCounter,
   readProgress,
-  USAGE_FRACTIONS,
   type UsageProgress,
+  usageIdentity,
   usageMark,
-} from '../schema/usage-progress.js'
-import {encodeUsage, isUsageCounter} from '../schema/usage-record.js'
+} from '../schema/usage-record.js'
 import type {BucketChange} from './bucket-change.js'
 import type {UsageTally} from './usage-tally.js'
 
@@ -78,12 +79,11 @@ function usageUpdate(
 ): OperationInput<'UpdateItem'> {
   const {namespace, entity, resource, window, start} = tally
   const e = new ExpressionBuilder()
-  const record = {namespace, entity, resource, window, start, tokens: new Map(), totalEvents: 0, ttlSeconds}
-  const {PK: _pk, SK: _sk, total_events: _events, ...identity} = encodeUsage(record)
+  const identity = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
   for (const [attribute, value] of Object.entries(identity)) e.setIfMissing(attribute, value)
   for (const [shard, changes] of pending) moveMark(e, shard, changes, seen)
   addCounts(e, pending, seen ?? NOTHING)
-  const fractions = e.name(USAGE_FRACTIONS)
+  const fractions = e.name(attributes.usage.fractions)
   const before = encodeFractions((seen ?? NOTHING).fractions)
   e.condition(before === undefined ? `attribute_not_exists(${fractions})` : `${fractions} = ${e.value(s(before))}`)
   return {
@@ -126,8 +126,8 @@ function addCounts(e: ExpressionBuilder, pending: Changes, {fractions}: UsagePro
     rest.set(limit, milli - tokens * MILLI)
     if (tokens !== 0n) e.add(limit, n(tokens))
   }
-  e.add('total_events', n(admitted))
+  e.add(attributes.usage.totalEvents, n(admitted))
   const after = encodeFractions(rest)
-  if (after !== undefined) e.set(USAGE_FRACTIONS, s(after))
-  else if (fractions.size > 0) e.remove(USAGE_FRACTIONS)
+  if (after !== undefined) e.set(attributes.usage.fractions, s(after))
+  else if (fractions.size > 0) e.remove(attributes.usage.fractions)
 }

@@ -63,12 +63,12 @@ async function deleteShards(stage: MigrationContext, finding: MigrationFinding):
   const [first, ...further] = shards
   const going = further.slice(-(MOST_IN_TRANSACTION - 1))
   const consumed = sumOf(going.map(readConsumption))
-  if (!first || going.length === 0 || [...consumed.keys()].some(limit => !(limitAttribute(limit, 'tk') in first))) {
+  if (!first || going.length === 0 || [...consumed.keys()].some(limit => !(limitAttribute(limit, 'tokens') in first))) {
     return {cannot: 'has more old items than can be deleted at once; delete them by hand'}
   }
   const e = new ExpressionBuilder()
   demandUnchanged(e, first, decisiveAttributes(stage, first))
-  for (const [limit, milli] of consumed) e.add(limitAttribute(limit, 'tc'), n(milli))
+  for (const [limit, milli] of consumed) e.add(limitAttribute(limit, 'consumed'), n(milli))
   const {UpdateExpression, ...rest} = e.update()
   const keep = {Key: wireKey(keyOf(first)), ...rest, TableName: stage.table.name}
   const fold: TransactItem =

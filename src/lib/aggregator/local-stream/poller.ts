@@ -1,7 +1,13 @@
 import type {Transport} from '../../dynamo/transport.js'
 import type {RawRecord, ShardDescription, StreamTransport} from '../../dynamo/transports/stream.js'
-import {IteratorExpired, RecordsTrimmed} from '../../dynamo/transports/stream-errors.js'
-import {latestStreamArn, listShards, openShard, type RecordPage, readRecords} from '../../dynamo/transports/streams.js'
+import {IteratorExpired, RecordsTrimmed} from '../../dynamo/transports/stream.js'
+import {
+  latestStreamArn,
+  listShards,
+  openShard,
+  readRecords,
+  type StreamPage,
+} from '../../dynamo/transports/stream-shards.js'
 import type {ShardProgress} from './checkpoint.js'
 import {deliver, type StreamHandler} from './delivery.js'
 import {StreamProgress} from './progress.js'
@@ -166,7 +172,7 @@ export class StreamPoller {
    * Goes on while pages are full. A bucket that changed a thousand times costs as many writes of usage as one that changed
    * once, so whoever is behind catches up by larger batches.
    */
-  async #readOn(shardId: string, first: RecordPage): Promise<RecordPage> {
+  async #readOn(shardId: string, first: StreamPage): Promise<StreamPage> {
     const {stream, log} = this.#options
     const records = [...first.records]
     let {next} = first
@@ -186,7 +192,7 @@ export class StreamPoller {
     return {records, next}
   }
 
-  async #read(shardId: string): Promise<RecordPage> {
+  async #read(shardId: string): Promise<StreamPage> {
     const {stream, log} = this.#options
     const {signal} = this.#stopping
     const after = this.#progress.lastOf(shardId)

@@ -1,6 +1,6 @@
 import type {SendOptions} from '../../dynamo/transport.js'
 import type {ShardDescription, StreamTransport} from '../../dynamo/transports/stream.js'
-import {openShard, readRecords} from '../../dynamo/transports/streams.js'
+import {openShard, readRecords} from '../../dynamo/transports/stream-shards.js'
 import type {Checkpoint} from './checkpoint.js'
 
 /**

@@ -60,7 +60,7 @@ export function partsOf({item, record: identity}: OldBucketItem): BucketParts {
   const limits = new Map(
     [...ofClients(stated)].map(([name, whole]): [string, OldLimit] => {
       const state = {...whole, ...shareOfRate(name, whole, shard, shardCount)}
-      const counted = limitAttribute(name, 'tc') in item
+      const counted = limitAttribute(name, 'consumed') in item
       return [name, {state, refilledAtMs, counted, place, item, perLimit: false}]
     }),
   )

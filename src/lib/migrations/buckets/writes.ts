@@ -37,8 +37,8 @@ export async function applyCharges(stage: MigrationContext, {current, old, charg
 function chargeNew(current: Item, {toNew, marks, dependsOnRefill}: Charges): ExpressionBuilder {
   const e = new ExpressionBuilder()
   for (const [limit, milli] of toNew) {
-    e.add(limitAttribute(limit, 'tk'), n(-milli))
-    e.condition(`attribute_exists(${e.name(limitAttribute(limit, 'cp'))})`)
+    e.add(limitAttribute(limit, 'tokens'), n(-milli))
+    e.condition(`attribute_exists(${e.name(limitAttribute(limit, 'capacity'))})`)
   }
   const mark = e.name(MIGRATION_MARK)
   const before = current[MIGRATION_MARK]
@@ -70,6 +70,6 @@ function chargeOld(stage: MigrationContext, old: OldBucket, {toOld}: Charges): T
 }
 
 function balancePath(e: ExpressionBuilder, name: string, {perLimit, item}: OldLimit): string {
-  if (!perLimit) return e.name(limitAttribute(name, 'tk'))
+  if (!perLimit) return e.name(limitAttribute(name, 'tokens'))
   return 'tokens_milli' in item ? e.name('tokens_milli') : `${e.name('data')}.${e.name('tokens_milli')}`
 }

@@ -5,7 +5,7 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {registerConfig} from '../../repository/limits/registry.js'
 import {keyOf, readAll} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
-import {putNew} from '../../repository/table/transact-items.js'
+import {putNew} from '../../repository/table/transact.js'
 import {type Item, type Key, n, s} from '../../schema/attribute-value.js'
 import {
   type ConfigRecord,

@@ -48,8 +48,8 @@ export function limitOfAttribute(name: string): string {
   return name.slice(LIMIT_PREFIX.length, name.lastIndexOf('_'))
 }
 
-/** The attributes that a decision about a stored item rests on: while they stay, it still holds. */
-export function decisiveAttributes(item: Item): string[] {
+/** The attributes that a change is based on: it is written only if they are the same as when the item was read. */
+export function guardedAttributes(item: Item): string[] {
   const [indexKey] = keyNames(indexes.entity)
   return [...limitAttributesIn(item), names.onUnavailable, names.auditRetentionDays, indexKey, names.revision]
 }

@@ -17,7 +17,7 @@ import {alignBuckets} from './buckets.js'
 import {entityChanged, entityExists, entityMissing} from './errors.js'
 import {checkParent, climb, readChildren, readEntity} from './lineage.js'
 import {countRemoval, removeEntity} from './removal.js'
-import {entityListing, searchEntities, similarIds} from './search.js'
+import {entityQuery, searchEntities, similarIds} from './search.js'
 import {changedMetadata, entityUpdate, entityUpdated, type MetadataChange} from './update.js'
 
 // Each of several concurrent changes costs the others one attempt.
@@ -112,7 +112,7 @@ export class Entities {
     const {namespace, transport, name, backoff} = this.#table
     const e = new ExpressionBuilder()
     e.filter(`${e.name(attributes.key.sort)} = ${e.value(s(sortKeys.entity))}`)
-    const page = await readPage(this.#table, entityListing(namespace), request, e)
+    const page = await readPage(this.#table, entityQuery(namespace), request, e)
     const wanted = page.records.flatMap(metaKey)
     const items = await batchGet(transport, name, wanted, {backoff, consistent: true})
     return {records: [...items.values()].flatMap(item => decodeEntity(item) ?? []), next: page.next}

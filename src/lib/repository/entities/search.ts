@@ -14,7 +14,7 @@ const SIMILAR_LETTERS = 2
 const SIMILAR_ITEMS = 1000
 
 /** The listing of the entities of a namespace, by id. */
-export function entityListing(namespace: string) {
+export function entityQuery(namespace: string) {
   return {kind: 'entities', ...ranges.entities(namespace)} as const
 }
 
@@ -56,5 +56,5 @@ export async function similarIds(table: NamespaceTable, id: string): Promise<str
 }
 
 function cursorAfterEntity({namespace}: NamespaceTable, last: EntityRecord | undefined): string {
-  return cursorAfter(encodeEntity(last as EntityRecord), entityListing(namespace))
+  return cursorAfter(encodeEntity(last as EntityRecord), entityQuery(namespace))
 }

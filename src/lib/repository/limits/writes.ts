@@ -5,8 +5,8 @@ import {attributes} from '../../schema/attributes.js'
 import {
   type ConfigRecord,
   configKey,
-  decisiveAttributes,
   encodeConfig,
+  guardedAttributes,
   limitAttributesIn,
   limitOfAttribute,
 } from '../../schema/config-record.js'
@@ -62,7 +62,7 @@ function requireUnchanged(e: ExpressionBuilder, before: Item | undefined): void 
     return
   }
   e.condition(`attribute_exists(${key})`)
-  for (const name of decisiveAttributes(before)) {
+  for (const name of guardedAttributes(before)) {
     const value = before[name]
     e.condition(value ? `${e.name(name)} = ${e.value(value)}` : `attribute_not_exists(${e.name(name)})`)
   }

@@ -71,7 +71,7 @@ describeOnEngine('zael bucket', () => {
       "
     `)
     const first = await cli.tell('bucket list --resource gpt-4 --limit 1')
-    expect(first).toMatchObject({resource: 'gpt-4', buckets: [{entity: 'user-1'}], next: 'user-1'})
+    expect(first).toMatchObject({resource: 'gpt-4', buckets: [{entity: 'user-1'}], next: expect.any(String)})
     expect(await cli.tell(`bucket list --resource gpt-4 --limit 1 --cursor ${first.next}`)).toMatchObject({
       buckets: [{entity: 'user-2'}],
       next: null,

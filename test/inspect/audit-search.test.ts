@@ -1,6 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {followAudit} from '../../src/lib/inspect/audit-follow.js'
-import {findEvent, findEvents} from '../../src/lib/inspect/audit-search.js'
+import {findEvent, findEvents, followAudit} from '../../src/lib/inspect/audit-search.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import type {AuditRecord} from '../../src/lib/schema/audit-record.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -9,7 +8,7 @@ import {newTenant} from '../repository/namespace-table.js'
 const event = (eventId: string) => ({eventId}) as AuditRecord
 
 /** What a follower tells when its looks find this, one after another. */
-async function follow(looks: string[][], told: string[]): Promise<string[]> {
+async function follow(looks: string[][], shown: string[]): Promise<string[]> {
   const seen: string[] = []
   const since: number[] = []
   let at = 0
@@ -19,7 +18,7 @@ async function follow(looks: string[][], told: string[]): Promise<string[]> {
     if (!look) throw new Error('over')
     return look.map(event)
   }
-  const following = followAudit({read, told: told.map(event), clock: () => 100_000, sleep: async () => {}})
+  const following = followAudit({read, shown: shown.map(event), clock: () => 100_000, sleep: async () => {}})
   await expect(async () => {
     for await (const {eventId} of following) seen.push(eventId)
   }).rejects.toThrow('over')

@@ -3,9 +3,10 @@ import {mkdir, open, rename, rm} from 'node:fs/promises'
 import {dirname, join} from 'node:path'
 import {promisify} from 'node:util'
 import {gzip} from 'node:zlib'
-import {type AuditRecord, decodeAudit} from '../schema/audit-record.js'
+import {attributes} from '../schema/attributes.js'
+import {type AuditRecord, auditJson, decodeAudit, isAuditKey} from '../schema/audit-record.js'
 import {isoSeconds} from '../schema/instant.js'
-import {sortPrefix} from '../schema/keys.js'
+import {keyOf} from '../schema/keys.js'
 import {splitNamespace} from '../schema/legacy/key.js'
 import {modernise} from '../schema/legacy/modernise.js'
 import {readString} from '../schema/read.js'
@@ -51,9 +52,9 @@ export function readExpiredEvent(record: StreamRecord): ExpiredEvent | undefined
   const {eventName, userIdentity, dynamodb} = record
   const isExpiry = userIdentity?.type === 'Service' && userIdentity.principalId === 'dynamodb.amazonaws.com'
   if (eventName !== 'REMOVE' || !isExpiry) return undefined
-  if (!readString(dynamodb.Keys, 'SK')?.startsWith(sortPrefix.audit)) return undefined
+  if (!isAuditKey(keyOf(dynamodb.Keys))) return undefined
   if (!dynamodb.OldImage) throw new MalformedRecord('it has no image of the expired event')
-  const {namespace} = splitNamespace(readString(dynamodb.Keys, 'PK') ?? '')
+  const {namespace} = splitNamespace(readString(dynamodb.Keys, attributes.key.partition) ?? '')
   const event = decodeAudit(modernise({...dynamodb.OldImage, ...dynamodb.Keys}, 'none'))
   if (!event) throw new MalformedRecord('its key is not that of an audit event')
   return {record, namespace, event}
@@ -77,16 +78,7 @@ export async function archiveEvents(sink: ArchiveSink, events: readonly ExpiredE
 }
 
 function lineOf({event, namespace}: ExpiredEvent): Record<string, unknown> {
-  return {
-    event_id: event.eventId,
-    entity_id: event.entity,
-    action: event.action,
-    timestamp: event.timestamp,
-    principal: event.principal ?? null,
-    resource: event.resource ?? null,
-    details: event.details,
-    namespace: namespace ?? null,
-  }
+  return {...auditJson(event), namespace: namespace ?? null}
 }
 
 /** By the day of the earliest event. */

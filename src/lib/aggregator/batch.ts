@@ -1,6 +1,6 @@
 import {ZaelError} from '../core/errors.js'
+import {keyOf} from '../schema/keys.js'
 import {parseLegacyKey} from '../schema/legacy/key.js'
-import {readString} from '../schema/read.js'
 import {isUsageCounter} from '../schema/usage-record.js'
 import {type ExpiredEvent, readExpiredEvent} from './archive.js'
 import {type BucketChange, readBucketChange} from './bucket-change.js'
@@ -111,6 +111,6 @@ export class Batch {
 }
 
 function isLegacyBucket({dynamodb: {Keys}}: StreamRecord): boolean {
-  const key = parseLegacyKey({PK: readString(Keys, 'PK') ?? '', SK: readString(Keys, 'SK') ?? ''})
+  const key = parseLegacyKey(keyOf(Keys))
   return key?.record === 'composite-bucket' || key?.record === 'per-limit-bucket'
 }

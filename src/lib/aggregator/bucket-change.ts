@@ -1,8 +1,13 @@
 import {MARK_SLOTS, markIn} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
-import {decodeBucket, readConsumption, readRequestCount, type StoredBucket} from '../schema/bucket-record.js'
+import {
+  decodeBucket,
+  readConsumption,
+  readRequestCount,
+  readShardCount,
+  type StoredBucket,
+} from '../schema/bucket-record.js'
 import {parseItemKey} from '../schema/keys.js'
-import {readNumber} from '../schema/read.js'
 import {MalformedRecord, occurredAtMs, positionOf, type StreamRecord} from './stream-event.js'
 
 /** A record older than this is not used to judge the present state of a bucket. */
@@ -60,7 +65,7 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
     // A new shard other than the first comes from a split, or copies the counters of another shard.
     admitted: eventName === 'INSERT' && shard > 0 ? 0 : admittedBy(before, after, consumedMilli),
     after: stored,
-    shardsBefore: readNumber(before, 'shard_count') ?? 1,
+    shardsBefore: readShardCount(before),
   }
 }
 

@@ -1,8 +1,7 @@
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, planBucket, type SeenBucket} from '../repository/buckets/plan.js'
-import {newMark} from '../repository/buckets/write-mark.js'
-import {plannedUpdate} from '../repository/buckets/writes.js'
+import {newMark, plannedUpdate} from '../repository/buckets/writes.js'
 import type {Table} from '../repository/table/table.js'
 import {type BucketChange, FRESH_MS, type ShardId, shardKey} from './bucket-change.js'
 

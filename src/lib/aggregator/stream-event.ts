@@ -1,4 +1,5 @@
 import type {Item} from '../schema/attribute-value.js'
+import {hasKey} from '../schema/keys.js'
 
 /** One change of one item, in the shape in which Lambda receives it. */
 export interface StreamRecord {
@@ -54,5 +55,5 @@ export function checkRecord(record: StreamRecord): void {
   if (!/^\d{1,40}$/.test(dynamodb?.SequenceNumber ?? '')) throw new MalformedRecord('it has no sequence number')
   if (!eventSourceARN) throw new MalformedRecord('it does not name its stream')
   if (!(dynamodb.ApproximateCreationDateTime > 0)) throw new MalformedRecord('it has no time')
-  if (!dynamodb.Keys?.PK || !dynamodb.Keys?.SK) throw new MalformedRecord('it has no keys')
+  if (!hasKey(dynamodb.Keys)) throw new MalformedRecord('it has no keys')
 }

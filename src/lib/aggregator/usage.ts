@@ -4,17 +4,18 @@ import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {pause, retrying} from '../dynamo/retry.js'
 import type {OperationInput} from '../dynamo/transport.js'
-import {type Table, wireKey} from '../repository/table/table.js'
+import type {Table} from '../repository/table/table.js'
 import {n, s} from '../schema/attribute-value.js'
-import {keys} from '../schema/keys.js'
+import {attributes} from '../schema/attributes.js'
+import {keys, wireKey} from '../schema/keys.js'
 import {
   encodeFractions,
+  isUsageCounter,
   readProgress,
-  USAGE_FRACTIONS,
   type UsageProgress,
+  usageIdentity,
   usageMark,
-} from '../schema/usage-progress.js'
-import {encodeUsage, isUsageCounter} from '../schema/usage-record.js'
+} from '../schema/usage-record.js'
 import type {BucketChange} from './bucket-change.js'
 
 /** The changes of a batch that belong to one usage record. */
@@ -119,12 +120,11 @@ function usageUpdate(
 ): OperationInput<'UpdateItem'> {
   const {namespace, entity, resource, window, start} = group
   const e = new ExpressionBuilder()
-  const record = {namespace, entity, resource, window, start, tokens: new Map(), totalEvents: 0, ttlSeconds}
-  const {PK: _pk, SK: _sk, total_events: _events, ...identity} = encodeUsage(record)
+  const identity = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
   for (const [attribute, value] of Object.entries(identity)) e.setIfMissing(attribute, value)
   for (const [shard, changes] of pending) moveMark(e, shard, changes, stored)
   addCounts(e, pending, stored ?? NO_PROGRESS)
-  const fractions = e.name(USAGE_FRACTIONS)
+  const fractions = e.name(attributes.usage.fractions)
   const before = encodeFractions((stored ?? NO_PROGRESS).fractions)
   e.condition(before === undefined ? `attribute_not_exists(${fractions})` : `${fractions} = ${e.value(s(before))}`)
   return {
@@ -167,8 +167,8 @@ function addCounts(e: ExpressionBuilder, pending: UsageGroup['changes'], {fracti
     rest.set(limit, milli - tokens * MILLI)
     if (tokens !== 0n) e.add(limit, n(tokens))
   }
-  e.add('total_events', n(admitted))
+  e.add(attributes.usage.totalEvents, n(admitted))
   const after = encodeFractions(rest)
-  if (after !== undefined) e.set(USAGE_FRACTIONS, s(after))
-  else if (fractions.size > 0) e.remove(USAGE_FRACTIONS)
+  if (after !== undefined) e.set(attributes.usage.fractions, s(after))
+  else if (fractions.size > 0) e.remove(attributes.usage.fractions)
 }

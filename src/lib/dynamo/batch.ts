@@ -1,16 +1,21 @@
-import {type Item, type Key, s} from '../schema/attribute-value.js'
+import type {Item, Key} from '../schema/attribute-value.js'
+import {keyNames} from '../schema/attributes.js'
+import {keyId, keyOf, wireKey} from '../schema/keys.js'
 import {chunksOf, forEachConcurrently} from './concurrency.js'
 import {isRetryableWhenIdempotent, Throttled} from './errors.js'
 import {ExpressionBuilder} from './expression.js'
 import {type Backoff, DEFAULT_ATTEMPTS, pause, retrying} from './retry.js'
 import type {OperationInput, Transport} from './transport.js'
 
+// Until src/lib/migrations imports it from schema.
+export {keyId} from '../schema/keys.js'
+
 // DynamoDB's own bounds on one request.
 const KEYS_PER_GET = 100
 const REQUESTS_PER_WRITE = 25
 const CONCURRENT_CHUNKS = 4
 
-/** How to wait, and when to stop. */
+/** How to wait between attempts, and when to stop. */
 export interface BatchOptions {
   backoff: Backoff
   signal?: AbortSignal | undefined
@@ -24,7 +29,7 @@ export interface BatchGetOptions extends BatchOptions {
   projection?: readonly string[]
 }
 
-/** Whom to tell how far it is. */
+/** How to report progress. */
 export interface BatchWriteOptions extends BatchOptions {
   /** Called after each request with the number of items written so far. */
   onProgress?: (done: number) => void
@@ -34,11 +39,6 @@ export interface BatchWriteOptions extends BatchOptions {
 export type BatchWriteRequest = {put: Item} | {delete: Key}
 
 type WireRequest = NonNullable<OperationInput<'BatchWriteItem'>['RequestItems']>[string][number]
-
-/** The name of a key in the answer of `batchGet`. */
-export function keyId({PK, SK}: Key): string {
-  return `${PK}\u0000${SK}`
-}
 
 /** Reads all keys or throws: a partial answer would pass for "not there" (D-38). Items by `keyId`, in the order asked. */
 export async function batchGet(
@@ -51,7 +51,7 @@ export async function batchGet(
   for (const key of keys) wanted.set(keyId(key), wireKey(key))
   const {consistent = false, projection} = options
   const expression = new ExpressionBuilder()
-  if (projection !== undefined) expression.project('PK', 'SK', ...projection)
+  if (projection !== undefined) expression.project(...keyNames(), ...projection)
   const settings = {...expression.read(), ...(consistent ? {ConsistentRead: true} : {})}
 
   const found = new Map<string, Item>()
@@ -59,7 +59,7 @@ export async function batchGet(
     drain('BatchGetItem', chunk, options, async pending => {
       const request = {RequestItems: {[table]: {Keys: pending, ...settings}}}
       const answer = await transport.send('BatchGetItem', request, {signal: options.signal})
-      for (const item of answer.Responses?.[table] ?? []) found.set(itemId(item), item)
+      for (const item of answer.Responses?.[table] ?? []) found.set(keyId(keyOf(item)), item)
       return answer.UnprocessedKeys?.[table]?.Keys ?? []
     }),
   )
@@ -73,7 +73,7 @@ export async function batchGet(
 
 /**
  * Writes and deletes everything or throws; what was done before a failure stays done. A request whose answer was lost
- * is repeated, so use it only where nobody else writes the same items.
+ * is repeated, so use it only where no one else writes the same items.
  */
 export async function batchWrite(
   transport: Transport,
@@ -94,7 +94,7 @@ export async function batchWrite(
   )
 }
 
-/** Sends what is left until nothing is; gives up after a number of tries in a row that got nothing done. */
+/** Sends what is left until nothing is; gives up after a number of attempts in a row without progress. */
 async function drain<T>(
   operation: string,
   chunk: T[],
@@ -103,25 +103,17 @@ async function drain<T>(
 ): Promise<void> {
   const {attempts = DEFAULT_ATTEMPTS} = backoff
   let pending = chunk
-  let fruitless = 0
+  let withoutProgress = 0
   while (pending.length > 0) {
     const left = await retrying(() => send(pending), {...backoff, signal, retryable: isRetryableWhenIdempotent})
-    fruitless = left.length < pending.length ? 0 : fruitless + 1
-    if (fruitless >= attempts) throw new Throttled(operation, new Error(`${left.length} items were never processed`))
-    if (left.length > 0) await pause(fruitless, backoff, signal)
+    withoutProgress = left.length < pending.length ? 0 : withoutProgress + 1
+    if (withoutProgress >= attempts)
+      throw new Throttled(operation, new Error(`${left.length} items were never processed`))
+    if (left.length > 0) await pause(withoutProgress, backoff, signal)
     pending = left
   }
 }
 
-function wireKey({PK, SK}: Key): Item {
-  return {PK: s(PK), SK: s(SK)}
-}
-
 function wireRequest(request: BatchWriteRequest): WireRequest {
   return 'put' in request ? {PutRequest: {Item: request.put}} : {DeleteRequest: {Key: wireKey(request.delete)}}
-}
-
-function itemId(item: Item): string {
-  const {PK, SK} = item as {PK: {S: string}; SK: {S: string}}
-  return keyId({PK: PK.S, SK: SK.S})
 }

@@ -1,6 +1,6 @@
 import type {Capacity, ConsumedCapacity} from '@aws-sdk/client-dynamodb'
-import type {ResponseInfo} from './response-info.js'
-import {isRead, type Operation} from './transport.js'
+import {capacityOf, type ResponseInfo} from './response-info.js'
+import {isDataOperation, isRead, type Operation, type Transport} from './transport.js'
 
 /** Capacity units. */
 export interface Units {
@@ -8,7 +8,7 @@ export interface Units {
   write: number
 }
 
-/** Units consumed, altogether and by where. */
+/** Units consumed: in total, by operation, and by table or index. */
 export interface CapacityTotals extends Units {
   /** Responses seen, refusals included. */
   calls: number
@@ -17,7 +17,7 @@ export interface CapacityTotals extends Units {
   byTarget: Record<string, Units>
 }
 
-/** Adds up what the responses of a transport say they cost. */
+/** Adds up the consumed capacity that responses report. */
 export class CapacityMeter {
   #totals: CapacityTotals = {calls: 0, read: 0, write: 0, byOperation: {}, byTarget: {}}
 
@@ -65,7 +65,26 @@ export class CapacityMeter {
   }
 }
 
-/** Only transactions say which units were read and which written; elsewhere the operation tells. */
+/** Wraps a transport: requests the consumed capacity of every response and adds it to a meter. */
+export function meteredTransport(inner: Transport, meter: CapacityMeter, clock: () => number): Transport {
+  return {
+    async send(operation, input, options) {
+      const sentAtMs = clock()
+      let output: unknown
+      try {
+        const request = isDataOperation(operation) ? {ReturnConsumedCapacity: 'INDEXES', ...input} : input
+        const answer = await inner.send(operation, request, options)
+        output = answer
+        return answer
+      } finally {
+        const capacity = capacityOf(output)
+        meter.observe({operation, sentAtMs, receivedAtMs: clock(), serverDateMs: undefined, capacity})
+      }
+    },
+  }
+}
+
+/** Only transactions report read and write units; elsewhere the operation determines which they are. */
 function unitsOf(capacity: Capacity, operation: Operation): Units {
   const {ReadCapacityUnits, WriteCapacityUnits, CapacityUnits = 0} = capacity
   if (ReadCapacityUnits !== undefined || WriteCapacityUnits !== undefined) {

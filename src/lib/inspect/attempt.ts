@@ -5,9 +5,9 @@ import type {RateLimiter} from '../limiter/rate-limiter.js'
 
 /** How to try a request. */
 export interface AttemptOptions {
-  /** Only say what would happen. */
+  /** Only show what would happen. */
   readonly dryRun?: boolean | undefined
-  /** Longest time to wait for room, in ms; 0: not at all. */
+  /** Longest time to wait for tokens, in ms; 0: do not wait. */
   readonly waitMs?: number | undefined
   /** Called before each wait. */
   readonly onWait?: ((waitMs: number) => void) | undefined
@@ -16,25 +16,25 @@ export interface AttemptOptions {
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
 }
 
-/** An hour in ms: a timer cannot take more than 24 days, and by then the limits may be others. */
+/** An hour in ms: a timer cannot exceed 24 days, and the limits may change meanwhile. */
 const LONGEST_SLEEP_MS = 3_600_000
 
-/** What became of a request that was tried once. */
+/** The outcome of a request. */
 export interface AcquireAttempt {
   readonly admitted: boolean
-  /** False when the table was out of reach and the policy let the request through: nothing was charged. */
+  /** False when the table was unavailable and the policy admitted the request: nothing was charged. */
   readonly isMetered: boolean
   /** The parent that was charged too. */
   readonly parent: string | undefined
-  /** How long it was waited for, in ms. */
+  /** Time spent waiting, in ms. */
   readonly waitedMs: number
   /** 0 when admitted. */
   readonly retryAfterMs: number
-  /** Every limit asked for: what is left of it after an admitted request, or why it was refused. */
+  /** Every requested limit: what is left of it after an admitted request, or why it was refused. */
   readonly statuses: readonly RefusalStatus[]
 }
 
-/** Acquires and keeps the charge, or says why not. Waits for room only where the wait is known to fit into the time. */
+/** Acquires and keeps the charge, or explains the refusal. Waits only if the wait is known to fit into `waitMs`. */
 export async function attemptAcquire(
   limiter: RateLimiter,
   request: AcquireRequest,
@@ -48,7 +48,7 @@ export async function attemptAcquire(
       return {...outcome, waitedMs: waits === 0 ? 0 : passedMs}
     }
     onWait?.(outcome.retryAfterMs)
-    // When the signal has ended it early, the next try says so.
+    // When the signal ended the sleep early, the next attempt throws.
     await sleep(Math.min(outcome.retryAfterMs, LONGEST_SLEEP_MS), request.signal)
   }
 }
@@ -60,7 +60,7 @@ async function acquire(limiter: RateLimiter, request: AcquireRequest): Promise<O
     const lease = await limiter.acquire(request)
     await lease.commit()
     const {isMetered, parent} = lease
-    const statuses = isMetered ? await whatIsLeft(limiter, request) : []
+    const statuses = isMetered ? await remainingTokens(limiter, request) : []
     return {admitted: true, isMetered, parent, retryAfterMs: 0, statuses}
   } catch (error) {
     if (!(error instanceof RateLimitExceeded)) throw error
@@ -69,8 +69,8 @@ async function acquire(limiter: RateLimiter, request: AcquireRequest): Promise<O
   }
 }
 
-/** The charge is made; not being able to read the balances any more must not hide that. */
-async function whatIsLeft(limiter: RateLimiter, request: AcquireRequest): Promise<RefusalStatus[]> {
+/** The charge is made; a failure to read the balances afterwards must not hide that. */
+async function remainingTokens(limiter: RateLimiter, request: AcquireRequest): Promise<RefusalStatus[]> {
   try {
     const {statuses} = await limiter.check(request)
     return statuses.map(status => ({...status, exceeded: false, deficit: 0, retryAfterMs: 0}))

@@ -4,16 +4,20 @@ import type {AuditSelection} from '../repository/audit/audit.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {RecordPage} from '../repository/table/query.js'
 import type {Table} from '../repository/table/table.js'
-import type {AuditRecord} from '../schema/audit-record.js'
-import {followAudit} from './audit-follow.js'
+import {type AuditRecord, isSubject} from '../schema/audit-record.js'
 import {needEntity} from './known-names.js'
 
-/** Which events are wanted; of the whole namespace when no entity is named. */
+/** An index may show an event some time after it happened, so every read goes back this far, in ms. */
+const OVERLAP_MS = 60_000
+
+const POLL_INTERVAL_MS = 2000
+
+/** Which events to read; those of the whole namespace when no entity is named. */
 export interface EventSearch extends AuditSelection {
   readonly entity?: string | undefined
 }
 
-/** Events of an entity or of the namespace, newest first. An entity of which nothing is known is an error. */
+/** Events of an entity or of the namespace, newest first. An unknown entity is an error. */
 export async function findEvents(
   repository: NamespaceRepository,
   search: EventSearch,
@@ -21,16 +25,15 @@ export async function findEvents(
   const {entity} = search
   if (entity === undefined) return repository.audit.listAll(search)
   const page = await repository.audit.list({...search, entity})
-  const isSubject = entity.startsWith('$')
-  if (page.records.length === 0 && search.cursor === undefined && !isSubject) {
-    // Events outlive their entity: any of them is proof enough.
+  if (page.records.length === 0 && search.cursor === undefined && !isSubject(entity)) {
+    // Events outlive their entity: one of them proves that it existed.
     const {records} = await repository.audit.list({entity, limit: 1})
     if (records.length === 0) await needEntity(repository, entity)
   }
   return page
 }
 
-/** The events that were found, oldest first, and then those that happen, each once. */
+/** The events that were found, oldest first, and then new ones as they happen, each once. */
 export async function* watchEvents(
   repository: NamespaceRepository,
   search: {readonly entity?: string | undefined; readonly action?: string | undefined},
@@ -41,11 +44,36 @@ export async function* watchEvents(
   const read = async (sinceMs: number) => {
     const {entity} = search
     const selection = {...search, sinceMs}
-    return (
-      await (entity === undefined ? repository.audit.listAll(selection) : repository.audit.list({...selection, entity}))
-    ).records
+    const page =
+      entity === undefined ? repository.audit.listAll(selection) : repository.audit.list({...selection, entity})
+    return (await page).records
   }
-  yield* followAudit({read, told: found, clock, sleep: ms => backoff.sleep(ms)})
+  yield* followAudit({read, shown: found, clock, sleep: ms => backoff.sleep(ms)})
+}
+
+/** How to read events, and how to wait. */
+interface FollowOptions {
+  /** Events that happened since, newest first. */
+  readonly read: (sinceMs: number) => Promise<readonly AuditRecord[]>
+  /** Events that were shown already. */
+  readonly shown: Iterable<AuditRecord>
+  readonly clock: () => number
+  readonly sleep: (ms: number) => Promise<void>
+}
+
+/** Events as they happen, each once, oldest first; never ends by itself. */
+export async function* followAudit({read, shown, clock, sleep}: FollowOptions): AsyncGenerator<AuditRecord, never> {
+  let newestShown = ''
+  for (const {eventId} of shown) if (eventId > newestShown) newestShown = eventId
+  // Events older than the newest one shown were left out on purpose, unless they appear later.
+  let isNew = (eventId: string): boolean => eventId > newestShown
+  for (;;) {
+    const found = await read(clock() - OVERLAP_MS)
+    yield* found.filter(({eventId}) => isNew(eventId)).toReversed()
+    const seen = new Set(found.map(({eventId}) => eventId))
+    isNew = eventId => !seen.has(eventId)
+    await sleep(POLL_INTERVAL_MS)
+  }
 }
 
 /** One event by its id; throws when there is none. */
@@ -66,11 +94,13 @@ export async function findEvent(
       : {record: await repository.audit.get(entity, eventId), complete: true}
   if (record) return record
   const where = entity === undefined ? '' : ` about "${entity}"`
-  const why = complete ? `There is no event ${eventId}${where}.` : `Event ${eventId} was not found among very many.`
+  const why = complete
+    ? `There is no event ${eventId}${where}.`
+    : `Event ${eventId} was not found; the search stopped early because there are very many events.`
   throw new ZaelError('notFound', 'audit.missing', why, {
     hint: complete
       ? 'Events expire; archived ones are in the audit archive. See `zael audit list`.'
-      : 'Add --entity with the one it is about: then it is read directly.',
+      : 'Add --entity with the entity it is about: then it is read directly.',
     details: {id: eventId, entity: entity ?? null, complete},
   })
 }

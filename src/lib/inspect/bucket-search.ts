@@ -6,7 +6,7 @@ import {badCursor, decodeCursor, encodeCursor} from '../repository/table/cursor.
 import {checkPageLimit, type PageRequest, type RecordPage} from '../repository/table/query.js'
 import {needEntity, needResource} from './known-names.js'
 
-/** The buckets of an entity as they are now, or the one for a resource. What does not exist is an error. */
+/** The buckets of an entity as they are now, or the one for a resource. An unknown entity or bucket is an error. */
 export async function bucketsOf(
   repository: NamespaceRepository,
   entity: string,
@@ -36,7 +36,7 @@ export async function bucketsFor(
   const after = cursor === undefined ? undefined : entityIn(cursor)
   const records: BucketView[] = []
   for await (const bucket of repository.buckets.ofResource(resource, {after})) {
-    // One more than wanted tells that there is a next page.
+    // One more than wanted shows that there is a next page.
     const last = records.length === wanted ? records.at(-1) : undefined
     if (last) return {records, next: encodeCursor('buckets', [last.entity])}
     records.push(viewBucket(bucket, nowMs))

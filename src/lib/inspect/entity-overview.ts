@@ -10,20 +10,20 @@ import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 
-/** Everything that says how an entity is limited. */
+/** The limits of an entity, and what is left of them. */
 export interface EntityOverview {
   readonly id: string
   /** `undefined` where only limits or buckets exist: an entity needs no record to be limited. */
   readonly record: EntityRecord | undefined
   /** The parent, its parent, and so on, as far as they exist. */
   readonly parents: readonly EntityRecord[]
-  /** By name; those of which anything is known, and last what applies to all others. */
+  /** Known resources by name, then the limits that apply to all others. */
   readonly resources: readonly ResourceOverview[]
 }
 
 /** What applies to an entity on one resource, and what is left of it. */
 export interface ResourceOverview {
-  /** `undefined` for all resources that are not named. */
+  /** `undefined` for all resources that are not listed. */
   readonly resource: string | undefined
   /** The level whose limits apply; `undefined` when there are none. */
   readonly source: Level | undefined
@@ -38,7 +38,7 @@ export interface LimitOverview extends Limit {
   readonly available: number | undefined
 }
 
-/** Looks at an entity, the limits that apply to it and its live buckets at an instant; writes nothing. */
+/** Reads an entity, the limits that apply to it and its live buckets at an instant; writes nothing. */
 export async function entityOverview(
   {entities, configs, buckets}: NamespaceRepository,
   id: string,
@@ -82,7 +82,7 @@ function limitsByResource(records: readonly ConfigRecord[]): Map<string, readonl
   return new Map(records.flatMap(({scope, limits}) => (scope.level === 'system' ? [] : [[scope.resource, limits]])))
 }
 
-/** Under the limits that apply now, which a bucket takes over with its next request. */
+/** Calculated under the limits that apply now, which a bucket gets with its next request. */
 function levels(
   bucket: ShardedBucket | undefined,
   limits: readonly Limit[],

@@ -13,7 +13,7 @@ import type {BucketRecord} from '../schema/bucket-record.js'
 import type {ConfigScope} from '../schema/config-record.js'
 import {resolveFamily} from './family-limits.js'
 
-/** Children named per limit; the rest matters little. */
+/** Children listed per limit. */
 const MOST_CONSUMERS = 5
 
 /** What one shard holds of a limit, in whole tokens. */
@@ -25,13 +25,13 @@ export interface ShardShare {
   readonly capacity: number
 }
 
-/** Who used up a shared limit, in whole tokens. */
+/** What one entity used of a shared limit, in whole tokens. */
 export interface CapacityConsumer {
   readonly entity: string
   readonly tokens: number
 }
 
-/** Where one limit stands, who set it, and who drained it. */
+/** The state of one limit, where it is configured, and who used it up. */
 export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly scope: ConfigScope
   readonly shards: readonly ShardShare[]
@@ -44,11 +44,11 @@ export interface Explanation {
   readonly entity: string
   readonly resource: string
   readonly isRegistered: boolean
-  /** Whose limits count too; `undefined` when no charge is shared. */
+  /** The parent whose limits apply too; `undefined` when charges are not shared. */
   readonly parent: string | undefined
-  /** Epoch ms at which all this was true. */
+  /** Epoch ms of this state. */
   readonly atMs: number
-  /** Start of the hour that `drainedBy` is about. */
+  /** Start of the hour of `drainedBy`. */
   readonly hour: string
   readonly admitted: boolean
   /** 0 when admitted, `Infinity` when never. */
@@ -60,11 +60,11 @@ export interface Explanation {
 export interface Question {
   readonly entity: string
   readonly resource: string
-  /** One token of every limit that applies, unless said otherwise. */
+  /** One token of every limit that applies when absent. */
   readonly consume?: Consumption | undefined
 }
 
-/** Explains what an acquire would say now, from what is stored; writes nothing. */
+/** Explains what an acquire would return now, from the stored state; writes nothing. */
 export async function explain(
   namespace: NamespaceRepository,
   {entity, resource, consume}: Question,
@@ -109,7 +109,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const {entity, resource, resolution, atMs: nowMs, level} = question
   const {limits, source, trace} = resolution
   const scope = trace.find(each => each.level === source)?.scope as ConfigScope
-  // A parent is asked only for the limits it has.
+  // A parent is charged only for the limits it has.
   const amounts = new Map([...question.amounts].filter(([name]) => limits.some(limit => limit.name === name)))
   const bucket = await namespace.buckets.find(entity, resource)
   const stored = (bucket?.shards ?? []).flatMap(shard =>
@@ -133,7 +133,7 @@ function shardShare(record: BucketRecord, name: string): ShardShare {
   return {shard: record.shard, available: toTokens(available), capacity: toTokens(capacity)}
 }
 
-/** What the children that share their charges with an entity have used in this hour, as far as it was counted. */
+/** The counted usage in this hour of the children that share their charges with an entity. */
 async function consumers(
   {entities, usage}: NamespaceRepository,
   parent: string,

@@ -8,10 +8,10 @@ import type {Resolution} from '../repository/limits/resolver.js'
 export interface FamilyLimits {
   readonly entity: string
   readonly resource: string
-  /** Whether the entity has a record; it need not have one to be limited. */
+  /** Whether the entity has a record; limits apply without one too. */
   readonly isRegistered: boolean
   readonly own: Resolution
-  /** `undefined` when no charge is shared. One level only: a parent's own parent is not asked. */
+  /** `undefined` when charges are not shared. One level only: the parent of a parent is not charged. */
   readonly parent: {readonly entity: string; readonly resolution: Resolution} | undefined
 }
 

@@ -4,10 +4,10 @@ import {DEFAULT_RESOURCE} from '../core/names.js'
 import {entityMissing} from '../repository/entities/errors.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 
-/** Further away it is no typing error. */
+/** Names that differ more are not typing errors. */
 const LARGEST_DISTANCE = 3
 
-/** Throws when nothing in the namespace knows the entity. It needs no record of its own: limits apply without one. */
+/** Throws when the namespace contains nothing of an entity. A record is not necessary: limits apply without one. */
 export async function needEntity(repository: NamespaceRepository, entity: string): Promise<void> {
   if (await repository.entities.get(entity)) return
   if ((await repository.configs.ofEntity(entity)).length > 0) return
@@ -16,7 +16,7 @@ export async function needEntity(repository: NamespaceRepository, entity: string
   throw entityMissing(entity)
 }
 
-/** Throws when the resource has no limits of its own, no bucket and no usage. */
+/** Throws when a resource has no limits of its own, no bucket and no usage. */
 export async function needResource(repository: NamespaceRepository, resource: string): Promise<void> {
   const configured = await configuredResources(repository)
   if (configured.includes(resource)) return
@@ -38,7 +38,7 @@ function resourceMissing(resource: string, known: readonly string[]): ZaelError 
     .filter(({distance}) => distance <= LARGEST_DISTANCE)
     .sort((a, b) => a.distance - b.distance)
   const nearest = near.slice(0, 3).map(({name}) => name)
-  return new ZaelError('notFound', 'resource.missing', `Nothing is known of a resource ${JSON.stringify(resource)}.`, {
+  return new ZaelError('notFound', 'resource.missing', `There is no resource ${JSON.stringify(resource)}.`, {
     hint: nearest.length > 0 ? `Did you mean ${nearest.map(name => `"${name}"`).join(' or ')}?` : 'zael limits list',
     details: {resource, nearest},
   })

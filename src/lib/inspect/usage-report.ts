@@ -12,7 +12,7 @@ import {type AskedUsage, withAsked} from './usage-asked.js'
 
 const CONCURRENT_READS = 8
 
-/** Windows read by one report that adds up; a bound for the memory and the bill of a careless range. */
+/** Windows read by one total; bounds the memory and the cost of a very long range. */
 const MOST_WINDOWS = 20_000
 const WINDOWS_PER_PAGE = 1000
 
@@ -29,7 +29,7 @@ export interface UsageSubject {
 export interface LimitShare {
   readonly name: string
   readonly tokens: number
-  /** What the limit in force today gives in such a window; `null` where none of that name applies. */
+  /** What the current limit allows in such a window; `null` where no limit of that name applies. */
   readonly budget: number | null
   /** tokens / budget. */
   readonly share: number | null
@@ -50,20 +50,20 @@ export interface LimitTotal {
   readonly resource: string
   readonly name: string
   readonly tokens: number
-  /** Windows in which it was used, and tokens in the mean of those. */
+  /** Windows in which it was used, and the average tokens of those. */
   readonly windows: number
   readonly average: number
-  /** The largest window of one entity, with what it bears for its children. */
+  /** The largest window of one entity, including what it was charged for its children. */
   readonly peak: {readonly tokens: number; readonly entity: string; readonly start: string}
 }
 
-/** What windows come to together. A request that cascades is in the windows of its parent too, and counts once here. */
+/** Totals over windows. A request that cascades is in the windows of its parent too, and counts once here. */
 export interface UsageTotals {
   readonly requests: number
   readonly totals: readonly LimitTotal[]
 }
 
-/** A page of windows with what the limits would have allowed, newest first, and its totals. Unknown names are an error. */
+/** A page of windows with what the limits would have allowed, newest first, and its totals. Unknown names are errors. */
 export async function reportUsage(
   repository: NamespaceRepository,
   subject: UsageSubject,
@@ -76,7 +76,7 @@ export async function reportUsage(
   return {windows, ...(await totalsOf(repository, records)), next}
 }
 
-/** Totals per resource and limit; `complete` is false when there was more than is read at once, and the oldest are missing. */
+/** Totals per resource and limit; `complete` is false when there are too many windows and the oldest are missing. */
 export async function totalUsage(
   repository: NamespaceRepository,
   subject: UsageSubject,
@@ -87,7 +87,7 @@ export async function totalUsage(
   return {...(await totalsOf(repository, records)), windows: records.length, complete}
 }
 
-/** Hands over every window of a range, newest first; says whether that was all. */
+/** Calls `take` with every window of a range, newest first; resolves to whether that was all. */
 export async function walkUsage(
   repository: NamespaceRepository,
   subject: UsageSubject,
@@ -121,11 +121,11 @@ function addUp(totals: Map<string, LimitTotal>, {record, asked}: AskedUsage): vo
   const {entity, resource, start} = record
   for (const [name, charged] of record.tokens) {
     const id = `${resource} ${name}`
-    const so = totals.get(id)
+    const soFar = totals.get(id)
     const own = asked.tokens.get(name) ?? 0
-    const tokens = (so?.tokens ?? 0) + own
-    const windows = (so?.windows ?? 0) + (own === 0 ? 0 : 1)
-    const peak = so && so.peak.tokens >= charged ? so.peak : {tokens: charged, entity, start}
+    const tokens = (soFar?.tokens ?? 0) + own
+    const windows = (soFar?.windows ?? 0) + (own === 0 ? 0 : 1)
+    const peak = soFar && soFar.peak.tokens >= charged ? soFar.peak : {tokens: charged, entity, start}
     totals.set(id, {resource, name, tokens, windows, average: windows === 0 ? 0 : tokens / windows, peak})
   }
 }
@@ -144,7 +144,7 @@ async function needSubject(repository: NamespaceRepository, {entity, resource}: 
   if (resource !== undefined) await needResource(repository, resource)
 }
 
-/** The limits in force for every entity and resource among the records. */
+/** The current limits for every entity and resource among the records. */
 async function limitsOf({configs}: NamespaceRepository, records: readonly UsageRecord[]) {
   const pairs = new Map(records.map(record => [pairOf(record), record]))
   const limits = new Map<string, readonly Limit[]>()

@@ -8,7 +8,7 @@ import {type UsageSubject, walkUsage} from './usage-report.js'
 /** Windows read per resource; the newest are read first. */
 const MOST_WINDOWS = 20_000
 
-/** Live buckets looked through for resources that have no limits of their own. */
+/** Live buckets read to find resources that have no limits of their own. */
 const MOST_BUCKETS = 2000
 
 /** What one entity consumed of one resource, in whole tokens. */
@@ -17,7 +17,7 @@ export interface TopConsumer {
   readonly resource: string
   readonly requests: number
   readonly limits: ReadonlyMap<string, number>
-  /** Its part of all that was asked for, by the measure of the ranking; parents bear what their children ask for too. */
+  /** Its part of everything requested, in the unit of the ranking; parents include the charges of their children. */
   readonly share: number
 }
 
@@ -26,7 +26,7 @@ export interface TopConsumers {
   /** Entities, per resource, that consumed anything. */
   readonly total: number
   readonly resources: readonly string[]
-  /** False when there was more than is read at once: the oldest windows, or some resources, are missing. */
+  /** False when there is too much to read: the oldest windows, or some resources, are missing. */
   readonly complete: boolean
 }
 
@@ -45,7 +45,7 @@ export async function topConsumers(repository: NamespaceRepository, request: Top
   const found = resource === undefined ? await resourcesInUse(repository) : {resources: [resource], complete: true}
   const tallies = new Map<string, Tally>()
   let complete = found.complete
-  // What was asked for by the measure of the ranking: a request that cascades counts once.
+  // Everything requested, in the unit of the ranking: a request that cascades counts once.
   let whole = 0
   for (const each of found.resources) {
     const records: UsageRecord[] = []
@@ -64,9 +64,9 @@ export async function topConsumers(repository: NamespaceRepository, request: Top
 
 function add(tallies: Map<string, Tally>, {entity, resource, tokens: used, totalEvents}: UsageRecord): void {
   const id = `${entity} ${resource}`
-  const so = tallies.get(id) ?? {entity, resource, requests: 0, limits: new Map()}
-  for (const [name, tokens] of used) so.limits.set(name, (so.limits.get(name) ?? 0) + tokens)
-  tallies.set(id, {...so, requests: so.requests + totalEvents})
+  const soFar = tallies.get(id) ?? {entity, resource, requests: 0, limits: new Map()}
+  for (const [name, tokens] of used) soFar.limits.set(name, (soFar.limits.get(name) ?? 0) + tokens)
+  tallies.set(id, {...soFar, requests: soFar.requests + totalEvents})
 }
 
 function rank(
@@ -76,7 +76,7 @@ function rank(
   const measure = ({requests, limits}: Tally): number => (by === 'requests' ? requests : (limits.get(by) ?? 0))
   const names = [...new Set(tallies.flatMap(({limits}) => [...limits.keys()]))].sort()
   if (tallies.length > 0 && by !== 'requests' && !names.includes(by)) {
-    throw new InvalidInput('usage.by', `--by: nobody consumed anything of a limit "${by}".`, {
+    throw new InvalidInput('usage.by', `--by: no usage of a limit "${by}" was found.`, {
       hint: `Use requests, or one of ${names.join(', ')}.`,
       details: {by, limits: names},
     })
@@ -87,14 +87,14 @@ function rank(
     .map(tally => ({...tally, share: whole > 0 ? measure(tally) / whole : 0}))
 }
 
-/** Resources with limits of their own, and those of live buckets; one that neither shows must be named to be counted. */
+/** Resources with limits of their own, and those of live buckets; any other must be named to be included. */
 async function resourcesInUse(repository: NamespaceRepository): Promise<{resources: string[]; complete: boolean}> {
   const resources = new Set(await configuredResources(repository))
-  let looked = 0
+  let count = 0
   let complete = true
   for await (const {resource} of repository.buckets.ofNamespace()) {
     resources.add(resource)
-    complete = ++looked < MOST_BUCKETS
+    complete = ++count < MOST_BUCKETS
     if (!complete) break
   }
   return {resources: [...resources].sort(), complete}

@@ -68,12 +68,12 @@ async function deleteShards(context: MigrationContext, finding: MigrationFinding
     .sort((one, other) => Number(one.record.shard) - Number(other.record.shard))
   const deleted = further.slice(-(MAX_TRANSACTION_ITEMS - 1))
   const consumed = sumOf(deleted.map(({item}) => readConsumption(item)))
-  const isHeldBy = ({item}: OldItem) => [...consumed.keys()].every(limit => limitAttribute(limit, 'tk') in item)
+  const isHeldBy = ({item}: OldItem) => [...consumed.keys()].every(limit => limitAttribute(limit, 'tokens') in item)
   if (!first || deleted.length === 0 || !isHeldBy(first)) {
     return {cannot: 'has more old items than one transaction can delete; delete them by hand'}
   }
   const e = ifUnchanged(first)
-  for (const [limit, milli] of consumed) e.add(limitAttribute(limit, 'tc'), n(milli))
+  for (const [limit, milli] of consumed) e.add(limitAttribute(limit, 'consumed'), n(milli))
   const {UpdateExpression, ...fields} = e.update()
   const keep = {Key: wireKey(keyOf(first.item)), ...fields, TableName: context.table.name}
   const fold: TransactItem =

@@ -2,7 +2,7 @@ import {ZaelError} from '../core/errors.js'
 import {isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {retrying} from '../dynamo/retry.js'
 import {type Table, untilAborted} from '../repository/table/table.js'
-import {PARTITION_KEY, SORT_KEY} from '../schema/keys.js'
+import {keyNames} from '../schema/attributes.js'
 import type {MigrationContext} from './records/finding.js'
 import {openMigrationContext, withLongRetries} from './walk/context.js'
 import {tablePages} from './walk/scan.js'
@@ -11,7 +11,7 @@ import {refuseNewerSchema} from './walk/version-step.js'
 /** Pages that are searched for a record of a rate limiter. */
 const PAGES_SEARCHED = 10
 
-const KEY_NAMES = [PARTITION_KEY, SORT_KEY]
+const KEY_NAMES = keyNames()
 
 export interface OpenOptions {
   /** Version of this zael; without it only the layout of the table is checked. */

@@ -13,20 +13,20 @@ import type {NamespaceTable} from './table/table.js'
 
 const CONCURRENT_WRITES = 8
 
-/** A bucket may lie untouched for this many times the time it takes to fill. */
+/** A bucket expires when it was not used for this many times the time it takes to fill. */
 const LIFETIME_MULTIPLIER = 7
 
-/** Short, so that a long run does not spread limits that somebody has changed again since it began. */
+/** Short, so that a long run does not spread limits that were changed again since it started. */
 const CACHE_TTL_MS = 5000
 
-/** How many shards of buckets were looked at, changed, and could not be changed. */
+/** How many bucket shards were checked, updated, and could not be updated. */
 export interface SyncResult {
   readonly checked: number
   readonly updated: number
   readonly failed: number
 }
 
-/** Whom to tell how far it is, and how to stop it. */
+/** How to report progress, and how to stop. */
 export interface SyncOptions {
   /** Called after each shard. */
   readonly onProgress?: ((soFar: SyncResult) => void) | undefined
@@ -34,9 +34,9 @@ export interface SyncOptions {
 }
 
 /**
- * Brings live buckets in line after limits were changed at a scope, so that nobody waits for a cache to run out. Each
- * write is a conditional one: it clamps, never mints, and never keeps a bucket from admitting (S9). A bucket to which no
- * limits apply any more stays as it is. A bucket that could not be changed follows with its next slow request.
+ * Updates live buckets after limits were changed at a scope, so that the change does not wait for caches to expire. Each
+ * write is conditional: it clamps balances, never adds tokens, and never blocks requests (S9). A bucket to which no
+ * limits apply any more stays as it is. A bucket that could not be updated gets the limits with its next slow request.
  */
 export async function syncLimits(
   table: NamespaceTable,
@@ -44,14 +44,14 @@ export async function syncLimits(
   options: SyncOptions = {},
 ): Promise<SyncResult> {
   const {onProgress, signal} = options
-  // Not the caller's cache: what it still believes of other levels may be a minute old.
+  // Not the caller's cache: its entries of other levels may be a minute old.
   const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: CACHE_TTL_MS}))
   const result = {checked: 0, updated: 0, failed: 0}
   await forEachConcurrently(liveShards(table, scope, signal), CONCURRENT_WRITES, async shard => {
     const {entity, resource} = addressOf(shard)
     try {
       const resolution = await resolver.resolve(entity, resource, {signal})
-      if (!isConcerned(levelOf(scope), resolution.source)) return
+      if (!isAffected(levelOf(scope), resolution.source)) return
       const outcome = await rewriteStoredBucket(table, shard, align(resolution), signal)
       if (outcome === 'written') result.updated++
       if (outcome === 'contended') result.failed++
@@ -65,8 +65,8 @@ export async function syncLimits(
   return result
 }
 
-/** Limits of a more specific level hide the change. */
-function isConcerned(changed: Level, source: Level | undefined): boolean {
+/** Limits of a more specific level override the change. */
+function isAffected(changed: Level, source: Level | undefined): boolean {
   return source !== undefined && LEVELS.indexOf(source) >= LEVELS.indexOf(changed)
 }
 
@@ -74,10 +74,10 @@ const align =
   ({limits, source}: Resolution): Rewrite =>
   (seen, nowMs) => {
     const plan = planBucket(seen, nowMs, limits)
-    const livesForEver = source === 'entity'
-    const isRightLifetime = livesForEver === (seen.record.ttlSeconds === undefined)
-    if (isRightLifetime && !changesLimits(plan)) return undefined
-    const ttlSeconds = livesForEver ? null : expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, nowMs)
+    const isPermanent = source === 'entity'
+    const hasRightLifetime = isPermanent === (seen.record.ttlSeconds === undefined)
+    if (hasRightLifetime && !changesLimits(plan)) return undefined
+    const ttlSeconds = isPermanent ? null : expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, nowMs)
     return {plan, write: {amounts: new Map(), ttlSeconds}}
   }
 

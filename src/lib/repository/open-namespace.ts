@@ -10,9 +10,9 @@ import {readVersion} from './table/version.js'
 import {checkCompatibility} from './table/version-compatibility.js'
 
 /**
- * The id of a namespace, in a table that can be worked on. In one of an older layout everything would look empty and
- * every bucket would start full, so its version is looked at beside the name, at the price of one more small read. Once
- * a migration has begun it is fine: what is consumed meanwhile is charged on both sides.
+ * The id of a namespace, in a table with a supported layout. In an older layout everything would look empty and every
+ * bucket would start full, so the version is read together with the name, which costs one more small read. Once a
+ * migration has begun an older version is fine: the migration charges what is consumed to both layouts.
  */
 export async function openNamespace(table: Table, name: string): Promise<string> {
   const [found, refusal] = await Promise.all([new Namespaces(table).resolve(name), layoutRefusal(table)])
@@ -20,7 +20,7 @@ export async function openNamespace(table: Table, name: string): Promise<string>
   throw refusal ?? (await whyMissing(table, name))
 }
 
-/** Single reads: those who may see only their own namespace may read these records, but not several at once. */
+/** A single read: permissions limited to one namespace allow GetItem on these records, but no batch. */
 async function layoutRefusal(table: Table): Promise<ZaelError | undefined> {
   return refusalOf(async () => {
     const item = await getItem(table, keys.version())
@@ -32,7 +32,7 @@ async function hasMigrationBegun(table: Table, refusal: ZaelError): Promise<bool
   return refusal.code === 'schema.needs-migration' && (await getItem(table, migrationRecordKey)) !== undefined
 }
 
-/** Tables from before namespaces have their version record elsewhere. */
+/** Tables from before namespaces have their version record under another key. */
 async function whyMissing(table: Table, name: string): Promise<ZaelError> {
   const refusal = await refusalOf(async () => {
     const {record, hasLegacyRecord} = await readVersion(table)
@@ -41,10 +41,10 @@ async function whyMissing(table: Table, name: string): Promise<ZaelError> {
   return refusal ?? namespaceMissing(name)
 }
 
-/** What a look at the layout threw; who may not look is told nothing. */
-async function refusalOf(look: () => Promise<void>): Promise<ZaelError | undefined> {
+/** The error about the layout, if there is one; without permission to read it, none. */
+async function refusalOf(check: () => Promise<void>): Promise<ZaelError | undefined> {
   try {
-    await look()
+    await check()
     return undefined
   } catch (error) {
     if (error instanceof ZaelError && error.code.startsWith('schema.')) return error

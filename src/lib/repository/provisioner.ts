@@ -3,25 +3,25 @@ import {ConditionFailed, isRetryableWhenIdempotent} from '../dynamo/errors.js'
 import {ExpressionBuilder} from '../dynamo/expression.js'
 import {retrying} from '../dynamo/retry.js'
 import {type Item, s} from '../schema/attribute-value.js'
-import {keys} from '../schema/keys.js'
+import {attributes} from '../schema/attributes.js'
+import {keys, wireKey, withoutKey} from '../schema/keys.js'
 import {decodeProvisioner, encodeProvisioner, type ProvisionerRecord} from '../schema/provisioner-record.js'
 import {readString} from '../schema/read.js'
-import {getItem, type NamespaceTable, wireKey} from './table/table.js'
+import {getItem, type NamespaceTable} from './table/table.js'
 
-/** Tells one write of the record from every other; the Python system puts whole items and so drops it, which tells too. */
-const REVISION = 'rev'
+const names = attributes.provisioner
 
 /** What a manifest owns in a namespace. */
 export type Managed = Pick<ProvisionerRecord, 'managesSystem' | 'resources' | 'entities'>
 
-/** The record as it was seen; without a record nothing is managed. */
+/** The record as it was read; without a record nothing is managed. */
 export interface SeenProvisioner {
   readonly record: ProvisionerRecord
   readonly exists: boolean
   readonly revision: string | undefined
 }
 
-/** Which configurations of one namespace are owned by a manifest. Each write replaces what the writer has seen, or fails. */
+/** Which configurations of one namespace are owned by a manifest. A write fails if the record has changed since it was read. */
 export class Provisioner {
   readonly #table: NamespaceTable
 
@@ -34,7 +34,7 @@ export class Provisioner {
     const item = await getItem(this.#table, keys.provisioner(namespace))
     const nothing = {managesSystem: false, resources: [], entities: new Map(), lastApplied: undefined}
     const record = (item && decodeProvisioner(item)) ?? {namespace, ...nothing, appliedHash: undefined}
-    return {record, exists: item !== undefined, revision: item && readString(item, REVISION)}
+    return {record, exists: item !== undefined, revision: item && readString(item, names.revision)}
   }
 
   /** The item that `save` would write, without its revision. */
@@ -50,12 +50,11 @@ export class Provisioner {
     const {namespace, transport, name, randomBytes, backoff} = this.#table
     const revision = Buffer.from(randomBytes(8)).toString('base64url')
     const item = this.itemOf(managed, seen, appliedHash)
-    const {PK: _, SK: __, ...attributes} = item
     const e = new ExpressionBuilder()
-    guardUnchanged(e, seen)
-    // Only its own attributes: what other tools keep in the same item stays.
-    for (const [attribute, value] of Object.entries(attributes)) e.set(attribute, value)
-    e.set(REVISION, s(revision))
+    requireUnchanged(e, seen)
+    // Only our own attributes: those that other tools keep in the same item stay.
+    for (const [attribute, value] of Object.entries(withoutKey(item))) e.set(attribute, value)
+    e.set(names.revision, s(revision))
     const request = {
       TableName: name,
       Key: wireKey(keys.provisioner(namespace)),
@@ -66,26 +65,27 @@ export class Provisioner {
       await retrying(() => transport.send('UpdateItem', request), {...backoff, retryable: isRetryableWhenIdempotent})
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error
-      // Stored with this revision: it was written by an earlier try whose answer was lost.
-      if (!error.oldItem || readString(error.oldItem, REVISION) !== revision) throw changedMeanwhile(error)
+      // Stored with this revision: it was written by an earlier attempt whose answer was lost.
+      if (!error.oldItem || readString(error.oldItem, names.revision) !== revision) throw manifestChanged(error)
     }
     const record = decodeProvisioner(item) as ProvisionerRecord
     return {record, exists: true, revision}
   }
 
-  /** As the Python system writes it: microseconds, and the offset spelled out. */
+  /** In the format of the Python system: microseconds and an offset. */
   #now(): string {
     return new Date(this.#table.clock()).toISOString().replace('Z', '000+00:00')
   }
 }
 
-function guardUnchanged(e: ExpressionBuilder, {record, exists, revision}: SeenProvisioner): void {
+function requireUnchanged(e: ExpressionBuilder, {record, exists, revision}: SeenProvisioner): void {
+  const key = e.name(attributes.key.partition)
   if (!exists) {
-    e.condition(`attribute_not_exists(${e.name('PK')})`)
+    e.condition(`attribute_not_exists(${key})`)
     return
   }
-  e.condition(`attribute_exists(${e.name('PK')})`)
-  const values = {[REVISION]: revision, last_applied: record.lastApplied}
+  e.condition(`attribute_exists(${key})`)
+  const values = {[names.revision]: revision, [names.lastApplied]: record.lastApplied}
   for (const [name, value] of Object.entries(values)) {
     e.condition(
       value === undefined ? `attribute_not_exists(${e.name(name)})` : `${e.name(name)} = ${e.value(s(value))}`,
@@ -93,13 +93,13 @@ function guardUnchanged(e: ExpressionBuilder, {record, exists, revision}: SeenPr
   }
 }
 
-function changedMeanwhile(cause: unknown): ZaelError {
+function manifestChanged(cause: unknown): ZaelError {
   return new ZaelError(
     'conflict',
     'manifest.changed',
-    'A manifest was applied to this namespace by someone else meanwhile.',
+    'A manifest was applied to this namespace by someone else in the meantime.',
     {
-      hint: 'Look at what is different now with `zael limits plan`, then apply again.',
+      hint: 'Check the differences with `zael limits plan`, then apply again.',
       cause,
     },
   )

@@ -1,13 +1,11 @@
 import type {Limit} from '../core/limit.js'
 import type {ConfigScope} from '../schema/config-record.js'
-import {Audit, type Principal} from './audit/audit.js'
-import {storedAuditRetention} from './audit/retention.js'
+import {Audit, type Principal, storedAuditRetention} from './audit/audit.js'
 import {Buckets} from './buckets/buckets.js'
 import {type ResetResult, resetBucket} from './buckets/reset.js'
 import {Entities} from './entities/entities.js'
 import {type SyncOptions, type SyncResult, syncLimits} from './limit-sync.js'
-import {type ConfigChange, Configs} from './limits/configs.js'
-import type {SetOptions} from './limits/merge.js'
+import {type ConfigChange, Configs, type SetOptions} from './limits/configs.js'
 import {Namespaces} from './namespaces/namespaces.js'
 import {openNamespace} from './open-namespace.js'
 import {Provisioner} from './provisioner.js'
@@ -16,16 +14,16 @@ import type {NamespaceTable} from './table/table.js'
 import {Usage} from './usage/usage.js'
 
 export interface RepositoryOptions extends OpenTableOptions {
-  /** Who is named in the audit trail as the author of changes. */
+  /** The author of changes in the audit trail. */
   readonly principal?: Principal
 }
 
-/** A change of limits, and how many live buckets it reached. */
+/** A change of limits, and how many live buckets were updated. */
 export interface LimitsChange extends ConfigChange {
   readonly buckets: SyncResult
 }
 
-/** What a stack stores. Limiters only admit; this is where namespaces, entities and limits are kept. */
+/** The stored data of a stack: namespaces, entities, limits, buckets, usage and audit events. */
 export class Repository {
   readonly namespaces: Namespaces
   readonly #open: OpenTable
@@ -47,15 +45,15 @@ export class Repository {
     return new NamespaceRepository({...this.#open.table, namespace: id}, this.#principal)
   }
 
-  /** Lets go of the connections. */
+  /** Closes the connections. */
   close(): Promise<void> {
     return this.#open.close()
   }
 }
 
-/** What one namespace stores. */
+/** The stored data of one namespace. */
 export class NamespaceRepository {
-  /** Opaque; what keys begin with. */
+  /** Opaque; all keys begin with it. */
   readonly id: string
   readonly audit: Audit
   readonly entities: Entities
@@ -76,7 +74,7 @@ export class NamespaceRepository {
     this.provisioner = new Provisioner(table)
   }
 
-  /** Sets limits and brings the live buckets they apply to in line. Limits of other names stay unless `replace` is set. */
+  /** Sets limits and updates the live buckets they apply to. Limits of other names stay unless `replace` is set. */
   async setLimits(
     scope: ConfigScope,
     limits: readonly Limit[],
@@ -90,12 +88,12 @@ export class NamespaceRepository {
     return this.#synced(await this.configs.unset(scope, name), options)
   }
 
-  /** Removes all limits of a scope; live buckets follow what applies then. */
+  /** Removes all limits of a scope; live buckets get the limits that apply then. */
   async deleteLimits(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
     return this.#synced(await this.configs.delete(scope), options)
   }
 
-  /** Fills every limit of a bucket and forgives its debts. */
+  /** Fills every limit of a bucket, which also cancels debts. */
   resetBucket(entity: string, resource: string): Promise<ResetResult> {
     return resetBucket(this.#table, this.audit, entity, resource)
   }

@@ -27,6 +27,11 @@ export const NULL: AttributeValue = {NULL: true}
 
 export const s = (value: string): {S: string} => ({S: value})
 
+/** Several texts at once, such as the keys of an index. */
+export function texts(values: Readonly<Record<string, string>>): Item {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, s(value)]))
+}
+
 export const bool = (value: boolean): {BOOL: boolean} => ({BOOL: value})
 
 /** Integers only: other clients of the table parse numbers as integers, a decimal or an exponent would break them. */

@@ -1,6 +1,7 @@
-import {type Item, NULL, n, s} from './attribute-value.js'
+import {type Item, type Key, NULL, n, s, texts} from './attribute-value.js'
+import {attributes} from './attributes.js'
 import {fromJson, type Json} from './json-attribute.js'
-import {keys, parseItemKey} from './keys.js'
+import {indexKeys, keyParts, keys, parseItemKey, wireKey} from './keys.js'
 import {readMap, readNumber, readString} from './read.js'
 
 /** Who changed what and when. */
@@ -25,24 +26,30 @@ export const SYSTEM_SUBJECT = '$SYSTEM'
 /** Stands in for the entity in events about a resource's defaults. */
 export const resourceSubject = (resource: string): string => `$RESOURCE:${resource}`
 
+/** Whether an event is about something else than an entity: entity ids do not begin like this. */
+export const isSubject = (entity: string): boolean => entity.startsWith('$')
+
+const names = attributes.audit
+
 export function encodeAudit(record: AuditRecord): Item {
-  const {PK, SK} = keys.audit(record.namespace, record.entity, record.eventId)
+  const key = keys.audit(record.namespace, record.entity, record.eventId)
   const item: Item = {
-    PK: s(PK),
-    SK: s(SK),
-    entity_id: s(record.entity),
-    event_id: s(record.eventId),
-    timestamp: s(record.timestamp),
-    action: s(record.action),
-    principal: record.principal === undefined ? NULL : s(record.principal),
-    resource: record.resource === undefined ? NULL : s(record.resource),
-    details: fromJson(record.details),
-    GSI4PK: s(record.namespace),
-    GSI4SK: s(PK),
+    ...wireKey(key),
+    [names.entity]: s(record.entity),
+    [names.eventId]: s(record.eventId),
+    [names.timestamp]: s(record.timestamp),
+    [names.action]: s(record.action),
+    [names.principal]: record.principal === undefined ? NULL : s(record.principal),
+    [names.resource]: record.resource === undefined ? NULL : s(record.resource),
+    [names.details]: fromJson(record.details),
+    ...texts(indexKeys.inNamespace(record.namespace, key.PK)),
   }
-  if (record.ttlSeconds !== undefined) item.ttl = n(record.ttlSeconds)
+  if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
   return item
 }
+
+/** Whether a key is that of an event, in any layout. */
+export const isAuditKey = ({SK}: Key): boolean => SK.startsWith(keyParts.sort.audit)
 
 /** `undefined` when the key is not an audit event's. */
 export function decodeAudit(item: Item): AuditRecord | undefined {
@@ -52,11 +59,24 @@ export function decodeAudit(item: Item): AuditRecord | undefined {
     namespace: key.namespace,
     entity: key.entity,
     eventId: key.eventId,
-    timestamp: readString(item, 'timestamp') ?? '',
-    action: readString(item, 'action') ?? '',
-    principal: readString(item, 'principal'),
-    resource: readString(item, 'resource'),
-    details: readMap(item, 'details'),
-    ttlSeconds: readNumber(item, 'ttl'),
+    timestamp: readString(item, names.timestamp) ?? '',
+    action: readString(item, names.action) ?? '',
+    principal: readString(item, names.principal),
+    resource: readString(item, names.resource),
+    details: readMap(item, names.details),
+    ttlSeconds: readNumber(item, names.expiresAt),
+  }
+}
+
+/** An event as JSON, for archives: the names are those of the table. */
+export function auditJson(record: AuditRecord): Record<string, Json> {
+  return {
+    [names.eventId]: record.eventId,
+    [names.entity]: record.entity,
+    [names.action]: record.action,
+    [names.timestamp]: record.timestamp,
+    [names.principal]: record.principal ?? null,
+    [names.resource]: record.resource ?? null,
+    [names.details]: record.details,
   }
 }

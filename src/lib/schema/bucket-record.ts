@@ -1,10 +1,10 @@
 import type {BucketState, LimitState} from '../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Rate} from '../core/token-math.js'
-import {bool, type Item, n, s} from './attribute-value.js'
-import {indexKeys, keys, parseItemKey} from './keys.js'
+import {bool, type Item, n, s, texts} from './attribute-value.js'
+import {attributes} from './attributes.js'
+import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readBigInt, readBoolean, readNumber, readString} from './read.js'
-import {decodeRemainders, encodeRemainders, REMAINDERS} from './remainders.js'
 
 /** One shard of one bucket, as stored. Parameters in `state` are undivided, whatever the shard count. */
 export interface BucketRecord {
@@ -45,24 +45,47 @@ export type StoredBucket =
       readonly residue: ReadonlyMap<string, Residue>
     }
 
-/** Attribute of one field of one limit: tokens, capacity, refill amount (milli), refill period (ms), total consumed. */
-export function limitAttribute(limit: string, field: 'tk' | 'cp' | 'ra' | 'rp' | 'tc'): string {
-  return `b_${limit}_${field}`
+const names = attributes.bucket
+
+const FIELDS = {tokens: 'tk', capacity: 'cp', refillAmount: 'ra', refillPeriod: 'rp', consumed: 'tc'} as const
+
+/** What is stored of each limit: amounts in millitokens, the refill period in ms, what was consumed since it exists. */
+export type LimitField = keyof typeof FIELDS
+
+export const LIMIT_FIELDS = Object.keys(FIELDS) as LimitField[]
+
+const LIMIT_PREFIX = 'b_'
+
+/** Attribute of one field of one limit. */
+export function limitAttribute(limit: string, field: LimitField): string {
+  return `${LIMIT_PREFIX}${limit}_${FIELDS[field]}`
 }
 
-/** Net number of requests that writes to this item have admitted. Clients that do not know it leave it as it is. */
-export const REQUEST_COUNT = 'rq'
+/** The limits of which an item has this field, and its attribute. */
+function* limitsWith(item: Item, field: LimitField): Generator<[limit: string, attribute: string]> {
+  const ending = `_${FIELDS[field]}`
+  for (const attribute of Object.keys(item)) {
+    if (!attribute.startsWith(LIMIT_PREFIX) || !attribute.endsWith(ending)) continue
+    const limit = attribute.slice(LIMIT_PREFIX.length, -ending.length)
+    if (limit !== '') yield [limit, attribute]
+  }
+}
+
+/** Where one of the last writes has left its mark: `WriteMark` of the repository. */
+export const markAttribute = (slot: number): string => `wn_${slot}`
+
+/** How many shards an item claims for its bucket; one when it does not say. */
+export const readShardCount = (item: Item): number => readNumber(item, names.shardCount) ?? 1
 
 /** `undefined` where no client that counts requests has written yet. */
-export const readRequestCount = (item: Item): number | undefined => readNumber(item, REQUEST_COUNT)
+export const readRequestCount = (item: Item): number | undefined => readNumber(item, names.requests)
 
-/** Millitokens consumed so far, net, per limit; write pressure is nobody's consumption. */
+/** Millitokens consumed so far, net, per limit; write pressure is not consumption. */
 export function readConsumption(item: Item): Map<string, bigint> {
   const consumed = new Map<string, bigint>()
-  for (const attribute of Object.keys(item)) {
-    const limit = /^b_(.+)_tc$/.exec(attribute)?.[1]
-    const milli = limit === undefined || limit === WRITE_PRESSURE_LIMIT ? undefined : readBigInt(item, attribute)
-    if (milli !== undefined) consumed.set(limit as string, milli)
+  for (const [limit, attribute] of limitsWith(item, 'consumed')) {
+    const milli = limit === WRITE_PRESSURE_LIMIT ? undefined : readBigInt(item, attribute)
+    if (milli !== undefined) consumed.set(limit, milli)
   }
   return consumed
 }
@@ -80,28 +103,23 @@ export const WRITE_PRESSURE_PER_WRITE = 1000n
 /** The full item. A bucket without write pressure gets a fresh one: peers cannot use an item that lacks it. */
 export function encodeBucket(record: BucketRecord): Item {
   const {namespace, entity, resource, shard, state} = record
-  const {PK, SK} = keys.bucket(namespace, entity, resource, shard)
-  const indexes = {
-    ...indexKeys.bucketOfResource(namespace, resource, entity, shard),
-    ...indexKeys.bucketOfEntity(namespace, entity, resource, shard),
-    ...indexKeys.bucketInNamespace(namespace, entity, resource, shard),
-  }
   const item: Item = {
-    PK: s(PK),
-    SK: s(SK),
-    entity_id: s(entity),
-    resource: s(resource),
-    rf: n(state.refilledAtMs),
-    shard_count: n(record.shardCount),
-    cascade: bool(record.cascade),
+    ...wireKey(keys.bucket(namespace, entity, resource, shard)),
+    [names.entity]: s(entity),
+    [names.resource]: s(resource),
+    [names.refilledAt]: n(state.refilledAtMs),
+    [names.shardCount]: n(record.shardCount),
+    [names.cascade]: bool(record.cascade),
+    ...texts(indexKeys.bucketOfResource(namespace, resource, entity, shard)),
+    ...texts(indexKeys.bucketOfEntity(namespace, entity, resource, shard)),
+    ...texts(indexKeys.bucketInNamespace(namespace, entity, resource, shard)),
   }
-  for (const [name, value] of Object.entries(indexes)) item[name] = s(value)
-  if (record.parent !== undefined) item.parent_id = s(record.parent)
-  if (record.ttlSeconds !== undefined) item.ttl = n(record.ttlSeconds)
+  if (record.parent !== undefined) item[names.parent] = s(record.parent)
+  if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
   for (const [name, limit] of state.limits) encodeLimit(item, name, limit)
   if (!state.limits.has(WRITE_PRESSURE_LIMIT)) encodeLimit(item, WRITE_PRESSURE_LIMIT, freshWritePressure())
   const remainders = encodeRemainders(state)
-  if (remainders !== undefined) item[REMAINDERS] = s(remainders)
+  if (remainders !== undefined) item[names.remainders] = s(remainders)
   return item
 }
 
@@ -115,7 +133,7 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'bucket') return undefined
   const {namespace, entity, resource, shard} = key
-  const refilledAtMs = readNumber(item, 'rf')
+  const refilledAtMs = readNumber(item, names.refilledAt)
   const {limits, incomplete} = decodeLimits(item, refilledAtMs)
   if (refilledAtMs === undefined) return {kind: 'ghost', namespace, entity, resource, shard, residue: incomplete}
   return {
@@ -125,10 +143,10 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
       entity,
       resource,
       shard,
-      shardCount: readNumber(item, 'shard_count') ?? 1,
-      cascade: readBoolean(item, 'cascade') ?? false,
-      parent: readString(item, 'parent_id'),
-      ttlSeconds: readNumber(item, 'ttl'),
+      shardCount: readShardCount(item),
+      cascade: readBoolean(item, names.cascade) ?? false,
+      parent: readString(item, names.parent),
+      ttlSeconds: readNumber(item, names.expiresAt),
       state: {refilledAtMs, limits},
     },
     incomplete,
@@ -136,24 +154,22 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
 }
 
 function encodeLimit(item: Item, name: string, limit: LimitState): void {
-  item[limitAttribute(name, 'tk')] = n(limit.tokensMilli)
-  item[limitAttribute(name, 'cp')] = n(limit.capacityMilli)
-  item[limitAttribute(name, 'ra')] = n(limit.refillAmountMilli)
-  item[limitAttribute(name, 'rp')] = n(limit.refillPeriodMs)
-  item[limitAttribute(name, 'tc')] = n(limit.consumedMilli)
+  item[limitAttribute(name, 'tokens')] = n(limit.tokensMilli)
+  item[limitAttribute(name, 'capacity')] = n(limit.capacityMilli)
+  item[limitAttribute(name, 'refillAmount')] = n(limit.refillAmountMilli)
+  item[limitAttribute(name, 'refillPeriod')] = n(limit.refillPeriodMs)
+  item[limitAttribute(name, 'consumed')] = n(limit.consumedMilli)
 }
 
 function decodeLimits(item: Item, refilledAtMs: number | undefined) {
   const limits = new Map<string, LimitState>()
   const incomplete = new Map<string, Residue>()
-  for (const attribute of Object.keys(item)) {
-    if (!attribute.startsWith('b_') || !attribute.endsWith('_tk')) continue
-    const name = attribute.slice(2, -3)
+  for (const [name, attribute] of limitsWith(item, 'tokens')) {
     const tokensMilli = readBigInt(item, attribute) ?? 0n
-    const consumedMilli = readBigInt(item, limitAttribute(name, 'tc')) ?? 0n
-    const capacityMilli = readBigInt(item, limitAttribute(name, 'cp')) ?? 0n
-    const refillAmountMilli = readBigInt(item, limitAttribute(name, 'ra')) ?? 0n
-    const refillPeriodMs = readNumber(item, limitAttribute(name, 'rp')) ?? 0
+    const consumedMilli = readBigInt(item, limitAttribute(name, 'consumed')) ?? 0n
+    const capacityMilli = readBigInt(item, limitAttribute(name, 'capacity')) ?? 0n
+    const refillAmountMilli = readBigInt(item, limitAttribute(name, 'refillAmount')) ?? 0n
+    const refillPeriodMs = readNumber(item, limitAttribute(name, 'refillPeriod')) ?? 0
     if (refilledAtMs === undefined || capacityMilli <= 0n || refillAmountMilli <= 0n || refillPeriodMs <= 0) {
       incomplete.set(name, {tokensMilli, consumedMilli})
     } else {
@@ -161,7 +177,10 @@ function decodeLimits(item: Item, refilledAtMs: number | undefined) {
     }
   }
   if (refilledAtMs !== undefined) {
-    for (const [name, {remainder, refillPeriodMs}] of decodeRemainders(readString(item, REMAINDERS), refilledAtMs)) {
+    for (const [name, {remainder, refillPeriodMs}] of decodeRemainders(
+      readString(item, names.remainders),
+      refilledAtMs,
+    )) {
       const limit = limits.get(name)
       // A period changed since by another client would give the numerator another worth.
       if (limit && limit.refillPeriodMs === refillPeriodMs) limits.set(name, {...limit, remainder})
@@ -170,8 +189,33 @@ function decodeLimits(item: Item, refilledAtMs: number | undefined) {
   return {limits, incomplete}
 }
 
-/** Attribute of the refill instant that all limits of a bucket share. */
-export const REFILL_INSTANT = 'rf'
+/**
+ * Fractions of a millitoken that limits have earned at the refill instant, spelled `<refill instant>|name:remainder/period,…`;
+ * `undefined` when there are none: the attribute is then left out or removed. Other clients ignore it; when one of them
+ * moves the refill instant, the tag no longer matches and the fractions are void, so nothing is credited twice.
+ */
+export function encodeRemainders(state: BucketState): string | undefined {
+  const parts: string[] = []
+  for (const [name, limit] of state.limits) {
+    if (limit.remainder > 0n) parts.push(`${name}:${limit.remainder}/${limit.refillPeriodMs}`)
+  }
+  return parts.length === 0 ? undefined : `${state.refilledAtMs}|${parts.join(',')}`
+}
 
-/** How many shards a bucket has, as one of its items says. */
-export const readShardCount = (item: Item): number => readNumber(item, 'shard_count') ?? 1
+/** The fractions that are still valid at `refilledAtMs`; anything malformed counts as nothing. */
+function decodeRemainders(
+  text: string | undefined,
+  refilledAtMs: number,
+): Map<string, {remainder: bigint; refillPeriodMs: number}> {
+  const remainders = new Map<string, {remainder: bigint; refillPeriodMs: number}>()
+  const [tag, list = ''] = text?.split('|') ?? []
+  if (tag !== String(refilledAtMs)) return remainders
+  for (const part of list.split(',')) {
+    const match = /^(.+):(\d+)\/(\d+)$/.exec(part)
+    if (!match) continue
+    const remainder = BigInt(match[2] as string)
+    const refillPeriodMs = Number(match[3])
+    if (remainder < BigInt(refillPeriodMs)) remainders.set(match[1] as string, {remainder, refillPeriodMs})
+  }
+  return remainders
+}

@@ -1,8 +1,10 @@
 import type {Limit} from '../core/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import type {Level} from '../core/resolve.js'
-import {type Item, type Key, n, s} from './attribute-value.js'
-import {indexKeys, keys, parseItemKey} from './keys.js'
+import {type Item, type Key, n, s, texts} from './attribute-value.js'
+import {attributes, indexes, keyNames} from './attributes.js'
+import type {Json} from './json-attribute.js'
+import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readNumber, readString} from './read.js'
 
 /** Whose limits a configuration holds; an entity's default has the resource `_default_`. */
@@ -24,9 +26,40 @@ export interface ConfigRecord {
   readonly auditRetentionDays: number | undefined
 }
 
+const names = attributes.config
+
+const FIELDS = {capacity: 'cp', refillAmount: 'ra', refillPeriod: 'rp'} as const
+
+/** What the attributes of limits begin with. */
+const LIMIT_PREFIX = 'l_'
+
 /** Attribute of one field of one limit: capacity and refill amount in whole tokens, refill period in seconds. */
-export function configAttribute(limit: string, field: 'cp' | 'ra' | 'rp'): string {
-  return `l_${limit}_${field}`
+export function configAttribute(limit: string, field: keyof typeof FIELDS): string {
+  return `${LIMIT_PREFIX}${limit}_${FIELDS[field]}`
+}
+
+/** The attributes of limits in a stored item, with those that only older clients know. */
+export function limitAttributesIn(item: Item = {}): string[] {
+  return Object.keys(item).filter(name => name.startsWith(LIMIT_PREFIX) && name.lastIndexOf('_') > LIMIT_PREFIX.length)
+}
+
+/** The limit that an attribute belongs to. */
+export function limitOfAttribute(name: string): string {
+  return name.slice(LIMIT_PREFIX.length, name.lastIndexOf('_'))
+}
+
+/** The attributes that a change is based on: it is written only if they are the same as when the item was read. */
+export function guardedAttributes(item: Item): string[] {
+  const [indexKey] = keyNames(indexes.entity)
+  return [...limitAttributesIn(item), names.onUnavailable, names.auditRetentionDays, indexKey, names.revision]
+}
+
+/**
+ * Whether the index of entity configurations has a stored item. Some tools write it without the keys of the index; such
+ * an item is not counted in the registry either.
+ */
+export function isIndexedConfig(item: Item | undefined): boolean {
+  return item?.[keyNames(indexes.entity)[0]] !== undefined
 }
 
 export function configKey(namespace: string, scope: ConfigScope): Key {
@@ -40,22 +73,24 @@ export function levelOf(scope: ConfigScope): Level {
 }
 
 export function encodeConfig(record: ConfigRecord): Item {
-  const {PK, SK} = configKey(record.namespace, record.scope)
-  const item: Item = {PK: s(PK), SK: s(SK), config_version: n(1), GSI4PK: s(record.namespace), GSI4SK: s(PK)}
-  if (record.scope.level !== 'system') item.resource = s(record.scope.resource)
+  const key = configKey(record.namespace, record.scope)
+  const item: Item = {
+    ...wireKey(key),
+    [names.version]: n(1),
+    ...texts(indexKeys.inNamespace(record.namespace, key.PK)),
+  }
+  if (record.scope.level !== 'system') item[names.resource] = s(record.scope.resource)
   if (record.scope.level === 'entity') {
     const {entity, resource} = record.scope
-    const {GSI3PK, GSI3SK} = indexKeys.configOfResource(record.namespace, resource, entity)
-    item.entity_id = s(entity)
-    item.GSI3PK = s(GSI3PK)
-    item.GSI3SK = s(GSI3SK)
+    item[names.entity] = s(entity)
+    Object.assign(item, texts(indexKeys.configOfResource(record.namespace, resource, entity)))
   }
-  if (record.onUnavailable !== undefined) item.on_unavailable = s(record.onUnavailable)
-  if (record.auditRetentionDays !== undefined) item.audit_retention_days = n(record.auditRetentionDays)
+  if (record.onUnavailable !== undefined) item[names.onUnavailable] = s(record.onUnavailable)
+  if (record.auditRetentionDays !== undefined) item[names.auditRetentionDays] = n(record.auditRetentionDays)
   for (const limit of record.limits) {
-    item[configAttribute(limit.name, 'cp')] = n(limit.capacity)
-    item[configAttribute(limit.name, 'ra')] = n(limit.refillAmount)
-    item[configAttribute(limit.name, 'rp')] = n(limit.refillPeriodSeconds)
+    item[configAttribute(limit.name, 'capacity')] = n(limit.capacity)
+    item[configAttribute(limit.name, 'refillAmount')] = n(limit.refillAmount)
+    item[configAttribute(limit.name, 'refillPeriod')] = n(limit.refillPeriodSeconds)
   }
   return item
 }
@@ -64,11 +99,11 @@ export function encodeConfig(record: ConfigRecord): Item {
 export function decodeConfig(item: Item): ConfigRecord | undefined {
   const key = parseItemKey(item)
   if (!key) return undefined
-  const onUnavailable = readString(item, 'on_unavailable')
+  const onUnavailable = readString(item, names.onUnavailable)
   const rest = {
     limits: decodeConfigLimits(item),
     onUnavailable: onUnavailable === 'allow' || onUnavailable === 'block' ? onUnavailable : undefined,
-    auditRetentionDays: readNumber(item, 'audit_retention_days'),
+    auditRetentionDays: readNumber(item, names.auditRetentionDays),
   } as const
   switch (key.record) {
     case 'entity-config':
@@ -85,16 +120,15 @@ export function decodeConfig(item: Item): ConfigRecord | undefined {
 /** What is missing takes the defaults of declarative limits: refill = capacity, every minute. */
 export function decodeConfigLimits(item: Item): Limit[] {
   const limits: Limit[] = []
-  for (const attribute of Object.keys(item)) {
-    if (!attribute.startsWith('l_') || !attribute.endsWith('_cp')) continue
-    const name = attribute.slice(2, -3)
-    const capacity = readNumber(item, attribute)
+  for (const attribute of limitAttributesIn(item)) {
+    const name = limitOfAttribute(attribute)
+    const capacity = attribute === configAttribute(name, 'capacity') ? readNumber(item, attribute) : undefined
     if (capacity === undefined) continue
     limits.push({
       name,
       capacity,
-      refillAmount: readNumber(item, configAttribute(name, 'ra')) ?? capacity,
-      refillPeriodSeconds: readNumber(item, configAttribute(name, 'rp')) ?? 60,
+      refillAmount: readNumber(item, configAttribute(name, 'refillAmount')) ?? capacity,
+      refillPeriodSeconds: readNumber(item, configAttribute(name, 'refillPeriod')) ?? 60,
     })
   }
   return limits.sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -106,17 +140,32 @@ export function settingsAttributes({
   auditRetentionDays,
 }: Pick<ConfigRecord, 'onUnavailable' | 'auditRetentionDays'>): Item {
   return {
-    ...(onUnavailable === undefined ? {} : {on_unavailable: s(onUnavailable)}),
-    ...(auditRetentionDays === undefined ? {} : {audit_retention_days: n(auditRetentionDays)}),
+    ...(onUnavailable === undefined ? {} : {[names.onUnavailable]: s(onUnavailable)}),
+    ...(auditRetentionDays === undefined ? {} : {[names.auditRetentionDays]: n(auditRetentionDays)}),
   }
 }
 
-export const hasSettings = (item: Item): boolean => 'on_unavailable' in item || 'audit_retention_days' in item
+export const hasSettings = (item: Item): boolean => names.onUnavailable in item || names.auditRetentionDays in item
 
 /** Whether an item is marked as a configuration; it may have lost all its limits. */
-export const hasConfigVersion = (item: Item): boolean => 'config_version' in item
+export const hasConfigVersion = (item: Item): boolean => names.version in item
 
 /** A configuration item without the attributes of its limits. */
 export function withoutLimits(item: Item): Item {
   return Object.fromEntries(Object.entries(item).filter(([name]) => !/^l_.+_(cp|ra|rp)$/.test(name)))
+}
+
+/** Limits as audit events tell them. */
+export function limitDetails(limits: readonly Limit[]): Json[] {
+  return limits.map(({name, capacity, refillAmount, refillPeriodSeconds}) => ({
+    name,
+    capacity,
+    refill_amount: refillAmount,
+    refill_period_seconds: refillPeriodSeconds,
+  }))
+}
+
+/** What a system configuration says besides its limits, as audit events tell it; nothing of any other. */
+export function policyDetails({scope, onUnavailable}: ConfigRecord): {[key: string]: Json} {
+  return scope.level === 'system' ? {[names.onUnavailable]: onUnavailable ?? null} : {}
 }

@@ -1,6 +1,7 @@
-import {bool, type Item, NULL, n, s} from './attribute-value.js'
+import {bool, type Item, NULL, n, s, texts} from './attribute-value.js'
+import {attributes, indexes, keyNames} from './attributes.js'
 import {fromJson, type Json} from './json-attribute.js'
-import {indexKeys, keys, parseItemKey} from './keys.js'
+import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readBoolean, readMap, readNumber, readString} from './read.js'
 
 /** Who is limited, and whose budget it shares. */
@@ -17,26 +18,24 @@ export interface EntityRecord {
   readonly version: number
 }
 
+const names = attributes.entity
+
 export function encodeEntity(record: EntityRecord): Item {
-  const {PK, SK} = keys.entity(record.namespace, record.entity)
+  const key = keys.entity(record.namespace, record.entity)
   const item: Item = {
-    PK: s(PK),
-    SK: s(SK),
-    entity_id: s(record.entity),
-    name: s(record.name),
-    parent_id: record.parent === undefined ? NULL : s(record.parent),
-    cascade: bool(record.cascade),
-    metadata: fromJson(record.metadata),
-    created_at: s(record.createdAt),
-    GSI4PK: s(record.namespace),
-    GSI4SK: s(PK),
+    ...wireKey(key),
+    [names.entity]: s(record.entity),
+    [names.name]: s(record.name),
+    [names.parent]: record.parent === undefined ? NULL : s(record.parent),
+    [names.cascade]: bool(record.cascade),
+    [names.metadata]: fromJson(record.metadata),
+    [names.createdAt]: s(record.createdAt),
+    ...texts(indexKeys.inNamespace(record.namespace, key.PK)),
   }
   if (record.parent !== undefined) {
-    const {GSI1PK, GSI1SK} = indexKeys.child(record.namespace, record.parent, record.entity)
-    item.GSI1PK = s(GSI1PK)
-    item.GSI1SK = s(GSI1SK)
+    Object.assign(item, texts(indexKeys.child(record.namespace, record.parent, record.entity)))
   }
-  if (record.version > 0) item.version = n(record.version)
+  if (record.version > 0) item[names.version] = n(record.version)
   return item
 }
 
@@ -47,14 +46,26 @@ export function decodeEntity(item: Item): EntityRecord | undefined {
   return {
     namespace: key.namespace,
     entity: key.entity,
-    name: readString(item, 'name') ?? key.entity,
-    parent: readString(item, 'parent_id'),
-    cascade: readBoolean(item, 'cascade') ?? false,
-    metadata: readMap(item, 'metadata'),
-    createdAt: readString(item, 'created_at') ?? '',
-    version: readNumber(item, 'version') ?? 0,
+    name: readString(item, names.name) ?? key.entity,
+    parent: readString(item, names.parent),
+    cascade: readBoolean(item, names.cascade) ?? false,
+    metadata: readMap(item, names.metadata),
+    createdAt: readString(item, names.createdAt) ?? '',
+    version: readNumber(item, names.version) ?? 0,
   }
 }
 
+/** What can be changed about an entity, as audit events tell it. */
+export type EntityDetails = {
+  readonly name: string
+  readonly parent_id: string | null
+  readonly cascade: boolean
+  readonly metadata: {readonly [key: string]: Json}
+}
+
+export function entityDetails({name, parent, cascade, metadata}: EntityRecord): EntityDetails {
+  return {name, parent_id: parent ?? null, cascade, metadata}
+}
+
 /** Attributes of an entity's index keys: among its parent's children, and in its namespace. */
-export const ENTITY_INDEX_KEYS = ['GSI1PK', 'GSI1SK', 'GSI4PK', 'GSI4SK'] as const
+export const ENTITY_INDEX_KEYS = [...keyNames(indexes.parent), ...keyNames(indexes.namespace)]

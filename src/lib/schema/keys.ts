@@ -1,6 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
 import {parseWindowKey, type Window, windowKey} from '../core/window.js'
-import type {Item, Key} from './attribute-value.js'
+import {type Item, type Key, s} from './attribute-value.js'
+import {attributes, keyNames} from './attributes.js'
 import {readString} from './read.js'
 
 /**
@@ -8,81 +9,119 @@ import {readString} from './read.js'
  * namespace ids cannot contain `/`, so each key reads back in one way only.
  */
 
-const inNamespace = (namespace: string, rest: string): string => `${namespace}/${rest}`
-const entityPk = (namespace: string, entity: string) => inNamespace(namespace, `ENTITY#${entity}`)
-const systemPk = (namespace: string) => inNamespace(namespace, 'SYSTEM#')
+/** What keys consist of besides names. Those that end in `#` are followed by a name. */
+export const keyParts = {
+  /** Partition keys, after the namespace. */
+  partition: {
+    entity: 'ENTITY#',
+    bucket: 'BUCKET#',
+    resource: 'RESOURCE#',
+    system: 'SYSTEM#',
+    audit: 'AUDIT#',
+    parent: 'PARENT#',
+    entityConfig: 'ENTITY_CONFIG#',
+  },
+  /** Sort keys of the table. */
+  sort: {
+    namespaceByName: '#NAMESPACE#',
+    namespaceById: '#NSID#',
+    version: '#VERSION',
+    migration: '#MIGRATION',
+    entity: '#META',
+    bucket: '#STATE',
+    entityConfig: '#CONFIG#',
+    config: '#CONFIG',
+    resourceRegistry: '#RESOURCES',
+    entityConfigRegistry: '#ENTITY_CONFIG_RESOURCES',
+    provisioner: '#PROVISIONER',
+    audit: '#AUDIT#',
+    usage: '#USAGE#',
+  },
+  /** Sort keys of the indexes. */
+  indexSort: {child: 'CHILD#', bucket: 'BUCKET#', usage: 'USAGE#'},
+} as const
+
+const {partition: kind, sort, indexSort} = keyParts
+
+/** What all partition keys of a namespace begin with. The slash keeps an id from being the prefix of another one. */
+export const namespacePrefix = (namespace: string): string => `${namespace}/`
+
+const inNamespace = (namespace: string, rest: string): string => `${namespacePrefix(namespace)}${rest}`
+const entityPk = (namespace: string, entity: string) => inNamespace(namespace, `${kind.entity}${entity}`)
+const resourcePk = (namespace: string, resource: string) => inNamespace(namespace, `${kind.resource}${resource}`)
+const systemPk = (namespace: string) => inNamespace(namespace, kind.system)
+const registryKey = (SK: string): Key => ({PK: systemPk(REGISTRY_NAMESPACE), SK})
 
 /** Primary keys by kind of record. */
 export const keys = {
-  namespaceByName: (name: string): Key => ({PK: systemPk(REGISTRY_NAMESPACE), SK: `#NAMESPACE#${name}`}),
-  namespaceById: (id: string): Key => ({PK: systemPk(REGISTRY_NAMESPACE), SK: `#NSID#${id}`}),
-  version: (): Key => ({PK: systemPk(REGISTRY_NAMESPACE), SK: '#VERSION'}),
-  entity: (namespace: string, entity: string): Key => ({PK: entityPk(namespace, entity), SK: '#META'}),
+  namespaceByName: (name: string) => registryKey(`${sort.namespaceByName}${name}`),
+  namespaceById: (id: string) => registryKey(`${sort.namespaceById}${id}`),
+  version: () => registryKey(sort.version),
+  migration: () => registryKey(sort.migration),
+  entity: (namespace: string, entity: string): Key => ({PK: entityPk(namespace, entity), SK: sort.entity}),
   bucket: (namespace: string, entity: string, resource: string, shard: number): Key => ({
-    PK: inNamespace(namespace, `BUCKET#${entity}#${resource}#${shard}`),
-    SK: '#STATE',
+    PK: inNamespace(namespace, `${kind.bucket}${entity}#${resource}#${shard}`),
+    SK: sort.bucket,
   }),
   entityConfig: (namespace: string, entity: string, resource: string): Key => ({
     PK: entityPk(namespace, entity),
-    SK: `#CONFIG#${resource}`,
+    SK: `${sort.entityConfig}${resource}`,
   }),
   resourceConfig: (namespace: string, resource: string): Key => ({
-    PK: inNamespace(namespace, `RESOURCE#${resource}`),
-    SK: '#CONFIG',
+    PK: resourcePk(namespace, resource),
+    SK: sort.config,
   }),
-  systemConfig: (namespace: string): Key => ({PK: systemPk(namespace), SK: '#CONFIG'}),
-  resourceRegistry: (namespace: string): Key => ({PK: systemPk(namespace), SK: '#RESOURCES'}),
-  entityConfigRegistry: (namespace: string): Key => ({PK: systemPk(namespace), SK: '#ENTITY_CONFIG_RESOURCES'}),
-  provisioner: (namespace: string): Key => ({PK: systemPk(namespace), SK: '#PROVISIONER'}),
+  systemConfig: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.config}),
+  resourceRegistry: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.resourceRegistry}),
+  entityConfigRegistry: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.entityConfigRegistry}),
+  provisioner: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.provisioner}),
   audit: (namespace: string, entity: string, eventId: string): Key => ({
-    PK: inNamespace(namespace, `AUDIT#${entity}`),
-    SK: `#AUDIT#${eventId}`,
+    PK: inNamespace(namespace, `${kind.audit}${entity}`),
+    SK: sortKeys.audit(eventId),
   }),
   usage: (namespace: string, entity: string, resource: string, window: Window, start: string): Key => ({
     PK: entityPk(namespace, entity),
-    SK: `#USAGE#${resource}#${windowKey(window, start)}`,
+    SK: `${sortPrefix.usage(resource)}${windowKey(window, start)}`,
   }),
+}
+
+/** Sort keys for conditions on the sort key alone. */
+export const sortKeys = {
+  entity: sort.entity,
+  audit: (eventId: string): string => `${sort.audit}${eventId}`,
 }
 
 /** Sort-key prefixes for range queries within one partition. */
 export const sortPrefix = {
-  namespacesByName: '#NAMESPACE#',
-  namespacesById: '#NSID#',
-  entityConfigs: '#CONFIG#',
-  audit: '#AUDIT#',
-  usage: (resource?: string) => (resource === undefined ? '#USAGE#' : `#USAGE#${resource}#`),
+  usage: (resource?: string): string => (resource === undefined ? sort.usage : `${sort.usage}${resource}#`),
 }
 
 /** Keys of the global secondary indexes, as attributes of the records that appear there. */
 export const indexKeys = {
-  /** GSI1: children of a parent. */
   child: (namespace: string, parent: string, child: string) => ({
-    GSI1PK: inNamespace(namespace, `PARENT#${parent}`),
-    GSI1SK: `CHILD#${child}`,
+    GSI1PK: inNamespace(namespace, `${kind.parent}${parent}`),
+    GSI1SK: `${indexSort.child}${child}`,
   }),
-  /** GSI2: buckets and usage of a resource. */
   bucketOfResource: (namespace: string, resource: string, entity: string, shard: number) => ({
-    GSI2PK: inNamespace(namespace, `RESOURCE#${resource}`),
-    GSI2SK: `BUCKET#${entity}#${shard}`,
+    GSI2PK: resourcePk(namespace, resource),
+    GSI2SK: `${indexSort.bucket}${entity}#${shard}`,
   }),
   usageOfResource: (namespace: string, resource: string, start: string, entity: string) => ({
-    GSI2PK: inNamespace(namespace, `RESOURCE#${resource}`),
-    GSI2SK: `USAGE#${start}#${entity}`,
+    GSI2PK: resourcePk(namespace, resource),
+    GSI2SK: `${indexSort.usage}${start}#${entity}`,
   }),
-  /** GSI3: buckets of an entity, and entity-level configurations of a resource. */
   bucketOfEntity: (namespace: string, entity: string, resource: string, shard: number) => ({
     GSI3PK: entityPk(namespace, entity),
-    GSI3SK: `BUCKET#${resource}#${shard}`,
+    GSI3SK: `${indexSort.bucket}${resource}#${shard}`,
   }),
   configOfResource: (namespace: string, resource: string, entity: string) => ({
-    GSI3PK: inNamespace(namespace, `ENTITY_CONFIG#${resource}`),
+    GSI3PK: inNamespace(namespace, `${kind.entityConfig}${resource}`),
     GSI3SK: entity,
   }),
-  /** GSI4: everything in a namespace. An item without both keys is invisible to a purge. */
   inNamespace: (namespace: string, sortKey: string) => ({GSI4PK: namespace, GSI4SK: sortKey}),
   bucketInNamespace: (namespace: string, entity: string, resource: string, shard: number) => ({
     GSI4PK: namespace,
-    GSI4SK: `BUCKET#${entity}#${resource}#${shard}`,
+    GSI4SK: `${indexSort.bucket}${entity}#${resource}#${shard}`,
   }),
 }
 
@@ -102,9 +141,42 @@ export type ParsedKey =
   | {record: 'audit'; namespace: string; entity: string; eventId: string}
   | {record: 'usage'; namespace: string; entity: string; resource: string; window: Window; start: string}
 
+/** The primary key of an item; empty texts where it has none. */
+export function keyOf(item: Item): Key {
+  const {partition, sort: sortName} = attributes.key
+  return {PK: readString(item, partition) ?? '', SK: readString(item, sortName) ?? ''}
+}
+
+/** Whether an item has both attributes of the primary key. */
+export function hasKey(item: Item | undefined): boolean {
+  return keyNames().every(name => item?.[name])
+}
+
+/** A primary key as a request spells it. */
+export function wireKey({PK, SK}: Key): {PK: {S: string}; SK: {S: string}} {
+  return {PK: s(PK), SK: s(SK)}
+}
+
+/** A primary key as one text, for maps. */
+export function keyId({PK, SK}: Key): string {
+  return `${PK}\u0000${SK}`
+}
+
+/** All attributes of an item but its primary key, which an UpdateItem cannot set. */
+export function withoutKey(item: Item): Item {
+  const {partition, sort: sortName} = attributes.key
+  const {[partition]: _, [sortName]: __, ...rest} = item
+  return rest
+}
+
+/** Whether a key belongs to a namespace. */
+export function isKeyIn({PK}: Key, namespace: string): boolean {
+  return PK.startsWith(namespacePrefix(namespace))
+}
+
 /** What the primary key of a stored item says about it. */
 export function parseItemKey(item: Item): ParsedKey | undefined {
-  return parseKey({PK: readString(item, 'PK') ?? '', SK: readString(item, 'SK') ?? ''})
+  return parseKey(keyOf(item))
 }
 
 /** Reads a primary key back; `undefined` for keys of no current record. */
@@ -114,16 +186,18 @@ export function parseKey({PK, SK}: Key): ParsedKey | undefined {
   if (slash < 1 || hash < 0) return undefined
   const namespace = PK.slice(0, slash)
   const name = PK.slice(hash + 1)
-  switch (PK.slice(slash + 1, hash)) {
-    case 'ENTITY':
+  switch (PK.slice(slash + 1, hash + 1)) {
+    case kind.entity:
       return parseEntitySk(namespace, name, SK)
-    case 'BUCKET':
-      return SK === '#STATE' ? parseBucketName(namespace, name) : undefined
-    case 'RESOURCE':
-      return SK === '#CONFIG' ? {record: 'resource-config', namespace, resource: name} : undefined
-    case 'AUDIT':
-      return SK.startsWith('#AUDIT#') ? {record: 'audit', namespace, entity: name, eventId: SK.slice(7)} : undefined
-    case 'SYSTEM':
+    case kind.bucket:
+      return SK === sort.bucket ? parseBucketName(namespace, name) : undefined
+    case kind.resource:
+      return SK === sort.config ? {record: 'resource-config', namespace, resource: name} : undefined
+    case kind.audit: {
+      const eventId = after(sort.audit, SK)
+      return eventId === undefined ? undefined : {record: 'audit', namespace, entity: name, eventId}
+    }
+    case kind.system:
       return parseSystemSk(namespace, SK)
     default:
       return undefined
@@ -131,9 +205,10 @@ export function parseKey({PK, SK}: Key): ParsedKey | undefined {
 }
 
 function parseEntitySk(namespace: string, entity: string, SK: string): ParsedKey | undefined {
-  if (SK === '#META') return {record: 'entity', namespace, entity}
-  if (SK.startsWith('#CONFIG#')) return {record: 'entity-config', namespace, entity, resource: SK.slice(8)}
-  const usage = /^#USAGE#([^#]+)#(.+)$/.exec(SK)
+  if (SK === sort.entity) return {record: 'entity', namespace, entity}
+  const resource = after(sort.entityConfig, SK)
+  if (resource !== undefined) return {record: 'entity-config', namespace, entity, resource}
+  const usage = /^([^#]+)#(.+)$/.exec(after(sort.usage, SK) ?? '')
   if (!usage) return undefined
   return {record: 'usage', namespace, entity, resource: usage[1] as string, ...parseWindowKey(usage[2] as string)}
 }
@@ -152,26 +227,29 @@ function parseBucketName(namespace: string, name: string): ParsedKey | undefined
 
 function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
   if (namespace === REGISTRY_NAMESPACE) {
-    if (SK.startsWith('#NAMESPACE#')) return {record: 'namespace-by-name', name: SK.slice(11)}
-    if (SK.startsWith('#NSID#')) return {record: 'namespace-by-id', id: SK.slice(6)}
-    return SK === '#VERSION' ? {record: 'version'} : undefined
+    const name = after(sort.namespaceByName, SK)
+    if (name !== undefined) return {record: 'namespace-by-name', name}
+    const id = after(sort.namespaceById, SK)
+    if (id !== undefined) return {record: 'namespace-by-id', id}
+    return SK === sort.version ? {record: 'version'} : undefined
   }
   switch (SK) {
-    case '#CONFIG':
+    case sort.config:
       return {record: 'system-config', namespace}
-    case '#RESOURCES':
+    case sort.resourceRegistry:
       return {record: 'resource-registry', namespace}
-    case '#ENTITY_CONFIG_RESOURCES':
+    case sort.entityConfigRegistry:
       return {record: 'entity-config-registry', namespace}
-    case '#PROVISIONER':
+    case sort.provisioner:
       return {record: 'provisioner', namespace}
     default:
       return undefined
   }
 }
 
-/** Names of the two attributes of the primary key. */
-export const PARTITION_KEY = 'PK'
-export const SORT_KEY = 'SK'
+function after(prefix: string, text: string): string | undefined {
+  return text.startsWith(prefix) ? text.slice(prefix.length) : undefined
+}
 
-export const isKeyAttribute = (name: string): boolean => name === PARTITION_KEY || name === SORT_KEY
+/** Whether an attribute is part of the primary key. */
+export const isKeyAttribute = (name: string): boolean => keyNames().includes(name)

@@ -1,11 +1,12 @@
 import type {Item} from './attribute-value.js'
+import {attributes} from './attributes.js'
 import {readString} from './read.js'
 
 /**
  * What a new item says about the old ones it stands for. Always text: in usage records every number is a counter. Other
  * clients ignore the attribute.
  */
-export const MIGRATION_MARK = 'mg'
+export const MIGRATION_MARK = attributes.migration.mark
 
 /** The mark of a new item as it is stored. */
 export const readMigrationMark = (item: Item | undefined): string | undefined =>

@@ -1,6 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
-import {type Item, type Key, n, s} from './attribute-value.js'
-import {indexKeys, keys} from './keys.js'
+import {type Item, type Key, n, s, texts} from './attribute-value.js'
+import {attributes} from './attributes.js'
+import {indexKeys, keys, wireKey} from './keys.js'
 import {readNumber, readString} from './read.js'
 
 /** What one step of a migration has come to so far. */
@@ -41,50 +42,48 @@ export interface MigrationRecord {
 }
 
 /** Beside the version record. */
-export const migrationRecordKey: Key = {PK: keys.version().PK, SK: '#MIGRATION'}
+export const migrationRecordKey: Key = keys.migration()
+
+const names = attributes.migration
 
 export function encodeMigration(record: MigrationRecord): Item {
-  const {PK, SK} = migrationRecordKey
-  const {GSI4PK, GSI4SK} = indexKeys.inNamespace(REGISTRY_NAMESPACE, PK)
   const item: Item = {
-    PK: s(PK),
-    SK: s(SK),
-    run_id: s(record.runId),
-    owner: s(record.owner),
-    lease_until: n(record.leaseUntilMs),
-    step: s(record.step),
-    pass: n(record.pass),
-    pass_writes: n(record.passWrites),
-    counts: s(JSON.stringify(record.counts)),
-    started_at: s(record.startedAt),
-    GSI4PK: s(GSI4PK),
-    GSI4SK: s(GSI4SK),
+    ...wireKey(migrationRecordKey),
+    [names.runId]: s(record.runId),
+    [names.owner]: s(record.owner),
+    [names.leaseUntil]: n(record.leaseUntilMs),
+    [names.step]: s(record.step),
+    [names.pass]: n(record.pass),
+    [names.passWrites]: n(record.passWrites),
+    [names.counts]: s(JSON.stringify(record.counts)),
+    [names.startedAt]: s(record.startedAt),
+    ...texts(indexKeys.inNamespace(REGISTRY_NAMESPACE, migrationRecordKey.PK)),
   }
-  if (record.position) item.position = s(JSON.stringify([record.position.PK, record.position.SK]))
-  if (record.finishedAt !== undefined) item.finished_at = s(record.finishedAt)
-  if (record.earlierFinishedAt !== undefined) item.earlier_finished_at = s(record.earlierFinishedAt)
-  if (record.failure !== undefined) item.failure = s(record.failure)
-  if (record.verifiedAt !== undefined) item.verified_at = s(record.verifiedAt)
+  if (record.position) item[names.position] = s(JSON.stringify([record.position.PK, record.position.SK]))
+  if (record.finishedAt !== undefined) item[names.finishedAt] = s(record.finishedAt)
+  if (record.earlierFinishedAt !== undefined) item[names.earlierFinishedAt] = s(record.earlierFinishedAt)
+  if (record.failure !== undefined) item[names.failure] = s(record.failure)
+  if (record.verifiedAt !== undefined) item[names.verifiedAt] = s(record.verifiedAt)
   return item
 }
 
 export function decodeMigration(item: Item): MigrationRecord {
-  const position = readString(item, 'position')
+  const position = readString(item, names.position)
   const [PK, SK] = position === undefined ? [] : (JSON.parse(position) as [string, string])
   return {
-    runId: readString(item, 'run_id') ?? '',
-    owner: readString(item, 'owner') ?? '',
-    leaseUntilMs: readNumber(item, 'lease_until') ?? 0,
-    step: readString(item, 'step') ?? '',
+    runId: readString(item, names.runId) ?? '',
+    owner: readString(item, names.owner) ?? '',
+    leaseUntilMs: readNumber(item, names.leaseUntil) ?? 0,
+    step: readString(item, names.step) ?? '',
     position: PK === undefined || SK === undefined ? undefined : {PK, SK},
-    pass: readNumber(item, 'pass') ?? 1,
-    passWrites: readNumber(item, 'pass_writes') ?? 0,
-    counts: JSON.parse(readString(item, 'counts') ?? '{}') as Record<string, StepCounts>,
-    startedAt: readString(item, 'started_at') ?? '',
-    finishedAt: readString(item, 'finished_at'),
-    earlierFinishedAt: readString(item, 'earlier_finished_at'),
-    failure: readString(item, 'failure'),
-    verifiedAt: readString(item, 'verified_at'),
+    pass: readNumber(item, names.pass) ?? 1,
+    passWrites: readNumber(item, names.passWrites) ?? 0,
+    counts: JSON.parse(readString(item, names.counts) ?? '{}') as Record<string, StepCounts>,
+    startedAt: readString(item, names.startedAt) ?? '',
+    finishedAt: readString(item, names.finishedAt),
+    earlierFinishedAt: readString(item, names.earlierFinishedAt),
+    failure: readString(item, names.failure),
+    verifiedAt: readString(item, names.verifiedAt),
   }
 }
 

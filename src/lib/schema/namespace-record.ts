@@ -1,6 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
-import {type Item, s} from './attribute-value.js'
-import {indexKeys, keys, parseItemKey} from './keys.js'
+import {type Item, type Key, s, texts} from './attribute-value.js'
+import {attributes} from './attributes.js'
+import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readString} from './read.js'
 
 export const NAMESPACE_STATUSES = ['active', 'deleted', 'purging'] as const
@@ -19,13 +20,15 @@ export interface NamespaceRecord {
   readonly deletedAt: string | undefined
 }
 
+const names = attributes.namespace
+
 export function encodeNamespaceByName(record: NamespaceRecord): Item {
-  return encode(record, keys.namespaceByName(record.name).SK, 'active')
+  return encode(record, keys.namespaceByName(record.name), 'active')
 }
 
 export function encodeNamespaceById(record: NamespaceRecord): Item {
-  const item = encode(record, keys.namespaceById(record.id).SK, record.status)
-  if (record.deletedAt !== undefined) item.deleted_at = s(record.deletedAt)
+  const item = encode(record, keys.namespaceById(record.id), record.status)
+  if (record.deletedAt !== undefined) item[names.deletedAt] = s(record.deletedAt)
   return item
 }
 
@@ -33,27 +36,23 @@ export function encodeNamespaceById(record: NamespaceRecord): Item {
 export function decodeNamespace(item: Item): NamespaceRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'namespace-by-name' && key?.record !== 'namespace-by-id') return undefined
-  const status = readString(item, 'status')
+  const status = readString(item, names.status)
   return {
-    id: key.record === 'namespace-by-id' ? key.id : (readString(item, 'namespace_id') ?? ''),
-    name: key.record === 'namespace-by-name' ? key.name : (readString(item, 'namespace_name') ?? ''),
+    id: key.record === 'namespace-by-id' ? key.id : (readString(item, names.id) ?? ''),
+    name: key.record === 'namespace-by-name' ? key.name : (readString(item, names.name) ?? ''),
     status: NAMESPACE_STATUSES.find(known => known === status) ?? 'active',
-    createdAt: readString(item, 'created_at') ?? '',
-    deletedAt: readString(item, 'deleted_at'),
+    createdAt: readString(item, names.createdAt) ?? '',
+    deletedAt: readString(item, names.deletedAt),
   }
 }
 
-function encode(record: NamespaceRecord, SK: string, status: NamespaceStatus): Item {
-  const {PK} = keys.version()
-  const {GSI4PK, GSI4SK} = indexKeys.inNamespace(REGISTRY_NAMESPACE, PK)
+function encode(record: NamespaceRecord, key: Key, status: NamespaceStatus): Item {
   return {
-    PK: s(PK),
-    SK: s(SK),
-    namespace_id: s(record.id),
-    namespace_name: s(record.name),
-    status: s(status),
-    created_at: s(record.createdAt),
-    GSI4PK: s(GSI4PK),
-    GSI4SK: s(GSI4SK),
+    ...wireKey(key),
+    [names.id]: s(record.id),
+    [names.name]: s(record.name),
+    [names.status]: s(status),
+    [names.createdAt]: s(record.createdAt),
+    ...texts(indexKeys.inNamespace(REGISTRY_NAMESPACE, key.PK)),
   }
 }

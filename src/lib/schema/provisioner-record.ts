@@ -1,6 +1,7 @@
-import {bool, type Item, s} from './attribute-value.js'
+import {bool, type Item, s, texts} from './attribute-value.js'
+import {attributes} from './attributes.js'
 import {fromJson, toJson} from './json-attribute.js'
-import {keys, parseItemKey} from './keys.js'
+import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readBoolean, readMap, readString} from './read.js'
 
 /** Which configurations a declarative manifest owns in a namespace, and therefore may delete. */
@@ -14,22 +15,22 @@ export interface ProvisionerRecord {
   readonly appliedHash: string | undefined
 }
 
+const names = attributes.provisioner
+
 export function encodeProvisioner(record: ProvisionerRecord): Item {
-  const {PK, SK} = keys.provisioner(record.namespace)
+  const key = keys.provisioner(record.namespace)
   const entities = Object.fromEntries(
     [...record.entities].map(([entity, resources]) => [entity, [...resources].sort()]),
   )
   const item: Item = {
-    PK: s(PK),
-    SK: s(SK),
-    managed_system: bool(record.managesSystem),
-    managed_resources: fromJson([...record.resources].sort()),
-    managed_entities: fromJson(entities),
-    GSI4PK: s(record.namespace),
-    GSI4SK: s(PK),
+    ...wireKey(key),
+    [names.managesSystem]: bool(record.managesSystem),
+    [names.resources]: fromJson([...record.resources].sort()),
+    [names.entities]: fromJson(entities),
+    ...texts(indexKeys.inNamespace(record.namespace, key.PK)),
   }
-  if (record.lastApplied !== undefined) item.last_applied = s(record.lastApplied)
-  if (record.appliedHash !== undefined) item.applied_hash = s(record.appliedHash)
+  if (record.lastApplied !== undefined) item[names.lastApplied] = s(record.lastApplied)
+  if (record.appliedHash !== undefined) item[names.appliedHash] = s(record.appliedHash)
   return item
 }
 
@@ -37,16 +38,14 @@ export function encodeProvisioner(record: ProvisionerRecord): Item {
 export function decodeProvisioner(item: Item): ProvisionerRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'provisioner') return undefined
-  const resources = item.managed_resources
+  const resources = item[names.resources]
   return {
     namespace: key.namespace,
-    managesSystem: readBoolean(item, 'managed_system') ?? false,
+    managesSystem: readBoolean(item, names.managesSystem) ?? false,
     resources: resources ? strings(toJson(resources)) : [],
-    entities: new Map(
-      Object.entries(readMap(item, 'managed_entities')).map(([entity, list]) => [entity, strings(list)]),
-    ),
-    lastApplied: readString(item, 'last_applied'),
-    appliedHash: readString(item, 'applied_hash'),
+    entities: new Map(Object.entries(readMap(item, names.entities)).map(([entity, list]) => [entity, strings(list)])),
+    lastApplied: readString(item, names.lastApplied),
+    appliedHash: readString(item, names.appliedHash),
   }
 }
 

@@ -1,5 +1,6 @@
-import {type Item, n, s} from './attribute-value.js'
-import {keys, parseItemKey} from './keys.js'
+import {type Item, type Key, n, texts} from './attribute-value.js'
+import {attributes} from './attributes.js'
+import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readNumber} from './read.js'
 
 /** Resources that have limits of their own in a namespace. */
@@ -16,21 +17,21 @@ export interface EntityConfigRegistry {
 
 /** DynamoDB has no empty sets: an empty registry is written without the attribute. */
 export function encodeResourceRegistry({namespace, resources}: ResourceRegistry): Item {
-  const item = encode(namespace, keys.resourceRegistry(namespace).SK)
-  if (resources.length > 0) item.resources = {SS: [...resources].sort()}
+  const item = encode(namespace, keys.resourceRegistry(namespace))
+  if (resources.length > 0) item[attributes.registry.resources] = {SS: [...resources].sort()}
   return item
 }
 
 export function decodeResourceRegistry(item: Item): ResourceRegistry | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'resource-registry') return undefined
-  const {resources} = item
+  const resources = item[attributes.registry.resources]
   return {namespace: key.namespace, resources: resources && 'SS' in resources ? [...resources.SS].sort() : []}
 }
 
 /** The item holds one number per resource, named after it, and must hold no other number. */
 export function encodeEntityConfigRegistry({namespace, counts}: EntityConfigRegistry): Item {
-  const item = encode(namespace, keys.entityConfigRegistry(namespace).SK)
+  const item = encode(namespace, keys.entityConfigRegistry(namespace))
   for (const [resource, count] of counts) item[resource] = n(count)
   return item
 }
@@ -46,7 +47,11 @@ export function decodeEntityConfigRegistry(item: Item): EntityConfigRegistry | u
   return {namespace: key.namespace, counts}
 }
 
-function encode(namespace: string, SK: string): Item {
-  const {PK} = keys.systemConfig(namespace)
-  return {PK: s(PK), SK: s(SK), GSI4PK: s(namespace), GSI4SK: s(PK)}
+/** The keys under which the index of a namespace has its registries. */
+export function registryIndexKeys(namespace: string): Item {
+  return texts(indexKeys.inNamespace(namespace, keys.resourceRegistry(namespace).PK))
+}
+
+function encode(namespace: string, key: Key): Item {
+  return {...wireKey(key), ...registryIndexKeys(namespace)}
 }

@@ -1,6 +1,7 @@
 import {WINDOWS, type Window} from '../core/window.js'
-import {type Item, n, s} from './attribute-value.js'
-import {indexKeys, keys, parseItemKey} from './keys.js'
+import {type Item, n, s, texts} from './attribute-value.js'
+import {attributes, indexes, keyNames} from './attributes.js'
+import {indexKeys, keys, parseItemKey, wireKey, withoutKey} from './keys.js'
 import {readNumber, readString} from './read.js'
 
 /** Consumption of one entity and resource in one window. */
@@ -17,13 +18,15 @@ export interface UsageRecord {
   readonly ttlSeconds: number | undefined
 }
 
+const names = attributes.usage
+
 /** Numbers that are not counters of a limit. Anything else numeric is one, so zael's own marks are strings. */
-const OTHER_NUMBERS = new Set(['total_events', 'ttl'])
+const OTHER_NUMBERS: ReadonlySet<string> = new Set([names.totalEvents, names.expiresAt])
 
 /** Attributes that are no counters. zael admits no limit of such a name, but other clients may. */
-const RESERVED = new Set([
-  ...['PK', 'SK', 'GSI1PK', 'GSI1SK', 'GSI2PK', 'GSI2SK', 'GSI3PK', 'GSI3SK', 'GSI4PK', 'GSI4SK'],
-  ...['entity_id', 'resource', 'window', 'window_start', ...OTHER_NUMBERS],
+const RESERVED: ReadonlySet<string> = new Set([
+  ...[undefined, ...Object.values(indexes)].flatMap(index => keyNames(index)),
+  ...Object.values(names),
 ])
 
 /** Whether a limit can be counted under its name without overwriting something else. */
@@ -33,23 +36,19 @@ export function isUsageCounter(limit: string): boolean {
 
 export function encodeUsage(record: UsageRecord): Item {
   const {namespace, entity, resource, window, start} = record
-  const {PK, SK} = keys.usage(namespace, entity, resource, window, start)
-  const {GSI2PK, GSI2SK} = indexKeys.usageOfResource(namespace, resource, start, entity)
+  const key = keys.usage(namespace, entity, resource, window, start)
   const item: Item = {
-    PK: s(PK),
-    SK: s(SK),
-    entity_id: s(entity),
-    resource: s(resource),
-    window: s(window),
-    window_start: s(start),
-    total_events: n(record.totalEvents),
-    GSI2PK: s(GSI2PK),
-    GSI2SK: s(GSI2SK),
-    GSI4PK: s(namespace),
-    GSI4SK: s(PK),
+    ...wireKey(key),
+    [names.entity]: s(entity),
+    [names.resource]: s(resource),
+    [names.window]: s(window),
+    [names.start]: s(start),
+    [names.totalEvents]: n(record.totalEvents),
+    ...texts(indexKeys.usageOfResource(namespace, resource, start, entity)),
+    ...texts(indexKeys.inNamespace(namespace, key.PK)),
   }
   for (const [limit, tokens] of record.tokens) item[limit] = n(tokens)
-  if (record.ttlSeconds !== undefined) item.ttl = n(record.ttlSeconds)
+  if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
   return item
 }
 
@@ -57,7 +56,7 @@ export function encodeUsage(record: UsageRecord): Item {
 export function decodeUsage(item: Item): UsageRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'usage') return undefined
-  const window = readString(item, 'window')
+  const window = readString(item, names.window)
   const tokens = new Map<string, number>()
   for (const name of Object.keys(item).sort()) {
     const count = OTHER_NUMBERS.has(name) ? undefined : readNumber(item, name)
@@ -68,23 +67,53 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
     entity: key.entity,
     resource: key.resource,
     window: WINDOWS.find(known => known === window) ?? key.window,
-    start: readString(item, 'window_start') ?? key.start,
+    start: readString(item, names.start) ?? key.start,
     tokens,
-    totalEvents: readNumber(item, 'total_events') ?? 0,
-    ttlSeconds: readNumber(item, 'ttl'),
+    totalEvents: readNumber(item, names.totalEvents) ?? 0,
+    ttlSeconds: readNumber(item, names.expiresAt),
   }
 }
 
-/** Counts events, beside the tokens of each limit. */
-export const TOTAL_EVENTS = 'total_events'
+/** What a new record says of itself before anything is counted in it, without its key. */
+export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'totalEvents'>): Item {
+  const {[names.totalEvents]: _, ...identity} = withoutKey(encodeUsage({...record, tokens: new Map(), totalEvents: 0}))
+  return identity
+}
 
-/** The attributes of a usage record other than its key and its counters: which window it counts, index keys, expiry. */
-export function usageDescription(record: Omit<UsageRecord, 'tokens' | 'totalEvents'>): Item {
-  const {
-    PK: _,
-    SK: __,
-    [TOTAL_EVENTS]: ___,
-    ...description
-  } = encodeUsage({...record, tokens: new Map(), totalEvents: 0})
-  return description
+/**
+ * How far a usage record has been counted. All of it is text: other clients take every number in the record for a
+ * counter. Names start with `_`, which no limit's name does.
+ */
+export interface UsageProgress {
+  /** Position in the stream of the last change counted, per bucket shard. */
+  readonly marks: ReadonlyMap<number, string>
+  /** Millitokens (1 to 999) beyond the whole tokens in the counters, per limit. */
+  readonly fractions: ReadonlyMap<string, bigint>
+}
+
+const MARK_PREFIX = '_seq_'
+
+/** Where the progress of one bucket shard is kept. */
+export const usageMark = (shard: number): string => `${MARK_PREFIX}${shard}`
+
+/** `undefined` when nothing is left over: the attribute is then left out or removed. */
+export function encodeFractions(fractions: ReadonlyMap<string, bigint>): string | undefined {
+  const parts = [...fractions].filter(([, milli]) => milli !== 0n).map(([limit, milli]) => `${limit}:${milli}`)
+  return parts.length === 0 ? undefined : parts.sort().join(',')
+}
+
+/** The progress in a stored usage record; none where there is no record yet. */
+export function readProgress(item: Item = {}): UsageProgress {
+  const marks = new Map<number, string>()
+  for (const attribute of Object.keys(item)) {
+    const shard = attribute.startsWith(MARK_PREFIX) ? attribute.slice(MARK_PREFIX.length) : ''
+    const mark = /^\d+$/.test(shard) ? readString(item, attribute) : undefined
+    if (mark !== undefined) marks.set(Number(shard), mark)
+  }
+  const fractions = new Map<string, bigint>()
+  for (const part of readString(item, names.fractions)?.split(',') ?? []) {
+    const match = /^(.+):(\d+)$/.exec(part)
+    if (match) fractions.set(match[1] as string, BigInt(match[2] as string))
+  }
+  return {marks, fractions}
 }

@@ -1,6 +1,7 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
-import {type Item, NULL, s} from './attribute-value.js'
-import {keys, parseItemKey} from './keys.js'
+import {type Item, NULL, s, texts} from './attribute-value.js'
+import {attributes} from './attributes.js'
+import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readString} from './read.js'
 
 /** Which layout a table has and who may use it. Shared with other clients: left alone unless it is absent. */
@@ -13,18 +14,18 @@ export interface VersionRecord {
   readonly updatedBy: string | undefined
 }
 
+const names = attributes.version
+
 export function encodeVersion(record: VersionRecord): Item {
-  const {PK, SK} = keys.version()
+  const key = keys.version()
   return {
-    PK: s(PK),
-    SK: s(SK),
-    schema_version: s(record.schemaVersion),
-    lambda_version: record.lambdaVersion === undefined ? NULL : s(record.lambdaVersion),
-    client_min_version: s(record.clientMinVersion),
-    updated_at: s(record.updatedAt),
-    updated_by: record.updatedBy === undefined ? NULL : s(record.updatedBy),
-    GSI4PK: s(REGISTRY_NAMESPACE),
-    GSI4SK: s(PK),
+    ...wireKey(key),
+    [names.schema]: s(record.schemaVersion),
+    [names.lambda]: record.lambdaVersion === undefined ? NULL : s(record.lambdaVersion),
+    [names.clientMin]: s(record.clientMinVersion),
+    [names.updatedAt]: s(record.updatedAt),
+    [names.updatedBy]: record.updatedBy === undefined ? NULL : s(record.updatedBy),
+    ...texts(indexKeys.inNamespace(REGISTRY_NAMESPACE, key.PK)),
   }
 }
 
@@ -33,10 +34,10 @@ export function decodeVersion(item: Item): VersionRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'version') return undefined
   return {
-    schemaVersion: readString(item, 'schema_version') ?? '',
-    lambdaVersion: readString(item, 'lambda_version'),
-    clientMinVersion: readString(item, 'client_min_version') ?? '0.0.0',
-    updatedAt: readString(item, 'updated_at') ?? '',
-    updatedBy: readString(item, 'updated_by'),
+    schemaVersion: readString(item, names.schema) ?? '',
+    lambdaVersion: readString(item, names.lambda),
+    clientMinVersion: readString(item, names.clientMin) ?? '0.0.0',
+    updatedAt: readString(item, names.updatedAt) ?? '',
+    updatedBy: readString(item, names.updatedBy),
   }
 }

@@ -1,5 +1,4 @@
-import {CapacityMeter} from '../dynamo/capacity.js'
-import {meteredTransport} from '../dynamo/transports/metered.js'
+import {CapacityMeter, meteredTransport} from '../dynamo/capacity.js'
 import {readAddressPage, readShardsAt} from '../repository/buckets/pages.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {Item} from '../schema/attribute-value.js'

@@ -1,6 +1,6 @@
 import type {Transport} from '../../../src/lib/dynamo/transport.js'
 import type {RawRecord, StreamOperations, StreamTransport} from '../../../src/lib/dynamo/transports/stream.js'
-import {RecordsTrimmed} from '../../../src/lib/dynamo/transports/stream-errors.js'
+import {RecordsTrimmed} from '../../../src/lib/dynamo/transports/stream.js'
 
 interface FakeShard {
   readonly id: string

@@ -4,7 +4,7 @@ import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
 import type {StreamPoller} from '../../../src/lib/aggregator/local-stream/poller.js'
 import type {StreamEvent} from '../../../src/lib/aggregator/stream-event.js'
-import {IteratorExpired} from '../../../src/lib/dynamo/transports/stream-errors.js'
+import {IteratorExpired} from '../../../src/lib/dynamo/transports/stream.js'
 import {FakeStream} from './fake-stream.js'
 import {testPoller, until} from './poll-support.js'
 

@@ -1,7 +1,13 @@
 import type {SendOptions, Transport} from '../../dynamo/transport.js'
 import type {RawRecord, ShardDescription, StreamTransport} from '../../dynamo/transports/stream.js'
-import {IteratorExpired, RecordsTrimmed} from '../../dynamo/transports/stream-errors.js'
-import {latestStreamArn, listShards, openShard, type RecordPage, readRecords} from '../../dynamo/transports/streams.js'
+import {IteratorExpired, RecordsTrimmed} from '../../dynamo/transports/stream.js'
+import {
+  latestStreamArn,
+  listShards,
+  openShard,
+  readRecords,
+  type StreamPage,
+} from '../../dynamo/transports/stream-shards.js'
 import {deliver, type StreamHandler} from './delivery.js'
 import {type Checkpoint, type ShardProgress, StreamProgress} from './progress.js'
 
@@ -164,7 +170,7 @@ export class StreamPoller {
    * Continues while pages are full. A bucket that changed a thousand times costs as many usage writes as one that changed
    * once, so a poller that is behind catches up with larger batches.
    */
-  async #readOn(shardId: string, first: RecordPage): Promise<RecordPage> {
+  async #readOn(shardId: string, first: StreamPage): Promise<StreamPage> {
     const {stream, log} = this.#options
     const records = [...first.records]
     let {next} = first
@@ -184,7 +190,7 @@ export class StreamPoller {
     return {records, next}
   }
 
-  async #read(shardId: string): Promise<RecordPage> {
+  async #read(shardId: string): Promise<StreamPage> {
     const {stream, log} = this.#options
     const {signal} = this.#stopping
     const after = this.#progress.lastOf(shardId)

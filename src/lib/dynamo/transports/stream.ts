@@ -1,3 +1,4 @@
+import {ZaelError} from '../../core/errors.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {classifyError} from '../classify.js'
 import type {Operation, SendOptions} from '../transport.js'
@@ -6,17 +7,16 @@ import {Exchange, postMessage} from './http-exchange.js'
 import {HttpPool} from './http-pool.js'
 import {type ServiceError, serviceError} from './service-error.js'
 import {Signer} from './signature.js'
-import {IteratorExpired, RecordsTrimmed} from './stream-errors.js'
 import {fromWire, toWire} from './wire-json.js'
 
-/** A stretch of the stream that is read in order. */
+/** A part of the stream whose records are in order. */
 export interface ShardDescription {
   ShardId: string
   /** The shard to read before this one; it may be gone already. */
   ParentShardId?: string
 }
 
-/** A change as GetRecords tells it. */
+/** A change as GetRecords returns it. */
 export interface RawRecord {
   eventID?: string
   eventName: string
@@ -32,7 +32,7 @@ export interface RawRecord {
   }
 }
 
-/** The operations on streams, as far as a reader needs them. */
+/** The operations on streams that a reader needs. */
 export interface StreamOperations {
   DescribeStream: {
     input: {StreamArn: string; ExclusiveStartShardId?: string}
@@ -53,7 +53,7 @@ export interface StreamOperations {
   }
 }
 
-/** The way to a stream. One `send` is one HTTP request; failures are those of `errors.ts` and `stream-errors.ts`. */
+/** The seam between zael and a stream. One `send` is one HTTP request; failures are those of `errors.ts` and the two below. */
 export interface StreamTransport {
   send<O extends keyof StreamOperations>(
     operation: O,
@@ -64,7 +64,7 @@ export interface StreamTransport {
 }
 
 export interface StreamTransportOptions {
-  /** A local engine serves streams and tables at one address; on AWS a Lambda is handed the records. */
+  /** A local engine serves streams and tables at one address; on AWS a Lambda function receives the records. */
   access: Access
   /** Local time in ms since 1970, to sign with. */
   clock: () => number
@@ -112,6 +112,26 @@ function streamFailure(error: unknown, operation: string, signal: AbortSignal | 
   const {name} = error as Partial<ServiceError>
   if (name === 'ExpiredIteratorException') return new IteratorExpired(error)
   if (name === 'TrimmedDataAccessException') return new RecordsTrimmed(error)
-  // Nothing is ever applied by reading, which is what `sent: false` comes to.
+  // Reading applies nothing, which is what `sent: false` means here.
   return classifyError(error, operation as Operation, {signal, sent: false})
+}
+
+/** A shard iterator is valid for some minutes only; request a new one. */
+export class IteratorExpired extends ZaelError {
+  constructor(cause?: unknown) {
+    super('failed', 'stream.iterator-expired', 'The shard iterator has expired', {
+      hint: 'Request a new one by its sequence number.',
+      cause,
+    })
+  }
+}
+
+/** The records at this position were deleted: a stream keeps them for a day. */
+export class RecordsTrimmed extends ZaelError {
+  constructor(cause?: unknown) {
+    super('failed', 'stream.trimmed', 'Records of the stream were removed before they were read', {
+      hint: 'Continue with the oldest remaining record.',
+      cause,
+    })
+  }
 }

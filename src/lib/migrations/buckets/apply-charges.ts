@@ -4,7 +4,8 @@ import {keyOf} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
 import type {TransactItem} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, n, s} from '../../schema/attribute-value.js'
-import {limitAttribute, REFILL_INSTANT} from '../../schema/bucket-record.js'
+import {attributes} from '../../schema/attributes.js'
+import {limitAttribute} from '../../schema/bucket-record.js'
 import {perLimitBalancePath} from '../../schema/legacy/buckets.js'
 import {encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {sendConditional, transactConditional} from '../records/conditional.js'
@@ -36,14 +37,16 @@ export async function applyCharges(
 function chargeNew(current: Item, {toNew, marks, dependsOnRefill}: Charges): ExpressionBuilder {
   const e = new ExpressionBuilder()
   for (const [limit, milli] of toNew) {
-    e.add(limitAttribute(limit, 'tk'), n(-milli))
-    e.condition(`attribute_exists(${e.name(limitAttribute(limit, 'cp'))})`)
+    e.add(limitAttribute(limit, 'tokens'), n(-milli))
+    e.condition(`attribute_exists(${e.name(limitAttribute(limit, 'capacity'))})`)
   }
   const mark = e.name(MIGRATION_MARK)
   const before = current[MIGRATION_MARK]
   e.condition(before ? `${mark} = ${e.value(before)}` : `attribute_not_exists(${mark})`)
   if (dependsOnRefill) {
-    e.condition(`${e.name(REFILL_INSTANT)} = ${e.value(current[REFILL_INSTANT] as AttributeValue)}`)
+    e.condition(
+      `${e.name(attributes.bucket.refilledAt)} = ${e.value(current[attributes.bucket.refilledAt] as AttributeValue)}`,
+    )
   }
   return e.set(MIGRATION_MARK, s(encodeBucketMarks(marks)))
 }
@@ -73,4 +76,4 @@ function chargeOld(context: MigrationContext, old: OldBucket, {toOld}: Charges):
 }
 
 const balancePath = (name: string, {isPerLimit, item}: OldLimit): readonly string[] =>
-  isPerLimit ? perLimitBalancePath(item) : [limitAttribute(name, 'tk')]
+  isPerLimit ? perLimitBalancePath(item) : [limitAttribute(name, 'tokens')]

@@ -50,7 +50,7 @@ export function decodeParts({item, record: identity}: OldItem<'bucket'>): Bucket
   const limits = new Map(
     [...withoutWritePressure(bucket.limits)].map(([name, whole]): [string, OldLimit] => {
       const state = {...whole, ...shareOfRate(name, whole, shard, shardCount)}
-      const countsConsumption = limitAttribute(name, 'tc') in item
+      const countsConsumption = limitAttribute(name, 'consumed') in item
       return [name, {state, refilledAtMs: bucket.refilledAtMs, countsConsumption, location, item, isPerLimit: false}]
     }),
   )

@@ -5,10 +5,10 @@ import {retrying} from '../../dynamo/retry.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {keyOf} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
-import {type TransactItem, transact} from '../../repository/table/transact.js'
-import {isRefused, putNew} from '../../repository/table/transact-items.js'
+import {isRefused, putNew, type TransactItem, transact} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
-import {isKeyAttribute, PARTITION_KEY} from '../../schema/keys.js'
+import {attributes} from '../../schema/attributes.js'
+import {isKeyAttribute} from '../../schema/keys.js'
 import {PLACEHOLDER_NAMESPACE, splitNamespace} from '../../schema/legacy/key.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
 import type {MigrationContext} from './finding.js'
@@ -19,7 +19,7 @@ export function requireUnchanged(e: ExpressionBuilder, seen: Item, names?: reado
     if (isKeyAttribute(name)) continue
     if (names?.includes(name) ?? true) e.condition(`${e.name(name)} = ${e.value(value)}`)
   }
-  e.condition(`attribute_exists(${e.name(PARTITION_KEY)})`)
+  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
   if (!(MIGRATION_MARK in seen)) e.condition(`attribute_not_exists(${e.name(MIGRATION_MARK)})`)
 }
 

@@ -4,8 +4,9 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {registerConfig} from '../../repository/limits/registry.js'
 import {keyOf} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
-import {putNew} from '../../repository/table/transact-items.js'
+import {putNew} from '../../repository/table/transact.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import {
   type ConfigRecord,
   type ConfigScope,
@@ -17,7 +18,6 @@ import {
   settingsAttributes,
   withoutLimits,
 } from '../../schema/config-record.js'
-import {PARTITION_KEY} from '../../schema/keys.js'
 import {decodeLimitConfig} from '../../schema/legacy/config.js'
 import {legacyKeys, legacySortKeys, partitionPrefix} from '../../schema/legacy/key.js'
 import {moderniseInto} from '../../schema/legacy/modernise.js'
@@ -173,7 +173,7 @@ function compareSystemSettings(
   for (const [name, value] of Object.entries(missing)) {
     e.set(name, value).condition(`attribute_not_exists(${e.name(name)})`)
   }
-  e.condition(`attribute_exists(${e.name(PARTITION_KEY)})`)
+  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
   const write = () => sendConditional(context, 'UpdateItem', {Key: wireKey(keyOf(current)), ...e.update()})
   return {type: 'settings', sources, state: 'behind', reason: 'is not applied yet', write}
 }

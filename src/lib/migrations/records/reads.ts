@@ -1,5 +1,5 @@
 import {batchGet} from '../../dynamo/batch.js'
-import {readAll, type Stretch} from '../../repository/table/query.js'
+import {type RangeQuery, readAll} from '../../repository/table/query.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import type {MigrationContext, OldItem} from './finding.js'
 
@@ -9,8 +9,8 @@ export function readItems({table, signal}: MigrationContext, wanted: Iterable<Ke
 }
 
 /** The old items of one partition, or of a range of its sort keys. */
-export async function* queryOldItems(context: MigrationContext, stretch: Stretch): AsyncGenerator<OldItem, void> {
-  for await (const item of readAll(context.table, stretch, undefined, context.signal)) {
+export async function* queryOldItems(context: MigrationContext, range: RangeQuery): AsyncGenerator<OldItem, void> {
+  for await (const item of readAll(context.table, range, undefined, context.signal)) {
     const old = oldItemOf(context, item)
     if (old) yield old
   }

@@ -15,7 +15,7 @@ import {
   readMigrationMark,
   type UsageShare,
 } from '../../schema/migration-marks.js'
-import {decodeUsage, type UsageRecord, usageDescription} from '../../schema/usage-record.js'
+import {decodeUsage, type UsageRecord, usageIdentity} from '../../schema/usage-record.js'
 import {removeMark, sendConditional} from '../records/conditional.js'
 import {
   type MigrationContext,
@@ -173,7 +173,7 @@ function writeChange(
   e.condition(before === undefined ? `attribute_not_exists(${mark})` : `${mark} = ${e.value(s(before))}`)
   e.set(MIGRATION_MARK, s(encodeUsageMarks({...decodeUsageMarks(before), [shareName(day)]: {counters, hours}})))
   for (const [name, change] of additions) e.add(name, change)
-  const description = usageDescription({namespace, entity, resource, window, start, ttlSeconds})
+  const description = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
   for (const [name, value] of Object.entries(description)) e.setIfMissing(name, value)
   return sendConditional(context, 'UpdateItem', {Key: wireKey(targetKeyOf(day, target)), ...e.update()})
 }

@@ -1,5 +1,6 @@
 import type {Window} from '../../core/window.js'
-import {TOTAL_EVENTS, type UsageRecord} from '../../schema/usage-record.js'
+import {attributes} from '../../schema/attributes.js'
+import type {UsageRecord} from '../../schema/usage-record.js'
 
 /** Counters of one window: whole tokens per limit, and the number of events. */
 export type Counters = Readonly<Record<string, number>>
@@ -75,7 +76,7 @@ export function mergeUsageDay(records: readonly UsageRecord[], daily: DailyWindo
 export const isFirstOfMonth = ({start}: UsageRecord): boolean => start.slice(8, 10) === '01'
 
 function countersOf({tokens, totalEvents}: UsageRecord): Counters {
-  return {...Object.fromEntries(tokens), [TOTAL_EVENTS]: totalEvents}
+  return {...Object.fromEntries(tokens), [attributes.usage.totalEvents]: totalEvents}
 }
 
 function targetOf(record: UsageRecord, window: Window, counters: Counters, hours: number): UsageTarget {

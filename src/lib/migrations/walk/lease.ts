@@ -4,8 +4,8 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import {getItem, type Table} from '../../repository/table/table.js'
 import {n, s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import {isoSeconds} from '../../schema/instant.js'
-import {PARTITION_KEY} from '../../schema/keys.js'
 import {
   decodeMigration,
   encodeMigration,
@@ -78,7 +78,7 @@ export class MigrationLease {
     }
     const e = new ExpressionBuilder()
     if (before) e.condition(`${e.name(MIGRATION_RUN_ID)} = ${e.value(s(before.runId))}`)
-    else e.condition(`attribute_not_exists(${e.name(PARTITION_KEY)})`)
+    else e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
     if (before) e.condition(`${e.name(MIGRATION_LEASE_UNTIL)} = ${e.value(n(before.leaseUntilMs))}`)
     const lease = new MigrationLease(table, leaseMs, record, signal)
     try {

@@ -4,7 +4,7 @@ import {retrying} from '../../dynamo/retry.js'
 import {keyOf} from '../../repository/table/query.js'
 import {wireKey} from '../../repository/table/table.js'
 import {type Item, type Key, s} from '../../schema/attribute-value.js'
-import {SORT_KEY} from '../../schema/keys.js'
+import {attributes} from '../../schema/attributes.js'
 import type {ClassifiedRecord, OldRecordType} from '../records/classify.js'
 import type {MigrationContext, OldItem} from '../records/finding.js'
 
@@ -34,7 +34,7 @@ export async function* tablePages(
   {position, leaveOut = [], ahead}: ScanOptions = {},
 ): AsyncGenerator<TablePage, void> {
   const e = new ExpressionBuilder()
-  for (const prefix of leaveOut) e.filter(`NOT begins_with(${e.name(SORT_KEY)}, ${e.value(s(prefix))})`)
+  for (const prefix of leaveOut) e.filter(`NOT begins_with(${e.name(attributes.key.sort)}, ${e.value(s(prefix))})`)
   const input = {TableName: table.name, ConsistentRead: true, Limit: ITEMS_PER_PAGE, ...e.read()}
   const read = async (from: Key | undefined): Promise<TablePage> => {
     const request = from ? {...input, ExclusiveStartKey: wireKey(from)} : input

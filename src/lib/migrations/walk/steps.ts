@@ -1,4 +1,4 @@
-import {sortPrefix} from '../../schema/keys.js'
+import {keyParts, sortPrefix} from '../../schema/keys.js'
 import type {MigrationRecord, StepCounts} from '../../schema/migration-record.js'
 import type {OldRecordType} from '../records/classify.js'
 import type {MigrationLease} from './lease.js'
@@ -36,7 +36,7 @@ export const STEP_IDS: readonly StepId[] = STEPS.map(({id}) => id)
 
 /** Sort-key prefixes of numerous records that a step does not need. */
 export const sortKeysLeftOut = ({id}: Step): readonly string[] =>
-  id === 'configuration' ? [sortPrefix.usage(), sortPrefix.audit] : []
+  id === 'configuration' ? [sortPrefix.usage(), keyParts.sort.audit] : []
 
 export const NO_COUNTS: StepCounts = {checked: 0, written: 0, expired: 0, conflicts: 0}
 

@@ -8,24 +8,29 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {queryPages} from '../../dynamo/paging.js'
 import {retrying} from '../../dynamo/retry.js'
 import {type Key, s} from '../../schema/attribute-value.js'
+import {attributes, keyNames} from '../../schema/attributes.js'
 import {type AuditRecord, decodeAudit, encodeAudit} from '../../schema/audit-record.js'
+import {configKey, decodeConfig} from '../../schema/config-record.js'
 import {isoSeconds} from '../../schema/instant.js'
 import type {Json} from '../../schema/json-attribute.js'
-import {keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
+import {keys, parseItemKey, sortKeys} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
 import {badCursor, decodeCursor, encodeCursor} from '../table/cursor.js'
-import {checkPageLimit, type PageRequest, type RecordPage, readAll, readPage, stretchQuery} from '../table/query.js'
+import {checkPageLimit, type PageRequest, queryInput, type RecordPage, readAll, readPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
-import type {TransactItem} from '../table/transact.js'
-import {putNew} from '../table/transact-items.js'
+import {putNew, type TransactItem} from '../table/transact.js'
 
 const DEFAULT_RETENTION_DAYS = 90
 const SECONDS_PER_DAY = 86_400
 
-// What one BatchGetItem can take.
+// The maximum of one BatchGetItem.
 const EVENTS_PER_READ = 100
 
 // A page is up to 1 MB of keys, some thousands of events.
 const PAGES_PER_SEARCH = 100
+
+/** How long a stored retention is cached, in ms. */
+const RETENTION_CACHE_MS = 60_000
 
 /** What happened. */
 export interface AuditEvent {
@@ -36,17 +41,17 @@ export interface AuditEvent {
   readonly details: {readonly [key: string]: Json}
 }
 
-/** Who acts: an ARN, or a name by the rules of entity ids. A function is asked before an event is written, not earlier. */
+/** Who acts: an ARN, or a name that is valid as an entity id. A function is called when an event is written, not earlier. */
 export type Principal = string | (() => Promise<string | undefined>)
 
-/** Who acts, and how long that is remembered. */
+/** Who acts, and how long events are kept. */
 export interface AuditOptions {
   readonly principal?: Principal | undefined
-  /** Asked before an event is written; 90 when it says nothing. */
+  /** Called before an event is written; 90 days when it returns `undefined`. */
   readonly retentionDays?: (() => Promise<number | undefined>) | undefined
 }
 
-/** Which events are wanted; both instants belong to the range. */
+/** Which events to read; the range includes both instants. */
 export interface AuditSelection extends PageRequest {
   readonly sinceMs?: number | undefined
   readonly untilMs?: number | undefined
@@ -66,7 +71,7 @@ export class Audit {
     this.#retentionDays = retentionDays
   }
 
-  /** An event as a part of the transaction that makes the change: either both happen or neither. */
+  /** An event as part of the transaction that makes the change: both are written or neither. */
   async put(event: AuditEvent): Promise<TransactItem & {Put: object}> {
     return putNew(this.#table, encodeAudit(await this.#stamp(event)))
   }
@@ -80,27 +85,26 @@ export class Audit {
     try {
       await retrying(send, {...backoff, retryable: isRetryableWhenIdempotent})
     } catch (error) {
-      // Eighty random bits do not meet by chance: the event that is there is this one, and its answer was lost.
+      // Eighty random bits do not collide by chance: it is this event, written by an attempt whose answer was lost.
       if (!(error instanceof ConditionFailed)) throw error
     }
     return record
   }
 
-  /** One event; `undefined` when it is not there or has expired. */
+  /** One event; `undefined` when it does not exist or has expired. */
   async get(entity: string, eventId: string): Promise<AuditRecord | undefined> {
     const item = await getItem(this.#table, keys.audit(this.#table.namespace, entity, eventId))
     return item && decodeAudit(item)
   }
 
-  /** One event, whomever it is about; `complete` is false when the search was given up in a namespace with very many. */
+  /** One event by its id alone; `complete` is false when the search stopped early in a namespace with very many. */
   async find(eventId: string): Promise<{record: AuditRecord | undefined; complete: boolean}> {
     const {namespace, transport, backoff} = this.#table
-    const {PK, SK} = keys.audit(namespace, '', eventId)
-    const e = new ExpressionBuilder().project('PK', 'SK')
-    e.filter(`${e.name('SK')} = ${e.value(s(SK))}`)
-    const query = stretchQuery(this.#table, {index: 'GSI4', partition: namespace, prefix: PK}, e)
+    const e = new ExpressionBuilder().project(...keyNames())
+    e.filter(`${e.name(attributes.key.sort)} = ${e.value(s(sortKeys.audit(eventId)))}`)
+    const input = queryInput(this.#table, ranges.audit(namespace), e)
     let pages = 0
-    for await (const {items, next} of queryPages(transport, query, {backoff})) {
+    for await (const {items, next} of queryPages(transport, input, {backoff})) {
       const key = items[0] && parseItemKey(items[0])
       if (key?.record === 'audit') return {record: await this.get(key.entity, eventId), complete: true}
       if (++pages === PAGES_PER_SEARCH && next) return {record: undefined, complete: false}
@@ -110,11 +114,12 @@ export class Audit {
 
   /** Events about one entity, newest first. */
   async list(selection: AuditSelection & {readonly entity: string}): Promise<RecordPage<AuditRecord>> {
-    const {PK} = keys.audit(this.#table.namespace, selection.entity, '')
+    const {action, entity} = selection
     const e = new ExpressionBuilder()
-    if (selection.action !== undefined) e.filter(`${e.name('action')} = ${e.value(s(selection.action))}`)
-    const stretch = {kind: 'audit-of-entity', partition: PK, between: bounds(selection), descending: true} as const
-    const {records, next} = await readPage(this.#table, stretch, selection, e)
+    if (action !== undefined) e.filter(`${e.name(attributes.audit.action)} = ${e.value(s(action))}`)
+    const range = ranges.auditOfEntity(this.#table.namespace, entity)
+    const query = {kind: 'audit-of-entity', ...range, between: bounds(selection), descending: true} as const
+    const {records, next} = await readPage(this.#table, query, selection, e)
     return {records: records.flatMap(item => decodeAudit(item) ?? []), next}
   }
 
@@ -124,7 +129,7 @@ export class Audit {
    */
   async listAll(selection: AuditSelection = {}): Promise<RecordPage<AuditRecord>> {
     const {action} = selection
-    // One more than wanted tells whether there is a next page.
+    // One more than wanted shows whether there is a next page.
     const wanted = checkPageLimit(selection.limit) + 1
     const found: AuditRecord[] = []
     const {transport, name, backoff} = this.#table
@@ -147,12 +152,11 @@ export class Audit {
     const [first, last] = bounds(selection)
     const after = cursor === undefined ? undefined : eventIn(cursor)
     const e = new ExpressionBuilder()
-    const sk = e.name('SK')
+    const sk = e.name(attributes.key.sort)
     e.filter(`${sk} BETWEEN ${e.value(s(first))} AND ${e.value(s(last))}`)
-    if (after !== undefined) e.filter(`${sk} < ${e.value(s(keys.audit(namespace, '', after).SK))}`)
-    const stretch = {index: 'GSI4', partition: namespace, prefix: keys.audit(namespace, '', '').PK} as const
+    if (after !== undefined) e.filter(`${sk} < ${e.value(s(sortKeys.audit(after)))}`)
     const events: Array<{entity: string; eventId: string}> = []
-    for await (const item of readAll(this.#table, stretch, e)) {
+    for await (const item of readAll(this.#table, ranges.audit(namespace), e)) {
       const key = parseItemKey(item)
       if (key?.record === 'audit') events.push(key)
     }
@@ -189,13 +193,35 @@ function checkPrincipal(principal: string): string {
   return principal.startsWith('arn:') ? principal : checkEntityId(principal)
 }
 
-/** First and last sort key of a time range; an event id begins with its time, so the key itself can be asked for. */
+/** First and last sort key of a time range: an event id begins with its time. */
 function bounds({sinceMs = 0, untilMs = LATEST_ULID_MS}: AuditSelection): [string, string] {
   const first = Math.max(0, Math.ceil(sinceMs))
   const last = Math.min(LATEST_ULID_MS, Math.floor(untilMs))
   if (!(first <= last)) throw new InvalidInput('audit.range', 'The time range is empty: it ends before it starts.')
-  return [
-    sortPrefix.audit + ulid(first, new Uint8Array(10)),
-    sortPrefix.audit + ulid(last, new Uint8Array(10).fill(255)),
-  ]
+  return [sortKeys.audit(ulid(first, new Uint8Array(10))), sortKeys.audit(ulid(last, new Uint8Array(10).fill(255)))]
+}
+
+/**
+ * How many days audit events of a namespace are kept according to its system configuration; `undefined` when that is not
+ * set. Read on the first call, then at most once a minute, since every change of a record needs it (C-9, D-30).
+ */
+export function storedAuditRetention(table: NamespaceTable): () => Promise<number | undefined> {
+  let known: Promise<number | undefined> | undefined
+  let readAtMs = 0
+  return () => {
+    const nowMs = table.clock()
+    if (!known || nowMs < readAtMs || nowMs - readAtMs >= RETENTION_CACHE_MS) {
+      readAtMs = nowMs
+      known = readRetention(table)
+      known.catch(() => {
+        known = undefined
+      })
+    }
+    return known
+  }
+}
+
+async function readRetention(table: NamespaceTable): Promise<number | undefined> {
+  const item = await getItem(table, configKey(table.namespace, {level: 'system'}), {consistent: false})
+  return item && decodeConfig(item)?.auditRetentionDays
 }

@@ -3,35 +3,36 @@ import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {queryItems} from '../../dynamo/paging.js'
 import {type BucketRecord, decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
-import {indexKeys, keys, parseItemKey} from '../../schema/keys.js'
+import {keys, parseItemKey} from '../../schema/keys.js'
+import {type KeyRange, ranges} from '../../schema/ranges.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
-import {addressQuery} from './index.js'
+import {addressQuery} from './pages.js'
 import type {BucketAddress} from './writes.js'
 
-/** Beyond this a shard count is an accident of another client (D-1), and the index tells which shards exist. */
+/** A larger shard count is a fault of another client (D-1); then the index shows which shards exist. */
 export const MAX_SHARDS = 1024
 
-/** Shards read together; bounds the memory of a walk through a whole namespace. */
+/** Shards read together; bounds the memory of a listing of a whole namespace. */
 const SHARDS_PER_READ = 100
 
 /** One bucket with all its shards. */
 export interface ShardedBucket {
   readonly entity: string
   readonly resource: string
-  /** As shard 0 says; where it is missing, the most any shard says. */
+  /** As stored in shard 0; where it is missing, the largest count in any shard. */
   readonly shardCount: number
-  /** Those that exist, by number; what refunds left of a shard that is gone is a ghost. */
+  /** Existing shards by number; what a refund left of a deleted shard is a ghost. */
   readonly shards: readonly StoredBucket[]
 }
 
-/** A bucket of which an index told, with the shards known so far. */
+/** A bucket found in an index, with the shards known so far. */
 interface FoundBucket {
   readonly entity: string
   readonly resource: string
   readonly known: Set<number>
 }
 
-/** How to stop a walk. */
+/** How to stop a listing. */
 export interface WalkOptions {
   readonly signal?: AbortSignal | undefined
 }
@@ -41,12 +42,12 @@ export function visibleLimits(record: BucketRecord): Map<string, LimitState> {
   return new Map([...record.state.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT))
 }
 
-/** Where a stored bucket or ghost is. */
+/** The address of a stored bucket or ghost. */
 export function addressOf(stored: StoredBucket): BucketAddress {
   return stored.kind === 'bucket' ? stored.record : stored
 }
 
-/** The buckets of one namespace, as they are stored. Looking writes nothing. */
+/** The buckets of one namespace, as they are stored. Writes nothing. */
 export class Buckets {
   readonly #table: NamespaceTable
 
@@ -78,29 +79,25 @@ export class Buckets {
     resource: string,
     options: WalkOptions & {readonly after?: string | undefined} = {},
   ): AsyncGenerator<ShardedBucket, void> {
-    const {GSI2PK} = indexKeys.bucketOfResource(this.#table.namespace, resource, '', 0)
-    return this.#gather(this.#addresses('GSI2', GSI2PK, 'BUCKET#', options), options)
+    return this.#gather(this.#addresses(ranges.bucketsOfResource(this.#table.namespace, resource), options), options)
   }
 
   /** All buckets of the namespace. */
   ofNamespace(options: WalkOptions = {}): AsyncGenerator<ShardedBucket, void> {
-    return this.#gather(this.#addresses('GSI4', this.#table.namespace, 'BUCKET#', options), options)
+    return this.#gather(this.#addresses(ranges.buckets(this.#table.namespace), options), options)
   }
 
   #addressesOfEntity(entity: string, resource: string | undefined, options: WalkOptions) {
-    const {GSI3PK} = indexKeys.bucketOfEntity(this.#table.namespace, entity, '', 0)
-    return this.#addresses('GSI3', GSI3PK, resource === undefined ? 'BUCKET#' : `BUCKET#${resource}#`, options)
+    return this.#addresses(ranges.bucketsOfEntity(this.#table.namespace, entity, resource), options)
   }
 
-  /** What an index knows. Only keys are taken from it, so it does not matter what else it projects. */
+  /** The addresses in a range of an index. */
   async *#addresses(
-    index: 'GSI2' | 'GSI3' | 'GSI4',
-    partition: string,
-    prefix: string,
+    range: Required<KeyRange>,
     {signal, after}: WalkOptions & {readonly after?: string | undefined},
   ): AsyncGenerator<BucketAddress, void> {
     const {transport, backoff} = this.#table
-    const query = addressQuery(this.#table, {index, partition, prefix, after})
+    const query = addressQuery(this.#table, range, after)
     for await (const item of queryItems(transport, query, {backoff, signal})) {
       const key = parseItemKey(item)
       if (key?.record === 'bucket') yield key
@@ -119,7 +116,7 @@ export class Buckets {
           found = []
           count = 0
         }
-        // An index lags behind; shard 0 says how many there are.
+        // An index is eventually consistent; shard 0 has the real number of shards.
         bucket = {entity, resource, known: new Set([0])}
         found.push(bucket)
       }
@@ -129,7 +126,7 @@ export class Buckets {
     yield* await this.#read(found, options)
   }
 
-  /** Reads the shards that are known, then those that shard 0 tells of besides. */
+  /** Reads the shards that are known, then the others that shard 0 counts. */
   async #read(found: readonly FoundBucket[], {signal}: WalkOptions): Promise<ShardedBucket[]> {
     const {transport, name, backoff, namespace} = this.#table
     const shardsOf = new Map(found.map(bucket => [bucketId(bucket), [] as StoredBucket[]]))
@@ -157,7 +154,7 @@ export class Buckets {
   }
 }
 
-/** Shard 0 has the last word; where it is missing, the most that any shard says. */
+/** The count in shard 0 is authoritative; where it is missing, the largest in any shard counts. */
 export function shardCountOf(shards: readonly StoredBucket[]): number {
   const counts = shards.map(shard => (shard.kind === 'bucket' ? shard.record.shardCount : 1))
   const first = shards.findIndex(shard => shard.kind === 'bucket' && shard.record.shard === 0)

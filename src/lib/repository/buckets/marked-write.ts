@@ -5,25 +5,25 @@ import type {Item} from '../../schema/attribute-value.js'
 import type {Table} from '../table/table.js'
 import {type BucketUpdate, carriesMark, type WriteMark} from './writes.js'
 
-/** How one conditional write of a bucket ended. */
+/** The outcome of one conditional write of a bucket. */
 export type WriteOutcome =
   | {readonly applied: true; readonly item: Item}
-  /** Refused by its condition; the item as it is, `undefined` when there is none. */
+  /** Refused by its condition; with the current item, `undefined` when there is none. */
   | {readonly applied: false; readonly item: Item | undefined}
 
 export interface MarkedWriteOptions {
-  /** Ends the waiting, not the write: one that is on its way may still be applied. */
+  /** Ends the waiting, not the write: one that is in flight may still be applied. */
   signal?: AbortSignal | undefined
-  /** Bound of all tries together. */
+  /** Bound of all attempts together. */
   timeoutMs?: number
   /** What to send after an answer was lost; by default the same again. */
   repetition?: BucketUpdate
 }
 
 /**
- * Sends one marked write until its fate is known. Throttling, conflicts, outages and lost answers are tried again with
- * the same mark; a write that turns out to carry the mark already was applied the first time (S6). When the fate stays
- * unknown the outage is thrown, with `maybeApplied` telling whether any try may have arrived.
+ * Sends one marked write until its outcome is known. Throttling, conflicts, outages and lost answers are retried with the
+ * same mark; when the item turns out to carry the mark already, an earlier attempt was applied (S6). When the outcome stays
+ * unknown the outage is thrown; `maybeApplied` says whether any attempt may have arrived.
  */
 export async function sendMarked(
   table: Table,
@@ -46,30 +46,29 @@ export async function sendMarked(
         return {applied: maybeApplied && carriesMark(error.oldItem, mark), item: error.oldItem} as WriteOutcome
       }
       if (error instanceof Unavailable) maybeApplied ||= error.maybeApplied
-      const isWorthRepeating = isUnavailability(error) || error instanceof TransactionConflict
+      const isTransient = isUnavailability(error) || error instanceof TransactionConflict
       const isOver = signal?.aborted || performance.now() >= deadlineMs
-      if (!isWorthRepeating || attempt + 1 >= attempts || isOver) throw withFate(error, maybeApplied)
+      if (!isTransient || attempt + 1 >= attempts || isOver) throw withEarlierAttempts(error, maybeApplied)
     }
     await pause(attempt, untilDeadline(table.backoff, deadlineMs), signal).catch(error => {
       throw classifyError(signal?.reason ?? error, 'UpdateItem', {signal, sent: maybeApplied})
     })
     if (timeoutMs === undefined) continue
     leftMs = deadlineMs - performance.now()
-    // A deadline that passes between two tries is an outage, as one that passes during a try.
+    // A deadline that passes between two attempts is an outage, like one that passes during an attempt.
     if (leftMs <= 0) throw new Unavailable('UpdateItem', maybeApplied, new Error(`no answer within ${timeoutMs} ms`))
   }
 }
 
-/** Nobody sleeps for longer than there is time. */
+/** Never sleeps beyond the deadline. */
 function untilDeadline(backoff: Backoff, deadlineMs: number): Backoff {
   const sleep: Backoff['sleep'] = (ms, signal) =>
     backoff.sleep(Math.max(0, Math.min(ms, deadlineMs - performance.now())), signal)
   return {...backoff, sleep}
 }
 
-/** An earlier try may have arrived even if the last one certainly did not. */
-function withFate(error: unknown, maybeApplied: boolean): unknown {
-  const isTooOptimistic =
-    maybeApplied && isUnavailability(error) && !(error instanceof Unavailable && error.maybeApplied)
-  return isTooOptimistic ? new Unavailable('UpdateItem', true, error) : error
+/** An earlier attempt may have arrived even if the last one certainly did not. */
+function withEarlierAttempts(error: unknown, maybeApplied: boolean): unknown {
+  const isUnderstated = maybeApplied && isUnavailability(error) && !(error instanceof Unavailable && error.maybeApplied)
+  return isUnderstated ? new Unavailable('UpdateItem', true, error) : error
 }

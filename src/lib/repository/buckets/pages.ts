@@ -1,10 +1,13 @@
 import {batchGet} from '../../dynamo/batch.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {queryPages} from '../../dynamo/paging.js'
-import type {Item} from '../../schema/attribute-value.js'
+import type {OperationInput} from '../../dynamo/transport.js'
+import {type Item, s} from '../../schema/attribute-value.js'
+import {keyNames} from '../../schema/attributes.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
-import {indexKeys, keys, parseItemKey} from '../../schema/keys.js'
-import type {NamespaceTable} from '../table/table.js'
-import {addressQuery, type IndexStretch} from './index.js'
+import {keys, parseItemKey} from '../../schema/keys.js'
+import {type KeyRange, ranges} from '../../schema/ranges.js'
+import type {NamespaceTable, Table} from '../table/table.js'
 import type {BucketAddress} from './writes.js'
 
 /** Which buckets are meant. */
@@ -16,11 +19,28 @@ export type BucketScope =
 /** Where one shard of one bucket is. */
 export type ShardAddress = Pick<BucketAddress, 'entity' | 'resource' | 'shard'>
 
-/** A part of what an index knows. */
+/** One page of addresses from an index. */
 export interface AddressPage {
   readonly addresses: readonly ShardAddress[]
   /** Where the next page starts; `undefined` after the last one. */
   readonly next: Item | undefined
+}
+
+/** Asks an index which buckets there are. Only keys are taken from it, so it does not matter what else it projects. */
+export function addressQuery(
+  {name: TableName}: Table,
+  {index, partition, prefix}: Required<KeyRange>,
+  /** Only what comes after this name, which follows the prefix. */
+  after?: string | undefined,
+): OperationInput<'Query'> {
+  const e = new ExpressionBuilder().project(...keyNames())
+  const [partitionKey, sortKey] = keyNames(index)
+  e.keyCondition(`${e.name(partitionKey)} = ${e.value(s(partition))}`)
+  const sk = e.name(sortKey)
+  // "~" sorts after shard numbers and after every character of a name.
+  if (after === undefined) e.keyCondition(`begins_with(${sk}, ${e.value(s(prefix))})`)
+  else e.keyCondition(`${sk} BETWEEN ${e.value(s(`${prefix}${after}#~`))} AND ${e.value(s(`${prefix}~`))}`)
+  return {TableName, IndexName: index, ...e.read()}
 }
 
 /** One request for one page of the shards in a scope, from the beginning or from where an earlier page ended. */
@@ -29,7 +49,7 @@ export async function readAddressPage(
   scope: BucketScope,
   {start, limit, signal}: {start: Item | undefined; limit: number; signal?: AbortSignal | undefined},
 ): Promise<AddressPage> {
-  const query = addressQuery(table, stretchOf(table, scope))
+  const query = addressQuery(table, rangeOf(table, scope))
   const input = start === undefined ? query : {...query, ExclusiveStartKey: start}
   for await (const {items, next} of queryPages(table.transport, input, {backoff: table.backoff, limit, signal})) {
     const addresses = items.flatMap(item => {
@@ -41,7 +61,7 @@ export async function readAddressPage(
   return {addresses: [], next: undefined}
 }
 
-/** The shards at some addresses, those that exist. Half the price of the latest state: a moment old at worst. */
+/** The existing shards at some addresses. Eventually consistent: half the price, and a moment old at worst. */
 export async function readShardsAt(
   {transport, name, backoff, namespace}: NamespaceTable,
   addresses: readonly ShardAddress[],
@@ -52,14 +72,13 @@ export async function readShardsAt(
   return [...items.values()].flatMap(item => decodeBucket(item) ?? [])
 }
 
-function stretchOf({namespace}: NamespaceTable, scope: BucketScope): IndexStretch {
-  const prefix = 'BUCKET#'
+function rangeOf({namespace}: NamespaceTable, scope: BucketScope): Required<KeyRange> {
   switch (scope.kind) {
     case 'namespace':
-      return {index: 'GSI4', partition: namespace, prefix}
+      return ranges.buckets(namespace)
     case 'resource':
-      return {index: 'GSI2', partition: indexKeys.bucketOfResource(namespace, scope.resource, '', 0).GSI2PK, prefix}
+      return ranges.bucketsOfResource(namespace, scope.resource)
     case 'entity':
-      return {index: 'GSI3', partition: indexKeys.bucketOfEntity(namespace, scope.entity, '', 0).GSI3PK, prefix}
+      return ranges.bucketsOfEntity(namespace, scope.entity)
   }
 }

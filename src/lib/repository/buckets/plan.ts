@@ -2,16 +2,15 @@ import {type Amounts, type LimitState, refillBucket} from '../../core/bucket.js'
 import {type Limit, rateOf} from '../../core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {shareOfBucket, shareOfRate} from '../../core/shards.js'
-import type {BucketRecord, Residue} from '../../schema/bucket-record.js'
-import {freshWritePressure} from '../../schema/bucket-record.js'
+import {type BucketRecord, freshWritePressure, type Residue} from '../../schema/bucket-record.js'
 
-/** A bucket as it was seen, with limits that must be healed set apart. */
+/** A bucket as it was read; limits that need repair are kept apart. */
 export interface SeenBucket {
   readonly record: BucketRecord
   readonly incomplete: ReadonlyMap<string, Residue>
 }
 
-/** What one conditional write is to make of a limit of a seen bucket. */
+/** What one conditional write does to a limit of a bucket. */
 export interface PlannedLimit {
   readonly kind: 'keep' | 'init' | 'remove'
   /** Undivided parameters, as they are to be stored. */
@@ -21,19 +20,20 @@ export interface PlannedLimit {
   readonly parametersChanged: boolean
 }
 
-/** Where a seen bucket stands at an instant, under the limits that apply now. */
+/** A bucket brought forward to an instant, under the limits that apply now. */
 export interface BucketPlan {
   readonly seen: SeenBucket
-  /** Never before the seen refill instant. */
+  /** Never before the stored refill instant. */
   readonly refilledAtMs: number
   readonly changes: ReadonlyMap<string, PlannedLimit>
 }
 
 /**
- * Brings a seen bucket up to `nowMs`: every limit is credited with the parameters that were in force until now, then the
- * limits that apply from now on take over. Lowering clamps, raising does not mint, a new limit starts full, a limit that
- * no longer applies goes. Without `limits` the stored ones stay in force. `taken` has left the bucket at this very
- * instant, without a refill: what had overflowed by then must not come back, so the credit ends that much below full.
+ * Brings a bucket forward to `nowMs`: every limit is credited at the stored rate, then the limits that apply from now on
+ * replace the stored ones. Lowering a capacity clamps the balance, raising it adds nothing, a new limit starts full, a
+ * limit that no longer applies is removed. Without `limits` the stored ones stay in force. `taken` was consumed at
+ * this very instant without a refill: what had overflowed by then must not come back, so the credit ends that much below
+ * full.
  */
 export function planBucket(
   seen: SeenBucket,
@@ -72,7 +72,7 @@ export function planBucket(
   }
   for (const [name, rate] of wanted ?? []) {
     if (changes.has(name)) continue
-    // Counters without parameters are what a peer left behind: the limit starts full, less or plus what they say.
+    // Counters without parameters were left behind by another client: the limit starts full, adjusted by them.
     const residue = seen.incomplete.get(name)
     const creditMilli = shareOfRate(name, rate, shard, shardCount).capacityMilli
     changes.set(name, {
@@ -94,20 +94,20 @@ export function planBucket(
   return {seen, refilledAtMs: refilled.refilledAtMs, changes}
 }
 
-/** Millitokens of each limit that a plan leaves, as this shard may use them. */
+/** Millitokens of each limit after the plan, as this shard may use them. */
 export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
   const tokens = new Map<string, bigint>()
   for (const [name, {kind, after}] of plan.changes) if (kind !== 'remove') tokens.set(name, after.tokensMilli)
   return tokens
 }
 
-/** Whether writing the plan would store anything but refill. */
+/** Whether writing the plan would store anything but a refill. */
 export function changesLimits(plan: BucketPlan): boolean {
   for (const change of plan.changes.values()) if (change.kind !== 'keep' || change.parametersChanged) return true
   return false
 }
 
-/** The limits that a plan leaves in the bucket, as this shard has them: it repays a debt at its own share of the rate. */
+/** The limits after the plan with this shard's share of their rates: a shard repays a debt at its own share. */
 export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {
   const {shard, shardCount} = seen.record
   return [...changes].flatMap(([name, {kind, after}]) =>
@@ -117,7 +117,7 @@ export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {
   )
 }
 
-/** A credit that ends below full by what was taken; what is stored stays in any case. */
+/** Cuts a credit at full minus what was taken, but never below the stored balance. */
 function below(fullMilli: bigint, takenMilli: bigint, stored: LimitState, refilled: LimitState): LimitState {
   const ceiling = fullMilli - takenMilli
   if (takenMilli <= 0n || refilled.tokensMilli <= ceiling) return refilled

@@ -3,10 +3,10 @@ import {GROWTH_UNITS_PER_SECOND, type WriteCount, writesPerSecond} from '../../c
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import {writeUnitsOf} from '../../schema/item-size.js'
 
-/** A rate older than this says nothing about now. */
+/** A rate over a longer time means little for the present. */
 const LONGEST_OBSERVATION_MS = 10_000
 
-/** Measures how hard one bucket item is written, by all clients together, from the counter that every write moves. */
+/** Measures the write rate of one bucket item over all clients, from the counter that every write increments. */
 export class PressureGauge {
   #since: WriteCount | undefined
   #isCalm = false
@@ -31,8 +31,8 @@ export class PressureGauge {
   }
 
   /**
-   * Clients that spend the pressure limit but never refill it would take a calm bucket for an overloaded one and split it
-   * without end; setting it back is free with the next write.
+   * Clients that spend the pressure limit but never refill it would take a calm bucket for an overloaded one and keep
+   * splitting it; refilling it costs nothing when it is part of the next write.
    */
   get needsRepair(): boolean {
     return this.#isCalm && this.#isDrained

@@ -12,13 +12,13 @@ import {type Rewrite, rewriteStoredBucket} from './rewrite.js'
 export interface ResetResult {
   readonly shards: number
   readonly reset: number
-  /** Remains of shards that are gone: they hold nothing to fill and count for nothing until a request revives them. */
+  /** What refunds left of deleted shards: it holds nothing to fill and counts for nothing until a request recreates it. */
   readonly ghosts: number
 }
 
 /**
- * Fills every limit of a bucket, each shard to its share, and so forgives debts. What was consumed stays counted: that
- * is usage, not balance. Requests that come meanwhile are charged to the full bucket.
+ * Fills every limit of a bucket, each shard to its share, which also cancels debts. What was consumed stays counted: that
+ * is usage, not balance. Concurrent requests are charged to the full bucket.
  */
 export async function resetBucket(
   table: NamespaceTable,
@@ -57,10 +57,10 @@ const fill: Rewrite = (seen, nowMs) => {
   }
 }
 
-/** Nothing was consumed yet, or it has expired. */
+/** The bucket was never used, or it has expired. */
 export function bucketMissing(entity: string, resource: string): ZaelError {
   return new ZaelError('notFound', 'bucket.missing', `Entity "${entity}" has no bucket for resource "${resource}".`, {
-    hint: 'Nothing was consumed yet, or it has expired: the next request starts with a full bucket.',
+    hint: 'It was never used, or it has expired: the next request starts with a full bucket.',
     details: {entity, resource},
   })
 }

@@ -3,19 +3,18 @@ import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import type {NamespaceTable} from '../table/table.js'
 import {sendMarked} from './marked-write.js'
 import type {BucketPlan, SeenBucket} from './plan.js'
-import {newMark} from './write-mark.js'
-import {type PlannedWrite, plannedUpdate} from './writes.js'
+import {newMark, type PlannedWrite, plannedUpdate} from './writes.js'
 
-/** Tries altogether on a bucket that others keep writing. */
+/** Attempts on a bucket that other clients keep writing. */
 const ATTEMPTS = 10
 
-/** What is to become of a bucket as it is now; `undefined` when it may stay as it is. */
+/** Decides how to change a bucket as it is now; `undefined` when it needs no change. */
 export type Rewrite = (seen: SeenBucket, nowMs: number) => {plan: BucketPlan; write: PlannedWrite} | undefined
 
-/** `contended` when others were faster every time; `gone` when there is no bucket, or only what refunds left of one. */
+/** `contended` when other writes came first every time; `gone` when there is no bucket, or only a ghost. */
 export type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
 
-/** Writes one shard on condition that it is as it was seen; a refusal brings the item as it is, and a new decision. */
+/** Writes one shard on condition that it is unchanged; a refusal returns the current item, and the decision is made again. */
 export async function rewriteStoredBucket(
   table: NamespaceTable,
   bucket: StoredBucket | undefined,
@@ -28,7 +27,7 @@ export async function rewriteStoredBucket(
     const decision = rewrite(seen, table.clock())
     if (!decision) return 'unchanged'
     const mark = newMark(table)
-    // The first look may be as old as the walk that brought it; every later one is the answer to the try before.
+    // The first item may be as old as the listing it comes from; each later one is the answer to the attempt before.
     const update = plannedUpdate(table, decision.plan, {...decision.write, isExact: attempt === 0}, mark)
     const {applied, item} = await sendMarked(table, update, mark, {signal})
     if (applied) return 'written'

@@ -2,11 +2,12 @@ import type {LimitState} from '../../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {planSplit, shareOf} from '../../core/shards.js'
 import {floorDivide} from '../../core/token-math.js'
-import {batchGet, keyId} from '../../dynamo/batch.js'
+import {batchGet} from '../../dynamo/batch.js'
 import {isRetryable, TransactionCancelled} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
 import {n} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import {
   type BucketRecord,
   decodeBucket,
@@ -14,14 +15,17 @@ import {
   freshWritePressure,
   limitAttribute,
 } from '../../schema/bucket-record.js'
-import {keys} from '../../schema/keys.js'
-import {type NamespaceTable, wireKey} from '../table/table.js'
+import {keyId, keys, wireKey, withoutKey} from '../../schema/keys.js'
+import type {NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import type {SeenBucket} from './plan.js'
+import {countWrite} from './writes.js'
+
+const names = attributes.bucket
 
 const ATTEMPTS = 5
 
-/** All shards that exist among the first `count`, by number; strongly consistent. */
+/** The existing shards among the first `count`, by number; strongly consistent. */
 export async function readShards(
   table: NamespaceTable,
   entity: string,
@@ -32,7 +36,7 @@ export async function readShards(
   return new Map([...shards].map(([shard, {record}]) => [shard, record]))
 }
 
-/** Those of the given shards that exist, with what must be healed in them; strongly consistent. */
+/** The existing shards among those given, with the limits that need repair; strongly consistent. */
 export async function readSeenShards(
   table: NamespaceTable,
   entity: string,
@@ -51,9 +55,9 @@ export async function readSeenShards(
 }
 
 /**
- * Doubles the shards of a bucket in one transaction: every shard hands its new partner a part of its tokens, so the total
- * stays. Resolves to the shard count afterwards, which is unchanged when somebody else was faster or tokens moved too
- * quickly; pressure that lasts brings the next try.
+ * Doubles the shards of a bucket in one transaction: every shard gives its new partner a part of its tokens, so the total
+ * stays. Resolves to the shard count afterwards, which is unchanged when another client has split it already; while the
+ * write pressure lasts, callers try again.
  */
 export async function splitBucket(
   table: NamespaceTable,
@@ -61,7 +65,7 @@ export async function splitBucket(
   resource: string,
   count: number,
 ): Promise<number> {
-  return attempt(table, async () => {
+  return retryContended(table, async () => {
     const shards = await readShards(table, entity, resource, count)
     const records = [...shards.values()]
     if (records.length !== count) return records[0]?.shardCount ?? 1
@@ -76,8 +80,8 @@ export async function splitBucket(
 }
 
 /**
- * Creates the shards that shard 0 promises and that are not there, out of the tokens of the others, as splits would have
- * done one after the other. Resolves to the number of shards; 0 when there is no bucket.
+ * Creates the shards that shard 0 counts and that do not exist, from the tokens of the others, as a series of splits
+ * would have done. Resolves to the number of shards; 0 when there is no bucket.
  */
 export async function fillMissingShards(
   table: NamespaceTable,
@@ -90,12 +94,12 @@ export async function fillMissingShards(
   const shards = await readShards(table, entity, resource, count)
   for (const shard of range(count).slice(1)) {
     if (shards.get(shard)?.shardCount === count) continue
-    await attempt(table, () => fillShard(table, entity, resource, shard, count))
+    await retryContended(table, () => fillShard(table, entity, resource, shard, count))
   }
   return count
 }
 
-/** One of them: it gets its part of the tokens of the shard that a split would have made it from. */
+/** Creates one shard with its part of the tokens of the shard that a split would have made it from. */
 async function fillShard(
   table: NamespaceTable,
   entity: string,
@@ -109,7 +113,7 @@ async function fillShard(
   const present = shards.get(shard)?.record
   if (shards.get(0)?.record.shardCount !== count || !donor) return count
   if (present) {
-    // A shard that takes itself for one of fewer would refill too much.
+    // A shard with too small a count would refill too much.
     if (present.shardCount !== count) await transact(table, [setShardCount(table, present, count)])
     return count
   }
@@ -129,13 +133,13 @@ function setShardCount(
   {entity, resource, shard, shardCount}: BucketRecord,
   count: number,
 ): TransactItem {
-  const e = new ExpressionBuilder().set('shard_count', n(count))
-  e.condition(`${e.name('shard_count')} = ${e.value(n(shardCount))}`)
+  const e = new ExpressionBuilder().set(names.shardCount, n(count))
+  e.condition(`${e.name(names.shardCount)} = ${e.value(n(shardCount))}`)
   const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
   return {Update: {TableName: table.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
 }
 
-/** All shards of a bucket. A stored count beyond reason is taken for the number that exist, as a request would. */
+/** All shards of a bucket. A stored count above `most` is replaced by the number that exist, as a request would do. */
 export async function readRealShards(
   table: NamespaceTable,
   entity: string,
@@ -158,7 +162,7 @@ function countReal(shards: ReadonlyMap<number, BucketRecord>, most: number): num
   return count
 }
 
-/** Sets a shard count beyond reason to the shards that exist, at most `most`; resolves to it. */
+/** Repairs a shard count above `most`: sets it to the number of existing shards, at most `most`; resolves to it. */
 export async function healShardCount(
   table: NamespaceTable,
   entity: string,
@@ -168,8 +172,8 @@ export async function healShardCount(
   const shards = await readShards(table, entity, resource, most)
   const count = countReal(shards, most)
   for (const shard of shards.keys()) {
-    const e = new ExpressionBuilder().set('shard_count', n(count))
-    e.condition(`${e.name('shard_count')} > ${e.value(n(most))}`)
+    const e = new ExpressionBuilder().set(names.shardCount, n(count))
+    e.condition(`${e.name(names.shardCount)} > ${e.value(n(most))}`)
     const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
     await transact(table, [
       {Update: {TableName: table.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>},
@@ -188,14 +192,14 @@ function moveTokens(
   movedMilli: ReadonlyMap<string, bigint>,
 ): TransactItem[] {
   const give = new ExpressionBuilder()
-  // The new shard starts at the donor's refill instant: time credited to the donor since would count twice.
-  give.condition(`${give.name('rf')} = ${give.value(n(donor.state.refilledAtMs))}`)
-  give.condition(`${give.name('shard_count')} = ${give.value(n(donor.shardCount))}`)
-  if (shardCount !== donor.shardCount) give.set('shard_count', n(shardCount))
-  else give.add(limitAttribute(WRITE_PRESSURE_LIMIT, 'tc'), n(1000))
+  // The new shard starts at the donor's refill instant: a refill of the donor since then would count twice.
+  give.condition(`${give.name(names.refilledAt)} = ${give.value(n(donor.state.refilledAtMs))}`)
+  give.condition(`${give.name(names.shardCount)} = ${give.value(n(donor.shardCount))}`)
+  if (shardCount !== donor.shardCount) give.set(names.shardCount, n(shardCount))
+  else countWrite(give)
   for (const [name, milli] of movedMilli) {
     if (milli === 0n) continue
-    const tk = limitAttribute(name, 'tk')
+    const tk = limitAttribute(name, 'tokens')
     give.add(tk, n(-milli))
     if (milli > 0n) give.condition(`${give.name(tk)} >= ${give.value(n(milli))}`)
   }
@@ -209,8 +213,8 @@ function moveTokens(
   }
   const received = encodeBucket({...donor, shard, shardCount, state: {...donor.state, limits}})
   const take = new ExpressionBuilder()
-  for (const [name, value] of Object.entries(received)) if (name !== 'PK' && name !== 'SK') take.set(name, value)
-  take.condition(`attribute_not_exists(${take.name('rf')})`)
+  for (const [name, value] of Object.entries(withoutKey(received))) take.set(name, value)
+  take.condition(`attribute_not_exists(${take.name(names.refilledAt)})`)
   const key = (index: number) => wireKey(keys.bucket(table.namespace, donor.entity, donor.resource, index))
   return [
     {Update: {TableName: table.name, Key: key(donor.shard), ...give.update()}},
@@ -218,8 +222,8 @@ function moveTokens(
   ] as TransactItem[]
 }
 
-/** Reads and writes again when somebody came in between. */
-async function attempt(table: NamespaceTable, step: () => Promise<number>): Promise<number> {
+/** Reads and writes again when another write came in between. */
+async function retryContended(table: NamespaceTable, step: () => Promise<number>): Promise<number> {
   for (let tries = 1; ; tries++) {
     try {
       return await step()

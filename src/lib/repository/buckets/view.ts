@@ -5,7 +5,7 @@ import type {StoredBucket} from '../../schema/bucket-record.js'
 import {isoSeconds} from '../../schema/instant.js'
 import {addressOf, type ShardedBucket} from './buckets.js'
 
-/** Where one limit stands now, in tokens; shares of shards may have fractions. */
+/** The state of one limit now, in tokens; shares of shards may have fractions. */
 export interface LimitLevel {
   readonly name: string
   /** Below zero in debt; above the capacity after it was lowered. */
@@ -15,15 +15,15 @@ export interface LimitLevel {
   readonly refillPerSecond: number
 }
 
-/** One shard as it is now: what has refilled since it was written is counted in. */
+/** One shard as it is now, with what has refilled since its last write. */
 export interface ShardView {
   readonly shard: number
-  /** What a refund left of a shard that is gone: it counts for nothing. */
+  /** What a refund left of a deleted shard: it counts for nothing. */
   readonly isGhost: boolean
   readonly limits: readonly LimitLevel[]
-  /** Limits without parameters; the next request mends them. */
+  /** Limits without parameters; the next request repairs them. */
   readonly incomplete: readonly string[]
-  /** Of the 1,000 writes per second that an item takes, the part in use now; `null` for a ghost. */
+  /** The part in use of the 1,000 writes per second that an item takes; `null` for a ghost. */
   readonly writePressure: number | null
   /** Writes that were admitted since the item exists. */
   readonly writes: number
@@ -45,7 +45,7 @@ export interface BucketView {
   readonly shards: readonly ShardView[]
 }
 
-/** A stored bucket brought up to now by arithmetic alone; nothing is written. */
+/** A stored bucket brought forward to now by calculation; writes nothing. */
 export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketView {
   const {entity, resource, shardCount} = bucket
   const shards = bucket.shards.map(shard => viewShard(shard, nowMs))
@@ -98,8 +98,9 @@ function levelOf(name: string, limit: LimitState): LimitLevel {
 function together(shards: readonly ShardView[]): LimitLevel[] {
   const sums = new Map<string, LimitLevel>()
   for (const limit of shards.flatMap(({limits}) => limits)) {
-    const so = sums.get(limit.name)
-    const add = (field: 'level' | 'capacity' | 'debt' | 'refillPerSecond') => rounded((so?.[field] ?? 0) + limit[field])
+    const soFar = sums.get(limit.name)
+    const add = (field: 'level' | 'capacity' | 'debt' | 'refillPerSecond') =>
+      rounded((soFar?.[field] ?? 0) + limit[field])
     const sum = {level: add('level'), capacity: add('capacity'), debt: add('debt')}
     sums.set(limit.name, {name: limit.name, ...sum, refillPerSecond: add('refillPerSecond')})
   }
@@ -108,7 +109,7 @@ function together(shards: readonly ShardView[]): LimitLevel[] {
 
 const tokens = (milli: bigint): number => Number(milli) / 1000
 
-/** Sums of thousandths in binary fractions end in ...0000004. */
+/** Removes the rounding errors of sums of thousandths. */
 const rounded = (value: number): number => Math.round(value * 1e6) / 1e6
 
 /** Attributes of an item come in any order. */

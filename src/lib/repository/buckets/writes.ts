@@ -4,18 +4,22 @@ import {shareOfRate} from '../../core/shards.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type AttributeValue, bool, type Item, n, s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import {
   type BucketRecord,
   encodeBucket,
+  encodeRemainders,
+  LIMIT_FIELDS,
   limitAttribute,
-  REQUEST_COUNT,
+  markAttribute,
   WRITE_PRESSURE_PER_WRITE,
 } from '../../schema/bucket-record.js'
-import {keys} from '../../schema/keys.js'
+import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {readString} from '../../schema/read.js'
-import {encodeRemainders, REMAINDERS} from '../../schema/remainders.js'
-import {type NamespaceTable, wireKey} from '../table/table.js'
+import type {NamespaceTable, Table} from '../table/table.js'
 import type {BucketPlan, PlannedLimit} from './plan.js'
+
+const names = attributes.bucket
 
 /** One shard of one bucket. */
 export interface BucketAddress {
@@ -27,8 +31,8 @@ export interface BucketAddress {
 export type BucketUpdate = OperationInput<'UpdateItem'>
 
 /**
- * Marks a write, so that a repetition of it is recognised: the condition of every write demands that the mark is not
- * there yet. Eight slots keep writers of different processes from erasing each other's mark at once.
+ * Marks a write, so that a repetition of it is recognised: every write is conditional on its mark not being there yet.
+ * With eight slots, writers of different processes seldom overwrite each other's mark.
  */
 export interface WriteMark {
   readonly slot: number
@@ -37,14 +41,23 @@ export interface WriteMark {
 
 export const MARK_SLOTS = 8
 
-const markAttribute = (slot: number): string => `wn_${slot}`
-
-/** Whether an item that refused a write refused it because that write is already in it. */
-export function carriesMark(item: Item | undefined, mark: WriteMark): boolean {
-  return item !== undefined && readString(item, markAttribute(mark.slot)) === mark.nonce
+/** A mark that no other write has. */
+export function newMark(table: Pick<Table, 'randomBytes'>): WriteMark {
+  const [slot = 0, ...nonce] = table.randomBytes(9)
+  return {slot: slot % MARK_SLOTS, nonce: Buffer.from(nonce).toString('base64url')}
 }
 
-/** Consumption alone, without a look at the item: the one call of an admitted request. */
+/** The mark in a slot of an item, to tell later whether anything was written there since. */
+export function markIn(item: Item | undefined, slot: number): string | undefined {
+  return item && readString(item, markAttribute(slot))
+}
+
+/** Whether an item contains a write: then a repetition of the write was refused because it had been applied. */
+export function carriesMark(item: Item | undefined, mark: WriteMark): boolean {
+  return markIn(item, mark.slot) === mark.nonce
+}
+
+/** Consumption alone, without reading the item first: the only request of an admitted acquire. */
 export function consumeUpdate(
   table: NamespaceTable,
   address: BucketAddress,
@@ -56,27 +69,21 @@ export function consumeUpdate(
   for (const [name, milli] of amounts) {
     if (milli === 0n) continue
     addConsumption(e, name, milli)
-    e.condition(`${e.name(limitAttribute(name, 'tk'))} >= ${e.value(n(milli))}`)
+    e.condition(`${e.name(limitAttribute(name, 'tokens'))} >= ${e.value(n(milli))}`)
   }
   countWrite(e)
   countRequests(e, options.requests)
   if (options.repairPressure)
-    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tk'), limitAttribute(WRITE_PRESSURE_LIMIT, 'cp'))
-  e.condition(`attribute_exists(${e.name('rf')})`)
-  const ttl = e.name('ttl')
-  e.condition(`attribute_not_exists(${ttl}) OR ${ttl} > ${e.value(n(Math.floor(options.nowMs / 1000)))}`)
-  return finish(table, address, e, mark)
-}
-
-/** The mark that an item shows in a slot, to tell later whether anybody has written there since. */
-export function markIn(item: Item | undefined, slot: number): string | undefined {
-  return item && readString(item, markAttribute(slot))
+    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
+  e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
+  refuseExpired(e, options.nowMs)
+  return markedUpdate(table, address, e, mark)
 }
 
 /**
- * Returns or charges after the fact, into debt if need be; a bucket that is gone stays gone. With `slotUnchanged` it is
- * only applied while the slot of its mark still shows what it showed before the first try: tokens must not be returned
- * twice, so a repetition needs proof that the first try was never applied.
+ * Returns or charges tokens after the fact, into debt if need be; a deleted bucket is not created again. With
+ * `slotUnchanged` it is only applied while the slot of its mark still holds what it held before the first attempt: tokens
+ * must not be returned twice, so a repetition needs proof that the first attempt was never applied.
  */
 export function adjustUpdate(
   table: NamespaceTable,
@@ -93,7 +100,7 @@ export function adjustUpdate(
 ): BucketUpdate {
   const {slotUnchanged, ttlSeconds, requests = 0} = options
   const e = new ExpressionBuilder()
-  if (ttlSeconds !== undefined) e.set('ttl', n(ttlSeconds))
+  if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
   if (slotUnchanged) {
     const slot = e.name(markAttribute(mark.slot))
     const {since} = slotUnchanged
@@ -102,18 +109,18 @@ export function adjustUpdate(
   for (const [name, milli] of deltas) {
     if (milli === 0n) continue
     addConsumption(e, name, milli)
-    // Without this, a limit removed meanwhile would come back as counters without parameters.
-    e.condition(`attribute_exists(${e.name(limitAttribute(name, 'cp'))})`)
+    // Without this, a limit that was removed in the meantime would come back as counters without parameters.
+    e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
   }
   countWrite(e)
   countRequests(e, requests)
-  e.condition(`attribute_exists(${e.name('rf')})`)
-  return finish(table, address, e, mark)
+  e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
+  return markedUpdate(table, address, e, mark)
 }
 
 /**
  * The first write of a bucket. An UpdateItem, because acquire-only permissions allow no PutItem, and with ADD for the
- * balances, so that counters which a refund left behind are carried over.
+ * balances, so that counters left behind by a refund are carried over.
  */
 export function createUpdate(
   table: NamespaceTable,
@@ -122,38 +129,37 @@ export function createUpdate(
   mark: WriteMark,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
-  const {PK, SK, ...attributes} = encodeBucket(record)
   const added = new Map<string, bigint>()
   for (const [name, limit] of record.state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
     const milli = amounts.get(name) ?? 0n
-    added.set(limitAttribute(name, 'tk'), limit.tokensMilli - milli)
-    added.set(limitAttribute(name, 'tc'), milli)
+    added.set(limitAttribute(name, 'tokens'), limit.tokensMilli - milli)
+    added.set(limitAttribute(name, 'consumed'), milli)
   }
-  for (const [name, value] of Object.entries(attributes)) {
+  for (const [name, value] of Object.entries(withoutKey(encodeBucket(record)))) {
     const milli = added.get(name)
     if (milli === undefined) e.set(name, value)
     else e.add(name, n(milli))
   }
   countRequests(e, requests)
-  e.condition(`attribute_not_exists(${e.name('rf')})`)
-  return finish(table, record, e, mark)
+  e.condition(`attribute_not_exists(${e.name(names.refilledAt)})`)
+  return markedUpdate(table, record, e, mark)
 }
 
-/** What a planned write stores besides balances and limits; what is absent stays as it is. */
+/** What a planned write stores besides balances and limits; absent fields stay as they are. */
 export interface PlannedWrite {
   readonly amounts: Amounts
   /** Requests admitted by this write. */
   readonly requests?: number
-  /** Epoch seconds, or `null` to let the bucket live for ever. */
+  /** Epoch seconds, or `null` for a bucket that never expires. */
   readonly ttlSeconds?: number | null
   /** `null` for no parent. */
   readonly family?: {readonly cascade: boolean; readonly parent: string | null}
-  /** A credit that was cut at the capacity is right only for the balance seen: demand that it is still the same. */
+  /** A credit that was cut at the capacity is right only for the balance that was read: require that it is unchanged. */
   readonly isExact?: boolean
 }
 
-/** Refill, consumption and changed limits in one write, valid only for the bucket exactly as it was seen. */
+/** Refill, consumption and changed limits in one write, valid only for the bucket exactly as it was read. */
 export function plannedUpdate(
   table: NamespaceTable,
   plan: BucketPlan,
@@ -162,41 +168,39 @@ export function plannedUpdate(
 ): BucketUpdate {
   const {record} = plan.seen
   const e = new ExpressionBuilder()
-  const rf = e.name('rf')
-  e.condition(`${rf} = ${e.value(n(record.state.refilledAtMs))}`)
-  // A split leaves the refill instant alone, and changes what this shard may be credited.
-  const shards = e.name('shard_count')
-  const isSeen = `${shards} = ${e.value(n(record.shardCount))}`
-  e.condition(record.shardCount === 1 ? `attribute_not_exists(${shards}) OR ${isSeen}` : isSeen)
-  if (plan.refilledAtMs !== record.state.refilledAtMs) e.set('rf', n(plan.refilledAtMs))
+  e.condition(`${e.name(names.refilledAt)} = ${e.value(n(record.state.refilledAtMs))}`)
+  // A split does not move the refill instant, but changes what this shard may be credited.
+  requireShardCount(e, record.shardCount)
+  if (plan.refilledAtMs !== record.state.refilledAtMs) e.set(names.refilledAt, n(plan.refilledAtMs))
   for (const [name, change] of plan.changes) {
     planLimit(e, name, change, write.amounts.get(name) ?? 0n)
     guardLimit(e, name, change, plan, write)
   }
   countRequests(e, write.requests ?? 0)
-  setOrRemove(e, REMAINDERS, remaindersOf(plan))
-  if (write.ttlSeconds !== undefined) setOrRemove(e, 'ttl', write.ttlSeconds === null ? undefined : n(write.ttlSeconds))
+  setOrRemove(e, names.remainders, remaindersOf(plan))
+  if (write.ttlSeconds !== undefined)
+    setOrRemove(e, names.expiresAt, write.ttlSeconds === null ? undefined : n(write.ttlSeconds))
   if (write.family) {
-    e.set('cascade', bool(write.family.cascade))
-    setOrRemove(e, 'parent_id', write.family.parent === null ? undefined : s(write.family.parent))
+    e.set(names.cascade, bool(write.family.cascade))
+    setOrRemove(e, names.parent, write.family.parent === null ? undefined : s(write.family.parent))
   }
-  return finish(table, record, e, mark)
+  return markedUpdate(table, record, e, mark)
 }
 
 function planLimit(e: ExpressionBuilder, name: string, change: PlannedLimit, milli: bigint): void {
   if (change.kind === 'remove') {
-    for (const field of ['tk', 'cp', 'ra', 'rp', 'tc'] as const) e.remove(limitAttribute(name, field))
+    for (const field of LIMIT_FIELDS) e.remove(limitAttribute(name, field))
     return
   }
   if (change.parametersChanged) {
-    e.set(limitAttribute(name, 'cp'), n(change.after.capacityMilli))
-    e.set(limitAttribute(name, 'ra'), n(change.after.refillAmountMilli))
-    e.set(limitAttribute(name, 'rp'), n(change.after.refillPeriodMs))
+    e.set(limitAttribute(name, 'capacity'), n(change.after.capacityMilli))
+    e.set(limitAttribute(name, 'refillAmount'), n(change.after.refillAmountMilli))
+    e.set(limitAttribute(name, 'refillPeriod'), n(change.after.refillPeriodMs))
   }
   const gain = change.creditMilli - milli
-  if (gain !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'tk'), n(gain))
+  if (gain !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'tokens'), n(gain))
   if (name === WRITE_PRESSURE_LIMIT) countWrite(e)
-  else if (milli !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'tc'), n(milli))
+  else if (milli !== 0n || change.kind === 'init') e.add(limitAttribute(name, 'consumed'), n(milli))
 }
 
 /** Conditions under which a limit's part of a plan still holds. Write pressure is only a signal and needs none. */
@@ -209,7 +213,7 @@ function guardLimit(
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
   const milli = amounts.get(name) ?? 0n
-  const tk = limitAttribute(name, 'tk')
+  const tk = limitAttribute(name, 'tokens')
   if (change.kind === 'init') {
     const residue = seen.incomplete.get(name)
     e.condition(residue ? `${e.name(tk)} = ${e.value(n(residue.tokensMilli))}` : `attribute_not_exists(${e.name(tk)})`)
@@ -223,11 +227,11 @@ function guardLimit(
   )
   const isMoved = refilledAtMs !== state.refilledAtMs
   if (stored && (isMoved ? isExact && isFull : change.creditMilli !== 0n)) {
-    // Clamped without time passing, the refill instant stays and guards nothing; cut at the capacity, the rest of the
-    // credit would be lost to those who have consumed since. Either way the balance itself must be as it was seen.
+    // A limit clamped without time passing leaves the refill instant, which then guards nothing; of a credit cut at the
+    // capacity, requests since would lose the rest. Either way the balance itself must be unchanged.
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)
   } else if (milli > change.creditMilli) {
-    // Others may have consumed since; what is taken on balance must still be there.
+    // Others may have consumed since; the net amount taken must still be there.
     e.condition(`${e.name(tk)} >= ${e.value(n(milli - change.creditMilli))}`)
   }
 }
@@ -241,20 +245,20 @@ function remaindersOf(plan: BucketPlan): AttributeValue | undefined {
 }
 
 function addConsumption(e: ExpressionBuilder, name: string, milli: bigint): void {
-  e.add(limitAttribute(name, 'tk'), n(-milli)).add(limitAttribute(name, 'tc'), n(milli))
+  e.add(limitAttribute(name, 'tokens'), n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))
 }
 
 /**
  * Counts this write; two readings of the count give the item's write rate. The balance of the pressure limit is left to
- * the clients that spend it: nobody but them takes it for more than a number.
+ * the clients that spend it.
  */
 export function countWrite(e: ExpressionBuilder): void {
-  e.add(limitAttribute(WRITE_PRESSURE_LIMIT, 'tc'), n(WRITE_PRESSURE_PER_WRITE))
+  e.add(limitAttribute(WRITE_PRESSURE_LIMIT, 'consumed'), n(WRITE_PRESSURE_PER_WRITE))
 }
 
 /** Usage is counted per admitted request, of which one write may serve many. */
 export function countRequests(e: ExpressionBuilder, requests: number): void {
-  if (requests !== 0) e.add(REQUEST_COUNT, n(requests))
+  if (requests !== 0) e.add(names.requests, n(requests))
 }
 
 function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue | undefined): void {
@@ -262,8 +266,21 @@ function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue |
   else e.set(name, value)
 }
 
-/** The key, the mark and the answers that every write asks for. */
-export function finish(
+/** Skips an expired bucket, which DynamoDB may not have deleted yet. */
+export function refuseExpired(e: ExpressionBuilder, nowMs: number): void {
+  const expiresAt = e.name(names.expiresAt)
+  e.condition(`attribute_not_exists(${expiresAt}) OR ${expiresAt} > ${e.value(n(Math.floor(nowMs / 1000)))}`)
+}
+
+/** Clients that do not shard leave the count out. */
+export function requireShardCount(e: ExpressionBuilder, count: number): void {
+  const stored = e.name(names.shardCount)
+  const isSame = `${stored} = ${e.value(n(count))}`
+  e.condition(count === 1 ? `attribute_not_exists(${stored}) OR ${isSame}` : isSame)
+}
+
+/** Completes an update with the key, the mark and the answers that every write asks for. */
+export function markedUpdate(
   table: NamespaceTable,
   address: BucketAddress,
   e: ExpressionBuilder,

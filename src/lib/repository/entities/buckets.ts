@@ -4,19 +4,23 @@ import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import {bool, type Item, type Key, s} from '../../schema/attribute-value.js'
-import {decodeBucket} from '../../schema/bucket-record.js'
+import {attributes} from '../../schema/attributes.js'
+import {decodeBucket, readShardCount} from '../../schema/bucket-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
-import {indexKeys, keys, parseItemKey} from '../../schema/keys.js'
-import {readNumber} from '../../schema/read.js'
+import {keys, parseItemKey, wireKey} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
 import {readAll} from '../table/query.js'
-import {type NamespaceTable, wireKey} from '../table/table.js'
-import {readEntity} from './read.js'
+import type {NamespaceTable} from '../table/table.js'
+import {readEntity} from './lineage.js'
+
+const names = attributes.bucket
 
 const CONCURRENT_UPDATES = 8
 
 /**
- * The bucket items of an entity, all shards. The index lags behind and does not know remains without index keys, so it
- * is only asked for resources; which shards there are is read from the items themselves. `resources` are looked for too.
+ * The bucket items of an entity, all shards. The index is eventually consistent and lacks ghosts, which have no index
+ * keys, so it only provides resources; which shards exist is read from the items themselves. `resources` are added to
+ * those of the index.
  */
 export async function findBuckets(
   table: NamespaceTable,
@@ -27,8 +31,8 @@ export async function findBuckets(
   const shards = new Map<string, number>()
   const atLeast = (resource: string, count: number) => shards.set(resource, Math.max(count, shards.get(resource) ?? 0))
   for (const resource of resources) atLeast(resource, 1)
-  const {GSI3PK} = indexKeys.bucketOfEntity(table.namespace, entity, '', 0)
-  for await (const item of readAll(table, {index: 'GSI3', partition: GSI3PK})) {
+  const {index, partition} = ranges.bucketsOfEntity(table.namespace, entity)
+  for await (const item of readAll(table, {index, partition})) {
     const key = parseItemKey(item)
     if (key?.record === 'bucket') atLeast(key.resource, key.shard + 1)
   }
@@ -39,9 +43,9 @@ export async function findBuckets(
     return [...(await batchGet(table.transport, table.name, wanted, options)).values()]
   }
   const first = [...shards.keys()].map(resource => bucketKey(resource, 0))
-  for (const item of await read(first, ['shard_count'])) {
+  for (const item of await read(first, [names.shardCount])) {
     const key = parseItemKey(item)
-    if (key?.record === 'bucket') atLeast(key.resource, readNumber(item, 'shard_count') ?? 1)
+    if (key?.record === 'bucket') atLeast(key.resource, readShardCount(item))
   }
   const all = [...shards].flatMap(([resource, count]) =>
     Array.from({length: count}, (_, shard) => bucketKey(resource, shard)),
@@ -51,8 +55,8 @@ export async function findBuckets(
 
 /**
  * Writes parent and cascade of an entity into its buckets, where the fast path reads them: a bucket may be older than
- * the entity's record, or than its parent (D-25). Whoever writes looks at the record again afterwards, so of several
- * changes at once the last one ends up in the buckets.
+ * the entity's record, or than its parent (D-25). The record is read again afterwards, so of several concurrent changes
+ * the last one ends up in the buckets.
  */
 export async function alignBuckets(table: NamespaceTable, record: EntityRecord): Promise<void> {
   let current: EntityRecord | undefined = record
@@ -64,7 +68,7 @@ export async function alignBuckets(table: NamespaceTable, record: EntityRecord):
 
 /** Updates the buckets that differ and returns how many those were. */
 async function alignOnce(table: NamespaceTable, {entity, cascade, parent}: EntityRecord): Promise<number> {
-  const items = await findBuckets(table, entity, [], ['rf', 'cascade', 'parent_id'])
+  const items = await findBuckets(table, entity, [], [names.refilledAt, names.cascade, names.parent])
   const stale = items.flatMap(item => {
     const bucket = decodeBucket(item)
     return bucket?.kind === 'bucket' && !isSameFamily(bucket.record, {cascade, parent}) ? [bucket.record] : []
@@ -73,9 +77,9 @@ async function alignOnce(table: NamespaceTable, {entity, cascade, parent}: Entit
     await Promise.all(
       chunk.map(({resource, shard}) => {
         const e = new ExpressionBuilder()
-        e.set('cascade', bool(cascade))
-        if (parent === undefined) e.remove('parent_id')
-        else e.set('parent_id', s(parent))
+        e.set(names.cascade, bool(cascade))
+        if (parent === undefined) e.remove(names.parent)
+        else e.set(names.parent, s(parent))
         return updateBucket(table, keys.bucket(table.namespace, entity, resource, shard), e)
       }),
     )
@@ -83,9 +87,9 @@ async function alignOnce(table: NamespaceTable, {entity, cascade, parent}: Entit
   return stale.length
 }
 
-/** A bucket that is gone meanwhile stays gone. */
+/** A bucket that was deleted in the meantime is not created again. */
 async function updateBucket(table: NamespaceTable, key: Key, e: ExpressionBuilder): Promise<void> {
-  e.condition(`attribute_exists(${e.name('rf')})`)
+  e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
   const request = {TableName: table.name, Key: wireKey(key), ...e.update()}
   const send = () => table.transport.send('UpdateItem', request)
   await retrying(send, {...table.backoff, retryable: isRetryableWhenIdempotent}).catch(error => {

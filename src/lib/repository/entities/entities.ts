@@ -3,31 +3,30 @@ import {batchGet} from '../../dynamo/batch.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
 import {type Item, type Key, s} from '../../schema/attribute-value.js'
-import {decodeEntity, type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
+import {attributes} from '../../schema/attributes.js'
+import {decodeEntity, type EntityRecord, encodeEntity, entityDetails} from '../../schema/entity-record.js'
 import {isoSeconds} from '../../schema/instant.js'
 import type {Json} from '../../schema/json-attribute.js'
-import {keys, parseItemKey} from '../../schema/keys.js'
+import {keys, parseItemKey, sortKeys} from '../../schema/keys.js'
 import type {Audit} from '../audit/audit.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
 import {type PageRequest, type RecordPage, readPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
-import {transact} from '../table/transact.js'
-import {isRefused, putNew} from '../table/transact-items.js'
+import {isRefused, putNew, transact} from '../table/transact.js'
 import {alignBuckets} from './buckets.js'
 import {entityChanged, entityExists, entityMissing} from './errors.js'
-import {checkParent, climb, readChildren} from './lineage.js'
-import {readEntity} from './read.js'
+import {checkParent, climb, readChildren, readEntity} from './lineage.js'
 import {countRemoval, removeEntity} from './removal.js'
-import {entityStretch, searchEntities, similarIds} from './search.js'
-import {changedMetadata, entityDetails, entityUpdate, entityUpdated, type MetadataChange} from './update.js'
+import {entityQuery, searchEntities, similarIds} from './search.js'
+import {changedMetadata, entityUpdate, entityUpdated, type MetadataChange} from './update.js'
 
-// Each of several changes at once costs the others one try.
+// Each of several concurrent changes costs the others one attempt.
 const ATTEMPTS = 10
 
 /** A new entity. */
 export interface NewEntity {
   readonly id: string
-  /** For people; the id when absent. */
+  /** For display; the id when absent. */
   readonly name?: string | undefined
   readonly parent?: string | undefined
   /** Whether every admitted request is charged to the parent too. */
@@ -35,7 +34,7 @@ export interface NewEntity {
   readonly metadata?: {readonly [key: string]: Json} | undefined
 }
 
-/** What to change of an entity; what is absent stays. */
+/** What to change about an entity; absent fields stay. */
 export interface EntityChange extends Omit<NewEntity, 'id' | 'parent'>, MetadataChange {
   /** `null` for no parent. */
   readonly parent?: string | null | undefined
@@ -52,7 +51,7 @@ export interface ChangedEntity {
 /** What entities work with besides the table. */
 export interface EntitiesOptions {
   readonly audit: Audit
-  /** Told the id of every entity that was created, changed or deleted here, for caches to drop it. */
+  /** Called with the id of every entity that was created, changed or deleted here, so that caches can drop it. */
   readonly onChanged?: (entity: string) => void
 }
 
@@ -68,7 +67,7 @@ export class Entities {
     this.#onChanged = onChanged
   }
 
-  /** Creates an entity. Buckets that are older than it learn its parent. */
+  /** Creates an entity. Its parent is written to buckets that existed before. */
   async create(input: NewEntity): Promise<EntityRecord> {
     const {id, name = id, parent, cascade = false, metadata = {}} = input
     checkEntityId(id)
@@ -112,30 +111,29 @@ export class Entities {
   async list(request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
     const {namespace, transport, name, backoff} = this.#table
     const e = new ExpressionBuilder()
-    const {SK} = keys.entity(namespace, '')
-    e.filter(`${e.name('SK')} = ${e.value(s(SK))}`)
-    const page = await readPage(this.#table, entityStretch(namespace), request, e)
+    e.filter(`${e.name(attributes.key.sort)} = ${e.value(s(sortKeys.entity))}`)
+    const page = await readPage(this.#table, entityQuery(namespace), request, e)
     const wanted = page.records.flatMap(metaKey)
     const items = await batchGet(transport, name, wanted, {backoff, consistent: true})
     return {records: [...items.values()].flatMap(item => decodeEntity(item) ?? []), next: page.next}
   }
 
-  /** The entities whose id or name contains the text, in whatever case, by id. Reads all of the namespace up to there. */
+  /** The entities whose id or name contains the text in any case, by id. Reads all entities up to the end of the page. */
   async search(text: string, request: PageRequest = {}): Promise<RecordPage<EntityRecord>> {
     return searchEntities(this.#table, page => this.list(page), text, request)
   }
 
-  /** Ids that begin like one, for suggestions: what a single request finds. */
+  /** Ids with the same beginning, for suggestions: as many as one request finds. */
   async similar(id: string): Promise<string[]> {
     return similarIds(this.#table, id)
   }
 
-  /** Changes an entity and gives it the next version; buckets follow. Without a change nothing is written. */
+  /** Changes an entity and its buckets, and increments its version. Without a difference nothing is written. */
   async update(id: string, change: EntityChange): Promise<EntityRecord> {
     return (await this.change(id, change)).after
   }
 
-  /** Like `update`; tells what was there before, too. Without a change the two are the same. */
+  /** Like `update`, but also returns the record before. Without a difference the two are the same. */
   async change(id: string, change: EntityChange): Promise<ChangedEntity> {
     if (typeof change.parent === 'string') checkEntityId(change.parent)
     const changed = await this.#repeat(() => this.#changeOnce(id, change))
@@ -143,7 +141,7 @@ export class Entities {
     return changed
   }
 
-  /** The direct children of an entity, by id. A change is seen here a moment later. */
+  /** The direct children of an entity, by id; eventually consistent. */
   async children(parent: string): Promise<EntityRecord[]> {
     return readChildren(this.#table, parent)
   }
@@ -160,7 +158,7 @@ export class Entities {
     return countRemoval(this.#table, id)
   }
 
-  /** Deletes an entity with its limits, usage and buckets; its audit events stay. Not while it is somebody's parent. */
+  /** Deletes an entity with its limits, usage and buckets; its audit events stay. Refused while it has children. */
   async delete(id: string): Promise<Removed> {
     const removed = await removeEntity(this.#table, this.#audit, id)
     this.#onChanged(id)
@@ -189,7 +187,7 @@ export class Entities {
     return {before, after}
   }
 
-  /** Decides anew while others change what the decision was made from. */
+  /** Repeats a decision while concurrent changes invalidate it. */
   async #repeat<T>(decide: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -202,7 +200,7 @@ export class Entities {
   }
 
   async #settle(record: EntityRecord): Promise<void> {
-    // Before the buckets: the record is what caches hold, and it is written.
+    // Before the buckets: caches hold the record, which is written by now.
     this.#onChanged(record.entity)
     await alignBuckets(this.#table, record)
   }

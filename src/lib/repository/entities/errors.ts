@@ -1,9 +1,9 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 
-// Enough to recognise them by.
+// Children named in the message.
 const NAMED_CHILDREN = 5
 
-/** No record of the entity, and nothing else of it either. */
+/** There is neither a record of the entity nor anything else of it. */
 export function entityMissing(entity: string): ZaelError {
   return new ZaelError('notFound', 'entity.missing', `There is no entity ${JSON.stringify(entity)}.`, {
     hint: 'See `zael entity list`.',
@@ -19,41 +19,41 @@ export function entityExists(entity: string): ZaelError {
   })
 }
 
-/** The entity is not in the version that was to be changed; nothing was written. */
+/** The entity has another version than expected; nothing was written. */
 export function entityChanged(entity: string, expected: number, version: number): ZaelError {
-  const said = `Entity ${JSON.stringify(entity)} has version ${version}, not ${expected}: someone else changed it`
-  return new ZaelError('conflict', 'entity.version', `${said}.`, {
-    hint: `Look at it with \`zael entity show ${entity}\`, then decide anew.`,
+  const reason = `Entity ${JSON.stringify(entity)} has version ${version}, not ${expected}: someone else changed it.`
+  return new ZaelError('conflict', 'entity.version', reason, {
+    hint: `Check it with \`zael entity show ${entity}\`, then try again.`,
     details: {entity, expected, version},
   })
 }
 
-/** Without the record of the parent nobody could tell that it is one. */
+/** A parent needs a record. */
 export function parentMissing(entity: string, parent: string): ZaelError {
-  const said = `Entity ${JSON.stringify(entity)} cannot have the parent ${JSON.stringify(parent)}: it does not exist.`
-  return new ZaelError('notFound', 'entity.parent-missing', said, {
+  const reason = `Entity ${JSON.stringify(entity)} cannot have the parent ${JSON.stringify(parent)}: it does not exist.`
+  return new ZaelError('notFound', 'entity.parent-missing', reason, {
     hint: `Create it first with \`zael entity create ${parent}\`.`,
     details: {entity, parent},
   })
 }
 
-/** An entity cannot be charged for itself. */
+/** An entity cannot share its charges with itself. */
 export function selfParent(entity: string): InvalidInput {
   return new InvalidInput('entity.self-parent', `Entity ${JSON.stringify(entity)} cannot be its own parent.`, {
     details: {entity},
   })
 }
 
-/** Going up from the parent leads in a circle; `path` starts and ends with the same entity. */
+/** The ancestors would form a cycle; `path` starts and ends with the same entity. */
 export function parentCycle(entity: string, path: readonly string[]): ZaelError {
-  const said = `Entity ${JSON.stringify(entity)} cannot have that parent: the parents would form a circle`
-  return new ZaelError('conflict', 'entity.cycle', `${said} (${path.join(' → ')}).`, {
-    hint: 'Choose another parent, or take the parent away from one of them.',
+  const reason = `Entity ${JSON.stringify(entity)} cannot have that parent: the parents would form a cycle`
+  return new ZaelError('conflict', 'entity.cycle', `${reason} (${path.join(' → ')}).`, {
+    hint: 'Choose another parent, or remove the parent of one of them.',
     details: {entity, path},
   })
 }
 
-/** More levels than anyone means to have. */
+/** More levels than are allowed. */
 export function tooDeep(entity: string, levels: number): ZaelError {
   return new ZaelError(
     'conflict',
@@ -66,7 +66,7 @@ export function tooDeep(entity: string, levels: number): ZaelError {
   )
 }
 
-/** Children would be left with a parent that does not exist. */
+/** Its children would have a parent that does not exist. */
 export function hasChildren(entity: string, children: readonly string[]): ZaelError {
   const more = children.length - NAMED_CHILDREN
   const names = children.slice(0, NAMED_CHILDREN).join(', ') + (more > 0 ? ` and ${more} more` : '')

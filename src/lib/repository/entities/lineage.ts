@@ -1,40 +1,46 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import {decodeEntity, type EntityRecord} from '../../schema/entity-record.js'
-import {indexKeys, keys} from '../../schema/keys.js'
+import {keys, wireKey} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
 import {readAll} from '../table/query.js'
-import {type NamespaceTable, wireKey} from '../table/table.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 import {parentCycle, parentMissing, selfParent, tooDeep} from './errors.js'
-import {readEntity} from './read.js'
 
-// Leaves room for the entity and its audit event among the hundred items of a transaction.
+// Leaves room for the entity and its audit event within the limit of 100 items per transaction.
 const MOST_ANCESTORS = 64
 
-/** One entity on the way up. */
+/** One entity on the way to the top. */
 interface Ancestor {
   readonly entity: string
   /** `undefined` when it does not exist: other clients do not check parents. */
   readonly record: EntityRecord | undefined
 }
 
-/** From an entity upwards, itself first, until there is no parent, or it does not exist, or the way leads in a circle. */
-export async function climb(table: NamespaceTable, entity: string): Promise<Ancestor[]> {
-  const way: Ancestor[] = []
-  let next: string | undefined = entity
-  while (next !== undefined && way.length <= MOST_ANCESTORS && !way.some(each => each.entity === next)) {
-    const record: EntityRecord | undefined = await readEntity(table, next)
-    way.push({entity: next, record})
-    next = record?.parent
-  }
-  return way
+/** The record of an entity as it is now; `undefined` when there is none. */
+export async function readEntity(table: NamespaceTable, entity: string): Promise<EntityRecord | undefined> {
+  const item = await getItem(table, keys.entity(table.namespace, entity))
+  return item && decodeEntity(item)
 }
 
-/** The direct children of an entity, by id. They come from an index, which knows a change a moment later. */
+/** An entity and its ancestors, until there is no parent, or the parent does not exist, or the path forms a cycle. */
+export async function climb(table: NamespaceTable, entity: string): Promise<Ancestor[]> {
+  const path: Ancestor[] = []
+  let next: string | undefined = entity
+  while (next !== undefined && path.length <= MOST_ANCESTORS && !path.some(each => each.entity === next)) {
+    const record: EntityRecord | undefined = await readEntity(table, next)
+    path.push({entity: next, record})
+    next = record?.parent
+  }
+  return path
+}
+
+/** The direct children of an entity, by id; from an index, so eventually consistent. */
 export async function readChildren(table: NamespaceTable, parent: string): Promise<EntityRecord[]> {
-  const {GSI1PK} = indexKeys.child(table.namespace, parent, '')
   const children: EntityRecord[] = []
-  for await (const item of readAll(table, {index: 'GSI1', partition: GSI1PK})) {
+  for await (const item of readAll(table, ranges.children(table.namespace, parent))) {
     const record = decodeEntity(item)
     if (record) children.push(record)
   }
@@ -42,28 +48,29 @@ export async function readChildren(table: NamespaceTable, parent: string): Promi
 }
 
 /**
- * Checks that an entity may have a parent. The result belongs into the transaction that sets it: it holds only if none
- * of the ancestors has got another parent meanwhile, so two changes at once cannot close a circle either.
+ * Checks that an entity may have a parent. The result belongs into the transaction that sets it: it requires that no
+ * ancestor has got another parent in the meantime, so two concurrent changes cannot create a cycle either.
  */
 export async function checkParent(table: NamespaceTable, entity: string, parent: string): Promise<TransactItem[]> {
   if (parent === entity) throw selfParent(entity)
-  const way = await climb(table, parent)
-  if (!way[0]?.record) throw parentMissing(entity, parent)
-  if (way.length > MOST_ANCESTORS) throw tooDeep(entity, MOST_ANCESTORS)
-  const path = [entity, ...way.map(each => each.entity)]
-  const top = way.at(-1)?.record?.parent
+  const ancestors = await climb(table, parent)
+  if (!ancestors[0]?.record) throw parentMissing(entity, parent)
+  if (ancestors.length > MOST_ANCESTORS) throw tooDeep(entity, MOST_ANCESTORS)
+  const path = [entity, ...ancestors.map(each => each.entity)]
+  const top = ancestors.at(-1)?.record?.parent
   const meets = path.indexOf(entity, 1)
   if (meets > 0) throw parentCycle(entity, path.slice(0, meets + 1))
   if (top !== undefined) throw parentCycle(entity, [...path.slice(path.indexOf(top)), top])
-  return way.map(ancestor => unchanged(table, ancestor))
+  return ancestors.map(ancestor => requireParent(table, ancestor))
 }
 
-function unchanged(table: NamespaceTable, {entity, record}: Ancestor): TransactItem {
+function requireParent(table: NamespaceTable, {entity, record}: Ancestor): TransactItem {
   const e = new ExpressionBuilder()
   const parent = record?.parent
-  if (parent !== undefined) e.condition(`${e.name('parent_id')} = ${e.value(s(parent))}`)
-  else e.condition(`${record ? '' : 'NOT '}attribute_exists(${e.name('PK')})`)
+  if (parent !== undefined) e.condition(`${e.name(attributes.entity.parent)} = ${e.value(s(parent))}`)
+  else e.condition(`${record ? '' : 'NOT '}attribute_exists(${e.name(attributes.key.partition)})`)
   // Without a parent the attribute is NULL or missing.
-  if (record && parent === undefined) e.condition(`NOT attribute_type(${e.name('parent_id')}, ${e.value(s('S'))})`)
+  if (record && parent === undefined)
+    e.condition(`NOT attribute_type(${e.name(attributes.entity.parent)}, ${e.value(s('S'))})`)
   return {ConditionCheck: {TableName: table.name, Key: wireKey(keys.entity(table.namespace, entity)), ...e.write()}}
 }

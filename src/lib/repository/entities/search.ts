@@ -1,22 +1,24 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {keyNames} from '../../schema/attributes.js'
 import {type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
-import {keys, parseItemKey} from '../../schema/keys.js'
-import {checkPageLimit, cursorAfter, type PageRequest, type RecordPage, stretchQuery} from '../table/query.js'
+import {parseItemKey} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
+import {checkPageLimit, cursorAfter, type PageRequest, queryInput, type RecordPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 
-// As many records as one BatchGetItem reads.
+// The maximum of one BatchGetItem.
 const ENTITIES_PER_READ = 100
 
-// A suggestion is worth one request: ids with the same beginning, which is rarely mistyped, and at most so many items.
+// A suggestion costs one request: ids with the same first letters, which are rarely mistyped, up to a number of items.
 const SIMILAR_LETTERS = 2
 const SIMILAR_ITEMS = 1000
 
-/** Where entities of a namespace are listed, by id. */
-export function entityStretch(namespace: string) {
-  return {kind: 'entities', index: 'GSI4', partition: namespace, prefix: keys.entity(namespace, '').PK} as const
+/** The listing of the entities of a namespace, by id. */
+export function entityQuery(namespace: string) {
+  return {kind: 'entities', ...ranges.entities(namespace)} as const
 }
 
-/** One page of the entities whose id or name contains the text. The index has no names, so records are read to tell. */
+/** One page of the entities whose id or name contains the text. The index has no names, so the records are read. */
 export async function searchEntities(
   table: NamespaceTable,
   list: (request: PageRequest) => Promise<RecordPage<EntityRecord>>,
@@ -31,7 +33,7 @@ export async function searchEntities(
     const page = await list({limit: ENTITIES_PER_READ, cursor: from})
     for (const record of page.records) {
       if (![record.entity, record.name].some(each => each.toLowerCase().includes(wanted))) continue
-      // One more than wanted tells that there is a next page.
+      // One more than wanted shows that there is a next page.
       if (found.length === atMost) return {records: found, next: cursorAfterEntity(table, found.at(-1))}
       found.push(record)
     }
@@ -40,12 +42,12 @@ export async function searchEntities(
   return {records: found, next: undefined}
 }
 
-/** Ids of entities that begin like one. */
+/** Ids of entities with the same first letters. */
 export async function similarIds(table: NamespaceTable, id: string): Promise<string[]> {
-  const {prefix, ...stretch} = entityStretch(table.namespace)
-  const e = new ExpressionBuilder().project('PK', 'SK')
+  const range = ranges.entities(table.namespace)
+  const e = new ExpressionBuilder().project(...keyNames())
   const beginning = id.slice(0, Math.min(SIMILAR_LETTERS, id.length - 1))
-  const query = stretchQuery(table, {...stretch, prefix: prefix + beginning}, e)
+  const query = queryInput(table, {...range, prefix: range.prefix + beginning}, e)
   const {Items = []} = await table.transport.send('Query', {...query, Limit: SIMILAR_ITEMS})
   return Items.flatMap(item => {
     const key = parseItemKey(item)
@@ -54,5 +56,5 @@ export async function similarIds(table: NamespaceTable, id: string): Promise<str
 }
 
 function cursorAfterEntity({namespace}: NamespaceTable, last: EntityRecord | undefined): string {
-  return cursorAfter(encodeEntity(last as EntityRecord), entityStretch(namespace))
+  return cursorAfter(encodeEntity(last as EntityRecord), entityQuery(namespace))
 }

@@ -1,24 +1,17 @@
 import {isDeepStrictEqual} from 'node:util'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {n} from '../../schema/attribute-value.js'
-import {type EntityRecord, encodeEntity} from '../../schema/entity-record.js'
+import {attributes} from '../../schema/attributes.js'
+import {type EntityDetails, type EntityRecord, encodeEntity, entityDetails} from '../../schema/entity-record.js'
 import type {Json} from '../../schema/json-attribute.js'
-import {keys} from '../../schema/keys.js'
+import {keys, wireKey} from '../../schema/keys.js'
 import type {AuditEvent} from '../audit/audit.js'
-import {type NamespaceTable, wireKey} from '../table/table.js'
+import type {NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
-/** What an event tells of an entity, in the spelling of the table. */
-export type EntityDetails = {
-  readonly name: string
-  readonly parent_id: string | null
-  readonly cascade: boolean
-  readonly metadata: {readonly [key: string]: Json}
-}
-
-/** What to do with the metadata of an entity. */
+/** How to change the metadata of an entity. */
 export interface MetadataChange {
-  /** All of it, anew. */
+  /** Replaces all of it. */
   readonly metadata?: {readonly [key: string]: Json} | undefined
   /** Keys to set; the others stay. */
   readonly setMetadata?: {readonly [key: string]: Json} | undefined
@@ -33,16 +26,11 @@ export function changedMetadata(before: EntityRecord, change: MetadataChange): E
   return Object.fromEntries(Object.entries({...metadata, ...setMetadata}).filter(([key]) => !gone.has(key)))
 }
 
-/** What can be changed about an entity. */
-export function entityDetails({name, parent, cascade, metadata}: EntityRecord): EntityDetails {
-  return {name, parent_id: parent ?? null, cascade, metadata}
-}
-
-/** Writes what differs, provided that the entity still has the version it was seen in; other attributes stay. */
+/** Writes what differs, if the entity still has the version of `before`; other attributes stay. */
 export function entityUpdate(table: NamespaceTable, before: EntityRecord, after: EntityRecord): TransactItem {
   const e = new ExpressionBuilder()
-  const version = e.name('version')
-  e.condition(`attribute_exists(${e.name('PK')})`)
+  const version = e.name(attributes.entity.version)
+  e.condition(`attribute_exists(${e.name(attributes.key.partition)})`)
   e.condition(before.version === 0 ? `attribute_not_exists(${version})` : `${version} = ${e.value(n(before.version))}`)
   const from = encodeEntity(before)
   const to = encodeEntity(after)

@@ -1,10 +1,10 @@
-import {keyId} from '../../dynamo/batch.js'
 import {classifyError} from '../../dynamo/classify.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
+import {keyId} from '../../schema/keys.js'
 import {Lru} from '../table/lru.js'
 
-/** How long and how much to remember. */
+/** The limits of the cache. */
 export interface ConfigCacheOptions {
   /** Epoch milliseconds. */
   readonly clock: () => number
@@ -14,33 +14,33 @@ export interface ConfigCacheOptions {
   readonly maxEntries?: number | undefined
 }
 
-/** What the cache was worth so far. */
+/** Counters of the cache. */
 export interface ConfigCacheStatistics {
-  /** Records given without a read of their own, those awaited together with another caller included. */
+  /** Records returned without a read of their own; also those whose read is shared with another caller. */
   readonly hits: number
   readonly misses: number
   readonly size: number
   readonly evictions: number
 }
 
-/** Reads all the keys or fails; a key that is not in the answer has no item. */
+/** Reads all the keys or fails; a key that is missing in the answer has no item. */
 export type FetchConfigs = (keys: readonly Key[]) => Promise<ReadonlyMap<string, Item>>
 
 /** Records by `keyId`; `undefined` where nothing is configured. */
 export type ConfigsByKey = ReadonlyMap<string, ConfigRecord | undefined>
 
-/** A known answer; without a record when the table has none. */
+/** A cached answer; without a record when the table has none. */
 interface Known {
   readonly record: ConfigRecord | undefined
 }
 
-/** A read in progress, shared by all who want one of its keys. */
+/** A read in progress, shared by all callers that need one of its keys. */
 type Flight = Promise<ConfigsByKey>
 
 /**
- * Configuration records by key, absent ones too. Keys hold the namespace, so one cache may serve several. Callers that
- * miss the same key share one read; what is already known is never kept waiting by it (D-40). Only a read that answered
- * for all its keys is remembered (D-38).
+ * Configuration records by key, absent ones too. Keys contain the namespace, so one cache may serve several. Callers that
+ * miss the same key share one read; it never delays what is already cached (D-40). Only a read that answered for all
+ * its keys is cached (D-38).
  */
 export class ConfigCache {
   readonly #known: Lru<Known>
@@ -56,7 +56,7 @@ export class ConfigCache {
     this.#keepsNothing = ttlMs <= 0
   }
 
-  /** The records of all keys. A read is shared, so a caller that gives up leaves it running for the others. */
+  /** The records of all keys. A read is shared, so it continues for the others when one caller aborts. */
   async read(keys: readonly Key[], fetch: FetchConfigs, signal?: AbortSignal): Promise<ConfigsByKey> {
     const records = new Map<string, ConfigRecord | undefined>()
     const awaited = new Map<string, Flight>()
@@ -77,19 +77,19 @@ export class ConfigCache {
       for (const key of missing) awaited.set(keyId(key), flight)
     }
     if (awaited.size > 0) {
-      // All at once, so that no failure of one is left unheard while another is awaited.
+      // All at once, so that no rejection stays unhandled while another is awaited.
       const answers = await unlessStopped(Promise.all(awaited.values()), signal)
       for (const [at, id] of [...awaited.keys()].entries()) records.set(id, answers[at]?.get(id))
     }
     return records
   }
 
-  /** The record that a system key had when it was last read or seen to be absent, however long ago. */
+  /** The record that a system key had when it was last read, however long ago. */
   lastKnown(key: Key): ConfigRecord | undefined {
     return this.#lastSystem.get(keyId(key))?.record
   }
 
-  /** Forgets one key, or all. A read in progress may have seen the old record, so it is not remembered either. */
+  /** Drops one key, or all. A read in progress may have seen the old record, so its result is not cached either. */
   invalidate(key?: Key): void {
     if (key === undefined) {
       this.#known.clear()
@@ -150,7 +150,7 @@ async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal | undefine
   }
 }
 
-/** A deadline counts as an outage, a caller who gave up does not. */
+/** A deadline counts as an outage, an abort by the caller does not. */
 function stopped(signal: AbortSignal): Error {
   return classifyError(signal.reason, 'BatchGetItem', {signal})
 }

@@ -3,20 +3,20 @@ import {type Limit, makeLimit} from '../../core/limit.js'
 import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/names.js'
 import type {ConfigScope, OnUnavailable} from '../../schema/config-record.js'
 
-/** What the system's configuration holds besides limits. */
+/** The settings in the system's configuration besides limits. */
 export interface SystemSettings {
   readonly onUnavailable?: OnUnavailable | undefined
   readonly auditRetentionDays?: number | undefined
 }
 
-/** All that can be said against a change before anything is read. */
+/** Everything that can be checked about a change before anything is read. */
 export function checkChange(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
   checkScope(scope)
   checkLimits(limits)
   checkSettings(scope, limits, settings)
 }
 
-/** Names that cannot be stored are refused before anything is (D-43). */
+/** Names that cannot be stored are refused before anything is written (D-43). */
 export function checkScope(scope: ConfigScope): void {
   if (scope.level === 'entity') {
     checkEntityId(scope.entity)
@@ -24,7 +24,7 @@ export function checkScope(scope: ConfigScope): void {
   } else if (scope.level === 'resource') checkResourceName(scope.resource)
 }
 
-/** Each limit must be possible, and given once. */
+/** Each limit must be valid, and given once. */
 export function checkLimits(limits: readonly Limit[]): void {
   const names = new Set<string>()
   for (const limit of limits) {
@@ -42,13 +42,13 @@ export function checkSettings(scope: ConfigScope, limits: readonly Limit[], sett
     throw new InvalidInput('limits.settings', 'Outage policy and audit retention are settings of the system level.')
   if (limits.length === 0 && !hasSettings)
     throw new InvalidInput('limits.empty', `There is nothing to set for ${nameOf(scope)}.`, {
-      hint: 'Give at least one limit, for example rpm=100/min; to take limits away, delete them.',
+      hint: 'Give at least one limit, for example rpm=100/min; to remove limits, delete them.',
     })
   if (auditRetentionDays !== undefined && !(Number.isSafeInteger(auditRetentionDays) && auditRetentionDays > 0))
     throw new InvalidInput('limits.retention', `Audit events cannot be kept for ${auditRetentionDays} days.`)
 }
 
-/** The failure of asking for, or changing, what is not there. */
+/** The error for reading or changing limits that do not exist. */
 export function missing(scope: ConfigScope, limitName?: string, others: readonly Limit[] = []): ZaelError {
   const what = limitName === undefined ? 'No limits are' : `No limit "${limitName}" is`
   return new ZaelError('notFound', 'limits.missing', `${what} configured for ${nameOf(scope)}.`, {
@@ -63,7 +63,7 @@ export function missing(scope: ConfigScope, limitName?: string, others: readonly
   })
 }
 
-/** The failure of limiting somebody for whom nothing is configured. */
+/** The error for an entity and resource without limits at any level. */
 export function nothingApplies(entity: string, resource: string): ZaelError {
   return new ZaelError(
     'notFound',

@@ -1,45 +1,52 @@
 import {ZaelError} from '../../core/errors.js'
 import type {Limit} from '../../core/limit.js'
-import {batchGet, keyId} from '../../dynamo/batch.js'
+import {batchGet} from '../../dynamo/batch.js'
 import {pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
+import {resourceSubject, SYSTEM_SUBJECT} from '../../schema/audit-record.js'
 import {
   type ConfigRecord,
   type ConfigScope,
   configKey,
   decodeConfig,
+  limitDetails,
   type OnUnavailable,
+  policyDetails,
 } from '../../schema/config-record.js'
-import type {Audit} from '../audit/audit.js'
+import {keyId} from '../../schema/keys.js'
+import type {Audit, AuditEvent} from '../audit/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
-import {type TransactItem, transact} from '../table/transact.js'
-import {isRefused} from '../table/transact-items.js'
-import {deletedEvent, setEvent} from './audit.js'
+import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {ConfigCache} from './cache.js'
-import {checkChange, missing, nameOf} from './checks.js'
+import {checkChange, missing, nameOf, type SystemSettings} from './checks.js'
 import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
-import {mergeConfig, type SetOptions} from './merge.js'
 import {registerConfig, unregisterConfig} from './registry.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
 import {clearConfig, deleteConfig, updateConfig} from './writes.js'
 
-/** Tries altogether when others change the same configuration. */
+/** Attempts when others change the same configuration. */
 const ATTEMPTS = 20
 
-/** What a change found and what it left. */
+/** How to set; the settings are those of the system level. */
+export interface SetOptions extends SystemSettings {
+  /** Remove the limits that are not given; otherwise they stay. */
+  readonly replace?: boolean | undefined
+}
+
+/** The limits of a scope before and after a change. */
 export interface ConfigChange {
   readonly scope: ConfigScope
   readonly before: readonly Limit[]
   readonly after: readonly Limit[]
   /** The configuration as it was; `undefined` when there was none. */
   readonly previous: ConfigRecord | undefined
-  /** The configuration as it is now; `undefined` when it is gone. */
+  /** The configuration as it is now; `undefined` when it was deleted. */
   readonly record: ConfigRecord | undefined
 }
 
-/** How a change is written, once the stored configuration is known. */
-interface Decision {
+/** The writes of a change, decided from the stored configuration. */
+interface ChangePlan {
   readonly writes: readonly TransactItem[]
   readonly record: ConfigRecord | undefined
 }
@@ -59,7 +66,7 @@ export class Configs {
     this.#resolver = new ConfigResolver(table, cache)
   }
 
-  /** What is stored for a scope, not from the cache. */
+  /** What is stored for a scope; never from the cache. */
   async get(scope: ConfigScope): Promise<ConfigRecord | undefined> {
     const item = await getItem(this.#table, configKey(this.#table.namespace, scope))
     return item && decodeConfig(item)
@@ -76,12 +83,12 @@ export class Configs {
     })
   }
 
-  /** Which limits apply to an entity and resource, and why; from the cache where it knows. */
+  /** Which limits apply to an entity and resource, and why; from the cache where possible. */
   resolve(entity: string, resource: string, options?: ResolveOptions): Promise<Resolution> {
     return this.#resolver.resolve(entity, resource, options)
   }
 
-  /** The stored policy for outages; from the cache, and during an outage the last one known. */
+  /** The stored policy for outages; from the cache, and during an outage the last known one. */
   onUnavailable(options?: ResolveOptions): Promise<OnUnavailable | undefined> {
     return this.#resolver.onUnavailable(options)
   }
@@ -110,21 +117,21 @@ export class Configs {
   async set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     checkChange(scope, limits, options)
     return this.#change(scope, async (item, before) => {
-      const record = mergeConfig({namespace: this.#table.namespace, scope, limits}, options, before)
+      const record = this.#merge(scope, limits, options, before)
       const writes = [updateConfig(this.#table, item, record, limits), ...registerConfig(this.#table, scope, item)]
       return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
     })
   }
 
-  /** What {@link set} would come to now; writes nothing. */
+  /** The result that {@link set} would have now; writes nothing. */
   async preview(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     checkChange(scope, limits, options)
     const previous = await this.get(scope)
-    const record = mergeConfig({namespace: this.#table.namespace, scope, limits}, options, previous)
+    const record = this.#merge(scope, limits, options, previous)
     return changeOf(scope, previous, record)
   }
 
-  /** Takes one limit away. With its last limit the configuration of an entity or resource goes as a whole. */
+  /** Removes one limit. With its last limit the configuration of an entity or resource is deleted. */
   async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
     return this.#change(scope, async (item, before) => {
       const limits = before?.limits.filter(limit => limit.name !== limitName)
@@ -146,7 +153,25 @@ export class Configs {
     })
   }
 
-  async #deletion(item: Item, before: ConfigRecord): Promise<Decision> {
+  /** Settings that are not given stay, and so do limits of other names unless they are replaced. */
+  #merge(
+    scope: ConfigScope,
+    limits: readonly Limit[],
+    {replace = false, onUnavailable, auditRetentionDays}: SetOptions,
+    before: ConfigRecord | undefined,
+  ): ConfigRecord {
+    const names = new Set(limits.map(limit => limit.name))
+    const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
+    return {
+      namespace: this.#table.namespace,
+      scope,
+      limits: [...kept, ...limits].sort((a, b) => (a.name < b.name ? -1 : 1)),
+      onUnavailable: onUnavailable ?? before?.onUnavailable,
+      auditRetentionDays: auditRetentionDays ?? before?.auditRetentionDays,
+    }
+  }
+
+  async #deletion(item: Item, before: ConfigRecord): Promise<ChangePlan> {
     const {scope} = before
     const event = await this.#audit.put(deletedEvent(before))
     if (scope.level === 'system') {
@@ -157,10 +182,10 @@ export class Configs {
     return {writes: [deleteConfig(this.#table, item, before), ...registry, event], record: undefined}
   }
 
-  /** Reads, decides and writes; decides anew when somebody else came in between, so changes happen one after another. */
+  /** Reads, decides and writes; starts again when another write came in between, so changes are serialised. */
   async #change(
     scope: ConfigScope,
-    decide: (item: Item | undefined, before: ConfigRecord | undefined) => Promise<Decision>,
+    decide: (item: Item | undefined, before: ConfigRecord | undefined) => Promise<ChangePlan>,
   ): Promise<ConfigChange> {
     const key = configKey(this.#table.namespace, scope)
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -189,4 +214,21 @@ function changeOf(
   record: ConfigRecord | undefined,
 ): ConfigChange {
   return {scope, before: previous?.limits ?? [], after: record?.limits ?? [], previous, record}
+}
+
+function setEvent(after: ConfigRecord, before: ConfigRecord | undefined): AuditEvent {
+  const limits = {limits: limitDetails(after.limits), before: limitDetails(before?.limits ?? [])}
+  return {...subjectOf(after.scope), action: 'limits_set', details: {...limits, ...policyDetails(after)}}
+}
+
+function deletedEvent(before: ConfigRecord): AuditEvent {
+  const names = before.scope.level === 'system' ? {limits: before.limits.map(limit => limit.name)} : {}
+  const details = {...names, ...policyDetails(before), before: limitDetails(before.limits)}
+  return {...subjectOf(before.scope), action: 'limits_deleted', details}
+}
+
+function subjectOf(scope: ConfigScope): Pick<AuditEvent, 'entity' | 'resource'> {
+  if (scope.level === 'system') return {entity: SYSTEM_SUBJECT}
+  const {resource} = scope
+  return {entity: scope.level === 'entity' ? scope.entity : resourceSubject(resource), resource}
 }

@@ -1,23 +1,23 @@
 import {batchGet} from '../../dynamo/batch.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
-import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
-import {indexKeys, keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
+import {type ConfigRecord, decodeConfig, isIndexedConfig} from '../../schema/config-record.js'
+import {keys, parseItemKey} from '../../schema/keys.js'
 import {decodeProvisioner} from '../../schema/provisioner-record.js'
+import {ranges} from '../../schema/ranges.js'
 import {decodeEntityConfigRegistry, decodeResourceRegistry} from '../../schema/registry-records.js'
 import {type PageRequest, type RecordPage, readAll, readPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 
 /**
  * Every resource with limits of its own, by name. The registry may miss some: the Python client writes it in a second
- * step, its declarative tool not at all, and that tool's items are not in the namespace index either (D-44).
+ * step, its declarative tool not at all, and the items of that tool are missing in the namespace index as well (D-44).
  */
 export async function resourceConfigs(table: NamespaceTable): Promise<ConfigRecord[]> {
   const {namespace} = table
   const names = new Set<string>()
   const registry = await getItem(table, keys.resourceRegistry(namespace))
   for (const name of (registry && decodeResourceRegistry(registry)?.resources) ?? []) names.add(name)
-  const prefix = keys.resourceConfig(namespace, '').PK
-  for await (const item of readAll(table, {index: 'GSI4', partition: namespace, prefix})) {
+  for await (const item of readAll(table, ranges.resourceConfigs(namespace))) {
     const key = parseItemKey(item)
     if (key?.record === 'resource-config') names.add(key.resource)
   }
@@ -31,9 +31,10 @@ export async function resourceConfigs(table: NamespaceTable): Promise<ConfigReco
 
 /** The limits of one entity, its default included. */
 export async function configsOfEntity(table: NamespaceTable, entity: string): Promise<ConfigRecord[]> {
-  const {PK: partition} = keys.entity(table.namespace, entity)
   const records: ConfigRecord[] = []
-  for await (const item of readAll(table, {partition, prefix: sortPrefix.entityConfigs})) records.push(...decoded(item))
+  for await (const item of readAll(table, ranges.configsOfEntity(table.namespace, entity))) {
+    records.push(...decoded(item))
+  }
   return records
 }
 
@@ -44,9 +45,8 @@ export async function entityConfigs(
   request: PageRequest = {},
 ): Promise<RecordPage<ConfigRecord>> {
   const {namespace} = table
-  const partition = indexKeys.configOfResource(namespace, resource, '').GSI3PK
-  const stretch = {kind: 'entity-configs', index: 'GSI3', partition} as const
-  const {records: rows, next} = await readPage(table, stretch, request)
+  const query = {kind: 'entity-configs', ...ranges.entityConfigsOfResource(namespace, resource)} as const
+  const {records: rows, next} = await readPage(table, query, request)
   const wanted = rows.flatMap(row => {
     const key = parseItemKey(row)
     return key?.record === 'entity-config' ? [keys.entityConfig(namespace, key.entity, key.resource)] : []
@@ -65,7 +65,7 @@ export async function entityConfigCounts(table: NamespaceTable): Promise<Map<str
   return new Map([...counts].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** Entity configurations that only the state of the Python system's declarative tool tells of. */
+/** Entity configurations that are only known from the state of the Python system's declarative tool. */
 async function unlistedConfigs(table: NamespaceTable, resource?: string): Promise<ConfigRecord[]> {
   const wanted: Key[] = []
   for (const [entity, resources] of (await provisioner(table))?.entities ?? []) {
@@ -74,7 +74,7 @@ async function unlistedConfigs(table: NamespaceTable, resource?: string): Promis
     }
   }
   const items = await readKeys(table, wanted)
-  return items.filter(item => item.GSI3PK === undefined).flatMap(decoded)
+  return items.filter(item => !isIndexedConfig(item)).flatMap(decoded)
 }
 
 async function provisioner(table: NamespaceTable) {

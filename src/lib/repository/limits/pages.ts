@@ -12,7 +12,7 @@ export interface ConfigSelection {
   readonly entity?: string | undefined
 }
 
-/** Where a page of everything begins: within the resources by name, or within the entities of one resource. */
+/** Where a page starts: within the resources by name, or within the entities of one resource. */
 type Place = readonly ['resource', after: string] | readonly ['entity', resource: string, cursor: string]
 
 /** What is configured for exactly this scope; throws when nothing is. */
@@ -51,7 +51,7 @@ async function ofResource(
   return {records, next: isMore ? encodeCursor('configs', ['entity', resource, '']) : undefined}
 }
 
-/** Fills a page with entities of one resource, from a cursor of their own on; an empty one is the beginning. */
+/** Fills a page with entities of one resource, starting at a cursor of their own; an empty one is the beginning. */
 async function withEntities(
   configs: Configs,
   resource: string,
@@ -91,7 +91,7 @@ async function everything(configs: Configs, {limit, cursor}: PageRequest): Promi
   return page
 }
 
-/** A record that says nothing is left out, such as that of a system whose limits were deleted. */
+/** Leaves out empty records, such as that of a system whose limits were deleted. */
 function whole(found: readonly (ConfigRecord | undefined)[]): RecordPage<ConfigRecord> {
   const records = found.filter(
     record => record !== undefined && (record.limits.length > 0 || record.onUnavailable !== undefined),

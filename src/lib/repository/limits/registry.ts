@@ -1,37 +1,36 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {type Item, type Key, n, s} from '../../schema/attribute-value.js'
-import type {ConfigScope} from '../../schema/config-record.js'
-import {indexKeys, keys} from '../../schema/keys.js'
-import {decodeEntityConfigRegistry} from '../../schema/registry-records.js'
-import {getItem, type NamespaceTable, wireKey} from '../table/table.js'
+import {type Item, type Key, n} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {type ConfigScope, isIndexedConfig} from '../../schema/config-record.js'
+import {keys, wireKey} from '../../schema/keys.js'
+import {decodeEntityConfigRegistry, registryIndexKeys} from '../../schema/registry-records.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
 /**
- * Registries tell which resources have limits of their own, and how many entities have limits per resource. They change
- * in the transaction that changes the configuration, so they are exact. A configuration of another tool that is in no
- * registry is not in the index of entity configurations either; that is how it is told apart.
+ * Registries hold which resources have limits of their own, and how many entities have limits per resource. They change
+ * in the transaction that changes the configuration, so they are exact.
  */
-const isCounted = (item: Item | undefined): boolean => item?.GSI3PK !== undefined
 
-/** The registry's part in writing a configuration, if it has one; `before` is the stored configuration. */
+/** The registry's part in writing a configuration, if any; `before` is the stored configuration. */
 export function registerConfig(table: NamespaceTable, scope: ConfigScope, before: Item | undefined): TransactItem[] {
-  if (scope.level === 'system' || (scope.level === 'entity' && isCounted(before))) return []
+  if (scope.level === 'system' || (scope.level === 'entity' && isIndexedConfig(before))) return []
   const e = new ExpressionBuilder()
   if (scope.level === 'entity') e.add(scope.resource, n(1))
-  else e.add('resources', {SS: [scope.resource]})
+  else e.add(attributes.registry.resources, {SS: [scope.resource]})
   return [registryUpdate(table, scope, e)]
 }
 
-/** The registry's part in deleting a configuration; the last entity of a resource takes the resource's count with it. */
+/** The registry's part in deleting a configuration; with the last entity of a resource its count is removed. */
 export async function unregisterConfig(
   table: NamespaceTable,
   scope: ConfigScope,
   before: Item,
 ): Promise<TransactItem[]> {
-  if (scope.level === 'system' || (scope.level === 'entity' && !isCounted(before))) return []
+  if (scope.level === 'system' || (scope.level === 'entity' && !isIndexedConfig(before))) return []
   const e = new ExpressionBuilder()
   if (scope.level === 'resource') {
-    e.delete('resources', {SS: [scope.resource]})
+    e.delete(attributes.registry.resources, {SS: [scope.resource]})
     return [registryUpdate(table, scope, e)]
   }
   const registry = await getItem(table, keys.entityConfigRegistry(table.namespace))
@@ -45,8 +44,7 @@ export async function unregisterConfig(
 
 function registryUpdate(table: NamespaceTable, scope: ConfigScope, e: ExpressionBuilder): TransactItem {
   const key = registryKey(table.namespace, scope)
-  const {GSI4PK, GSI4SK} = indexKeys.inNamespace(table.namespace, key.PK)
-  e.setIfMissing('GSI4PK', s(GSI4PK)).setIfMissing('GSI4SK', s(GSI4SK))
+  for (const [name, value] of Object.entries(registryIndexKeys(table.namespace))) e.setIfMissing(name, value)
   const {UpdateExpression = '', ...rest} = e.update()
   return {Update: {TableName: table.name, Key: wireKey(key), UpdateExpression, ...rest}}
 }

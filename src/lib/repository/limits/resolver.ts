@@ -1,9 +1,10 @@
 import type {Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {LEVELS, type Level, resolveLimits} from '../../core/resolve.js'
-import {batchGet, keyId} from '../../dynamo/batch.js'
+import {batchGet} from '../../dynamo/batch.js'
 import {isUnavailability} from '../../dynamo/errors.js'
 import {type ConfigRecord, type ConfigScope, configKey, type OnUnavailable} from '../../schema/config-record.js'
+import {keyId} from '../../schema/keys.js'
 import type {NamespaceTable} from '../table/table.js'
 import type {ConfigCache, FetchConfigs} from './cache.js'
 
@@ -14,11 +15,11 @@ export interface Resolution {
   readonly limits: readonly Limit[]
   /** The stored policy for outages; `undefined` when none is stored. */
   readonly onUnavailable: OnUnavailable | undefined
-  /** Every level that was looked at, most specific first. */
+  /** Every level that was read, most specific first. */
   readonly trace: readonly LevelTrace[]
 }
 
-/** What one level says about an entity and resource. */
+/** The limits of one level for an entity and resource. */
 export interface LevelTrace {
   readonly level: Level
   readonly scope: ConfigScope
@@ -40,7 +41,7 @@ export class ConfigResolver {
   constructor(table: NamespaceTable, cache: ConfigCache) {
     this.#table = table
     this.#cache = cache
-    // Consistent: an old answer would be believed for as long as the cache keeps it, even after an own change.
+    // Consistent: the cache would keep a stale answer until it expires, even after a change of our own.
     this.#fetch = keys => batchGet(table.transport, table.name, keys, {backoff: table.backoff, consistent: true})
   }
 
@@ -61,7 +62,7 @@ export class ConfigResolver {
     }
   }
 
-  /** The stored policy for outages; when the table cannot say, the one it last had. */
+  /** The stored policy for outages; when the table is unavailable, the last known one. */
   async onUnavailable(options: ResolveOptions = {}): Promise<OnUnavailable | undefined> {
     const scope = {level: 'system'} as const
     try {

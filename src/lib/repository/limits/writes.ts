@@ -1,18 +1,24 @@
 import type {Limit} from '../../core/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
-import {type ConfigRecord, configKey, encodeConfig} from '../../schema/config-record.js'
-import {type NamespaceTable, wireKey} from '../table/table.js'
+import {attributes} from '../../schema/attributes.js'
+import {
+  type ConfigRecord,
+  configKey,
+  encodeConfig,
+  guardedAttributes,
+  limitAttributesIn,
+  limitOfAttribute,
+} from '../../schema/config-record.js'
+import {wireKey, withoutKey} from '../../schema/keys.js'
+import type {NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
 
-/** Tells one write of a configuration from every other; clients that put whole items drop it, which tells too. */
-const REVISION = 'rev'
-
-const SYSTEM_OPTIONS = ['on_unavailable', 'audit_retention_days'] as const
+const names = attributes.config
 
 /**
- * Makes the stored configuration equal to `after`, if it still is as it was read. Attributes that are not zael's are
- * left alone: other tools keep theirs in the same item (D-30). `given` are the limits being set now.
+ * Makes the stored configuration equal to `after`, if it is unchanged since it was read. Attributes that are not zael's
+ * stay: other tools keep theirs in the same item (D-30). `given` are the limits being set now.
  */
 export function updateConfig(
   table: NamespaceTable,
@@ -21,56 +27,53 @@ export function updateConfig(
   given: readonly Limit[],
 ): TransactItem {
   const e = new ExpressionBuilder()
-  guardUnchanged(e, before)
-  const {PK: _, SK: __, config_version, ...attributes} = encodeConfig(after)
-  for (const [name, value] of Object.entries(attributes)) e.set(name, value)
-  e.setIfMissing('config_version', config_version as AttributeValue)
+  requireUnchanged(e, before)
+  const {[names.version]: version, ...written} = withoutKey(encodeConfig(after))
+  for (const [name, value] of Object.entries(written)) e.set(name, value)
+  e.setIfMissing(names.version, version as AttributeValue)
   const kept = new Set(after.limits.map(limit => limit.name))
   for (const {name} of given) kept.delete(name)
-  for (const name of limitAttributes(before)) {
-    // A limit that is set anew loses what older clients kept of it, such as a burst that would override its capacity.
-    if (!(name in attributes) && !kept.has(limitOf(name))) e.remove(name)
+  for (const name of limitAttributesIn(before)) {
+    // Setting a limit removes what older clients stored of it, such as a burst that would override its capacity.
+    if (!(name in written) && !kept.has(limitOfAttribute(name))) e.remove(name)
   }
-  return finish(table, after, e)
+  return revisedUpdate(table, after, e)
 }
 
-/** Takes the limits and the outage policy out of the system's configuration; retention and foreign attributes stay. */
+/** Removes the limits and the outage policy from the system's configuration; retention and foreign attributes stay. */
 export function clearConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
-  guardUnchanged(e, before)
-  for (const name of [...limitAttributes(before), 'on_unavailable']) e.remove(name)
-  return finish(table, {namespace, scope}, e)
+  requireUnchanged(e, before)
+  for (const name of [...limitAttributesIn(before), names.onUnavailable]) e.remove(name)
+  return revisedUpdate(table, {namespace, scope}, e)
 }
 
-/** Deletes the whole configuration, if it still is as it was read. */
+/** Deletes the whole configuration, if it is unchanged since it was read. */
 export function deleteConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
-  guardUnchanged(e, before)
+  requireUnchanged(e, before)
   return {Delete: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), ...e.write()}}
 }
 
-function guardUnchanged(e: ExpressionBuilder, before: Item | undefined): void {
+function requireUnchanged(e: ExpressionBuilder, before: Item | undefined): void {
+  const key = e.name(attributes.key.partition)
   if (before === undefined) {
-    e.condition(`attribute_not_exists(${e.name('PK')})`)
+    e.condition(`attribute_not_exists(${key})`)
     return
   }
-  e.condition(`attribute_exists(${e.name('PK')})`)
-  for (const name of [...limitAttributes(before), ...SYSTEM_OPTIONS, 'GSI3PK', REVISION]) {
+  e.condition(`attribute_exists(${key})`)
+  for (const name of guardedAttributes(before)) {
     const value = before[name]
     e.condition(value ? `${e.name(name)} = ${e.value(value)}` : `attribute_not_exists(${e.name(name)})`)
   }
 }
 
-function finish(
+function revisedUpdate(
   table: NamespaceTable,
   {namespace, scope}: Pick<ConfigRecord, 'namespace' | 'scope'>,
   e: ExpressionBuilder,
 ) {
-  e.set(REVISION, s(Buffer.from(table.randomBytes(8)).toString('base64url')))
+  e.set(names.revision, s(Buffer.from(table.randomBytes(8)).toString('base64url')))
   const {UpdateExpression = '', ...rest} = e.update()
   return {Update: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), UpdateExpression, ...rest}}
 }
-
-const limitAttributes = (item: Item = {}): string[] => Object.keys(item).filter(name => /^l_.+_/.test(name))
-
-const limitOf = (attribute: string): string => attribute.slice(2, attribute.lastIndexOf('_'))

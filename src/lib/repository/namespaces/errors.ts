@@ -11,20 +11,20 @@ export function namespaceMissing(nameOrId: string): ZaelError {
   })
 }
 
-/** A name was deleted and given away again, perhaps more than once: which one is meant, only an id can tell. */
+/** The name was deleted and registered again, perhaps more than once: only the id is unambiguous. */
 export function namespaceAmbiguous(
   name: string,
   active: NamespaceRecord | undefined,
   others: readonly NamespaceRecord[],
 ): ZaelError {
   const ids = others.map(({id}) => id)
-  const said = [...(active ? [`${active.id} (active)`] : []), ...ids].join(', ')
+  const list = [...(active ? [`${active.id} (active)`] : []), ...ids].join(', ')
   return new ZaelError(
     'conflict',
     'namespace.ambiguous',
-    `Several namespaces are or were called ${JSON.stringify(name)}: ${said}.`,
+    `Several namespaces are or were called ${JSON.stringify(name)}: ${list}.`,
     {
-      hint: 'Give the id instead of the name; `zael namespace orphans` tells when each was deleted.',
+      hint: 'Use the id instead of the name; `zael namespace orphans` shows when each was deleted.',
       details: {name, active: active?.id ?? null, ids},
     },
   )
@@ -45,7 +45,7 @@ export function namespaceProtected(record: NamespaceRecord): ZaelError {
   })
 }
 
-/** The name of a deleted namespace was given to another one. */
+/** The name of a deleted namespace now belongs to another one. */
 export function namespaceNameTaken(record: NamespaceRecord, takenBy: string | undefined): ZaelError {
   const why = `cannot be recovered: its name now belongs to ${takenBy ?? 'another namespace'}`
   return new ZaelError('conflict', 'namespace.name-taken', `${label(record)} ${why}.`, {
@@ -54,11 +54,16 @@ export function namespaceNameTaken(record: NamespaceRecord, takenBy: string | un
   })
 }
 
-/** Someone else changed the namespace between the look at it and the write; nothing was written. */
+/** Another client changed the namespace between the read and the write; nothing was written. */
 export function namespaceChanged(record: NamespaceRecord, cause: unknown): ZaelError {
-  return new ZaelError('conflict', 'namespace.changed', `${label(record)} was changed by someone else meanwhile.`, {
-    hint: `Look at it with \`zael namespace show ${record.id}\`, then decide anew.`,
-    details: {id: record.id, name: record.name},
-    cause,
-  })
+  return new ZaelError(
+    'conflict',
+    'namespace.changed',
+    `${label(record)} was changed by someone else in the meantime.`,
+    {
+      hint: `Check it with \`zael namespace show ${record.id}\`, then try again.`,
+      details: {id: record.id, name: record.name},
+      cause,
+    },
+  )
 }

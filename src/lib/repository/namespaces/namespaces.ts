@@ -3,18 +3,18 @@ import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {retrying} from '../../dynamo/retry.js'
 import {isoSeconds} from '../../schema/instant.js'
-import {keys, sortPrefix} from '../../schema/keys.js'
+import {keys, wireKey} from '../../schema/keys.js'
 import {
   decodeNamespace,
   encodeNamespaceById,
   encodeNamespaceByName,
   type NamespaceRecord,
 } from '../../schema/namespace-record.js'
+import {type KeyRange, ranges} from '../../schema/ranges.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
 import {readAll} from '../table/query.js'
-import {getItem, type Table, wireKey} from '../table/table.js'
-import {transact} from '../table/transact.js'
-import {isRefused, putNew} from '../table/transact-items.js'
+import {getItem, type Table} from '../table/table.js'
+import {isRefused, putNew, transact} from '../table/transact.js'
 import {namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
 import {countIndexed, countNamespace, type PurgeOptions, purgeNamespace, refuseActive} from './purge.js'
 import {changeState, type Namespace, nameDelete, nameElsewhere} from './states.js'
@@ -25,14 +25,14 @@ export const DEFAULT_NAMESPACE = 'default'
 const CONCURRENT_REGISTRATIONS = 4
 const REGISTER_ATTEMPTS = 5
 
-/** The answer to a registration. */
+/** The result of a registration. */
 export interface Registration {
   readonly namespace: Namespace
-  /** False when the name was there before. */
+  /** False when the name was registered before. */
   readonly created: boolean
 }
 
-/** The tenants of a table: which id each name stands for, and what becomes of it. */
+/** The tenants of a table: their names, ids and states. */
 export class Namespaces {
   readonly #table: Table
 
@@ -40,7 +40,7 @@ export class Namespaces {
     this.#table = table
   }
 
-  /** Gives a name an id, once: whoever registers it later or at the same moment gets the same id. */
+  /** Gives a name an id, once: later and concurrent registrations of the name get the same id. */
   async register(name: string): Promise<Registration> {
     checkNamespaceName(name)
     for (let attempt = 1; ; attempt++) {
@@ -59,7 +59,7 @@ export class Namespaces {
         if (!isRefused(error)) throw error
         const existing = await this.resolve(name)
         if (existing) return {namespace: existing, created: false}
-        // Deleted again in between, or the id is taken: once more with a new one.
+        // The name was deleted in between, or the id is taken: try again with a new id.
         if (attempt === REGISTER_ATTEMPTS) throw error
       }
     }
@@ -75,21 +75,21 @@ export class Namespaces {
     return names.map(name => done.get(name) as Registration)
   }
 
-  /** What a name stands for now; `undefined` when it is not registered. */
+  /** The namespace of a name; `undefined` when the name is not registered. */
   async resolve(name: string): Promise<Namespace | undefined> {
     const item = await getItem(this.#table, keys.namespaceByName(name))
     const record = item && decodeNamespace(item)
     return record?.status === 'active' ? whole(record) : undefined
   }
 
-  /** A namespace by name or else by id, whatever its state. */
+  /** A namespace by name or else by id, in any state. */
   async show(nameOrId: string): Promise<Namespace> {
     const found = (await this.resolve(nameOrId)) ?? (await this.#byId(nameOrId))
     if (!found) throw namespaceMissing(nameOrId)
     return found
   }
 
-  /** A namespace by id, or by a name that it has or had; several of one name can be told apart by id only. */
+  /** A namespace by id, or by a name that it has or had; an error when several have had the name. */
   async find(nameOrId: string): Promise<Namespace> {
     const byId = await this.#byId(nameOrId)
     if (byId) return byId
@@ -103,17 +103,17 @@ export class Namespaces {
 
   /** All active namespaces by name. */
   async list(): Promise<Namespace[]> {
-    const records = await this.#registered(sortPrefix.namespacesByName)
+    const records = await this.#registered(ranges.namespacesByName())
     return records.filter(({status}) => status === 'active').map(whole)
   }
 
-  /** Namespaces without a name whose data is still there: deleted, purge begun, or half deleted. */
+  /** Namespaces without a name whose data still exists: deleted, being purged, or half deleted. */
   async orphans(): Promise<Namespace[]> {
     const reachable = new Set((await this.list()).map(({id}) => id))
     const orphans: Namespace[] = []
-    for (const record of await this.#registered(sortPrefix.namespacesById)) {
+    for (const record of await this.#registered(ranges.namespacesById())) {
       if (record.status === 'active' && reachable.has(record.id)) continue
-      // The two listings are of different moments, so an active one is looked at again, both records at once.
+      // The two listings are of different moments, so both records of an active one are read again, at once.
       const found = record.status === 'active' ? await this.#byId(record.id) : whole(record)
       if (found && (found.halfDeleted || found.status !== 'active')) orphans.push(found)
     }
@@ -130,7 +130,7 @@ export class Namespaces {
         `Use \`zael namespace purge ${found.id}\` to delete its data too.`,
       )
     }
-    // What is left of an earlier `default` may go.
+    // A half-deleted `default` may be deleted: another one has its name.
     if (found.name === DEFAULT_NAMESPACE && !found.halfDeleted) throw namespaceProtected(found)
     return found
   }
@@ -162,7 +162,7 @@ export class Namespaces {
     return found
   }
 
-  /** Deletes a deleted namespace with everything in it, for good. Interrupted, it goes on when it is run again. */
+  /** Deletes a deleted namespace with everything in it, permanently. After an interruption, run it again to continue. */
   async purge(id: string, options: PurgeOptions = {}): Promise<Removed> {
     const found = await this.#byId(id)
     if (!found) throw namespaceMissing(id)
@@ -174,7 +174,7 @@ export class Namespaces {
     return countNamespace(this.#table, id, signal)
   }
 
-  /** How many items of each kind the index over the namespace knows, which is nearly all; reads nothing of others. */
+  /** How many items of each kind are in the namespace index, which is nearly all; reads nothing of other namespaces. */
   async countIndexed(id: string, signal?: AbortSignal): Promise<CountsByKind> {
     return countIndexed(this.#table, id, signal)
   }
@@ -184,7 +184,7 @@ export class Namespaces {
     const item = await getItem(this.#table, byId)
     const record = item && decodeNamespace(item)
     if (record?.status !== 'active') return record && whole(record)
-    // Both records of one moment: between two reads somebody may rightly delete it.
+    // Both records at one moment: between two reads the namespace might be deleted.
     const TransactItems = [byId, keys.namespaceByName(record.name)].map(key => ({
       Get: {TableName: this.#table.name, Key: wireKey(key)},
     }))
@@ -194,9 +194,9 @@ export class Namespaces {
     return now && {...now, halfDeleted: now.status === 'active' && named?.id !== id}
   }
 
-  async #registered(prefix: string): Promise<NamespaceRecord[]> {
+  async #registered(range: KeyRange): Promise<NamespaceRecord[]> {
     const records: NamespaceRecord[] = []
-    for await (const item of readAll(this.#table, {partition: keys.version().PK, prefix})) {
+    for await (const item of readAll(this.#table, range)) {
       const record = decodeNamespace(item)
       if (record) records.push(record)
     }
@@ -206,7 +206,7 @@ export class Namespaces {
 
 const whole = (record: NamespaceRecord): Namespace => ({...record, halfDeleted: false})
 
-/** Eleven characters; those that start with a dash would read as a flag on the command line. */
+/** Eleven characters; an id that starts with a dash would look like a flag on the command line. */
 function drawId({randomBytes}: Table): string {
   for (;;) {
     const id = Buffer.from(randomBytes(8)).toString('base64url')

@@ -7,26 +7,28 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {scanPages} from '../../dynamo/paging.js'
 import {retrying} from '../../dynamo/retry.js'
 import {type Key, s} from '../../schema/attribute-value.js'
-import {keys} from '../../schema/keys.js'
+import {attributes, keyNames} from '../../schema/attributes.js'
+import {isKeyIn, keyOf, keys, namespacePrefix, wireKey} from '../../schema/keys.js'
+import {ranges} from '../../schema/ranges.js'
 import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
-import {keyOf, readAll} from '../table/query.js'
-import {type Table, wireKey} from '../table/table.js'
+import {readAll} from '../table/query.js'
+import type {Table} from '../table/table.js'
 import {namespaceChanged, namespaceState} from './errors.js'
 import {changeState, type Namespace, nameElsewhere} from './states.js'
 
-// Four requests of 25 side by side, then a report.
+// Four concurrent requests of 25, then a progress report.
 const DELETES_PER_REPORT = 100
 const SCAN_SEGMENTS = 4
 
-/** Whom to tell how far it is, and when to stop. */
+/** How to report progress, and when to stop. */
 export interface PurgeOptions {
   /** Called after every hundred deletions and at the end. */
   readonly onProgress?: (removed: Removed) => void
-  /** Stops between two requests; what is left waits for the next run. */
+  /** Stops between two requests; the next run deletes the rest. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** Marks a namespace as being purged, which cannot be taken back, deletes its items, and last its registration. */
+/** Marks a namespace as being purged, which cannot be undone, deletes its items, and finally its registration. */
 export async function purgeNamespace(table: Table, seen: Namespace, options: PurgeOptions): Promise<Removed> {
   await begin(table, seen)
   const counter = new KindCounter()
@@ -42,21 +44,21 @@ export async function purgeNamespace(table: Table, seen: Namespace, options: Pur
   return counter.removed()
 }
 
-/** Items of a namespace by kind, those in no index included. */
+/** Items of a namespace by kind, including those in no index. */
 export async function countNamespace(table: Table, id: string, signal?: AbortSignal): Promise<CountsByKind> {
   const counter = new KindCounter()
   for await (const key of allKeys(table, id, signal)) counter.add([key])
   return counter.byKind
 }
 
-/** Items of a namespace by kind, as far as the index over the namespace knows them. */
+/** Items of a namespace by kind, as far as they are in the namespace index. */
 export async function countIndexed(table: Table, id: string, signal?: AbortSignal): Promise<CountsByKind> {
   const counter = new KindCounter()
   for await (const key of indexedKeys(table, id, signal)) counter.add([key])
   return counter.byKind
 }
 
-/** What is in use is not purged. */
+/** A namespace in use cannot be purged. */
 export function refuseActive(seen: Namespace): void {
   if (seen.status === 'active' && !seen.halfDeleted) {
     throw namespaceState(seen, 'is active', `Delete it first with \`zael namespace delete ${seen.name}\`.`)
@@ -69,25 +71,24 @@ async function begin(table: Table, seen: Namespace): Promise<void> {
   await changeState(table, seen, 'purging', seen.halfDeleted ? nameElsewhere(table, seen) : undefined)
 }
 
-/** What the index over the namespace knows: nearly everything, without a look at other namespaces. */
+/** The keys in the namespace index: nearly everything, without reading other namespaces. */
 async function* indexedKeys(table: Table, id: string, signal?: AbortSignal): AsyncGenerator<Key, void> {
-  for await (const item of readAll(table, {index: 'GSI4', partition: id}, undefined, signal)) {
+  for await (const item of readAll(table, ranges.namespace(id), undefined, signal)) {
     const key = keyOf(item)
-    // An item of another namespace with a wrong index key stays where it is (S11).
-    if (key.PK.startsWith(`${id}/`)) yield key
+    // Skip an item of another namespace that has a wrong index key (S11).
+    if (isKeyIn(key, id)) yield key
   }
 }
 
 /**
  * Everything, by a scan of the whole table. The index misses items that lack one of its keys, and other clients write
- * such items: the provisioner's state and configurations, the audit retention, the remains of buckets (D-31, D-33).
+ * such items: the provisioner's state and configurations, the audit retention, ghosts of buckets (D-31, D-33).
  */
 async function* allKeys(table: Table, id: string, signal?: AbortSignal): AsyncGenerator<Key, void> {
   if (!isNamespaceId(id)) throw new InvalidInput('namespace.id', `${JSON.stringify(id)} is not a namespace id.`)
   const e = new ExpressionBuilder()
-  // With the slash, so that the id is no prefix of another one.
-  e.filter(`begins_with(${e.name('PK')}, ${e.value(s(`${id}/`))})`)
-  e.project('PK', 'SK')
+  e.filter(`begins_with(${e.name(attributes.key.partition)}, ${e.value(s(namespacePrefix(id)))})`)
+  e.project(...keyNames())
   const {KeyConditionExpression: _, ...fields} = e.read()
   const input = {TableName: table.name, ConsistentRead: true, ...fields}
   const options = {backoff: table.backoff, signal, segments: SCAN_SEGMENTS}
@@ -96,8 +97,9 @@ async function* allKeys(table: Table, id: string, signal?: AbortSignal): AsyncGe
 
 async function finish(table: Table, seen: Namespace, signal: AbortSignal | undefined): Promise<void> {
   const e = new ExpressionBuilder()
-  // Gone already is fine: another purge of it has finished, or an answer was lost.
-  e.condition(`attribute_not_exists(${e.name('PK')}) OR ${e.name('status')} = ${e.value(s('purging'))}`)
+  // Deleted already is fine: another purge has finished, or an answer was lost.
+  const isPurging = `${e.name(attributes.namespace.status)} = ${e.value(s('purging'))}`
+  e.condition(`attribute_not_exists(${e.name(attributes.key.partition)}) OR ${isPurging}`)
   const request = {TableName: table.name, Key: wireKey(keys.namespaceById(seen.id)), ...e.write()}
   try {
     await retrying(() => table.transport.send('DeleteItem', request, {signal}), {

@@ -1,25 +1,27 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import {isoSeconds} from '../../schema/instant.js'
-import {keys} from '../../schema/keys.js'
+import {keys, wireKey} from '../../schema/keys.js'
 import {decodeNamespace, type NamespaceRecord, type NamespaceStatus} from '../../schema/namespace-record.js'
-import {type Table, wireKey} from '../table/table.js'
-import {type TransactItem, transact} from '../table/transact.js'
-import {isRefused} from '../table/transact-items.js'
+import type {Table} from '../table/table.js'
+import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {namespaceChanged, namespaceNameTaken} from './errors.js'
 
-/** A namespace as the registry knows it. */
+const names = attributes.namespace
+
+/** A namespace in the registry. */
 export interface Namespace extends NamespaceRecord {
   /**
-   * Active by id, while its name leads nowhere or to another: a client died half way through deleting it (D-31). Such a
+   * Active by id, while its name is free or belongs to another: a client crashed while deleting it (D-31). Such a
    * namespace can be recovered, deleted and purged.
    */
   readonly halfDeleted: boolean
 }
 
 /**
- * Takes a namespace from the state it was seen in to another, in one transaction with what becomes of its name: a crash
- * in between cannot leave one without the other.
+ * Changes the state of a namespace if it is unchanged since it was read, in one transaction with the change of its name: a
+ * crash cannot leave one without the other.
  */
 export async function changeState(
   table: Table,
@@ -40,26 +42,26 @@ export async function changeState(
   }
 }
 
-/** Frees the name, provided that it stands for this very namespace. */
+/** Frees the name, if it still belongs to this namespace. */
 export function nameDelete(table: Table, {id, name}: Namespace): TransactItem {
   const e = new ExpressionBuilder()
-  e.condition(`${e.name('namespace_id')} = ${e.value(s(id))}`)
-  e.condition(`${e.name('status')} = ${e.value(s('active'))}`)
+  e.condition(`${e.name(names.id)} = ${e.value(s(id))}`)
+  e.condition(`${e.name(names.status)} = ${e.value(s('active'))}`)
   return {Delete: {TableName: table.name, Key: wireKey(keys.namespaceByName(name)), ...e.write()}}
 }
 
-/** Makes sure that the name does not stand for this namespace. */
+/** Checks that the name does not belong to this namespace. */
 export function nameElsewhere(table: Table, {id, name}: Namespace): TransactItem {
   const e = new ExpressionBuilder()
-  e.condition(`attribute_not_exists(${e.name('PK')}) OR ${e.name('namespace_id')} <> ${e.value(s(id))}`)
+  e.condition(`attribute_not_exists(${e.name(attributes.key.partition)}) OR ${e.name(names.id)} <> ${e.value(s(id))}`)
   return {ConditionCheck: {TableName: table.name, Key: wireKey(keys.namespaceByName(name)), ...e.write()}}
 }
 
 function byIdUpdate(table: Table, seen: Namespace, {id, status, deletedAt}: Namespace): TransactItem {
   const e = new ExpressionBuilder()
-  e.set('status', s(status))
-  if (deletedAt === undefined) e.remove('deleted_at')
-  else e.set('deleted_at', s(deletedAt))
-  e.condition(`${e.name('status')} = ${e.value(s(seen.status))}`)
+  e.set(names.status, s(status))
+  if (deletedAt === undefined) e.remove(names.deletedAt)
+  else e.set(names.deletedAt, s(deletedAt))
+  e.condition(`${e.name(names.status)} = ${e.value(s(seen.status))}`)
   return {Update: {TableName: table.name, Key: wireKey(keys.namespaceById(id)), ...e.update()}}
 }

@@ -13,7 +13,7 @@ export interface Removed {
   readonly byKind: CountsByKind
 }
 
-/** Counts items by the kind of record that their key tells. */
+/** Counts items by the kind of record, which their key determines. */
 export class KindCounter {
   #total = 0
   readonly #byKind: {[kind in RecordKind]?: number} = {}
@@ -35,7 +35,7 @@ export class KindCounter {
     return {...this.#byKind}
   }
 
-  /** The counts, taken as counts of deleted items. */
+  /** The counts as a result of deletions. */
   removed(): Removed {
     return {deleted: this.#total, byKind: this.byKind}
   }

@@ -1,4 +1,4 @@
-/** How much to keep, and for how long. */
+/** How many entries to keep, and for how long. */
 export interface LruOptions {
   readonly maxEntries: number
   /** 0 keeps nothing, `Infinity` lets nothing expire. */
@@ -12,9 +12,9 @@ interface Entry<V> {
   readonly storedAtMs: number
 }
 
-/** Values by name, up to a number and an age; when it is full, what was not asked for longest goes first. */
+/** A cache with a maximum size and age; when it is full, the least recently used entry is evicted. */
 export class Lru<V extends {}> {
-  // A Map keeps the order of insertion: the first entry is the one not asked for longest.
+  // A Map keeps the order of insertion: the first entry is the least recently used.
   readonly #entries = new Map<string, Entry<V>>()
   readonly #options: LruOptions
   #evictions = 0
@@ -23,13 +23,13 @@ export class Lru<V extends {}> {
     this.#options = options
   }
 
-  /** The value if it is there and young enough. */
+  /** The value, if it is cached and not too old. */
   get(key: string): V | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
     this.#entries.delete(key)
     const ageMs = this.#options.clock() - entry.storedAtMs
-    // A clock that was set back must not keep a value alive for longer than its time.
+    // After the clock was set back, a value must not live longer than its time.
     if (ageMs < 0 || ageMs >= this.#options.ttlMs) return undefined
     this.#entries.set(key, entry)
     return entry.value
@@ -54,12 +54,12 @@ export class Lru<V extends {}> {
     this.#entries.clear()
   }
 
-  /** Entries held, those included that are too old to be given out. */
+  /** Cached entries, including expired ones. */
   get size(): number {
     return this.#entries.size
   }
 
-  /** Entries that had to go for want of room. */
+  /** Entries removed because the cache was full. */
   get evictions(): number {
     return this.#evictions
   }

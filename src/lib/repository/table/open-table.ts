@@ -8,7 +8,7 @@ import {createTransport} from '../../dynamo/transports/create.js'
 import type {DynamoDBClient} from '../../dynamo/transports/sdk.js'
 import type {Table} from './table.js'
 
-/** Where the table is, and what is passed in instead of being reached for. */
+/** Where the table is, and dependencies that can be replaced. */
 export interface OpenTableOptions {
   /** Name of the stack, which is the name of its table; otherwise ZAEL_STACK. */
   readonly stack?: string
@@ -17,9 +17,9 @@ export interface OpenTableOptions {
   readonly profile?: string
   /** Address of the service, such as that of a local engine. */
   readonly endpoint?: string
-  /** Gives identity, region and endpoint, and is used as it is if it has more in it; neither changed nor closed. */
+  /** Provides identity, region and endpoint; used directly if it has more settings. Neither changed nor closed. */
   readonly client?: DynamoDBClient
-  /** Use this way to the table instead of a connection to AWS. */
+  /** Use this transport instead of a connection to AWS. */
   readonly transport?: Transport
   /** How long one answer may take, in ms. */
   readonly requestTimeoutMs?: number
@@ -33,7 +33,7 @@ export interface OpenTableOptions {
 
 export interface OpenTable {
   readonly table: Table
-  /** Lets go of the connections, if they are our own. */
+  /** Closes the connections, if they are our own. */
   close(): Promise<void>
 }
 
@@ -43,7 +43,7 @@ export function openTable(options: OpenTableOptions): OpenTable {
   const own = options.transport ? undefined : ownTransport(options, serverClock)
   return {
     table: {
-      name: options.stack ?? stackOfEnvironment(),
+      name: options.stack ?? stackFromEnvironment(),
       transport: options.transport ?? (own as ClosableTransport),
       clock: options.clock ?? (() => serverClock.now()),
       randomBytes: options.randomBytes ?? randomBytes,
@@ -53,7 +53,7 @@ export function openTable(options: OpenTableOptions): OpenTable {
   }
 }
 
-function stackOfEnvironment(): string {
+function stackFromEnvironment(): string {
   const {ZAEL_STACK: stack} = process.env
   if (stack) return stack
   throw new InvalidInput('stack.missing', 'No stack is named.', {

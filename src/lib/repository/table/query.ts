@@ -2,24 +2,25 @@ import {InvalidInput} from '../../core/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {queryItems} from '../../dynamo/paging.js'
 import type {OperationInput} from '../../dynamo/transport.js'
-import {type Item, type Key, s} from '../../schema/attribute-value.js'
+import {type Item, s} from '../../schema/attribute-value.js'
+import {keyNames} from '../../schema/attributes.js'
+import {type KeyRange, startKeyOf, wireStartKey} from '../../schema/ranges.js'
 import {readString} from '../../schema/read.js'
 import {badCursor, type CursorKind, decodeCursor, encodeCursor} from './cursor.js'
 import type {Table} from './table.js'
 
-/** A stretch of one partition of the table, or of an index. Reads of the table itself are strongly consistent. */
-export interface Stretch {
-  readonly index?: 'GSI1' | 'GSI3' | 'GSI4'
-  readonly partition: string
-  /** What sort keys begin with. */
-  readonly prefix?: string
+// Until src/lib/migrations imports it from schema.
+export {keyOf} from '../../schema/keys.js'
+
+/** What to query. Reads of the table itself are strongly consistent. */
+export interface RangeQuery extends KeyRange {
   /** First and last sort key. */
   readonly between?: readonly [string, string]
   readonly descending?: boolean
 }
 
-/** A stretch that is read page by page. */
-export interface PagedStretch extends Stretch {
+/** A query that is read page by page. */
+export interface PagedQuery extends RangeQuery {
   readonly kind: CursorKind
 }
 
@@ -38,10 +39,10 @@ export interface RecordPage<T> {
   readonly next: string | undefined
 }
 
-/** The request for a stretch; filters and projections are taken from the builder. */
-export function stretchQuery(table: Table, stretch: Stretch, e = new ExpressionBuilder()): OperationInput<'Query'> {
-  const {index, partition, prefix, between, descending} = stretch
-  const [pk, sk] = keyNames(stretch)
+/** The request for a query; filters and projections are taken from the builder. */
+export function queryInput(table: Table, query: RangeQuery, e = new ExpressionBuilder()): OperationInput<'Query'> {
+  const {index, partition, prefix, between, descending} = query
+  const [pk, sk] = keyNames(index)
   e.keyCondition(`${e.name(pk)} = ${e.value(s(partition))}`)
   if (prefix !== undefined) e.keyCondition(`begins_with(${e.name(sk)}, ${e.value(s(prefix))})`)
   if (between) e.keyCondition(`${e.name(sk)} BETWEEN ${e.value(s(between[0]))} AND ${e.value(s(between[1]))}`)
@@ -53,32 +54,27 @@ export function stretchQuery(table: Table, stretch: Stretch, e = new ExpressionB
   }
 }
 
-/** Every item of a stretch. */
+/** Every item that a query finds. */
 export function readAll(
   table: Table,
-  stretch: Stretch,
+  query: RangeQuery,
   e?: ExpressionBuilder,
   signal?: AbortSignal,
 ): AsyncGenerator<Item, void> {
-  return queryItems(table.transport, stretchQuery(table, stretch, e), {backoff: table.backoff, signal})
+  return queryItems(table.transport, queryInput(table, query, e), {backoff: table.backoff, signal})
 }
 
-/** The primary key of an item that was read. */
-export function keyOf(item: Item): Key {
-  return {PK: readString(item, 'PK') ?? '', SK: readString(item, 'SK') ?? ''}
-}
-
-/** One page of a stretch: as many matches of the filter as asked for, however many items lie between them. */
+/** One page of a query: as many matches of the filter as asked for, however many items lie between them. */
 export async function readPage(
   table: Table,
-  stretch: PagedStretch,
+  query: PagedQuery,
   {limit, cursor}: PageRequest,
   e?: ExpressionBuilder,
 ): Promise<RecordPage<Item>> {
-  // One more than wanted tells whether there is a next page.
+  // One more than wanted shows whether there is a next page.
   const wanted = checkPageLimit(limit) + 1
-  const input = stretchQuery(table, stretch, e)
-  if (cursor !== undefined) input.ExclusiveStartKey = startKey(cursor, stretch)
+  const input = queryInput(table, query, e)
+  if (cursor !== undefined) input.ExclusiveStartKey = startKey(cursor, query)
   // DynamoDB counts items before it filters them: with a filter, small pages would only mean more requests.
   const atMost = input.FilterExpression === undefined && wanted !== Infinity ? wanted : undefined
   const found: Item[] = []
@@ -88,15 +84,12 @@ export async function readPage(
   }
   if (found.length < wanted) return {records: found, next: undefined}
   const records = found.slice(0, -1)
-  return {records, next: cursorAfter(records.at(-1) as Item, stretch)}
+  return {records, next: cursorAfter(records.at(-1) as Item, query)}
 }
 
-/** The cursor that goes on after an item of a stretch, given all its keys. */
-export function cursorAfter(item: Item, stretch: PagedStretch): string {
-  return encodeCursor(
-    stretch.kind,
-    cursorNames(stretch).map(name => readString(item, name) ?? ''),
-  )
+/** The cursor that continues a query after an item, which must have all its keys. */
+export function cursorAfter(item: Item, {kind, index}: PagedQuery): string {
+  return encodeCursor(kind, startKeyOf(item, index))
 }
 
 /** The size of a page as a number; Infinity when there is no bound. */
@@ -106,18 +99,9 @@ export function checkPageLimit(limit: number | undefined): number {
   throw new InvalidInput('page.limit', `A page cannot have ${limit} records: the number must be whole and at least 1.`)
 }
 
-function keyNames({index}: Stretch): [string, string] {
-  return [`${index ?? ''}PK`, `${index ?? ''}SK`]
-}
-
-function cursorNames(stretch: Stretch): string[] {
-  return ['PK', 'SK', ...(stretch.index === undefined ? [] : keyNames(stretch))]
-}
-
 /** A cursor names its partition, and one of another partition, perhaps another namespace's, is refused (S11). */
-function startKey(cursor: string, stretch: PagedStretch): Item {
-  const values = decodeCursor(stretch.kind, cursor)
-  const start = Object.fromEntries(cursorNames(stretch).map((name, at) => [name, s(values[at] ?? '')]))
-  if (start[keyNames(stretch)[0]]?.S !== stretch.partition) throw badCursor(cursor)
+function startKey(cursor: string, {kind, index, partition}: PagedQuery): Item {
+  const start = wireStartKey(decodeCursor(kind, cursor), index)
+  if (readString(start, keyNames(index)[0]) !== partition) throw badCursor(cursor)
   return start
 }

@@ -1,10 +1,13 @@
 import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
-import type {Backoff} from '../../dynamo/retry.js'
-import {retrying} from '../../dynamo/retry.js'
+import {type Backoff, retrying} from '../../dynamo/retry.js'
 import type {Transport} from '../../dynamo/transport.js'
-import {type Item, type Key, s} from '../../schema/attribute-value.js'
+import type {Item, Key} from '../../schema/attribute-value.js'
+import {wireKey} from '../../schema/keys.js'
 
-/** The table, and everything that is passed in and never reached for. */
+// Until src/lib/migrations imports it from schema.
+export {wireKey} from '../../schema/keys.js'
+
+/** The table, with everything that its users depend on: clock, randomness, way of waiting. */
 export interface Table {
   readonly name: string
   readonly transport: Transport
@@ -20,7 +23,7 @@ export interface NamespaceTable extends Table {
   readonly namespace: string
 }
 
-/** The same table for work that ends with a signal, whether it hands one on or not: requests and pauses are given up. */
+/** The same table for work that a signal ends: it aborts requests and pauses, also those that get a signal of their own. */
 export function untilAborted<T extends Table>(table: T, signal: AbortSignal): T {
   const {transport, backoff} = table
   const either = (other: AbortSignal | undefined) => (other ? AbortSignal.any([signal, other]) : signal)
@@ -30,11 +33,6 @@ export function untilAborted<T extends Table>(table: T, signal: AbortSignal): T 
   }
   const sleep: Backoff['sleep'] = (ms, other) => backoff.sleep(ms, either(other))
   return {...table, transport: bound, backoff: {...backoff, sleep}}
-}
-
-/** A primary key in the spelling of a request. */
-export function wireKey({PK, SK}: Key): {PK: {S: string}; SK: {S: string}} {
-  return {PK: s(PK), SK: s(SK)}
 }
 
 /** One item, strongly consistent unless said otherwise; `undefined` when there is none. */

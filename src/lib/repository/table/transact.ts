@@ -1,11 +1,14 @@
-import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {isRetryableWhenIdempotent, TransactionCancelled} from '../../dynamo/errors.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import type {OperationInput} from '../../dynamo/transport.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import type {Table} from './table.js'
 
 export type TransactItem = NonNullable<OperationInput<'TransactWriteItems'>['TransactItems']>[number]
 
-/** All or nothing. The token lets DynamoDB recognise a repetition, so lost answers are simply asked for again. */
+/** All or nothing. With the token DynamoDB recognises a repetition, so a request whose answer was lost is sent again. */
 export async function transact(table: Table, items: TransactItem[], signal?: AbortSignal): Promise<void> {
   const ClientRequestToken = Buffer.from(table.randomBytes(18)).toString('base64url')
   const request = {TransactItems: items, ClientRequestToken}
@@ -14,4 +17,19 @@ export async function transact(table: Table, items: TransactItem[], signal?: Abo
     signal,
     retryable: isRetryableWhenIdempotent,
   })
+}
+
+/** A record to write only where there is none. */
+export function putNew(table: Table, item: Item): TransactItem & {Put: object} {
+  const e = new ExpressionBuilder()
+  e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
+  return {
+    Put: {TableName: table.name, Item: item, ...e.write(), ReturnValuesOnConditionCheckFailure: 'ALL_OLD'},
+  }
+}
+
+/** Whether a condition of a transaction did not hold: that of the item at this place, or any when no place is given. */
+export function isRefused(error: unknown, place?: number): error is TransactionCancelled {
+  if (!(error instanceof TransactionCancelled)) return false
+  return place === undefined ? error.hasConditionFailure : error.reasons[place]?.code === 'ConditionalCheckFailed'
 }

@@ -1,22 +1,22 @@
-import {batchGet, keyId} from '../../dynamo/batch.js'
+import {batchGet} from '../../dynamo/batch.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {retrying} from '../../dynamo/retry.js'
 import {isoSeconds} from '../../schema/instant.js'
-import {keys} from '../../schema/keys.js'
+import {keyId, keys} from '../../schema/keys.js'
 import {legacyVersionKey} from '../../schema/legacy/key.js'
 import {decodeVersion, encodeVersion, type VersionRecord} from '../../schema/version-record.js'
 import type {Table} from './table.js'
-import {putNew} from './transact-items.js'
+import {putNew} from './transact.js'
 import {needsMigration, SCHEMA_VERSION} from './version-compatibility.js'
 
-/** What a table says about its layout. */
+/** The version records of a table. */
 export interface StoredVersion {
   readonly record: VersionRecord | undefined
   /** Whether there is a record where tables without namespaces had it. */
   readonly hasLegacyRecord: boolean
 }
 
-/** Reads the version record, in today's place and in the old one. */
+/** Reads the version record, from its current key and from that of tables without namespaces. */
 export async function readVersion(table: Table): Promise<StoredVersion> {
   const current = keys.version()
   const wanted = [current, legacyVersionKey]

@@ -2,9 +2,10 @@ import {InvalidInput} from '../../core/errors.js'
 import {WINDOWS, type Window, windowStart} from '../../core/window.js'
 import type {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
 import {isoSeconds} from '../../schema/instant.js'
 
-/** Which windows are wanted. */
+/** Which windows to read. */
 export interface UsageSelection {
   /** All types when absent. */
   readonly window?: Window | undefined
@@ -15,7 +16,7 @@ export interface UsageSelection {
 }
 
 /** Sorts after every character that a window key or a name can have. */
-const AFTER_ALL = '~'
+export const AFTER_ALL = '~'
 
 /** A selection in terms of window starts: what a key condition and a filter can express. */
 export class UsageRange {
@@ -32,19 +33,20 @@ export class UsageRange {
     this.#lastStart = untilMs === undefined ? undefined : isoSeconds(untilMs - 1)
   }
 
-  /** The stretch of window starts that holds everything wanted; what follows a start in a key sorts within it. */
+  /** The range of window starts that contains the selection; what follows a start in a key sorts within it. */
   get bounds(): [first: string, last: string] {
     const first = [...this.#firstStarts.values()].reduce((a, b) => (a < b ? a : b))
     return [first, `${this.#lastStart ?? ''}${AFTER_ALL}`]
   }
 
-  /** The part that window starts alone do not tell. Records of all clients carry their type and start as attributes. */
+  /** The part that window starts alone cannot express. Records of all clients have their type and start as attributes. */
   filter(e: ExpressionBuilder): void {
+    const {window, start} = attributes.usage
     const isEverything = this.#firstStarts.size === WINDOWS.length && this.bounds[0] === ''
     if (isEverything) return
     const terms = [...this.#firstStarts].map(([type, first]) => {
-      const isType = `${e.name('window')} = ${e.value(s(type))}`
-      return first === '' ? `(${isType})` : `(${isType} AND ${e.name('window_start')} >= ${e.value(s(first))})`
+      const isType = `${e.name(window)} = ${e.value(s(type))}`
+      return first === '' ? `(${isType})` : `(${isType} AND ${e.name(start)} >= ${e.value(s(first))})`
     })
     e.filter(terms.join(' OR '))
   }
@@ -54,7 +56,7 @@ export class UsageRange {
     return first !== undefined && start >= first && (this.#lastStart === undefined || start <= this.#lastStart)
   }
 
-  /** Whether a record may be wanted as far as its key tells: a key without a type may be of any that begins then. */
+  /** Whether a record may be selected, judging by its key: a key without a type can be of any type that starts then. */
   mayHave({window, start}: {readonly window: Window; readonly start: string}): boolean {
     if (window !== 'hourly') return this.has({window, start})
     const atMs = Date.parse(start)

@@ -1,5 +1,6 @@
 import {InvalidInput} from '../../core/errors.js'
 import type {Window} from '../../core/window.js'
+import {namespacePrefix} from '../../schema/keys.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
 import {badCursor, type CursorKind, decodeCursor, encodeCursor} from '../table/cursor.js'
 import {checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
@@ -33,7 +34,7 @@ export interface UsageSummary {
   readonly limits: ReadonlyMap<string, LimitUsage>
 }
 
-/** Consumption as it was counted per window: whole tokens, in UTC. */
+/** Consumption per window: whole tokens, windows in UTC. */
 export class Usage {
   readonly #table: NamespaceTable
   readonly #pageSize: number
@@ -57,12 +58,12 @@ export class Usage {
   async ofResource(resource: string, selection: UsageSelection & PageRequest = {}): Promise<RecordPage<UsageRecord>> {
     const kind = 'usage-of-resource'
     const after = decodePlace(kind, selection.cursor)
-    // A place of another namespace would let the query start there (S11).
-    if (after && !after[1]?.startsWith(`${this.#table.namespace}/`)) throw badCursor(selection.cursor ?? '')
+    // With a key of another namespace, the query would start there (S11).
+    if (after && !after[1]?.startsWith(namespacePrefix(this.#table.namespace))) throw badCursor(selection.cursor ?? '')
     return page(kind, usageOfResource(this.#table, resource, this.#walk(selection, after)), selection.limit)
   }
 
-  /** Totals and averages per limit. Windows of different types count the same tokens, so it is always one type. */
+  /** Totals and averages per limit, for one type of window: windows of different types count the same tokens. */
   async summary(
     selection: UsageSelection & {readonly entity?: string | undefined; readonly resource?: string | undefined},
   ): Promise<UsageSummary> {
@@ -70,7 +71,7 @@ export class Usage {
     const walk = this.#walk({...selection, window}, undefined)
     if (entity !== undefined) return summarise(window, this.#walkEntity(entity, resource, walk))
     if (resource !== undefined) return summarise(window, usageOfResource(this.#table, resource, walk))
-    throw new InvalidInput('usage.subject', 'Usage is summed up for an entity, a resource, or both; neither is given.')
+    throw new InvalidInput('usage.subject', 'A usage summary needs an entity, a resource, or both; neither is given.')
   }
 
   #walkEntity(entity: string, resource: string | undefined, walk: UsageWalk): AsyncGenerator<PlacedUsage, void> {
@@ -92,7 +93,7 @@ async function page(
   const records: UsageRecord[] = []
   let last: Place = []
   for await (const {record, place} of walk) {
-    // One more than wanted tells that there is a next page.
+    // One more than wanted shows that there is a next page.
     if (records.length === wanted) return {records, next: encodeCursor(kind, last)}
     records.push(record)
     last = place
@@ -112,9 +113,10 @@ async function summarise(window: Window, walk: AsyncGenerator<PlacedUsage, void>
     lastStart ??= record.start
     firstStart = record.start
     for (const [name, tokens] of record.tokens) {
-      const so = limits.get(name) ?? {total: 0, windows: 0}
-      const total = so.total + tokens
-      limits.set(name, {total, windows: so.windows + 1, average: total / (so.windows + 1)})
+      const soFar = limits.get(name) ?? {total: 0, windows: 0}
+      const total = soFar.total + tokens
+      const count = soFar.windows + 1
+      limits.set(name, {total, windows: count, average: total / count})
     }
   }
   return {window, windows, totalEvents, firstStart, lastStart, limits}

@@ -1,32 +1,34 @@
-import {batchGet, keyId} from '../../dynamo/batch.js'
+import {batchGet} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {queryItems} from '../../dynamo/paging.js'
-import {type Item, type Key, s} from '../../schema/attribute-value.js'
-import {indexKeys, keys, parseItemKey, sortPrefix} from '../../schema/keys.js'
+import {type Item, s} from '../../schema/attribute-value.js'
+import {attributes, type IndexName, keyNames} from '../../schema/attributes.js'
+import {keyId, keyOf, parseItemKey} from '../../schema/keys.js'
+import {type KeyRange, ranges, startKeyOf, wireStartKey} from '../../schema/ranges.js'
 import {readString} from '../../schema/read.js'
 import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
 import type {NamespaceTable} from '../table/table.js'
-import type {UsageRange} from './range.js'
+import {AFTER_ALL, type UsageRange} from './range.js'
 
-/** What one BatchGetItem can take. */
+/** The maximum of one BatchGetItem. */
 const RECORDS_PER_READ = 100
 
-/** A record, and its place in the listing, after which the listing can be continued. */
+/** A record, and its place in the listing, from which the listing can be continued. */
 export interface PlacedUsage {
   readonly record: UsageRecord
   readonly place: Place
 }
 
-/** What a cursor says. */
+/** The key in a cursor. */
 export type Place = readonly string[]
 
-/** What to walk through, and in which bites. */
+/** What to read, and in which portions. */
 export interface UsageWalk {
   readonly range: UsageRange
   /** Where the page before ended. */
   readonly after?: Place | undefined
-  /** Items that one Query looks at. */
+  /** Items that one Query reads. */
   readonly pageSize: number
 }
 
@@ -37,21 +39,22 @@ export async function* usageOfEntityAndResource(
   resource: string,
   {range, after, pageSize}: UsageWalk,
 ): AsyncGenerator<PlacedUsage, void> {
-  const prefix = sortPrefix.usage(resource)
+  const keyRange = ranges.usageOfEntity(table.namespace, entity, resource)
+  const {prefix} = keyRange
   const [first, last] = range.bounds
   const upTo = after?.[0] !== undefined && after[0] < last ? after[0] : last
   const e = new ExpressionBuilder()
   range.filter(e)
-  for await (const item of descending(table, e, entity, [prefix + first, prefix + upTo], pageSize)) {
+  for await (const item of descending(table, e, keyRange, [prefix + first, prefix + upTo], pageSize)) {
     const record = decodeUsage(item)
-    const place = [(readString(item, 'SK') ?? '').slice(prefix.length), resource]
+    const place = [(readString(item, attributes.key.sort) ?? '').slice(prefix.length), resource]
     if (record && range.has(record) && (!after || isBefore(place, after))) yield {record, place}
   }
 }
 
 /**
  * Windows of one entity over all resources, newest first. The table orders them by resource, so the listings of the
- * resources are read side by side and the newest head is taken each time.
+ * resources are merged: each step yields the newest of their heads.
  */
 export async function* usageOfEntity(
   table: NamespaceTable,
@@ -83,26 +86,27 @@ export async function* usageOfResource(
   {range, after, pageSize}: UsageWalk,
 ): AsyncGenerator<PlacedUsage, void> {
   const {transport, name: TableName, backoff} = table
-  const {GSI2PK} = indexKeys.usageOfResource(table.namespace, resource, '', '')
+  const {index, partition, prefix} = ranges.usageOfResource(table.namespace, resource)
   const [first, last] = range.bounds
-  const e = new ExpressionBuilder().project('PK', 'SK', 'GSI2SK')
-  e.keyCondition(`${e.name('GSI2PK')} = ${e.value(s(GSI2PK))}`)
-  const [from, to] = [e.value(s(`USAGE#${first}`)), e.value(s(`USAGE#${last}`))]
-  e.keyCondition(`${e.name('GSI2SK')} BETWEEN ${from} AND ${to}`)
-  const request = {TableName, IndexName: 'GSI2', ScanIndexForward: false, Limit: pageSize, ...e.read()}
-  const start = after && {ExclusiveStartKey: startKey(GSI2PK, after)}
+  const [indexPartition, indexSort] = keyNames(index)
+  const e = new ExpressionBuilder().project(...keyNames(), indexSort)
+  e.keyCondition(`${e.name(indexPartition)} = ${e.value(s(partition))}`)
+  const [from, to] = [e.value(s(`${prefix}${first}`)), e.value(s(`${prefix}${last}`))]
+  e.keyCondition(`${e.name(indexSort)} BETWEEN ${from} AND ${to}`)
+  const request = {TableName, IndexName: index, ScanIndexForward: false, Limit: pageSize, ...e.read()}
+  const start = after && {ExclusiveStartKey: startAfter(after, index, partition)}
   const rows = candidates(queryItems(transport, {...request, ...start}, {backoff}), range)
   for await (const chunk of chunksOf(rows, RECORDS_PER_READ)) {
     const items = await batchGet(transport, TableName, chunk.map(keyOf), {backoff, consistent: true})
     for (const row of chunk) {
       const item = items.get(keyId(keyOf(row)))
       const record = item && decodeUsage(item)
-      if (record && range.has(record)) yield {record, place: placeInIndex(row)}
+      if (record && range.has(record)) yield {record, place: placeOf(row, index)}
     }
   }
 }
 
-/** Rows of the index that may be wanted, as far as their keys tell. */
+/** Rows of the index that may be selected, judging by their keys. */
 async function* candidates(rows: AsyncIterable<Item>, range: UsageRange): AsyncGenerator<Item, void> {
   for await (const row of rows) {
     const key = parseItemKey(row)
@@ -110,30 +114,32 @@ async function* candidates(rows: AsyncIterable<Item>, range: UsageRange): AsyncG
   }
 }
 
-/** Found from one to the next: the last window of a resource leads to the resource before it. */
+/** One request per resource: each reads the last key before the windows of the resource found before. */
 async function resourcesOfEntity(table: NamespaceTable, entity: string): Promise<string[]> {
   const resources: string[] = []
-  let before = `${sortPrefix.usage()}~`
+  const all = ranges.usageOfEntity(table.namespace, entity)
+  let before = `${all.prefix}${AFTER_ALL}`
   for (;;) {
-    const e = new ExpressionBuilder().project('PK', 'SK')
-    const {value: item} = await descending(table, e, entity, [sortPrefix.usage(), before], 1).next()
+    const e = new ExpressionBuilder().project(...keyNames())
+    const {value: item} = await descending(table, e, all, [all.prefix, before], 1).next()
     const key = item && parseItemKey(item)
     if (key?.record !== 'usage') return resources
     resources.push(key.resource)
-    before = sortPrefix.usage(key.resource)
+    before = ranges.usageOfEntity(table.namespace, entity, key.resource).prefix
   }
 }
 
 function descending(
   table: NamespaceTable,
   e: ExpressionBuilder,
-  entity: string,
+  {partition}: KeyRange,
   [from, to]: readonly [string, string],
   pageSize: number,
 ): AsyncGenerator<Item, void> {
-  const {transport, name: TableName, backoff, namespace} = table
-  e.keyCondition(`${e.name('PK')} = ${e.value(s(keys.entity(namespace, entity).PK))}`)
-  e.keyCondition(`${e.name('SK')} BETWEEN ${e.value(s(from))} AND ${e.value(s(to))}`)
+  const {transport, name: TableName, backoff} = table
+  const {key} = attributes
+  e.keyCondition(`${e.name(key.partition)} = ${e.value(s(partition))}`)
+  e.keyCondition(`${e.name(key.sort)} BETWEEN ${e.value(s(from))} AND ${e.value(s(to))}`)
   const request = {TableName, ScanIndexForward: false, Limit: pageSize, ...e.read()}
   return queryItems(transport, request, {backoff})
 }
@@ -143,15 +149,16 @@ function isBefore([key = '', resource = '']: Place, [otherKey = '', otherResourc
   return key === otherKey ? resource < otherResource : key < otherKey
 }
 
-function keyOf(row: Item): Key {
-  return {PK: readString(row, 'PK') ?? '', SK: readString(row, 'SK') ?? ''}
+/** Sort key of the index, then the primary key. */
+function placeOf(row: Item, index: IndexName): Place {
+  const [partition = '', sort = '', , indexSort = ''] = startKeyOf(row, index)
+  return [indexSort, partition, sort]
 }
 
-function placeInIndex(row: Item): Place {
-  const {PK, SK} = keyOf(row)
-  return [readString(row, 'GSI2SK') ?? '', PK, SK]
-}
-
-function startKey(GSI2PK: string, [sortKey = '', PK = '', SK = '']: Place): Item {
-  return {GSI2PK: s(GSI2PK), GSI2SK: s(sortKey), PK: s(PK), SK: s(SK)}
+function startAfter(
+  [indexSort = '', partition = '', sort = '']: Place,
+  index: IndexName,
+  indexPartition: string,
+): Item {
+  return wireStartKey([partition, sort, indexPartition, indexSort], index)
 }

@@ -1,7 +1,7 @@
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Item} from '../attribute-value.js'
+import {attributes} from '../attributes.js'
 import {isKeyAttribute} from '../keys.js'
-import {TOTAL_EVENTS} from '../usage-record.js'
 import type {RecordIdentity} from './record-shapes.js'
 
 /**
@@ -20,7 +20,7 @@ export function changingAttributes(item: Item, type: RecordIdentity['type']): re
       return names.filter(name => isBucketState(item, name))
     case 'usage':
       // Every change also counts an event.
-      return TOTAL_EVENTS in item ? [TOTAL_EVENTS] : names
+      return attributes.usage.totalEvents in item ? [attributes.usage.totalEvents] : names
     case 'limits':
       return names.filter(name => !isReplacedByBurst(item, name) && !/^GSI\d[PS]K$/.test(name))
     default:

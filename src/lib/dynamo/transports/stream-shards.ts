@@ -2,13 +2,13 @@ import type {SendOptions, Transport} from '../transport.js'
 import type {RawRecord, ShardDescription, StreamTransport} from './stream.js'
 
 /** Some records of a shard, in order. */
-export interface RecordPage {
+export interface StreamPage {
   readonly records: RawRecord[]
-  /** Where to read on; `undefined`: the shard is closed and this was all of it. */
+  /** The iterator of the next page; `undefined`: the shard is closed and this was the end of it. */
   readonly next: string | undefined
 }
 
-/** The stream that the table writes now; `undefined` when it has none. */
+/** The current stream of the table; `undefined` when it has none. */
 export async function latestStreamArn(
   transport: Transport,
   tableName: string,
@@ -35,7 +35,7 @@ export async function listShards(
   return shards
 }
 
-/** A place in a shard: behind the record of that sequence number, or at the oldest record there is. */
+/** An iterator of a shard: after the record of that sequence number, or at the oldest record. */
 export async function openShard(
   stream: StreamTransport,
   place: {streamArn: string; shardId: string; after: string | undefined},
@@ -50,26 +50,26 @@ export async function openShard(
   return (await stream.send('GetShardIterator', input, options)).ShardIterator
 }
 
-/** The next records, at most `limit`; none does not mean that there will be none. */
+/** The next records, at most `limit`; an empty page does not mean the end. */
 export async function readRecords(
   stream: StreamTransport,
   iterator: string,
   limit: number,
   options: SendOptions = {},
-): Promise<RecordPage> {
+): Promise<StreamPage> {
   const {Records = [], NextShardIterator} = await stream.send(
     'GetRecords',
     {ShardIterator: iterator, Limit: limit},
     options,
   )
-  return {records: Records.map(mendExpiry), next: NextShardIterator ?? undefined}
+  return {records: Records.map(repairExpiry), next: NextShardIterator ?? undefined}
 }
 
-/** How DynamoDB signs the deletion of an item whose time had come. */
+/** The identity of DynamoDB in the deletion of an expired item. */
 const EXPIRY_IDENTITY = {type: 'Service', principalId: 'dynamodb.amazonaws.com'}
 
-/** DynamoDB Local cannot spell the event name of an expiry, which is the only one it has trouble with. */
-function mendExpiry(record: RawRecord): RawRecord {
+/** DynamoDB Local has no event name for an expiry, and for nothing else. */
+function repairExpiry(record: RawRecord): RawRecord {
   if (record.eventName !== 'UNKNOWN_TO_SDK_VERSION') return record
   return {...record, eventName: 'REMOVE', userIdentity: EXPIRY_IDENTITY}
 }

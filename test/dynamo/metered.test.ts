@@ -1,10 +1,9 @@
 import {randomUUID} from 'node:crypto'
 import {expect, inject, it} from 'vitest'
-import {CapacityMeter} from '../../../src/lib/dynamo/capacity.js'
-import {resolveConnection} from '../../../src/lib/dynamo/connection.js'
-import {createTransport} from '../../../src/lib/dynamo/transports/create.js'
-import {meteredTransport} from '../../../src/lib/dynamo/transports/metered.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {CapacityMeter, meteredTransport} from '../../src/lib/dynamo/capacity.js'
+import {resolveConnection} from '../../src/lib/dynamo/connection.js'
+import {createTransport} from '../../src/lib/dynamo/transports/create.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
 
 describeOnEngine('a metered transport', () => {
   const {name: TableName} = useTable()

@@ -1,0 +1,137 @@
+/**
+ * The names of all attributes, by record, and of the indexes. Code outside this folder uses these constants and never
+ * spells a name: test/schema/spelling.test.ts.
+ */
+
+/** Global secondary indexes, by what is looked up in them. */
+export const indexes = {
+  /** Children of a parent. */
+  parent: 'GSI1',
+  /** Buckets and usage of a resource. */
+  resource: 'GSI2',
+  /** Buckets of an entity, and entity-level configurations of a resource. */
+  entity: 'GSI3',
+  /** Everything in a namespace. An item without both keys is invisible to a purge. */
+  namespace: 'GSI4',
+} as const
+
+export type IndexName = (typeof indexes)[keyof typeof indexes]
+
+export const attributes = {
+  /** The primary key. */
+  key: {partition: 'PK', sort: 'SK'},
+
+  entity: {
+    entity: 'entity_id',
+    name: 'name',
+    parent: 'parent_id',
+    cascade: 'cascade',
+    metadata: 'metadata',
+    createdAt: 'created_at',
+    version: 'version',
+  },
+
+  /** Besides these, five numbers per limit: `limitAttribute`; and the marks of the last writes: `markAttribute`. */
+  bucket: {
+    entity: 'entity_id',
+    resource: 'resource',
+    /** Epoch ms of the last refill. */
+    refilledAt: 'rf',
+    /** Fractions of a millitoken: `encodeRemainders`. */
+    remainders: 'rfr',
+    shardCount: 'shard_count',
+    cascade: 'cascade',
+    parent: 'parent_id',
+    /** Net number of requests that writes to this item have admitted. Clients that do not know it leave it as it is. */
+    requests: 'rq',
+    /** Epoch seconds. */
+    expiresAt: 'ttl',
+  },
+
+  /** Besides these, three numbers per limit: `configAttribute`. */
+  config: {
+    version: 'config_version',
+    entity: 'entity_id',
+    resource: 'resource',
+    onUnavailable: 'on_unavailable',
+    auditRetentionDays: 'audit_retention_days',
+    /** Tells one write from every other; clients that put whole items drop it, which is a change as well. */
+    revision: 'rev',
+  },
+
+  /** Besides this, the registry of entity configurations has one number per resource, named after it. */
+  registry: {resources: 'resources'},
+
+  provisioner: {
+    managesSystem: 'managed_system',
+    resources: 'managed_resources',
+    entities: 'managed_entities',
+    lastApplied: 'last_applied',
+    appliedHash: 'applied_hash',
+    /** As in configurations. */
+    revision: 'rev',
+  },
+
+  namespace: {
+    id: 'namespace_id',
+    name: 'namespace_name',
+    status: 'status',
+    createdAt: 'created_at',
+    deletedAt: 'deleted_at',
+  },
+
+  audit: {
+    entity: 'entity_id',
+    eventId: 'event_id',
+    timestamp: 'timestamp',
+    action: 'action',
+    principal: 'principal',
+    resource: 'resource',
+    details: 'details',
+    expiresAt: 'ttl',
+  },
+
+  /** Besides these, one number per limit, named after it; and the marks of what was counted: `usageMark`. */
+  usage: {
+    entity: 'entity_id',
+    resource: 'resource',
+    window: 'window',
+    start: 'window_start',
+    totalEvents: 'total_events',
+    /** Millitokens beyond the whole tokens in the counters, spelled `tpm:250,rpm:3`. */
+    fractions: '_milli',
+    expiresAt: 'ttl',
+  },
+
+  version: {
+    schema: 'schema_version',
+    lambda: 'lambda_version',
+    clientMin: 'client_min_version',
+    updatedAt: 'updated_at',
+    updatedBy: 'updated_by',
+  },
+
+  migration: {
+    runId: 'run_id',
+    owner: 'owner',
+    leaseUntil: 'lease_until',
+    step: 'step',
+    pass: 'pass',
+    passWrites: 'pass_writes',
+    counts: 'counts',
+    position: 'position',
+    startedAt: 'started_at',
+    finishedAt: 'finished_at',
+    earlierFinishedAt: 'earlier_finished_at',
+    failure: 'failure',
+    verifiedAt: 'verified_at',
+    /** On migrated records of any kind: which old items they stand for. */
+    mark: 'mg',
+  },
+} as const
+
+/** The attributes that are the key of an index, or of the table itself. */
+export function keyNames(index?: IndexName): readonly [partition: string, sort: string] {
+  const {partition, sort} = attributes.key
+  return [`${index ?? ''}${partition}`, `${index ?? ''}${sort}`]
+}

@@ -1,0 +1,83 @@
+import {type Item, s} from './attribute-value.js'
+import {type IndexName, indexes, keyNames} from './attributes.js'
+import {indexKeys, keyParts, keys, sortPrefix} from './keys.js'
+import {readString} from './read.js'
+
+/** Records that lie together, in the table or in an index: one partition, and in it what begins with the prefix. */
+export interface KeyRange {
+  /** The table itself when absent. */
+  readonly index?: IndexName
+  readonly partition: string
+  readonly prefix?: string
+}
+
+const ofNamespace = (namespace: string) => ({index: indexes.namespace, partition: namespace})
+const ofRegistry = () => ({partition: keys.version().PK})
+const ofEntity = (namespace: string, entity: string) => ({partition: keys.entity(namespace, entity).PK})
+
+/** Key ranges by what lies in them. */
+export const ranges = {
+  namespacesByName: () => ({...ofRegistry(), prefix: keyParts.sort.namespaceByName}),
+  namespacesById: () => ({...ofRegistry(), prefix: keyParts.sort.namespaceById}),
+
+  /** Everything that has both keys of the index. */
+  namespace: ofNamespace,
+  /** All records in the partitions of entities: besides `sortKeys.entity` their configurations and usage. */
+  entities: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.entity(namespace, '').PK}),
+  resourceConfigs: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.resourceConfig(namespace, '').PK}),
+  audit: (namespace: string) => ({...ofNamespace(namespace), prefix: keys.audit(namespace, '', '').PK}),
+  buckets: (namespace: string) => ({...ofNamespace(namespace), prefix: keyParts.indexSort.bucket}),
+
+  /** The record of an entity, its configurations and its usage. */
+  entity: ofEntity,
+  configsOfEntity: (namespace: string, entity: string) => ({
+    ...ofEntity(namespace, entity),
+    prefix: keyParts.sort.entityConfig,
+  }),
+  /** Of all resources unless one is given. */
+  usageOfEntity: (namespace: string, entity: string, resource?: string) => ({
+    ...ofEntity(namespace, entity),
+    prefix: sortPrefix.usage(resource),
+  }),
+  auditOfEntity: (namespace: string, entity: string) => ({partition: keys.audit(namespace, entity, '').PK}),
+  children: (namespace: string, parent: string) => ({
+    index: indexes.parent,
+    partition: indexKeys.child(namespace, parent, '').GSI1PK,
+  }),
+  /** Of all resources unless one is given. */
+  bucketsOfEntity: (namespace: string, entity: string, resource?: string) => ({
+    index: indexes.entity,
+    partition: indexKeys.bucketOfEntity(namespace, entity, '', 0).GSI3PK,
+    prefix: resource === undefined ? keyParts.indexSort.bucket : `${keyParts.indexSort.bucket}${resource}#`,
+  }),
+
+  entityConfigsOfResource: (namespace: string, resource: string) => ({
+    index: indexes.entity,
+    partition: indexKeys.configOfResource(namespace, resource, '').GSI3PK,
+  }),
+  bucketsOfResource: (namespace: string, resource: string) => ({
+    index: indexes.resource,
+    partition: indexKeys.bucketOfResource(namespace, resource, '', 0).GSI2PK,
+    prefix: keyParts.indexSort.bucket,
+  }),
+  usageOfResource: (namespace: string, resource: string) => ({
+    index: indexes.resource,
+    partition: indexKeys.usageOfResource(namespace, resource, '', '').GSI2PK,
+    prefix: keyParts.indexSort.usage,
+  }),
+}
+
+/** The attributes that say where an item stands in the table or an index: its primary key, then its key in the index. */
+export function startKeyNames(index: IndexName | undefined): string[] {
+  return [...keyNames(), ...(index === undefined ? [] : keyNames(index))]
+}
+
+/** Where an item stands, as the values of {@link startKeyNames}. */
+export function startKeyOf(item: Item, index: IndexName | undefined): string[] {
+  return startKeyNames(index).map(name => readString(item, name) ?? '')
+}
+
+/** The inverse of {@link startKeyOf}, for `ExclusiveStartKey`. */
+export function wireStartKey(values: readonly string[], index: IndexName | undefined): Item {
+  return Object.fromEntries(startKeyNames(index).map((name, at) => [name, s(values[at] ?? '')]))
+}

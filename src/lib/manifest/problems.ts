@@ -1,5 +1,5 @@
-import {editDistance} from '../core/edit-distance.js'
 import {InvalidInput} from '../core/errors.js'
+import {nearestNames} from '../core/nearest.js'
 
 /** Something in a manifest that cannot be meant. */
 export interface Problem {
@@ -27,10 +27,7 @@ export function manifestInvalid(file: string, problems: readonly Problem[]): Inv
 
 /** What to say about a name that is not one of those possible. */
 export function notOneOf(what: string, name: string, allowed: readonly string[]): string {
-  const nearest = allowed
-    .map(word => ({word, distance: editDistance(name.toLowerCase(), word)}))
-    .filter(({word, distance}) => distance <= Math.ceil(word.length / 3))
-    .sort((a, b) => a.distance - b.distance)[0]
+  const [nearest] = nearestNames(name.toLowerCase(), allowed)
   const said = `${JSON.stringify(name)} is not ${what}`
-  return nearest ? `${said}; did you mean "${nearest.word}"?` : `${said}; possible: ${allowed.join(', ')}`
+  return nearest ? `${said}; did you mean "${nearest}"?` : `${said}; possible: ${allowed.join(', ')}`
 }

@@ -1,14 +1,7 @@
 import {string} from '@oclif/core/args'
 import {boolean, option, string as stringFlag} from '@oclif/core/flags'
-import {
-  acquireJson,
-  acquireLines,
-  formatWait,
-  type TriedRequest,
-  whyCommand,
-  withDefaultWait,
-} from '../lib/cli/acquire/presenter.js'
-import {tryRequest} from '../lib/cli/acquire/try-request.js'
+import {acquireJson, acquireLines, retryText, type TriedRequest, whyCommand} from '../lib/cli/acquire/presenter.js'
+import {tryRequest, withDefaultWait} from '../lib/cli/acquire/run.js'
 import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
@@ -66,7 +59,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     const attempt = await tryRequest(stack, namespace, request, {
       dryRun,
       waitMs: wait === undefined ? 0 : parseDuration(wait),
-      onWait: ms => this.logToStderr(`Refused for now; trying again in ${formatWait(ms)}`),
+      onWait: ms => this.logToStderr(retryText(ms)),
     })
     return this.#tell({entity, resource, consume, dryRun, attempt})
   }

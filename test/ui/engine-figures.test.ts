@@ -1,9 +1,10 @@
 import {beforeAll, expect, it} from 'vitest'
+import {gauge} from '../../src/lib/core/gauge.js'
 import {parseLimits} from '../../src/lib/core/limit.js'
+import {formatNumber, formatShortNumber} from '../../src/lib/core/text.js'
 import {type LimitLevel, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
-import {compact, exact} from '../../src/lib/ui/draw/format.js'
-import {BLOCK_GLYPHS, gauge} from '../../src/lib/ui/draw/glyphs.js'
+import {BLOCK_GLYPHS} from '../../src/lib/ui/draw/glyphs.js'
 import type {Scene} from '../../src/lib/ui/model/scene.js'
 import {LiveSession} from '../../src/lib/ui/session.js'
 import type {Watch} from '../../src/lib/watch/model.js'
@@ -100,8 +101,8 @@ describeOnEngine('every figure on the screen is that of the repository for the s
       expect(isTightest(limits, limit.name)).toBe(true)
       expect(shown).toEqual({
         bar: gauge(limit.level, limit.capacity, shown.bar.length, BLOCK_GLYPHS),
-        level: compact(limit.level, 'down'),
-        capacity: compact(limit.capacity),
+        level: formatShortNumber(limit.level, 'down'),
+        capacity: formatShortNumber(limit.capacity),
         limit: limit.name,
         shards: String(shardCount),
       })
@@ -124,7 +125,7 @@ describeOnEngine('every figure on the screen is that of the repository for the s
       const own = buckets.filter(bucket => bucket.resource === resource).flatMap(({limits}) => limits)
       const sum = (field: 'level' | 'capacity') =>
         own.reduce((total, each) => total + (each.name === limit ? each[field] : 0), 0)
-      expect([level, capacity]).toEqual([compact(sum('level'), 'down'), compact(sum('capacity'))])
+      expect([level, capacity]).toEqual([formatShortNumber(sum('level'), 'down'), formatShortNumber(sum('capacity'))])
     }
   })
 
@@ -136,13 +137,13 @@ describeOnEngine('every figure on the screen is that of the repository for the s
     const screen = screenNow()
     const {limits, shards} = await stored('split', 'gpt-4')
     for (const {name, level, capacity} of limits) {
-      expect(screen).toMatch(new RegExp(`  ${name} .* ${exact(level, 'down')} of ${exact(capacity)}  `))
+      expect(screen).toMatch(new RegExp(`  ${name} .* ${formatNumber(level, 'down')} of ${formatNumber(capacity)}  `))
     }
     for (const {shard, limits: own} of shards) {
       const line = screen.split('\n').find(each => each.startsWith(`    ${shard} `))
       for (const {name, level, capacity} of own) {
         const bar = gauge(level, capacity, 10, BLOCK_GLYPHS)
-        expect(line).toContain(`${name} ${bar} ${compact(level, 'down')}/${compact(capacity)} `)
+        expect(line).toContain(`${name} ${bar} ${formatShortNumber(level, 'down')}/${formatShortNumber(capacity)} `)
       }
     }
   })

@@ -1,11 +1,11 @@
 import {beforeAll, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
+import {formatShortNumber, formatShortPercent} from '../../src/lib/core/text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
 import {type BucketView, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import {writeUnitsOf} from '../../src/lib/schema/item-size.js'
-import {compact, percent} from '../../src/lib/ui/draw/format.js'
 import {BLOCK_GLYPHS} from '../../src/lib/ui/draw/glyphs.js'
 import type {Scene} from '../../src/lib/ui/model/scene.js'
 import {LiveSession} from '../../src/lib/ui/session.js'
@@ -119,8 +119,8 @@ describeOnEngine('what is derived from two readings is what the repository tells
     for (const {bucket, row} of shown) {
       expect({entity: bucket.entity, ...row}).toMatchObject({
         entity: bucket.entity,
-        used: compact(rateOf(bucket, row.limit)),
-        writes: percent(Math.max(...pressuresOf(bucket))),
+        used: formatShortNumber(rateOf(bucket, row.limit)),
+        writes: formatShortPercent(Math.max(...pressuresOf(bucket))),
       })
     }
     // The figures are not all nothing: 700 × 60 in two seconds, a refund, and 60 writes.
@@ -145,7 +145,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
       press('', {escape: true})
       expect(screen).toContain(`${entity} · ${bucket.resource}  `)
       const writes = [...screen.matchAll(/^ +\d+ .* {2}writes (\S+)$/gm)].map(([, part]) => part)
-      expect({entity, writes}).toEqual({entity, writes: pressuresOf(bucket).map(percent)})
+      expect({entity, writes}).toEqual({entity, writes: pressuresOf(bucket).map(formatShortPercent)})
       return [entity, writes] as const
     })
     expect(Object.fromEntries(told)).toMatchObject({ada: ['3%'], 'one-sided': ['1%', '0%']})
@@ -154,7 +154,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
   it('what all consume together: a request that a parent is charged for as well counts once', () => {
     const own = after.filter(bucket => !viewBucket(bucket, nowMs).cascade)
     const together = ['rpm', 'tpm'].map(limit => {
-      return `${limit} ${compact(own.reduce((sum, bucket) => sum + rateOf(bucket, limit), 0))}/s`
+      return `${limit} ${formatShortNumber(own.reduce((sum, bucket) => sum + rateOf(bucket, limit), 0))}/s`
     })
     expect(together).toEqual(['rpm 45/s', 'tpm 19.7k/s'])
     expect(screenAt(nowMs)).toContain(` used ${together.join(', ')} `)

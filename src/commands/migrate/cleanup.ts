@@ -1,11 +1,9 @@
 import {boolean, integer, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
-import {cleanedJson, cleanedLines, cleanUpPlanLines, exceptText} from '../../lib/cli/migrate/cleanup-presenter.js'
+import {cleanedJson, cleanedLines, cleanUpPlanLines, cleanUpQuestion} from '../../lib/cli/migrate/cleanup-presenter.js'
 import {cleanUpWithProgress, compareWithProgress} from '../../lib/cli/migrate/run.js'
-import {checkedItems} from '../../lib/cli/migrate/samples.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
-import {formatCount} from '../../lib/cli/output/facts.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> {
@@ -39,12 +37,8 @@ export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> 
     const result = await cleanUpWithProgress(table, stack, {
       ourVersion: this.config.version,
       rateLimit: this.flags['rate-limit'],
-      confirm: verification => {
-        const items = `${formatCount(checkedItems(verification))} old items of stack "${stack}"`
-        return confirmByName(`This deletes ${items} for good${exceptText(verification)}`, stack, {
-          confirm: this.flags.confirm,
-        })
-      },
+      confirm: verification =>
+        confirmByName(cleanUpQuestion(stack, verification), stack, {confirm: this.flags.confirm}),
     })
     this.log(cleanedLines(stack, result).join('\n'))
     if (result.left.count > 0) process.exitCode = EXIT.negative

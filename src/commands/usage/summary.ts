@@ -1,11 +1,16 @@
 import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {summaryFooter, summaryListing, USUAL_SPAN_MS, usageTitle} from '../../lib/cli/data/usage-presenter.js'
+import {
+  partialText,
+  summaryFooter,
+  summaryListing,
+  USUAL_SPAN_MS,
+  usageTitle,
+} from '../../lib/cli/data/usage-presenter.js'
 import {usageResult} from '../../lib/cli/data/usage-result.js'
 import {timeRange} from '../../lib/cli/flags/time-range.js'
 import {usageFlags} from '../../lib/cli/flags/usage.js'
-import {formatCount} from '../../lib/cli/output/facts.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class UsageSummary extends StackCommand<typeof UsageSummary> {
@@ -37,7 +42,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     this.log(usageTitle(scope))
     this.list(summaryListing(totals, scope))
     if (windows > 0) this.log(`\n${summaryFooter(requests, windows)}`)
-    if (!complete) this.warn(`only the newest ${formatCount(windows)} windows were counted; ask for a shorter time`)
+    if (!complete) this.warn(partialText(windows))
     return {...usageResult(scope), requests, windows, totals, complete}
   }
 }

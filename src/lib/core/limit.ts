@@ -1,6 +1,7 @@
 import {durationMs, formatDuration} from './duration.js'
 import {InvalidInput} from './errors.js'
 import {checkLimitName} from './names.js'
+import {type Pair, type PairProblem, readPairs, splitPair} from './pairs.js'
 import {type Rate, toMilli} from './token-math.js'
 
 /** A named rate: holds up to `capacity` tokens and gains `refillAmount` tokens every `refillPeriodSeconds`. */
@@ -42,14 +43,26 @@ export function rateOf(limit: Limit): Rate {
 
 /** Reads `NAME=RATE[/PERIOD][:BURST]`; the period defaults to a minute, the burst to the rate. `:` may stand for `=`. */
 export function parseLimit(text: string): Limit {
-  const separator = text.search(/[=:]/)
-  if (separator < 0) throw syntaxError(text, 0, text.length, 'there is no "=" between name and rate')
-  const name = text.slice(0, separator)
-  if (name === '') throw syntaxError(text, 0, 1, 'the name is missing')
-  const rest = text.slice(separator + 1)
-  const [rateAndPeriod = '', ...bursts] = rest.split(':')
+  return limitOf(splitPair(text, SEPARATORS, refusePair))
+}
+
+/** Reads several limits; a name given twice is an error. */
+export function parseLimits(texts: readonly string[]): Limit[] {
+  return readPairs(texts, SEPARATORS, refusePair).map(limitOf)
+}
+
+const SEPARATORS = '=:'
+
+function refusePair(problem: PairProblem, {text, name}: Pair): InvalidInput {
+  if (problem === 'duplicate') return new InvalidInput('limit.duplicate', `The limit "${name}" is given twice.`)
+  return problem === 'no-name'
+    ? syntaxError(text, 0, 1, 'the name is missing')
+    : syntaxError(text, 0, text.length, 'there is no "=" between name and rate')
+}
+
+function limitOf({text, name, value, valueAt: rateAt}: Pair): Limit {
+  const [rateAndPeriod = '', ...bursts] = value.split(':')
   const [rate = '', ...periods] = rateAndPeriod.split('/')
-  const rateAt = separator + 1
   const periodAt = rateAt + rate.length + 1
   const burstAt = rateAt + rateAndPeriod.length + 1
   if (periods.length > 1) throw syntaxError(text, periodAt + (periods[0] as string).length, 1, 'a second "/"')
@@ -64,17 +77,6 @@ export function parseLimit(text: string): Limit {
     refillAmount,
     refillPeriodSeconds: periods[0] === undefined ? 60 : parsePeriod(text, periods[0], periodAt),
   })
-}
-
-/** Reads several limits; a name given twice is an error, since one of the two would silently win. */
-export function parseLimits(texts: readonly string[]): Limit[] {
-  const limits = texts.map(parseLimit)
-  const names = new Set<string>()
-  for (const {name} of limits) {
-    if (names.has(name)) throw new InvalidInput('limit.duplicate', `The limit "${name}" is given twice.`)
-    names.add(name)
-  }
-  return limits
 }
 
 /** The inverse of {@link parseLimit}: `parseLimit(formatLimit(x))` equals `x`. */

@@ -1,11 +1,8 @@
-import {editDistance} from '../core/edit-distance.js'
 import {ZaelError} from '../core/errors.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
+import {didYouMean, nearestNames} from '../core/nearest.js'
 import {entityMissing} from '../repository/entities/errors.js'
 import type {NamespaceRepository} from '../repository/repository.js'
-
-/** Names that differ more are not typing errors. */
-const LARGEST_DISTANCE = 3
 
 /** Throws when the namespace contains nothing of an entity. A record is not necessary: limits apply without one. */
 export async function needEntity(repository: NamespaceRepository, entity: string): Promise<void> {
@@ -33,13 +30,9 @@ export async function configuredResources({configs}: NamespaceRepository): Promi
 }
 
 function resourceMissing(resource: string, known: readonly string[]): ZaelError {
-  const near = known
-    .map(name => ({name, distance: editDistance(resource, name)}))
-    .filter(({distance}) => distance <= LARGEST_DISTANCE)
-    .sort((a, b) => a.distance - b.distance)
-  const nearest = near.slice(0, 3).map(({name}) => name)
+  const nearest = nearestNames(resource, known)
   return new ZaelError('notFound', 'resource.missing', `There is no resource ${JSON.stringify(resource)}.`, {
-    hint: nearest.length > 0 ? `Did you mean ${nearest.map(name => `"${name}"`).join(' or ')}?` : 'zael limits list',
+    hint: didYouMean(nearest) ?? 'zael limits list',
     details: {resource, nearest},
   })
 }

@@ -2,6 +2,7 @@ import type {Amounts} from '../core/bucket.js'
 import {InvalidInput} from '../core/errors.js'
 import {MAX_TOKENS} from '../core/limit.js'
 import {checkLimitName} from '../core/names.js'
+import {type PairProblem, readPairs} from '../core/pairs.js'
 import {toMilli} from '../core/token-math.js'
 
 /** Whole tokens per limit name, as callers write them. */
@@ -11,27 +12,27 @@ const FACTORS: Readonly<Record<string, number>> = {'': 1, k: 1000, K: 1000, M: 1
 
 /** Reads `NAME=N` for each limit, such as `rpm=1` and `tpm=20k`; a name given twice is an error. */
 export function parseConsumption(texts: readonly string[]): Consumption {
-  const consume = new Map<string, number>()
-  for (const text of texts) {
-    const [, name = '', digits = '', suffix = ''] = /^([^=:]+)[=:](\d+)([kKM]?)$/.exec(text) ?? []
-    const tokens = Number(digits) * (FACTORS[suffix] as number)
-    const why = consume.has(name) ? `${name} is given twice` : complaint(name, tokens)
-    if (why !== undefined) {
-      throw new InvalidInput('request.syntax', `Cannot read the amount "${text}": ${why}.`, {
-        hint: 'Write a whole number of tokens for each limit, for example rpm=1 tpm=20k.',
-        details: {text},
-      })
-    }
-    consume.set(name, tokens)
-  }
-  const amounts = Object.fromEntries(consume)
+  const refuse = (problem: PairProblem, {text, name}: {readonly text: string; readonly name: string}) =>
+    unreadable(text, problem === 'duplicate' ? `${name} is given twice` : 'it is not NAME=N')
+  const pairs = readPairs(texts, '=:', refuse)
+  const amounts = Object.fromEntries(pairs.map(({text, name, value}) => [name, tokensOf(text, value)]))
   checkConsumption(amounts)
   return amounts
 }
 
-function complaint(name: string, tokens: number): string | undefined {
-  if (name === '') return 'it is not NAME=N'
-  return tokens === 0 ? 'it must be at least 1' : undefined
+function tokensOf(text: string, value: string): number {
+  const [, digits, suffix = ''] = /^(\d+)([kKM]?)$/.exec(value) ?? []
+  if (digits === undefined) throw unreadable(text, 'it is not NAME=N')
+  const tokens = Number(digits) * (FACTORS[suffix] as number)
+  if (tokens === 0) throw unreadable(text, 'it must be at least 1')
+  return tokens
+}
+
+function unreadable(text: string, why: string): InvalidInput {
+  return new InvalidInput('request.syntax', `Cannot read the amount "${text}": ${why}.`, {
+    hint: 'Write a whole number of tokens for each limit, for example rpm=1 tpm=20k.',
+    details: {text},
+  })
 }
 
 /** Amounts to consume: whole, not negative. Zeros are dropped: a limit of which nothing is asked is not checked. */

@@ -1,5 +1,5 @@
-import {editDistance} from '../core/edit-distance.js'
 import {InvalidInput} from '../core/errors.js'
+import {nearestNames} from '../core/nearest.js'
 
 /** One mistake in a manifest. */
 export interface Problem {
@@ -27,10 +27,7 @@ export function manifestInvalid(file: string, problems: readonly Problem[]): Inv
 
 /** The message for an unknown name, with the most similar known one. */
 export function notOneOf(what: string, name: string, allowed: readonly string[]): string {
-  const nearest = allowed
-    .map(word => ({word, distance: editDistance(name.toLowerCase(), word)}))
-    .filter(({word, distance}) => distance <= Math.ceil(word.length / 3))
-    .sort((a, b) => a.distance - b.distance)[0]
+  const [nearest] = nearestNames(name.toLowerCase(), allowed)
   const problem = `${JSON.stringify(name)} is not ${what}`
-  return nearest ? `${problem}; did you mean "${nearest.word}"?` : `${problem}; allowed: ${allowed.join(', ')}`
+  return nearest ? `${problem}; did you mean "${nearest}"?` : `${problem}; allowed: ${allowed.join(', ')}`
 }

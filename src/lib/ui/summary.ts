@@ -1,13 +1,14 @@
-import {compact, count, counted} from './draw/format.js'
+import {formatCount, formatPlural, formatShortNumber} from '../core/text.js'
 import type {Ranking} from './model/scene.js'
 import type {Seen} from './seen.js'
 
 /** What stays in the scrollback when the view is closed. */
 export function summaryLine({totals, all}: Pick<Ranking, 'totals' | 'all'>, seen: Seen, nowMs: number): string {
   const {buckets, over, near} = totals
-  const watched = buckets < all ? `${count(buckets)} of ${counted(all, 'bucket')}` : counted(buckets, 'bucket')
-  const spent = `${counted(seen.polls, 'poll')}, ${compact(seen.readUnits)} read units`
-  const end = `${count(over)} over, ${count(near)} near at the end`
+  const watched =
+    buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
+  const spent = `${formatPlural(seen.polls, 'poll')}, ${formatShortNumber(seen.readUnits)} read units`
+  const end = `${formatCount(over)} over, ${formatCount(near)} near at the end`
   return `Watched ${watched} for ${lasted(nowMs - seen.startedAtMs)}, ${spent}; ${end}.`
 }
 

@@ -1,3 +1,4 @@
+import {formatNumber} from '../core/text.js'
 import {Throttled} from '../dynamo/errors.js'
 import type {HealthLine, PollProblem} from './model.js'
 
@@ -38,7 +39,7 @@ export class PollRecord {
 
   /** The same for the health panel, and what the polls have met. */
   lines(readUnits: number, unreadable: number): HealthLine[] {
-    const count = (value: number) => value.toLocaleString('en', {maximumFractionDigits: 1})
+    const count = (value: number) => formatNumber(value, 'nearest', 1)
     const parts = [`${count(this.#polls)} done`, `${count(this.#failed)} failed`, `${count(this.#throttled)} throttled`]
     const isFailing = this.#failingSinceMs !== undefined
     const polls: HealthLine = {

@@ -1,12 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {
-  acquireJson,
-  acquireLines,
-  amountWords,
-  formatWait,
-  whyCommand,
-  withDefaultWait,
-} from '../../../src/lib/cli/acquire/presenter.js'
+import {acquireJson, acquireLines, amountWords, retryText, whyCommand} from '../../../src/lib/cli/acquire/presenter.js'
+import {withDefaultWait} from '../../../src/lib/cli/acquire/run.js'
 import type {AcquireAttempt} from '../../../src/lib/inspect/attempt.js'
 import type {RefusalStatus} from '../../../src/lib/limiter/errors.js'
 
@@ -58,20 +52,11 @@ describe('--wait', () => {
   })
 })
 
-it.each([
-  [0, '0 ms'],
-  [999, '999 ms'],
-  [1000, '1 s'],
-  [1001, '2 s'],
-  [61_001, '1 min 2 s'],
-  [3_600_001, '1 h 1 min'],
-  [86_400_001, '1 d 1 h'],
-  [Infinity, 'never'],
-])('a wait of %d ms is told as %s, never shorter than it is', (ms, told) => {
-  expect(formatWait(ms)).toBe(told)
+it('a wait is never said to be shorter than it is', () => {
+  expect(retryText(61_001)).toBe('Refused for now; trying again in 1 min 2 s')
 })
 
-it('amounts are told as people do', () => {
+it('amounts are joined with commas and "and"', () => {
   expect(amountWords({rpm: 1})).toBe('1 rpm')
   expect(amountWords({rpm: 1, tpm: 20_000})).toBe('1 rpm and 20,000 tpm')
   expect(amountWords({a: 1, b: 2, c: 3})).toBe('1 a, 2 b and 3 c')

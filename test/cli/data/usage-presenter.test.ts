@@ -9,7 +9,6 @@ import {
   usageListing,
   usageTitle,
 } from '../../../src/lib/cli/data/usage-presenter.js'
-import {bar, percent, sparkline} from '../../../src/lib/cli/output/gauge.js'
 import {listingCsv, listingLines} from '../../../src/lib/cli/output/listing.js'
 import type {LimitTotal, UsageWindow} from '../../../src/lib/inspect/usage-report.js'
 
@@ -31,43 +30,6 @@ const total = (tokens: number, start: string): LimitTotal => ({
   windows: 2,
   average: tokens / 2,
   peak: {tokens: 900, entity: 'user-1', start},
-})
-
-describe('gauges', () => {
-  it('a share as a bar: never more than full, never less than empty, nothing for nothing', () => {
-    expect([0, 0.04, 0.05, 0.5, 0.96, 1, 7, -1].map(bar)).toEqual([
-      '░░░░░░░░░░',
-      '░░░░░░░░░░',
-      '█░░░░░░░░░',
-      '█████░░░░░',
-      '██████████',
-      '██████████',
-      '██████████',
-      '░░░░░░░░░░',
-    ])
-    expect([null, undefined].map(bar)).toEqual(['', ''])
-  })
-
-  it('a share in percent: a little is not nothing, and nearly all is not all', () => {
-    expect([0, 0.001, 0.01, 0.504, 0.99, 0.996, 1, 12.345, null].map(percent)).toEqual([
-      '0 %',
-      '<1 %',
-      '1 %',
-      '50 %',
-      '99 %',
-      '>99 %',
-      '100 %',
-      '1,235 %',
-      undefined,
-    ])
-  })
-
-  it('a sparkline is scaled to its peak and keeps the newest', () => {
-    expect(sparkline([0, 1, 2, 3, 4, 5, 6, 7])).toBe('▁▂▃▄▅▆▇█')
-    expect(sparkline([0, 0])).toBe('▁▁')
-    expect(sparkline([-5, 10])).toBe('▁█')
-    expect(sparkline([9, ...Array<number>(60).fill(0)])).toBe('▁'.repeat(60))
-  })
 })
 
 describe('usage show', () => {
@@ -128,6 +90,15 @@ describe('usage show', () => {
       'gpt-4 tpm  ▅▁▁█  peak 900 at 2026-11-01 10:00',
     ])
     expect(sparkLines([], [], 'hourly')).toEqual([])
+  })
+
+  it('a curve shows at most the newest 60 windows', () => {
+    const day = (at: number): UsageWindow => ({
+      ...hour('00', 900),
+      start: `${new Date(Date.UTC(2026, 0, at)).toISOString().slice(0, 19)}Z`,
+    })
+    const [curve = ''] = sparkLines([day(1), day(100)], [total(1800, '2026-01-01T00:00:00Z')], 'daily')
+    expect(curve).toContain(`  ${'▁'.repeat(59)}█  `)
   })
 })
 

@@ -85,7 +85,7 @@ describe('--sort', () => {
       expect.objectContaining({
         code: 'list.column',
         exitCode: 2,
-        hint: 'Did you mean "size"? There are id, size, note.',
+        hint: 'Did you mean "size"? The columns are id, size, note.',
         details: {column: 'sise', columns: ['id', 'size', 'note']},
       }),
     )

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it, vi} from 'vitest'
-import {printable, textTable} from '../../../src/lib/cli/output/text-table.js'
+import {printableText, textTable} from '../../../src/lib/cli/output/text-table.js'
 
 vi.stubEnv('FORCE_COLOR', '0')
 const RED = '\u001b[31m'
@@ -95,7 +95,7 @@ describe('textTable', () => {
   it('stored text cannot break out of its line', () => {
     const hostile = 'a\nb\rc\td\u001b[2Je\u0007'
     expect(textTable([{header: 'A'}], [[hostile]], {header: false, width: undefined})).toEqual(['a b c d [2Je'])
-    expect(printable(`${RED}x${PLAIN}\n`)).toBe(`${RED}x${PLAIN} `)
+    expect(printableText(`${RED}x${PLAIN}\n`)).toBe(`${RED}x${PLAIN} `)
   })
 
   it('has room for more rows than a call has arguments', () => {

@@ -1,31 +1,16 @@
-import {durationMs} from '../../core/duration.js'
+import {formatCount, formatList, formatSpan, formatWait} from '../../core/text.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
 import type {Consumption} from '../../limiter/amounts.js'
-import {formatCount, formatSpan} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
 
-const DEFAULT_WAIT = '60s'
-
-/** `--wait` may stand alone, for a minute; oclif knows no flags with an optional value. */
-export function withDefaultWait(argv: readonly string[]): string[] {
-  const end = argv.includes('--') ? argv.indexOf('--') : argv.length
-  return argv.flatMap((word, at) => {
-    const isBare = word === '--wait' && at < end && durationMs(argv[at + 1] ?? '') === undefined
-    return isBare ? [`--wait=${DEFAULT_WAIT}`] : [word]
-  })
-}
-
-/** A wait for people, rounded up in the last unit shown: whoever waits that long is never early. */
-export function formatWait(ms: number): string {
-  if (ms === Infinity) return 'never'
-  const unit = [3_600_000, 60_000, 1000, 1][[86_400_000, 3_600_000, 1000, 0].findIndex(from => ms >= from)] as number
-  return formatSpan(Math.ceil(ms / unit) * unit)
+/** Says that a request waits for its next attempt. */
+export function retryText(ms: number): string {
+  return `Refused for now; trying again in ${formatWait(ms)}`
 }
 
 /** What was asked for: "1 rpm and 500 tpm". */
 export function amountWords(consume: Consumption): string {
-  const parts = Object.entries(consume).map(([name, tokens]) => `${formatCount(tokens)} ${name}`)
-  return parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`
+  return formatList(Object.entries(consume).map(([name, tokens]) => `${formatCount(tokens)} ${name}`))
 }
 
 /** A request that was tried, and what for. */

@@ -1,11 +1,12 @@
 import {formatLimit, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {formatCount, formatWait} from '../../core/text.js'
 import type {ExplainedLimit, Explanation} from '../../inspect/explain.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {scopeJson} from '../limits/json.js'
 import {rateText, scopeWords} from '../limits/presenter.js'
-import {factLines, formatCount, nextLines} from '../output/facts.js'
-import {amountWords, formatWait} from './presenter.js'
+import {factLines, nextLines} from '../output/facts.js'
+import {amountWords} from './presenter.js'
 
 /** A command that would let the request through sooner, and what it does. */
 export type Remedy = readonly [command: string, purpose: string]

@@ -1,5 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
-import {nearest} from '../output/suggest.js'
+import {didYouMean, nearestNames} from '../../core/nearest.js'
 import type {StackContext} from './context.js'
 import type {Setting} from './settings.js'
 
@@ -27,13 +27,10 @@ export async function withNearestNames(error: unknown, context: StackContext): P
 
 /** The error with the nearest names as its hint; with its own hint when none is near. */
 function suggesting(error: ZaelError, typed: string, names: readonly string[]): ZaelError {
-  const meant = nearest(
-    [typed],
-    names.map(name => ({words: [name], type: name})),
-  )
+  const meant = nearestNames(typed, names)
   const {kind, code, message, cause} = error
   const details = {...error.details, nearest: meant}
-  const hint = meant.length > 0 ? `Did you mean ${meant.map(name => `"${name}"`).join(' or ')}?` : error.hint
+  const hint = didYouMean(meant) ?? error.hint
   return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), details, cause})
 }
 

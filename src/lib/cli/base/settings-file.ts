@@ -1,7 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import {dirname, join} from 'node:path'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {nearest} from '../output/suggest.js'
+import {didYouMean, nearestNames} from '../../core/nearest.js'
 
 /** Settings file of a project, kept beside its code. */
 export const PROJECT_FILE = 'zael.config.json'
@@ -100,11 +100,9 @@ class Reader {
   }
 
   #unknown(key: string, line: number): InvalidInput {
-    const candidates = this.known.map(name => ({words: [name], type: name}))
-    const [meant] = nearest([key], candidates)
+    const suggestion = didYouMean(nearestNames(key, this.known))
     const keys = `The keys are ${this.known.join(', ')}.`
-    const hint = meant ? `Did you mean "${meant}"? ${keys}` : keys
-    return badSettingsFile(this.path, line, `unknown key "${key}"`, hint)
+    return badSettingsFile(this.path, line, `unknown key "${key}"`, suggestion ? `${suggestion} ${keys}` : keys)
   }
 
   #bad(line: number, why: string): InvalidInput {

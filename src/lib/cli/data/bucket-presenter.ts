@@ -1,8 +1,8 @@
+import {formatSpan} from '../../core/text.js'
 import type {ResetResult} from '../../repository/buckets/reset.js'
 import type {BucketView, LimitLevel, ShardView} from '../../repository/buckets/view.js'
-import {formatSpan} from '../output/facts.js'
-import {percent} from '../output/gauge.js'
 import type {Listing} from '../output/listing.js'
+import {percentCell} from '../output/text-table.js'
 
 /** What one row shows: a limit on one shard, or on all of them together. */
 interface LevelRow extends Partial<LimitLevel> {
@@ -41,7 +41,7 @@ export function shardListing(buckets: readonly BucketView[], nowMs: number, isCs
         name: 'pressure',
         align: 'right',
         fit: 'spare',
-        value: ({view}) => percent(view?.writePressure),
+        value: ({view}) => percentCell(view?.writePressure),
         raw: ({view}) => view?.writePressure,
       },
       {name: 'writes', value: ({view}) => view?.writes, isExtra: true},
@@ -76,7 +76,7 @@ const LEVEL_COLUMNS = [
   {
     name: 'full',
     align: 'right' as const,
-    value: (row: LevelRow) => percent(fullness(row)),
+    value: (row: LevelRow) => percentCell(fullness(row)),
     raw: (row: LevelRow) => fullness(row),
   },
   {name: 'debt', fit: 'spare' as const, value: ({debt}: LevelRow) => debt},

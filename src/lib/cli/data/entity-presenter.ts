@@ -1,7 +1,8 @@
 import {isDeepStrictEqual} from 'node:util'
+import {formatPlural} from '../../core/text.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {formatMetadata} from '../flags/metadata.js'
-import {factLines, formatCount} from '../output/facts.js'
+import {factLines} from '../output/facts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {type KindCounts, kindLines} from './kind-counts.js'
 
@@ -72,7 +73,7 @@ export function entityUpdatedLines(before: EntityRecord, after: EntityRecord): s
 
 /** The question before a deletion. */
 export function entityDeletionPhrase(id: string, {total}: KindCounts): string {
-  return `This deletes ${formatCount(total)} ${total === 1 ? 'item' : 'items'} of entity "${id}" for good; its audit events stay`
+  return `This deletes ${formatPlural(total, 'item')} of entity "${id}" for good; its audit events stay`
 }
 
 /** What a deletion did, or would do. */

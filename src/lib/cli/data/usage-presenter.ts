@@ -1,10 +1,11 @@
+import {BLOCKS, gauge, sparkline, WHOLE_BLOCKS} from '../../core/gauge.js'
+import {formatCount, formatPlural} from '../../core/text.js'
 import type {Window} from '../../core/window.js'
 import type {LimitShare, LimitTotal, UsageTotals, UsageWindow} from '../../inspect/usage-report.js'
 import type {TopConsumer, TopConsumers} from '../../inspect/usage-top.js'
 import type {TimeRange} from '../flags/time-range.js'
-import {formatCount} from '../output/facts.js'
-import {bar, percent, sparkline} from '../output/gauge.js'
 import type {Listing} from '../output/listing.js'
+import {percentCell} from '../output/text-table.js'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -50,8 +51,8 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
       {name: 'limit', value: ({name}) => name},
       {name: 'used', align: 'right', value: ({tokens}) => tokens},
       {name: 'budget', align: 'right', value: ({budget}) => budget},
-      {name: 'share', align: 'right', value: ({share}) => percent(share), raw: ({share}) => share},
-      {name: 'bar', header: '', fit: 'spare', value: ({share}) => bar(share), isExtra: isCsv},
+      {name: 'share', align: 'right', value: ({share}) => percentCell(share), raw: ({share}) => share},
+      {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
     ],
     empty: NOTHING_RECORDED,
@@ -69,7 +70,7 @@ export function usageFooter(
   const figures = resourcesOf(totals).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
   return [
     '',
-    `${title}: ${counted(requests, 'request')}`,
+    `${title}: ${formatPlural(requests, 'request')}`,
     ...figures,
     `100 % is what the limit now gives ${PER[window]}: its rate, or its burst if larger.`,
   ]
@@ -111,7 +112,12 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope)
 
 /** What a summary comes to. */
 export function summaryFooter(requests: number, windows: number): string {
-  return `Total: ${counted(requests, 'request')} in ${counted(windows, 'window')}`
+  return `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}`
+}
+
+/** Warns that a summary covers only part of the time range. */
+export function partialText(windows: number): string {
+  return `only the newest ${formatCount(windows)} windows are counted; choose a shorter time range`
 }
 
 /** The largest consumers as rows, the largest first. */
@@ -129,10 +135,10 @@ export function topListing(
         name: 'share',
         header: `SHARE OF ${by.toUpperCase()}`,
         align: 'right',
-        value: ({share}) => percent(share),
+        value: ({share}) => percentCell(share),
         raw: ({share}) => share,
       },
-      {name: 'bar', header: '', fit: 'spare', value: ({share}) => bar(share), isExtra: isCsv},
+      {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
       {name: 'tokens', value: consumer => limitsText(consumer).join(', ')},
     ],
@@ -160,10 +166,29 @@ export function sparkLines(windows: readonly UsageWindow[], totals: readonly Lim
       const tokens = each.limits.find(limit => limit.name === name)?.tokens ?? 0
       used.set(each.start, (used.get(each.start) ?? 0) + tokens)
     }
-    const curve = sparkline(starts.map(start => used.get(start) ?? 0))
+    const curve = tokenCurve(starts.map(start => used.get(start) ?? 0))
     return `${(names[at] ?? '').padEnd(width)}  ${curve}  peak ${formatCount(peak.tokens)} at ${startText(window, peak.start)}`
   })
 }
+
+/** The most recent numbers, relative to their maximum. */
+function tokenCurve(numbers: readonly number[]): string {
+  const shown = numbers.slice(-WIDEST_CURVE)
+  const top = Math.max(1, ...shown)
+  return sparkline(
+    shown.map(each => each / top),
+    shown.length,
+    BLOCKS,
+  )
+}
+
+const WIDEST_CURVE = 60
+
+function shareBar(share: number | null | undefined): string {
+  return share === null || share === undefined ? '' : gauge(Math.max(0, share), 1, BAR_WIDTH, WHOLE_BLOCKS)
+}
+
+const BAR_WIDTH = 10
 
 /** Starts from the oldest window to the newest, those without a record included. */
 function everyStart(windows: readonly UsageWindow[], window: Window): string[] {
@@ -184,8 +209,6 @@ function startText(window: Window, start: string): string {
   const length = {hourly: 16, daily: 10, monthly: 7}[window]
   return start.slice(0, length).replace('T', ' ')
 }
-
-const counted = (count: number, what: string): string => `${formatCount(count)} ${what}${count === 1 ? '' : 's'}`
 
 const minuteOf = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
 

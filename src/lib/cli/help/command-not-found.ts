@@ -1,7 +1,7 @@
 import type {Config, Hook} from '@oclif/core/interfaces'
 import {InvalidInput} from '../../core/errors.js'
+import {nearestPhrases, type PhraseCandidate} from '../../core/nearest.js'
 import {fail, failureJson} from '../base/failure.js'
-import {type NameCandidate, nearest} from '../output/suggest.js'
 import {pythonCommand} from './python-commands.js'
 import {HELP_TOPICS} from './topics.js'
 
@@ -31,9 +31,9 @@ function withSuggestions(
   code: string,
   message: string,
   words: readonly string[],
-  candidates: readonly NameCandidate[],
+  candidates: readonly PhraseCandidate[],
 ): InvalidInput {
-  const suggestions = nearest(words, candidates)
+  const suggestions = nearestPhrases(words, candidates)
   if (suggestions.length > 0)
     return new InvalidInput(code, message, {hint: suggestions.join(', or '), details: {suggestions}})
   const commands = [...new Set(commandWords(config).map(([first]) => first))].sort()

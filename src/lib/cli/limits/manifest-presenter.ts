@@ -1,10 +1,11 @@
 import {colorize} from '@oclif/core/ux'
 import type {ZaelError} from '../../core/errors.js'
 import {formatLimit, type Limit} from '../../core/limit.js'
+import {formatCount} from '../../core/text.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {ManifestDifference, Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
-import {factLines, formatCount} from '../output/facts.js'
+import {factLines} from '../output/facts.js'
 import {limitChanges} from './json.js'
 import {bucketsText, changeText, policyText, scopeWords} from './presenter.js'
 

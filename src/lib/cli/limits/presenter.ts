@@ -1,8 +1,9 @@
 import {formatLimit, type Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {formatCount} from '../../core/text.js'
 import type {SyncResult} from '../../repository/limit-sync.js'
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
-import {factLines, formatCount} from '../output/facts.js'
+import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
 import {type ChangeOutcome, type LimitChange, limitChanges, scopeJson} from './json.js'
 

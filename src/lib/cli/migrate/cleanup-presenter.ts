@@ -1,28 +1,19 @@
+import {formatPlural} from '../../core/text.js'
 import type {CleanUpResult} from '../../migrations/cleanup.js'
 import type {Verification} from '../../migrations/verify.js'
 import {nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
-import {
-  byKind,
-  checkedItems,
-  isUnmovable,
-  KINDS,
-  plural,
-  sampleJson,
-  sampleLines,
-  sumOf,
-  unknownLines,
-} from './samples.js'
+import {byKind, checkedItems, isUnmovable, KINDS, sampleJson, sampleLines, sumOf, unknownLines} from './samples.js'
 
 /** What was deleted, and what stayed. */
 export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpResult): string[] {
   const total = sumOf(deleted)
-  const records = plural(left.count, 'record')
+  const records = formatPlural(left.count, 'record')
   const isStuck = left.count > 0 && left.shown.every(isUnmovable)
   return [
     total === 0 && left.count === 0
       ? `Stack "${stack}": there were no old items`
-      : `Deleted ${plural(total, 'old item')} of stack "${stack}"`,
+      : `Deleted ${formatPlural(total, 'old item')} of stack "${stack}"`,
     ...sampleLines(isStuck ? `${records} stayed` : `${records} changed meanwhile and stayed`, left),
     ...unknownLines(unknown),
     ...(left.count === 0 || isStuck
@@ -31,9 +22,15 @@ export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpRes
   ]
 }
 
-/** What the number of old items does not say. */
-export const exceptText = ({unmovable}: Verification): string =>
-  unmovable === 0 ? '' : `, except those of ${plural(unmovable, 'record')} that cannot be moved`
+/** The question before a clean-up. */
+export function cleanUpQuestion(stack: string, verification: Verification): string {
+  const items = `${formatPlural(checkedItems(verification), 'old item')} of stack "${stack}"`
+  return `This permanently deletes ${items}${exceptText(verification)}`
+}
+
+/** The old items that a clean-up leaves in place. */
+const exceptText = ({unmovable}: Verification): string =>
+  unmovable === 0 ? '' : `, except those of ${formatPlural(unmovable, 'record')} that cannot be moved`
 
 /** What a clean-up would delete. */
 export function cleanUpPlanLines(stack: string, verification: Verification): string[] {
@@ -42,10 +39,10 @@ export function cleanUpPlanLines(stack: string, verification: Verification): str
   if (total === 0) return [`Stack "${stack}" holds no items of older layouts`, ...unknownLines(unknown)]
   const kinds = KINDS.flatMap(kind => (checked[kind] ? [[kind, checked[kind]]] : []))
   return [
-    `Stack "${stack}": a clean-up would delete ${plural(total, 'old item')}${exceptText(verification)}`,
+    `Stack "${stack}": a clean-up would delete ${formatPlural(total, 'old item')}${exceptText(verification)}`,
     '',
     ...textTable([{header: 'RECORDS'}, {header: 'ITEMS'}], kinds, {header: true, width: undefined}),
-    ...sampleLines(`${plural(differences.count, 'record')} would stay`, differences),
+    ...sampleLines(`${formatPlural(differences.count, 'record')} would stay`, differences),
     ...unknownLines(unknown),
     ...nextLines([[`zael migrate cleanup -s ${stack}`, 'Delete them']]),
   ]

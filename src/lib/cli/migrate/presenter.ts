@@ -1,8 +1,9 @@
 import {colorize} from '@oclif/core/ux'
+import {formatCount, formatPlural, formatSpan} from '../../core/text.js'
 import type {MigrationPlan, PlannedStep} from '../../migrations/plan.js'
 import type {Survey} from '../../migrations/survey.js'
-import {factLines, formatCount, formatSpan, nextLines} from '../output/facts.js'
-import {printable, textTable} from '../output/text-table.js'
+import {factLines, nextLines} from '../output/facts.js'
+import {printableText, textTable} from '../output/text-table.js'
 
 const KINDS = {
   entity: 'entities',
@@ -24,7 +25,7 @@ export function migrationStatusLines(
 ): string[] {
   const {items, old} = survey
   const oldItems = old.reduce((sum, row) => sum + row.items, 0)
-  const title = `Stack "${stack}": ${counted(items, 'item')}, ${formatCount(oldItems)} of them in older layouts`
+  const title = `Stack "${stack}": ${formatPlural(items, 'item')}, ${formatCount(oldItems)} of them in older layouts`
   return [
     ...factLines(title, {
       recorded: recordedText(survey),
@@ -60,7 +61,7 @@ export function migrationPlanLines(
   )
   const pace = `${formatCount(writeUnitsPerSecond)} write units a second`
   return [
-    `To bring stack "${stack}" up to date, ${counted(items, 'item')} of older layouts have to be moved:`,
+    `To bring stack "${stack}" up to date, ${formatPlural(items, 'item')} of older layouts have to be moved:`,
     '',
     ...table,
     '',
@@ -130,25 +131,25 @@ const stepRow = ({id, title, isPending, items, readUnits, writeUnits}: PlannedSt
 
 function conflictTitle({conflicts, old}: Survey): string {
   const count = old.reduce((sum, row) => sum + row.conflicts, 0)
-  return `${counted(count, 'old item')} and what is in the new place differ${shownOf(conflicts.length, count)}:`
+  return `${formatPlural(count, 'old item')} and what is in the new place differ${shownOf(conflicts.length, count)}:`
 }
 
 function unknownTitle({unknown: {items, keys}}: Survey): string {
-  return `${counted(items, 'item')} of no known shape; left alone${shownOf(keys.length, items)}:`
+  return `${formatPlural(items, 'item')} of no known shape; left alone${shownOf(keys.length, items)}:`
 }
 
 const shownOf = (shown: number, all: number): string => (shown < all ? `, ${shown} shown` : '')
 
 function keyLines(title: string, keys: readonly string[]): string[] {
-  return keys.length === 0 ? [] : ['', title, ...keys.map(key => `  ${printable(key)}`)]
+  return keys.length === 0 ? [] : ['', title, ...keys.map(key => `  ${printableText(key)}`)]
 }
 
 function verdict({isPending, steps, conflicts, leftovers}: MigrationPlan): string {
   if (steps.some(step => step.isPending)) return 'Migration is pending.'
-  if (isPending) return `Everything is moved, but somebody has to decide about ${counted(conflicts, 'old item')}.`
+  if (isPending) return `Everything is moved, but somebody has to decide about ${formatPlural(conflicts, 'old item')}.`
   return leftovers === 0
     ? 'Nothing is pending.'
-    : `Nothing is pending; ${counted(leftovers, 'item')} of older layouts can be cleaned up.`
+    : `Nothing is pending; ${formatPlural(leftovers, 'item')} of older layouts can be cleaned up.`
 }
 
 type Next = readonly [command: string, purpose: string]
@@ -178,5 +179,3 @@ function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers}: M
     [`zael migrate cleanup -s ${stack}`, 'delete the old items'],
   ]
 }
-
-const counted = (count: number, what: string): string => `${formatCount(count)} ${what}${count === 1 ? '' : 's'}`

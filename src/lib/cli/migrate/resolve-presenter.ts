@@ -1,12 +1,13 @@
+import {formatPlural} from '../../core/text.js'
 import type {Side} from '../../migrations/resolve.js'
 import type {ResolveAllResult} from '../../migrations/resolve-all.js'
 import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
 import {nextLines} from '../output/facts.js'
-import {plural, sampleJson, sampleLines} from './samples.js'
+import {sampleJson, sampleLines} from './samples.js'
 
 /** What is about to be settled. */
 export function conflictLines(conflicts: Sample<RecordDifference>): string[] {
-  return sampleLines(`${plural(conflicts.count, 'record')} changed in both places`, conflicts).slice(1)
+  return sampleLines(`${formatPlural(conflicts.count, 'record')} changed in both places`, conflicts).slice(1)
 }
 
 /** How many conflicts were settled, and which were not. */
@@ -14,8 +15,8 @@ export function resolvedLines(stack: string, keep: Side, {settled, left}: Resolv
   if (settled === 0 && left.count === 0) return [`Stack "${stack}": there were no conflicts`]
   const said = keep === 'old' ? 'old records have taken the place of the new ones' : 'the new records stay as they are'
   return [
-    `Settled ${plural(settled, 'conflict')} of stack "${stack}": ${said}`,
-    ...sampleLines(`${plural(left.count, 'record')} that others keep changing`, left),
+    `Settled ${formatPlural(settled, 'conflict')} of stack "${stack}": ${said}`,
+    ...sampleLines(`${formatPlural(left.count, 'record')} that others keep changing`, left),
     ...nextLines([[`zael migrate verify -s ${stack}`, 'Compare old and new, item by item']]),
   ]
 }

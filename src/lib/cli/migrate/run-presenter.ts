@@ -1,9 +1,10 @@
+import {formatCount, formatPlural} from '../../core/text.js'
 import type {MigrationResult} from '../../migrations/run.js'
 import type {Verification} from '../../migrations/verify.js'
 import type {Decisions, RecordDifference, Sample} from '../../migrations/walk/report.js'
-import {formatCount, nextLines} from '../output/facts.js'
+import {nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
-import {byKind, checkedItems, isUnmovable, plural, sampleJson, sampleLines, unknownLines} from './samples.js'
+import {byKind, checkedItems, isUnmovable, sampleJson, sampleLines, unknownLines} from './samples.js'
 
 /** What a run did, what is left, and how to go on. */
 export function runLines(stack: string, result: MigrationResult, width: number | undefined): string[] {
@@ -36,7 +37,7 @@ export function runLines(stack: string, result: MigrationResult, width: number |
 
 /** What a run leaves to people: to choose, or to look at what no run can move. */
 function leftTitle(conflicts: Sample<RecordDifference>): string {
-  const records = plural(conflicts.count, 'record')
+  const records = formatPlural(conflicts.count, 'record')
   if (!conflicts.shown.some(isUnmovable))
     return `${records} changed in both places; choose with \`zael migrate resolve\``
   return conflicts.shown.every(isUnmovable) ? `${records} not moved` : `${records} not moved, or changed in both places`
@@ -105,11 +106,11 @@ export function verificationLines(stack: string, verification: Verification): st
   const checked = checkedItems(verification)
   if (clean && checked === 0) return [`Stack "${stack}" holds no items of older layouts`, ...unknownLines(unknown)]
   const title = clean
-    ? `Stack "${stack}": ${plural(checked, 'old item')} compared, every one is in its new place`
-    : `Stack "${stack}": ${plural(checked, 'old item')} compared, ${plural(differences.count, 'difference')}`
+    ? `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, every one is in its new place`
+    : `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, ${formatPlural(differences.count, 'difference')}`
   return [
     title,
-    ...(expired === 0 ? [] : [`${plural(expired, 'old item')} have expired and need not be moved`]),
+    ...(expired === 0 ? [] : [`${formatPlural(expired, 'old item')} have expired and need not be moved`]),
     ...decisionLines(decisions),
     ...sampleLines('Differences', differences),
     ...unknownLines(unknown),
@@ -147,14 +148,16 @@ const decisionsJson = ({split, ...rest}: Decisions) => ({untangled: split, ...re
 function decisionLines({split, keptAsLabelled, superseded}: Decisions): string[] {
   const said = [
     ...(split > 0
-      ? [`${plural(split, 'day')} of usage: the first hour was counted with the day, and is told apart`]
+      ? [`${formatPlural(split, 'day')} of usage: the first hour was counted with the day, and is told apart`]
       : []),
     ...(keptAsLabelled > 0
       ? [
-          `${plural(keptAsLabelled, 'day')} of usage: the first hour may hold the whole day, and is kept as it calls itself`,
+          `${formatPlural(keptAsLabelled, 'day')} of usage: the first hour may hold the whole day, and is kept as it calls itself`,
         ]
       : []),
-    ...(superseded > 0 ? [`${plural(superseded, 'bucket')} in several old places: the one used last counts`] : []),
+    ...(superseded > 0
+      ? [`${formatPlural(superseded, 'bucket')} in several old places: the one used last counts`]
+      : []),
   ]
   return said.length === 0 ? [] : ['', ...said]
 }

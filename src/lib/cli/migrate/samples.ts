@@ -1,7 +1,7 @@
+import {formatCount, formatPlural} from '../../core/text.js'
 import type {Verification} from '../../migrations/verify.js'
 import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
-import {formatCount} from '../output/facts.js'
-import {printable} from '../output/text-table.js'
+import {printableText} from '../output/text-table.js'
 
 /** Records under a title, and how many more there are; nothing where there is none. */
 export function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {
@@ -9,7 +9,7 @@ export function sampleLines(title: string, {count, shown}: Sample<RecordDifferen
   return [
     '',
     `${title}:`,
-    ...shown.map(({key, reason}) => `  ${printable(key)}: ${reason}`),
+    ...shown.map(({key, reason}) => `  ${printableText(key)}: ${reason}`),
     ...moreLines(count, shown.length),
   ]
 }
@@ -17,8 +17,8 @@ export function sampleLines(title: string, {count, shown}: Sample<RecordDifferen
 /** Items that nobody knows. */
 export function unknownLines({count, shown}: Sample<string>): string[] {
   if (count === 0) return []
-  const title = `${plural(count, 'item')} of no known shape; left alone:`
-  return ['', title, ...shown.map(key => `  ${printable(key)}`), ...moreLines(count, shown.length)]
+  const title = `${formatPlural(count, 'item')} of no known shape; left alone:`
+  return ['', title, ...shown.map(key => `  ${printableText(key)}`), ...moreLines(count, shown.length)]
 }
 
 /** Records for programs. */
@@ -28,8 +28,6 @@ export function sampleJson({count, shown}: Sample<RecordDifference>) {
 
 const moreLines = (count: number, shown: number): string[] =>
   count > shown ? [`  and ${formatCount(count - shown)} more`] : []
-
-export const plural = (count: number, what: string): string => `${formatCount(count)} ${what}${count === 1 ? '' : 's'}`
 
 /** Whether no run can move it. */
 export const isUnmovable = ({state}: RecordDifference): boolean => state === 'unmovable'

@@ -1,6 +1,6 @@
 import {boolean, integer, string} from '@oclif/core/flags'
 import {InvalidInput} from '../../core/errors.js'
-import {nearest} from './suggest.js'
+import {didYouMean, nearestNames} from '../../core/nearest.js'
 import {type Cell, type TextColumn, textTable} from './text-table.js'
 
 const helpGroup = 'LIST'
@@ -109,12 +109,10 @@ function columnCalled<Row>(columns: readonly ListingColumn<Row>[], name: string,
   const found = columns.find(column => column.name === name)
   if (found) return found
   const names = columns.map(column => column.name)
-  const [meant] = nearest(
-    [name],
-    names.map(each => ({words: [each], type: each})),
-  )
+  const suggestion = didYouMean(nearestNames(name, names))
+  const columnList = `The columns are ${names.join(', ')}.`
   throw new InvalidInput('list.column', `${flag}: there is no column "${name}"`, {
-    hint: meant ? `Did you mean "${meant}"? There are ${names.join(', ')}.` : `There are ${names.join(', ')}.`,
+    hint: suggestion ? `${suggestion} ${columnList}` : columnList,
     details: {column: name, columns: names},
   })
 }

@@ -1,8 +1,14 @@
 import {stripVTControlCharacters} from 'node:util'
 import {colorize} from '@oclif/core/ux'
+import {formatNumber, formatPercent} from '../../core/text.js'
 
 /** One cell of a table as people see it; `null` and `undefined` are shown as a dash. */
 export type Cell = string | number | boolean | null | undefined
+
+/** A share of one as a cell. */
+export function percentCell(share: number | null | undefined): Cell {
+  return share === null || share === undefined ? undefined : formatPercent(share)
+}
 
 export interface TextColumn {
   readonly header: string
@@ -25,7 +31,7 @@ const NARROWEST = 6
 const COLOUR_OR_CONTROL = new RegExp(`${'\u001b'}\\[[0-9;]*m|\\p{Cc}`, 'gu')
 
 /** Stored text may hold anything; a line break or a movement of the cursor would spoil the screen. Colours stay. */
-export function printable(text: string): string {
+export function printableText(text: string): string {
   return text.replace(COLOUR_OR_CONTROL, found => (found.length > 1 ? found : ' '))
 }
 
@@ -68,8 +74,8 @@ export function textTable(
 
 function textOf(cell: Cell): string {
   if (cell === null || cell === undefined || cell === '') return '-'
-  if (typeof cell === 'number') return cell.toLocaleString('en', {maximumFractionDigits: 2})
-  return printable(String(cell))
+  if (typeof cell === 'number') return formatNumber(cell)
+  return printableText(String(cell))
 }
 
 /** Takes from the widest column of text, one character at a time, while the line is too long. */

@@ -1,8 +1,8 @@
 import {colorize} from '@oclif/core/ux'
+import {formatCount} from '../../core/text.js'
 import type {Deleted} from '../../infra/delete/delete.js'
 import type {DeletionPlan} from '../../infra/delete/plan.js'
 import type {StackResource} from '../../infra/stacks/reader.js'
-import {formatCount} from '../output/facts.js'
 import {resourceName} from './resource-name.js'
 
 /** What goes and what stays. */

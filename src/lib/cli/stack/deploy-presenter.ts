@@ -1,10 +1,11 @@
 import {colorize} from '@oclif/core/ux'
+import {formatCount} from '../../core/text.js'
 import type {FinishedStack} from '../../infra/deploy/deploy.js'
 import type {DeployPlan} from '../../infra/deploy/plan.js'
 import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-change.js'
 import type {StackEvent} from '../../infra/stacks/events.js'
-import {factLines, formatCount} from '../output/facts.js'
-import {printable} from '../output/text-table.js'
+import {factLines} from '../output/facts.js'
+import {printableText} from '../output/text-table.js'
 import {resourceName} from './resource-name.js'
 
 const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: string, note: string]>> = {
@@ -52,7 +53,7 @@ function propertyLine({name, before, after}: PlannedResource['properties'][numbe
 const LONGEST_VALUE = 40
 
 function short(value: string | null): string {
-  const text = printable(value === null || value === '' ? 'not set' : value)
+  const text = printableText(value === null || value === '' ? 'not set' : value)
   return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text
 }
 
@@ -72,7 +73,7 @@ export function eventLines({at, status, logicalId, reason}: StackEvent): string[
   const colour = isFailure ? 'red' : status.endsWith('_COMPLETE') ? 'green' : 'dim'
   const time = at.toISOString().slice(11, 19)
   const line = `  ${colorize('dim', time)}  ${colorize(colour, status.padEnd(18))}  ${logicalId}`
-  return isFailure && reason !== null ? [line, `            ${printable(reason)}`] : [line]
+  return isFailure && reason !== null ? [line, `            ${printableText(reason)}`] : [line]
 }
 
 /** How the stack is now. */

@@ -1,6 +1,6 @@
 import {colorize} from '@oclif/core/ux'
 import type {Check} from '../../infra/doctor/check.js'
-import {printable} from '../output/text-table.js'
+import {printableText} from '../output/text-table.js'
 
 const COLOURS: Readonly<Record<Check['state'], string>> = {ok: 'green', warn: 'yellow', fail: 'red'}
 
@@ -17,8 +17,10 @@ export function checkLines(checks: readonly Check[]): string[] {
 }
 
 function linesOf({state, name, message, fix}: Check, width: number): string[] {
-  const line = `  ${colorize(COLOURS[state], state.padEnd(4))}  ${name.padEnd(width)}  ${printable(message)}`
-  return fix === null ? [line] : [line, `  ${' '.repeat(4 + 2 + width)}  ${colorize('dim', 'Try:')} ${printable(fix)}`]
+  const line = `  ${colorize(COLOURS[state], state.padEnd(4))}  ${name.padEnd(width)}  ${printableText(message)}`
+  return fix === null
+    ? [line]
+    : [line, `  ${' '.repeat(4 + 2 + width)}  ${colorize('dim', 'Try:')} ${printableText(fix)}`]
 }
 
 function verdict(checks: readonly Check[]): string {

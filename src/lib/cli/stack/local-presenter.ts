@@ -1,11 +1,12 @@
 import {colorize} from '@oclif/core/ux'
+import {formatCount, formatSpan} from '../../core/text.js'
 import type {DownResult} from '../../local/down.js'
 import type {LogEntry} from '../../local/state-dir/read-log.js'
 import type {StackState} from '../../local/state-dir/state.js'
 import type {StackStatus} from '../../local/status.js'
 import type {AggregatorStatus} from '../../local/supervisor/aggregator.js'
 import type {UpResult} from '../../local/up.js'
-import {factLines, formatCount, formatSpan, nextLines} from '../output/facts.js'
+import {factLines, nextLines} from '../output/facts.js'
 
 /** What the table of a local stack says about itself. */
 export interface TableFacts {

@@ -1,4 +1,4 @@
-import {printable} from '../output/text-table.js'
+import {printableText} from '../output/text-table.js'
 
 interface NamedResource {
   readonly logicalId: string
@@ -14,5 +14,5 @@ export function resourceName({logicalId, physicalId, type}: NamedResource): stri
 
 /** ARNs and addresses end in the name that people know. */
 function lastPart(id: string): string {
-  return printable(/^(arn:|https:)/.test(id) ? (id.split(/[/:]/).at(-1) ?? id) : id)
+  return printableText(/^(arn:|https:)/.test(id) ? (id.split(/[/:]/).at(-1) ?? id) : id)
 }

@@ -1,4 +1,5 @@
 import {colorize} from '@oclif/core/ux'
+import {formatCount, formatNumber, formatPlural, formatSpan} from '../../core/text.js'
 import type {HealthFinding} from '../../infra/health/findings.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {
@@ -11,7 +12,7 @@ import type {
 } from '../../infra/health/parts.js'
 import {passesCheck} from '../../infra/health/verdict.js'
 import type {SupervisorFacts} from '../base/local-health.js'
-import {type Facts, factLines, formatCount, formatSpan} from '../output/facts.js'
+import {type Facts, factLines} from '../output/facts.js'
 import {PART_NAMES, constantWords as words} from './health-words.js'
 
 /** Everything about a stack, and the verdict in the last line. */
@@ -79,7 +80,7 @@ function chosenText({parameters: {chosen}}: StackPart): string | undefined {
 }
 
 function tableText({status, items, bytes}: TablePart): string {
-  return `${words(status)}, ${formatCount(items)} ${items === 1 ? 'item' : 'items'}, ${formatBytes(bytes)}`
+  return `${words(status)}, ${formatPlural(items, 'item')}, ${formatBytes(bytes)}`
 }
 
 function safetyText({deletionProtection, pointInTimeRecovery}: TablePart): string {
@@ -168,7 +169,7 @@ function verdict(health: StackHealth, problems: number): string {
   if (isHealthy === true) return colorize('green', `${stack} is healthy`)
   if (isHealthy === false) {
     const doubt = unknown.length === 0 ? '' : `; not known: ${missing}`
-    return colorize('red', `${stack} is degraded: ${problems === 1 ? '1 problem' : `${problems} problems`}`) + doubt
+    return colorize('red', `${stack} is degraded: ${formatPlural(problems, 'problem')}`) + doubt
   }
   return passesCheck(health)
     ? `${colorize('green', `${stack} is healthy`)} as far as known; not known: ${missing}`
@@ -183,5 +184,5 @@ function onOff(value: boolean | null): string {
 function formatBytes(bytes: number): string {
   const units = ['bytes', 'KB', 'MB', 'GB', 'TB'] as const
   const power = bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3))
-  return `${(bytes / 1000 ** power).toLocaleString('en', {maximumFractionDigits: 1})} ${units[power]}`
+  return `${formatNumber(bytes / 1000 ** power, 'nearest', 1)} ${units[power]}`
 }

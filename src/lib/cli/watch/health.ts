@@ -1,3 +1,4 @@
+import {formatCount, formatPlural, formatSpan} from '../../core/text.js'
 import {OLD_RECORD_MS} from '../../infra/health/findings.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {HealthParts, PartName} from '../../infra/health/parts.js'
@@ -5,7 +6,6 @@ import {untilAborted} from '../../repository/table/table.js'
 import type {HealthLine, HealthSource} from '../../watch/model.js'
 import type {StackContext} from '../base/context.js'
 import type {SupervisorFacts} from '../base/local-health.js'
-import {formatCount, formatSpan} from '../output/facts.js'
 import {PART_NAMES, constantWords as words} from '../stack/health-words.js'
 
 /**
@@ -76,7 +76,7 @@ const PART_TEXTS: Readonly<Record<PartName, (parts: HealthParts) => string[]>> =
 
 function supervisorLines(local: SupervisorFacts, aggregatorState: HealthLine['state']): HealthLine[] {
   const {engine, uptimeMs, engineRestarts, aggregator} = local
-  const restarts = `${formatCount(engineRestarts)} ${engineRestarts === 1 ? 'restart' : 'restarts'}`
+  const restarts = formatPlural(engineRestarts, 'restart')
   const lines: HealthLine[] = [
     {
       name: 'engine',

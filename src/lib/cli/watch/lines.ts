@@ -1,14 +1,20 @@
-import {compact, exact, percent, span} from '../../ui/draw/format.js'
-import {formatCount} from '../output/facts.js'
+import {
+  formatCount,
+  formatNumber,
+  formatPlural,
+  formatRate,
+  formatShortPercent,
+  formatShortSpan,
+} from '../../core/text.js'
 import {type Listing, listingLines} from '../output/listing.js'
-import {printable} from '../output/text-table.js'
+import {printableText} from '../output/text-table.js'
 import type {BucketDocument, WatchDocument} from './document.js'
 
 /** One poll in one line. */
 export function pollLine(document: WatchDocument): string {
   const {at, totals, worst, problem} = document
   const time = at.replace(/\.\d+Z$/, 'Z')
-  if (problem) return `${time}  ${printable(problem.message)}; data is ${span(document.dataAgeMs)} old`
+  if (problem) return `${time}  ${printableText(problem.message)}; data is ${formatShortSpan(document.dataAgeMs)} old`
   if (totals.buckets === 0) return `${time}  ${noneText(document)}  ${readText(document)}`
   return [time, countsText(document), worst ? worstText(worst) : '', ratesText(document), readText(document)]
     .filter(part => part !== '')
@@ -61,7 +67,7 @@ function countsText({totals, bucketsWatched, known}: WatchDocument): string {
   const chosen = buckets < all ? `${formatCount(buckets)} of ` : ''
   const debt = inDebt === 0 ? '' : `, ${formatCount(inDebt)} in debt`
   const counts = `${formatCount(over)} over, ${formatCount(near)} near${debt}${unreadableText(known)}`
-  return `${chosen}${formatCount(all)} ${all === 1 ? 'bucket' : 'buckets'}, ${counts}`
+  return `${chosen}${formatPlural(all, 'bucket')}, ${counts}`
 }
 
 const unreadableText = ({unreadable}: WatchDocument['known']): string =>
@@ -70,15 +76,15 @@ const unreadableText = ({unreadable}: WatchDocument['known']): string =>
 function worstText(worst: BucketDocument): string {
   const limit = tightestOf(worst)
   if (!limit) return ''
-  const ends = worst.emptyInMs === null || worst.emptyInMs === 0 ? '' : `, empty in ${span(worst.emptyInMs)}`
-  const level = `${levelText(worst)} of ${exact(limit.capacity)} ${limit.name} (${leftText(worst)})`
-  return printable(`worst ${worst.entity} ${worst.resource} ${level}${ends}`)
+  const ends = worst.emptyInMs === null || worst.emptyInMs === 0 ? '' : `, empty in ${formatShortSpan(worst.emptyInMs)}`
+  const level = `${levelText(worst)} of ${formatNumber(limit.capacity)} ${limit.name} (${leftText(worst)})`
+  return printableText(`worst ${worst.entity} ${worst.resource} ${level}${ends}`)
 }
 
 function ratesText({totals: {ratePerSecond}}: WatchDocument): string {
   return Object.entries(ratePerSecond)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, rate]) => `${printable(name)} ${perSecond(rate)}/s`)
+    .map(([name, rate]) => `${printableText(name)} ${formatRate(rate)}/s`)
     .join(', ')
 }
 
@@ -86,29 +92,26 @@ function ratesText({totals: {ratePerSecond}}: WatchDocument): string {
 function readText({readUnits, bucketsRead, known, sampled, oldestAgeMs}: WatchDocument): string {
   if (!sampled) return units(readUnits)
   const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
-  const oldest = oldestAgeMs === null ? '' : `, oldest ${span(oldestAgeMs)} ago`
+  const oldest = oldestAgeMs === null ? '' : `, oldest ${formatShortSpan(oldestAgeMs)} ago`
   return `${units(readUnits)}, read ${formatCount(bucketsRead)} of ${all}${oldest}`
 }
 
-const units = (count: number): string => `${exact(count)} read units`
+const units = (count: number): string => `${formatNumber(count)} read units`
 
 const tightestOf = ({limit, limits}: BucketDocument) => limits.find(({name}) => name === limit)
 
 /** Rounded down: what is told to be left is there. */
 function levelText(bucket: BucketDocument): string | undefined {
   const limit = tightestOf(bucket)
-  return limit && exact(limit.level, 'down')
+  return limit && formatNumber(limit.level, 'down')
 }
-
-/** Fifty per day are little per second, and not nothing. */
-const perSecond = (rate: number): string => (Math.abs(rate) < 0.01 ? compact(rate) : exact(rate))
 
 function refillText(bucket: BucketDocument): string | undefined {
   const limit = tightestOf(bucket)
-  return limit && perSecond(limit.refillPerSecond)
+  return limit && formatRate(limit.refillPerSecond)
 }
 
 function leftText(bucket: BucketDocument): string | undefined {
   const limit = tightestOf(bucket)
-  return limit && percent(limit.level / limit.capacity)
+  return limit && formatShortPercent(limit.level / limit.capacity)
 }

@@ -1,3 +1,4 @@
+import {formatNumber} from '../../core/text.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 import type {EndpointProbe} from './endpoint-probe.js'
 
@@ -27,7 +28,7 @@ export function nodeCheck(version: string): Check {
 /** Whether the local clock is where the server's is, as far as its answers prove. */
 export function clockCheck({skewMs}: EndpointProbe): Check {
   if (skewMs === null) return warningCheck('machine', 'clock', 'no answer tells the time of the server', null)
-  const seconds = `${(Math.abs(skewMs) / 1000).toLocaleString('en', {maximumFractionDigits: 1})} s`
+  const seconds = `${formatNumber(Math.abs(skewMs) / 1000, 'nearest', 1)} s`
   const words = skewMs > 0 ? `this machine is ${seconds} behind` : `this machine is ${seconds} ahead`
   const fix = 'Set the clock of this machine, for instance with NTP.'
   if (Math.abs(skewMs) >= MOST_SKEW_MS)

@@ -1,3 +1,4 @@
+import {formatCount} from '../../core/text.js'
 import {parseTemplate} from '../../schema/template-yaml.js'
 import {hasFailed} from '../health/findings.js'
 import {deployCommand, LOST_TABLE_FIX, rebuildAggregator, repairCommand, restreamCommand} from '../health/fixes.js'
@@ -95,7 +96,7 @@ function filterCheck(
 function deadLetterCheck(messages: number, queue: string, aggregator: AggregatorPart | null): Check {
   if (messages === 0) return passedCheck('stack', 'dead letters', 'none')
   const where = aggregator ? `aws logs tail /aws/lambda/${aggregator.name} --since 1d` : null
-  return failedCheck('stack', 'dead letters', `${messages.toLocaleString('en')} in ${queue}`, where)
+  return failedCheck('stack', 'dead letters', `${formatCount(messages)} in ${queue}`, where)
 }
 
 function layoutCheck({schemaVersion, problem}: VersionPart, deploy: string): Check {

@@ -1,3 +1,4 @@
+import {formatCount, formatPlural} from '../../core/text.js'
 import {
   deployCommand,
   LOST_TABLE_FIX,
@@ -145,15 +146,15 @@ function ofTraffic(traffic: TrafficPart, oldMs: number): Found[] {
   const {throttledReads, throttledWrites, aggregatorErrors, iteratorAgeMs} = traffic
   const found: Found[] = []
   if (iteratorAgeMs !== null && iteratorAgeMs > oldMs) {
-    const seconds = Math.round(iteratorAgeMs / 1000).toLocaleString('en')
+    const seconds = formatCount(Math.round(iteratorAgeMs / 1000))
     found.push(problem(`The function is ${seconds} s behind the stream.`, 'zael doctor'))
   }
   if (throttledReads + throttledWrites > 0) {
-    const figures = `${throttledReads.toLocaleString('en')} reads and ${throttledWrites.toLocaleString('en')} writes`
+    const figures = `${formatCount(throttledReads)} reads and ${formatCount(throttledWrites)} writes`
     found.push(note(`DynamoDB throttled ${figures} in the last hour.`, 'zael bucket list'))
   }
   if (aggregatorErrors > 0) {
-    found.push(note(`The function failed ${aggregatorErrors.toLocaleString('en')} times in the last hour.`, null))
+    found.push(note(`The function failed ${formatCount(aggregatorErrors)} times in the last hour.`, null))
   }
   return found
 }
@@ -161,7 +162,7 @@ function ofTraffic(traffic: TrafficPart, oldMs: number): Found[] {
 function ofDeadLetters({queue, messages}: DeadLettersPart, aggregator: AggregatorPart | null): Found[] {
   if (messages === 0) return []
   const where = aggregator ? `aws logs tail /aws/lambda/${aggregator.name} --since 1d` : null
-  const batches = messages === 1 ? '1 batch' : `${messages.toLocaleString('en')} batches`
+  const batches = formatPlural(messages, 'batch', 'batches')
   return [problem(`${batches} of the stream failed for good, see queue ${queue}.`, where)]
 }
 

@@ -1,4 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
+import {readPairs} from '../../core/pairs.js'
 import {SCHEMA_VERSION} from '../../repository/table/version-compatibility.js'
 
 type Tags = Readonly<Record<string, string>>
@@ -36,11 +37,9 @@ export function omitTags(tags: Tags, removed: readonly string[]): Tags {
 
 /** Reads KEY=VALUE; the value may hold further equals signs, or be empty. */
 export function parseTags(texts: readonly string[]): Tags {
-  const pairs = texts.map((text): readonly [string, string] => {
-    const at = text.indexOf('=')
-    if (at < 1) throw wrong(text, 'is not of the form KEY=VALUE')
-    return [text.slice(0, at), text.slice(at + 1)]
-  })
+  const pairs = readPairs(texts, '=', (problem, {text, name}) =>
+    wrong(text, problem === 'duplicate' ? `gives "${name}" twice` : 'is not of the form KEY=VALUE'),
+  ).map(({name, value}) => [name, value] as const)
   return checkTags(pairs, (key, value, why) => wrong(`${key}=${value}`, why))
 }
 
@@ -49,16 +48,14 @@ export function checkTags(
   pairs: ReadonlyArray<readonly [key: string, value: string]>,
   refusal: (key: string, value: string, why: string) => InvalidInput,
 ): Tags {
-  const tags = new Map<string, string>()
   for (const [key, value] of pairs) {
-    const why = faultOf(key, value) ?? (tags.has(key) ? `gives "${key}" twice` : undefined)
+    const why = faultOf(key, value)
     if (why !== undefined) throw refusal(key, value, why)
-    tags.set(key, value)
   }
   if (pairs.length > MOST_OWN_TAGS) {
     throw new InvalidInput('deploy.tags', `A stack can have ${MOST_OWN_TAGS} tags of yours, not ${pairs.length}.`)
   }
-  return Object.fromEntries(tags)
+  return Object.fromEntries(pairs)
 }
 
 function faultOf(key: string, value: string): string | undefined {

@@ -1,21 +1,8 @@
+import {BLOCKS, type GaugeGlyphs} from '../../core/gauge.js'
 import type {RowStatus} from '../../watch/model.js'
 
 /** Every character of the view that is more than plain text. */
-export interface GlyphSet {
-  /** One to eight eighths. */
-  readonly eighths: string
-  /** The empty part of a gauge. */
-  readonly track: string
-  /** Where a gauge begins and ends; empty when its track shows it. */
-  readonly edges: readonly [string, string]
-  /** Below zero: the mark at the left end, and the debt itself. */
-  readonly belowZero: string
-  readonly debt: string
-  /** More in it than its capacity. */
-  readonly overfull: string
-  /** Heights of a sparkline, zero first. */
-  readonly heights: string
-  readonly noSample: string
+export interface GlyphSet extends GaugeGlyphs {
   readonly status: Readonly<Record<RowStatus, string>>
   readonly cursor: string
   readonly paused: string
@@ -35,14 +22,7 @@ export interface GlyphSet {
 }
 
 export const BLOCK_GLYPHS: GlyphSet = {
-  eighths: '▏▎▍▌▋▊▉█',
-  track: '░',
-  edges: ['', ''],
-  belowZero: '◂',
-  debt: '▚',
-  overfull: '▸',
-  heights: '▁▂▃▄▅▆▇█',
-  noSample: '·',
+  ...BLOCKS,
   status: {ok: '●', near: '▲', over: '✖', gone: '○'},
   cursor: '▸',
   paused: '‖',
@@ -85,47 +65,4 @@ export const ASCII_GLYPHS: GlyphSet = {
   old: '~',
   arrows: 'up down',
   times: 'x',
-}
-
-/**
- * A level against its capacity, exactly `width` characters. What is there is never drawn as nothing, and what is
- * missing never as full. A debt starts at the left end with a mark of its own and grows to the right.
- */
-export function gauge(level: number, capacity: number, width: number, glyphs: GlyphSet): string {
-  // Where edges would leave no room they are left out.
-  const [open, close] = width > NARROWEST_WITH_EDGES ? glyphs.edges : ['', '']
-  return open + bar(level, capacity, width - open.length - close.length, glyphs) + close
-}
-
-const NARROWEST_WITH_EDGES = 3
-
-function bar(level: number, capacity: number, width: number, glyphs: GlyphSet): string {
-  if (width <= 0) return ''
-  if (level < 0) {
-    const cells = capacity > 0 ? Math.ceil((-level / capacity) * (width - 1)) : width - 1
-    return (glyphs.belowZero + glyphs.debt.repeat(Math.min(width - 1, cells))).padEnd(width, glyphs.track)
-  }
-  if (level > capacity) return (glyphs.eighths[7] as string).repeat(width - 1) + glyphs.overfull
-  const whole = width * 8
-  const eighths = level === capacity ? whole : Math.floor((level / capacity) * whole)
-  const shown = level > 0 ? Math.max(1, eighths) : 0
-  const partial = shown % 8 === 0 ? '' : (glyphs.eighths[(shown % 8) - 1] as string)
-  return ((glyphs.eighths[7] as string).repeat(Math.floor(shown / 8)) + partial).padEnd(width, glyphs.track)
-}
-
-/** The last parts of a capacity that were in use, exactly `width` characters; the scale is always 0 to 1. */
-export function sparkline(used: readonly (number | null)[], width: number, glyphs: GlyphSet): string {
-  const shown = width <= 0 ? [] : used.slice(-width)
-  return shown
-    .map(part => sample(part, glyphs))
-    .join('')
-    .padStart(width, glyphs.noSample)
-}
-
-function sample(part: number | null, {heights, noSample}: GlyphSet): string {
-  if (part === null) return noSample
-  const top = heights.length - 1
-  // Neither a little nor almost all is drawn as nothing or all.
-  const height = part <= 0 ? 0 : part >= 1 ? top : 1 + Math.floor(part * (top - 1))
-  return heights[height] as string
 }

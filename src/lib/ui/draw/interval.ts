@@ -1,4 +1,4 @@
-import {span} from './format.js'
+import {formatShortSpan} from '../../core/text.js'
 
 /** Times between polls that `+` and `-` step through. */
 const STEPS_MS: readonly number[] = [1000, 2000, 5000, 10_000, 30_000, 60_000]
@@ -11,4 +11,4 @@ export function changedInterval(intervalMs: number, step: 1 | -1): number {
 
 /** Exactly how often: `2s`, `1.5s`, `1m30s`. */
 export const intervalText = (intervalMs: number): string =>
-  intervalMs % 1000 === 0 ? span(intervalMs) : `${intervalMs / 1000}s`
+  intervalMs % 1000 === 0 ? formatShortSpan(intervalMs) : `${intervalMs / 1000}s`

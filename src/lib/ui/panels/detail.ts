@@ -1,8 +1,9 @@
+import {gauge, sparkline} from '../../core/gauge.js'
+import {formatNumber, formatPlural, formatRate, formatShortNumber, formatShortSpan} from '../../core/text.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {Detail, Knowledge, Reading, Row} from '../../watch/model.js'
 import {rowAt} from '../../watch/rows.js'
-import {compact, counted, exact, perSecond, span} from '../draw/format.js'
-import {type GlyphSet, gauge, sparkline} from '../draw/glyphs.js'
+import type {GlyphSet} from '../draw/glyphs.js'
 import {cell, type Line, seg} from '../draw/line.js'
 import type {Scene} from '../model/scene.js'
 import {TONE_OF_STATUS, untilText} from './overview.js'
@@ -44,7 +45,7 @@ function withFreshParent(detail: Detail, {readings}: Knowledge): Detail {
 
 const gaugeWidth = (columns: number): number => Math.max(8, Math.min(40, columns - 72))
 
-const agoText = (atMs: number, nowMs: number): string => `read ${span(nowMs - atMs)} ago`
+const agoText = (atMs: number, nowMs: number): string => `read ${formatShortSpan(nowMs - atMs)} ago`
 
 /** `age`: how old its lines are, where that is not told elsewhere. */
 function section(title: string, lines: readonly Line[], age?: string): Line[] {
@@ -59,7 +60,7 @@ function titleLine(row: Row, age: string, glyphs: GlyphSet): Line {
   return [
     seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
     seg(`${row.entity} ${glyphs.dot} ${row.resource}`, 'title'),
-    seg(`  ${counted(shardCount, 'shard')}${charged}, ${age}  `),
+    seg(`  ${formatPlural(shardCount, 'shard')}${charged}, ${age}  `),
     seg(until, tone),
   ]
 }
@@ -67,17 +68,17 @@ function titleLine(row: Row, age: string, glyphs: GlyphSet): Line {
 function limitLines(limits: readonly LimitLevel[], reading: Reading, width: number, glyphs: GlyphSet): Line[] {
   return limits.map(limit => {
     const rate = reading.ratePerSecond.get(limit.name)
-    const used = rate === undefined ? '' : `, used ${compact(rate)}/s`
-    return [...levelPieces(limit, width, glyphs), seg(`  refills ${perSecond(limit.refillPerSecond)}${used}`, 'dim')]
+    const used = rate === undefined ? '' : `, used ${formatShortNumber(rate)}/s`
+    return [...levelPieces(limit, width, glyphs), seg(`  refills ${formatRate(limit.refillPerSecond)}/s${used}`, 'dim')]
   })
 }
 
 function levelPieces({name, level, capacity, debt}: LimitLevel, width: number, glyphs: GlyphSet): Line {
-  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${exact(debt)} in debt`, 'over')] : []
+  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${formatNumber(debt)} in debt`, 'over')] : []
   return [
     seg(`  ${cell(name, NAME_WIDTH, glyphs.ellipsis)} `),
     seg(gauge(level, capacity, width, glyphs), level < 1 ? 'over' : 'ok'),
-    seg(` ${exact(level, 'down')} of ${exact(capacity)}`),
+    seg(` ${formatNumber(level, 'down')} of ${formatNumber(capacity)}`),
     ...owed,
   ]
 }
@@ -118,6 +119,6 @@ function loadedLines({limits, usage, audit, problems, loadedAtMs}: Detail, nowMs
 }
 
 function usageText(counters: Readonly<Record<string, number>>, requests: number | null): string {
-  const amounts = Object.entries(counters).map(([name, amount]) => `${name} ${exact(amount)}`)
-  return [...amounts, ...(requests === null ? [] : [counted(requests, 'request')])].join(', ')
+  const amounts = Object.entries(counters).map(([name, amount]) => `${name} ${formatNumber(amount)}`)
+  return [...amounts, ...(requests === null ? [] : [formatPlural(requests, 'request')])].join(', ')
 }

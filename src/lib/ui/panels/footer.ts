@@ -1,5 +1,5 @@
+import {formatCount, formatPlural, formatShortNumber, formatShortSpan, formatTimeOfDay} from '../../core/text.js'
 import type {Knowledge} from '../../watch/model.js'
-import {compact, count, counted, span, timeOfDay} from '../draw/format.js'
 import {joined, type Line, seg} from '../draw/line.js'
 import type {Scene} from '../model/scene.js'
 import {TABS} from '../model/screen-state.js'
@@ -8,18 +8,19 @@ import {TABS} from '../model/screen-state.js'
 export function totalsLine({ranking, settings}: Scene): Line {
   const {all, totals} = ranking
   const {buckets, over, near, inDebt, shards, ratePerSecond} = totals
-  const chosen = buckets < all ? `${count(buckets)} of ${counted(all, 'bucket')}` : counted(buckets, 'bucket')
+  const chosen =
+    buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
   const {status, belowZero, dot} = settings.glyphs
   const rates = [...ratePerSecond].sort(([a], [b]) => (a < b ? -1 : 1))
-  const used = rates.map(([name, rate]) => `${name} ${compact(rate)}/s`).join(', ')
+  const used = rates.map(([name, rate]) => `${name} ${formatShortNumber(rate)}/s`).join(', ')
   return joined(
     [
       [seg(chosen, 'strong')],
-      [seg(`${status.over} ${count(over)} over`, over > 0 ? 'over' : 'dim')],
-      [seg(`${status.near} ${count(near)} near`, near > 0 ? 'near' : 'dim')],
-      [seg(`${belowZero} ${count(inDebt)} in debt`, inDebt > 0 ? 'over' : 'dim')],
+      [seg(`${status.over} ${formatCount(over)} over`, over > 0 ? 'over' : 'dim')],
+      [seg(`${status.near} ${formatCount(near)} near`, near > 0 ? 'near' : 'dim')],
+      [seg(`${belowZero} ${formatCount(inDebt)} in debt`, inDebt > 0 ? 'over' : 'dim')],
       used === '' ? [] : [seg(`used ${used}`)],
-      [seg(counted(shards, 'shard'), 'dim')],
+      [seg(formatPlural(shards, 'shard'), 'dim')],
     ],
     ` ${dot} `,
   )
@@ -28,7 +29,7 @@ export function totalsLine({ranking, settings}: Scene): Line {
 /** The filter while it is typed, and as long as it holds. */
 export function filterLine({state, ranking, settings}: Scene): Line {
   const {selection, mode} = state
-  const matches = `  ${counted(ranking.totals.buckets, 'bucket')}`
+  const matches = `  ${formatPlural(ranking.totals.buckets, 'bucket')}`
   const isTyping = mode === 'filter'
   const way = state.filterBefore === undefined ? 'esc clears it' : 'esc goes back'
   const keys = isTyping ? '' : ` ${settings.glyphs.dot} ${way}`
@@ -49,7 +50,7 @@ function problemOf({knowledge, nowMs, settings}: Scene): Line {
   if (!problem) return []
   const {message, isThrottled, sinceMs} = problem
   const kind = isThrottled ? 'throttled' : 'cannot read'
-  const told = [`${kind} for ${span(nowMs - sinceMs)}`, ...nextTry(knowledge, nowMs)].join(', ')
+  const told = [`${kind} for ${formatShortSpan(nowMs - sinceMs)}`, ...nextTry(knowledge, nowMs)].join(', ')
   return [seg(`${settings.glyphs.status.over} ${told}: ${message}`, 'over')]
 }
 
@@ -58,13 +59,15 @@ function nextTry({problem, isPaused}: Knowledge, nowMs: number): string[] {
   if (isPaused) return ['r tries again']
   if (problem?.nextTryAtMs === undefined) return []
   const inMs = problem.nextTryAtMs - nowMs
-  return [inMs > 0 ? `next try in ${span(inMs)}` : 'trying again']
+  return [inMs > 0 ? `next try in ${formatShortSpan(inMs)}` : 'trying again']
 }
 
 function pauseOf({state, levelsAtMs, nowMs, settings}: Scene): Line {
   if (state.pausedAtMs === undefined) return []
-  const age = span(nowMs - levelsAtMs)
-  return [seg(`${settings.glyphs.paused} paused: levels of ${timeOfDay(levelsAtMs)}, ${age} ago; p goes on`, 'near')]
+  const age = formatShortSpan(nowMs - levelsAtMs)
+  return [
+    seg(`${settings.glyphs.paused} paused: levels of ${formatTimeOfDay(levelsAtMs)}, ${age} ago; p goes on`, 'near'),
+  ]
 }
 
 function hints({state}: Scene): Line[] {

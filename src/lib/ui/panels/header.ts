@@ -1,5 +1,5 @@
+import {formatCount, formatShortNumber, formatShortSpan} from '../../core/text.js'
 import type {Knowledge, Reading} from '../../watch/model.js'
-import {compact, count, span} from '../draw/format.js'
 import {intervalText} from '../draw/interval.js'
 import {clip, joined, type Line, lengthOf, seg} from '../draw/line.js'
 import type {Scene} from '../model/scene.js'
@@ -31,7 +31,7 @@ function dataLine(scene: Scene): Line {
   return joined(
     [
       [ageOf(scene)],
-      [seg(`${compact(lastPoll.readUnits)} read units/poll`)],
+      [seg(`${formatShortNumber(lastPoll.readUnits)} read units/poll`)],
       bucketsOf(scene),
       [seg(`every ${intervalText(intervalMs)}`, 'dim')],
     ],
@@ -51,15 +51,15 @@ export function isLeftBehind({readAtMs}: Pick<Reading, 'readAtMs'>, {lastPoll, i
 }
 
 function ageOf(scene: Scene) {
-  const age = `data ${span(scene.nowMs - (scene.knowledge.lastPoll?.atMs ?? scene.nowMs))} old`
+  const age = `data ${formatShortSpan(scene.nowMs - (scene.knowledge.lastPoll?.atMs ?? scene.nowMs))} old`
   return isStale(scene) ? seg(`${scene.settings.glyphs.status.near} stale: ${age}`, 'near') : seg(age)
 }
 
 /** Shown of all; and where a poll did not read all, how many it read. */
 function bucketsOf({knowledge, ranking}: Scene): Line {
   const {known, lastPoll} = knowledge
-  const all = `${count(known.count)}${known.isComplete ? '' : '+'}`
-  const shown = count(ranking.shown)
+  const all = `${formatCount(known.count)}${known.isComplete ? '' : '+'}`
+  const shown = formatCount(ranking.shown)
   if (!lastPoll || lastPoll.bucketsRead >= known.count) return [seg(`${shown} of ${all} buckets`)]
-  return [seg(`${shown} buckets, `), seg(`sampled ${count(lastPoll.bucketsRead)} of ${all}`, 'near')]
+  return [seg(`${shown} buckets, `), seg(`sampled ${formatCount(lastPoll.bucketsRead)} of ${all}`, 'near')]
 }

@@ -1,5 +1,5 @@
+import {SHORT_NUMBER_WIDTH, SHORT_SPAN_WIDTH} from '../../core/text.js'
 import type {SortKey} from '../../watch/model.js'
-import {COMPACT_WIDTH, SPAN_WIDTH} from '../draw/format.js'
 import {type ColumnPlan, type ColumnRule, fitColumns, type PanelColumn} from './columns.js'
 
 export type OverviewKey =
@@ -23,9 +23,9 @@ const NORMAL = 80
 const WIDE = 120
 
 /** Level and capacity with a slash between them. */
-export const LEVEL_WIDTH = 2 * COMPACT_WIDTH + 1
+export const LEVEL_WIDTH = 2 * SHORT_NUMBER_WIDTH + 1
 /** An arrow and a span. */
-const ETA_WIDTH = SPAN_WIDTH + 1
+const ETA_WIDTH = SHORT_SPAN_WIDTH + 1
 /** The cursor, the status, a space. */
 export const MARGIN = 3
 
@@ -36,7 +36,7 @@ const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColum
     {key: 'gauge', title: 'LEVEL', least: 8},
     {key: 'level', title: 'LEFT/CAP', sort: 'left', least: LEVEL_WIDTH},
     {key: 'limit', title: 'LIMIT', least: 5},
-    {key: 'rate', title: 'USED/S', sort: 'rate', least: COMPACT_WIDTH + 1, from: NORMAL},
+    {key: 'rate', title: 'USED/S', sort: 'rate', least: SHORT_NUMBER_WIDTH + 1, from: NORMAL},
     {key: 'history', title: 'IN USE', least: 12, from: WIDE},
     {key: 'shards', title: 'SHARDS', sort: 'shards', least: 7, from: NORMAL},
     {key: 'pressure', title: 'WRITES', sort: 'pressure', least: 7, from: WIDE},

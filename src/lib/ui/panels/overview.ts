@@ -1,7 +1,8 @@
+import {gauge, sparkline} from '../../core/gauge.js'
 import {GROWTH_UNITS_PER_SECOND} from '../../core/shard-growth.js'
+import {formatShortNumber, formatShortPercent, formatShortSpan, SHORT_NUMBER_WIDTH} from '../../core/text.js'
 import type {Row, RowStatus, SortKey} from '../../watch/model.js'
-import {COMPACT_WIDTH, compact, percent, span} from '../draw/format.js'
-import {type GlyphSet, gauge, sparkline} from '../draw/glyphs.js'
+import type {GlyphSet} from '../draw/glyphs.js'
 import {cell, type Line, type Segment, seg, type Tone} from '../draw/line.js'
 import type {Scene} from '../model/scene.js'
 import {isLeftBehind} from './header.js'
@@ -95,16 +96,18 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isChos
     case 'limit':
       return seg(cell(tightest?.name ?? '', width, glyphs.ellipsis), 'dim')
     case 'rate':
-      return right(ratePerSecond === null ? glyphs.dash : compact(ratePerSecond))
+      return right(ratePerSecond === null ? glyphs.dash : formatShortNumber(ratePerSecond))
     case 'history':
       return seg(sparkline(row.used, width, glyphs), 'history')
     case 'shards':
-      return right(row.shardCount === 1 ? '1' : `${row.shardCount}${glyphs.plusMinus}${percent(row.imbalance)}`)
+      return right(
+        row.shardCount === 1 ? '1' : `${row.shardCount}${glyphs.plusMinus}${formatShortPercent(row.imbalance)}`,
+      )
     case 'pressure': {
       if (row.rates.size === 0) return right(glyphs.dash)
       const isPressing = row.writePressure >= PRESSING
       return right(
-        `${isPressing ? `${glyphs.pressure} ` : ''}${percent(row.writePressure)}`,
+        `${isPressing ? `${glyphs.pressure} ` : ''}${formatShortPercent(row.writePressure)}`,
         isPressing ? 'near' : 'plain',
       )
     }
@@ -115,13 +118,13 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isChos
 
 /** `  12.3k/100k  `: the slashes of all rows below each other. */
 export function levelText({level, capacity}: {readonly level: number; readonly capacity: number}): string {
-  return `${compact(level, 'down').padStart(COMPACT_WIDTH)}/${compact(capacity).padEnd(COMPACT_WIDTH)}`
+  return `${formatShortNumber(level, 'down').padStart(SHORT_NUMBER_WIDTH)}/${formatShortNumber(capacity).padEnd(SHORT_NUMBER_WIDTH)}`
 }
 
 /** When it will be empty if it goes on like this; else when it will be full. */
 export function untilText({emptyInMs, fullInMs, status}: Row, glyphs: GlyphSet): [text: string, tone: Tone] {
-  if (emptyInMs !== null && emptyInMs > 0) return [glyphs.empties + span(emptyInMs), TONE_OF_STATUS[status]]
+  if (emptyInMs !== null && emptyInMs > 0) return [glyphs.empties + formatShortSpan(emptyInMs), TONE_OF_STATUS[status]]
   if (fullInMs === 0) return ['full', 'plain']
-  if (fullInMs !== null) return [glyphs.fills + span(fullInMs), 'plain']
+  if (fullInMs !== null) return [glyphs.fills + formatShortSpan(fullInMs), 'plain']
   return [emptyInMs === 0 ? 'empty' : glyphs.dash, 'plain']
 }

@@ -1,4 +1,4 @@
-import {COMPACT_WIDTH} from '../draw/format.js'
+import {SHORT_NUMBER_WIDTH} from '../../core/text.js'
 import {type ColumnPlan, fitColumns, type PanelColumn} from './columns.js'
 import {LEVEL_WIDTH} from './overview-columns.js'
 
@@ -18,7 +18,7 @@ const PLAN: ColumnPlan<ResourceKey> = {
     {key: 'gauge', title: 'LEVEL', least: 8},
     {key: 'level', title: 'LEFT/CAP', least: LEVEL_WIDTH},
     {key: 'limit', title: 'LIMIT', least: 5},
-    {key: 'rate', title: 'USED/S', least: COMPACT_WIDTH + 1},
+    {key: 'rate', title: 'USED/S', least: SHORT_NUMBER_WIDTH + 1},
     {key: 'over', title: 'OVER', least: MARK_WIDTH},
     {key: 'near', title: 'NEAR', least: MARK_WIDTH},
     {key: 'top', title: 'MOST USED BY', least: TOP_WIDTH},

@@ -1,7 +1,8 @@
+import {gauge} from '../../core/gauge.js'
+import {formatCount, formatShortNumber} from '../../core/text.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {ResourceRow} from '../../watch/model.js'
-import {compact, count} from '../draw/format.js'
-import {type GlyphSet, gauge} from '../draw/glyphs.js'
+import type {GlyphSet} from '../draw/glyphs.js'
 import {cell, type Line, type Segment, seg, type Tone} from '../draw/line.js'
 import type {Scene} from '../model/scene.js'
 import type {PanelColumn} from './columns.js'
@@ -39,7 +40,7 @@ function cellOf(row: ResourceRow, column: PanelColumn<ResourceKey>, glyphs: Glyp
     case 'resource':
       return text(row.resource, isChosen ? 'chosen' : 'plain')
     case 'entities':
-      return text(count(row.entities))
+      return text(formatCount(row.entities))
     case 'gauge':
       return limit ? seg(gauge(limit.level, limit.capacity, width, glyphs), toneOf(row)) : text('')
     case 'level':
@@ -48,11 +49,11 @@ function cellOf(row: ResourceRow, column: PanelColumn<ResourceKey>, glyphs: Glyp
       return text(limit?.name ?? '', 'dim')
     case 'rate': {
       const rate = limit && row.ratePerSecond.get(limit.name)
-      return text(rate === undefined ? glyphs.dash : compact(rate))
+      return text(rate === undefined ? glyphs.dash : formatShortNumber(rate))
     }
     case 'over':
     case 'near':
-      return row[key] > 0 ? text(`${glyphs.status[key]}${count(row[key])}`, key) : text('0', 'dim')
+      return row[key] > 0 ? text(`${glyphs.status[key]}${formatCount(row[key])}`, key) : text('0', 'dim')
     case 'top':
       return text(topText(row.top, width, glyphs))
   }
@@ -67,12 +68,12 @@ function topText(top: ResourceRow['top'], width: number, {ellipsis}: GlyphSet): 
   const [first] = top
   if (!first) return ''
   const limit = ` (${first.limit})`
-  const all = top.map(({entity, ratePerSecond}) => `${entity} ${compact(ratePerSecond)}/s`)
+  const all = top.map(({entity, ratePerSecond}) => `${entity} ${formatShortNumber(ratePerSecond)}/s`)
   for (let named = all.length; named > 0; named--) {
     const text = all.slice(0, named).join(', ') + limit
     if (text.length <= width) return text
   }
-  const rate = ` ${compact(first.ratePerSecond)}/s`
+  const rate = ` ${formatShortNumber(first.ratePerSecond)}/s`
   const room = width - rate.length - limit.length
   // A long name of a limit must not leave nothing of the consumer's.
   const ending = room < SHORTEST_NAME ? rate : rate + limit

@@ -1,7 +1,8 @@
+import {gauge} from '../../core/gauge.js'
+import {formatCount, formatShortNumber, formatShortPercent} from '../../core/text.js'
 import type {LimitLevel, ShardView} from '../../repository/buckets/view.js'
 import type {Reading} from '../../watch/model.js'
-import {compact, count, percent} from '../draw/format.js'
-import {type GlyphSet, gauge} from '../draw/glyphs.js'
+import type {GlyphSet} from '../draw/glyphs.js'
 import {type Line, seg, wrapped} from '../draw/line.js'
 
 const GAUGE_WIDTH = 10
@@ -17,7 +18,7 @@ export function shardLines(
   glyphs: GlyphSet,
 ): Line[] {
   return shards.flatMap(view => {
-    const number = `${count(view.shard).padStart(INDENT - 1)} `
+    const number = `${formatCount(view.shard).padStart(INDENT - 1)} `
     if (view.isGhost) return [[seg(`${number}what a refund left of a shard that is gone`, 'dim')]]
     const pieces = piecesOf(view, writePressures.get(view.shard), glyphs)
     return wrapped(pieces, columns - INDENT, GAP).map((line, at) => [
@@ -32,7 +33,7 @@ function piecesOf({limits, incomplete}: ShardView, pressure: number | undefined,
   return [
     ...tightestFirst.map(limit => levelPiece(limit, glyphs)),
     incomplete.length === 0 ? [] : [seg(`without parameters: ${incomplete.join(', ')}`, 'near')],
-    [seg(`writes ${pressure === undefined ? glyphs.dash : percent(pressure)}`, 'dim')],
+    [seg(`writes ${pressure === undefined ? glyphs.dash : formatShortPercent(pressure)}`, 'dim')],
   ]
 }
 
@@ -43,6 +44,6 @@ function levelPiece({name, level, capacity}: LimitLevel, glyphs: GlyphSet): Line
   return [
     seg(`${name} `, 'dim'),
     seg(gauge(level, capacity, GAUGE_WIDTH, glyphs), level < 1 ? 'over' : 'ok'),
-    seg(` ${compact(level, 'down')}/${compact(capacity)}`),
+    seg(` ${formatShortNumber(level, 'down')}/${formatShortNumber(capacity)}`),
   ]
 }

@@ -1,13 +1,25 @@
+import {durationMs} from '../../core/duration.js'
 import {ZaelError} from '../../core/errors.js'
 import type {AcquireAttempt, AttemptOptions} from '../../inspect/attempt.js'
 import type {AcquireRequest} from '../../limiter/options.js'
 import type {StackContext} from '../base/context.js'
 import {interruptible} from '../output/interrupt.js'
 
-/** A first request may have to find credentials before it is sent, so more than a service would grant. */
+const DEFAULT_WAIT = '60s'
+
+/** Gives a bare `--wait` its default value; oclif has no flags with an optional value. */
+export function withDefaultWait(argv: readonly string[]): string[] {
+  const end = argv.includes('--') ? argv.indexOf('--') : argv.length
+  return argv.flatMap((word, at) => {
+    const isBare = word === '--wait' && at < end && durationMs(argv[at + 1] ?? '') === undefined
+    return isBare ? [`--wait=${DEFAULT_WAIT}`] : [word]
+  })
+}
+
+/** Longer than in a service: the first request may have to resolve credentials. */
 const TIMEOUT_MS = 15_000
 
-/** Tries a request as a service would, with a limiter of its own. Ctrl-C gives up and returns what was taken. */
+/** Tries a request with a limiter of its own, as a service would. Ctrl-C gives up and returns consumed tokens. */
 export async function tryRequest(
   {stack, table: {transport, clock, backoff}}: StackContext,
   namespace: string,
@@ -22,7 +34,7 @@ export async function tryRequest(
   try {
     return await interruptible(
       signal => attemptAcquire(limiter, {...request, signal}, {...options, clock, sleep: backoff.sleep}),
-      () => new ZaelError('interrupted', 'acquire.interrupted', 'stopped before the request was admitted'),
+      () => new ZaelError('interrupted', 'acquire.interrupted', 'Interrupted before the request was admitted.'),
     )
   } finally {
     await limiter.close()

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {ASCII_GLYPHS, BLOCK_GLYPHS, gauge, sparkline} from '../../../src/lib/ui/draw/glyphs.js'
+import {gauge, sparkline, WHOLE_BLOCKS} from '../../src/lib/core/gauge.js'
+import {ASCII_GLYPHS, BLOCK_GLYPHS} from '../../src/lib/ui/draw/glyphs.js'
 
 const anyGlyphs = fc.constantFrom(BLOCK_GLYPHS, ASCII_GLYPHS)
 const anyWidth = fc.integer({min: 0, max: 80})
@@ -19,6 +20,19 @@ describe('gauge', () => {
     [-500, '◂▚▚▚▚▚▚▚', '[<xxxxx]'],
   ])('draws %d of 100', (level, blocks, ascii) => {
     expect([gauge(level, 100, 8, BLOCK_GLYPHS), gauge(level, 100, 8, ASCII_GLYPHS)]).toEqual([blocks, ascii])
+  })
+
+  it('in whole cells is rounded to the nearest cell', () => {
+    const drawn = (share: number) => gauge(share, 1, 10, WHOLE_BLOCKS)
+    expect([0, 0.04, 0.05, 0.42, 0.96, 1, 3].map(drawn)).toEqual([
+      '░░░░░░░░░░',
+      '░░░░░░░░░░',
+      '█░░░░░░░░░',
+      '████░░░░░░',
+      '██████████',
+      '██████████',
+      '██████████',
+    ])
   })
 
   it('is always as wide as asked', () => {

@@ -1,8 +1,7 @@
 import {describe, expect, it} from 'vitest'
-import {nearest} from '../../../src/lib/cli/output/suggest.js'
-import {editDistance} from '../../../src/lib/core/edit-distance.js'
+import {didYouMean, editDistance, nearestNames, nearestPhrases} from '../../src/lib/core/nearest.js'
 
-describe('editDistance', () => {
+describe('the edit distance', () => {
   it.each([
     ['help', 'help', 0],
     ['hlep', 'help', 1],
@@ -18,10 +17,10 @@ describe('editDistance', () => {
   })
 })
 
-describe('nearest', () => {
+describe('the nearest phrases', () => {
   const paths = ['help', 'limits', 'limits list', 'limits set', 'limits delete', 'local', 'local up', 'migrate status']
   const candidates = paths.map(path => ({words: path.split(' '), type: `zael ${path}`}))
-  const suggest = (typed: string) => nearest(typed.split(' '), candidates)
+  const suggest = (typed: string) => nearestPhrases(typed.split(' '), candidates)
 
   it.each([
     ['hlep', ['zael help']],
@@ -33,13 +32,21 @@ describe('nearest', () => {
     ['nonsense', []],
     ['x', []],
     ['status', []],
-  ])('%s', (typed, suggestions) => {
+  ])('of "%s" are %j', (typed, suggestions) => {
     expect(suggest(typed)).toEqual(suggestions)
   })
+})
 
-  it('names at most three, all equally near', () => {
-    const close = ['bar', 'car', 'far', 'tar'].map(word => ({words: [word], type: word}))
-    expect(nearest(['aar'], close)).toEqual(['bar', 'car', 'far'])
-    expect(nearest(['car'], close)).toEqual(['car'])
+describe('the nearest names', () => {
+  it('are at most three, all equally near', () => {
+    const names = ['bar', 'car', 'far', 'tar']
+    expect(nearestNames('aar', names)).toEqual(['bar', 'car', 'far'])
+    expect(nearestNames('car', names)).toEqual(['car'])
+    expect(nearestNames('nothing', names)).toEqual([])
+  })
+
+  it('are offered as a question', () => {
+    expect(didYouMean(['bar', 'car'])).toBe('Did you mean "bar" or "car"?')
+    expect(didYouMean([])).toBeUndefined()
   })
 })

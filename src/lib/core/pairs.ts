@@ -1,0 +1,34 @@
+/** A `NAME=VALUE` text in its parts. */
+export interface Pair {
+  readonly text: string
+  readonly name: string
+  readonly value: string
+  /** Position of the value in the text. */
+  readonly valueAt: number
+}
+
+export type PairProblem = 'no-separator' | 'no-name' | 'duplicate'
+
+/** Makes the error for a text that is refused. */
+type RefusePair = (problem: PairProblem, pair: Pair) => Error
+
+/** Splits `NAME=VALUE` at the first of the separators; the value may be empty and may contain further separators. */
+export function splitPair(text: string, separators: string, refuse: RefusePair): Pair {
+  const found = Array.from(separators, separator => text.indexOf(separator)).filter(index => index >= 0)
+  const at = found.length === 0 ? text.length : Math.min(...found)
+  const pair = {text, name: text.slice(0, at), value: text.slice(at + 1), valueAt: at + 1}
+  if (found.length === 0) throw refuse('no-separator', pair)
+  if (pair.name === '') throw refuse('no-name', pair)
+  return pair
+}
+
+/** Reads several such texts. A name given twice is refused, since one of the two values would silently win. */
+export function readPairs(texts: readonly string[], separators: string, refuse: RefusePair): Pair[] {
+  const names = new Set<string>()
+  return texts.map(text => {
+    const pair = splitPair(text, separators, refuse)
+    if (names.has(pair.name)) throw refuse('duplicate', pair)
+    names.add(pair.name)
+    return pair
+  })
+}

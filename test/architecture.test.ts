@@ -1,7 +1,7 @@
-import {readdirSync, readFileSync} from 'node:fs'
-import {fileURLToPath} from 'node:url'
+import {posix} from 'node:path'
 import {describe, expect, it} from 'vitest'
 import {type ImportLine, importCycles, importLines, type SourceFile} from './helpers/import-lines.js'
+import {readSources} from './helpers/sources.js'
 
 interface Rule {
   /** Rooms this one may import from, besides itself. */
@@ -35,6 +35,66 @@ const RULES: Readonly<Record<string, Rule>> = {
   commands: {rooms: [...GROUND, ...MIDDLE, 'cli'], packages: ['node:*', '@oclif/*']},
 }
 
+/**
+ * Who may import whom inside a room that has rooms of its own, from the ground up; `.` is the room itself. A new folder
+ * enters the house through this table.
+ */
+const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  schema: {'.': [], legacy: ['.']},
+  dynamo: {'.': [], transports: ['.']},
+  repository: {
+    table: [],
+    audit: ['table'],
+    buckets: ['table', 'audit'],
+    limits: ['table', 'audit'],
+    namespaces: ['table'],
+    usage: ['table'],
+    entities: ['table', 'audit', 'limits'],
+    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'entities'],
+  },
+  aggregator: {'.': [], 'local-stream': ['.']},
+  migrations: {
+    records: [],
+    buckets: ['records'],
+    usage: ['records'],
+    walk: ['records', 'buckets', 'usage'],
+    '.': ['records', 'walk'],
+  },
+  infra: {
+    aws: [],
+    stacks: ['aws'],
+    options: ['stacks'],
+    lambda: ['aws'],
+    deploy: ['aws', 'stacks', 'options', 'lambda'],
+    delete: ['aws', 'stacks', 'deploy'],
+    health: ['aws', 'stacks', 'options', 'lambda'],
+    doctor: ['aws', 'options', 'health'],
+  },
+  local: {
+    engines: [],
+    'state-dir': ['engines'],
+    supervisor: ['engines', 'state-dir'],
+    '.': ['engines', 'state-dir', 'supervisor'],
+  },
+  ui: {draw: [], model: ['draw'], panels: ['draw', 'model'], '.': ['draw', 'model', 'panels']},
+  cli: {
+    output: [],
+    base: ['output'],
+    flags: ['output'],
+    help: ['base'],
+    completion: ['base'],
+    limits: ['base', 'output'],
+    acquire: ['base', 'output', 'limits'],
+    data: ['base', 'output', 'flags'],
+    migrate: ['output'],
+    stack: ['base', 'output'],
+    watch: ['base', 'output', 'flags', 'stack'],
+  },
+}
+
+/** More files than this in one folder are a list to search in, not a room to find one's way in. */
+const MOST_FILES_IN_A_FOLDER = 25
+
 /** What a command may import without `await import()`: the rest would make every start of zael slower. */
 const COMMANDS_STATIC: Rule = {rooms: ['cli'], packages: ['@oclif/*']}
 
@@ -47,6 +107,7 @@ function violations(files: readonly SourceFile[]): string[] {
     return importLines(file).flatMap(line => {
       const what = line.target ?? line.specifier
       if (!isAllowed(room, rule, line)) return [`${file.path}: ${room} may not import ${what}`]
+      if (!isAllowedInside(file.path, line)) return [`${file.path}: ${folderOf(file.path)} may not import ${what}`]
       const mustWait =
         room === 'commands' &&
         line.kind === 'static' &&
@@ -55,7 +116,55 @@ function violations(files: readonly SourceFile[]): string[] {
       return mustWait ? [`${file.path}: ${what} must come by await import()`] : []
     })
   })
-  return [...breaches, ...importCycles(files).map(ring => `import cycle: ${ring}`)]
+  return [
+    ...breaches,
+    ...importCycles(files).map(ring => `import cycle: ${ring}`),
+    ...folderCycles(files).map(ring => `folder cycle: ${ring}`),
+    ...crowdedFolders(files),
+  ]
+}
+
+/** Whether an import within one room follows the arrows between its sub-rooms. */
+function isAllowedInside(path: string, {target}: ImportLine): boolean {
+  const room = roomOf(path)
+  if (target === undefined || roomOf(target) !== room) return true
+  const from = subRoomOf(path)
+  const to = subRoomOf(target)
+  return from === to || (INSIDE[room]?.[from]?.includes(to) ?? false)
+}
+
+/** `src/lib/infra/deploy/plan.ts` → `deploy`, `src/lib/limiter/lease.ts` → `.`. */
+function subRoomOf(path: string): string {
+  return /^src\/lib\/[^/]+\/(.+)\/[^/]+$/.exec(path)?.[1] ?? '.'
+}
+
+const folderOf = (path: string): string => path.replace(/\/[^/]*$/, '')
+
+/** Rings of folders whose files import one another. Each folder is treated as one file that imports what its files import. */
+function folderCycles(files: readonly SourceFile[]): string[] {
+  const imports = new Map<string, Set<string>>()
+  for (const file of files) {
+    const from = folderOf(file.path)
+    const targets = imports.get(from) ?? new Set()
+    for (const {target} of importLines(file)) {
+      if (target !== undefined && folderOf(target) !== from) targets.add(folderOf(target))
+    }
+    imports.set(from, targets)
+  }
+  return importCycles(
+    [...imports].map(([folder, targets]) => ({
+      path: `${folder}/folder.ts`,
+      text: [...targets].map(target => `import '${posix.relative(folder, target)}/folder.js'`).join('\n'),
+    })),
+  ).map(ring => ring.replaceAll('/folder', ''))
+}
+
+function crowdedFolders(files: readonly SourceFile[]): string[] {
+  const counts = new Map<string, number>()
+  for (const {path} of files) counts.set(folderOf(path), (counts.get(folderOf(path)) ?? 0) + 1)
+  return [...counts]
+    .filter(([, count]) => count > MOST_FILES_IN_A_FOLDER)
+    .map(([folder, count]) => `${folder} has ${count} files, more than ${MOST_FILES_IN_A_FOLDER}`)
 }
 
 function isAllowed(room: string, rule: Rule, {specifier, target}: ImportLine): boolean {
@@ -74,11 +183,7 @@ function file(path: string, ...lines: string[]): SourceFile {
 
 describe('the source tree', () => {
   it('keeps the rules of the house', () => {
-    const src = new URL('../src/', import.meta.url)
-    const paths = readdirSync(fileURLToPath(src), {recursive: true, encoding: 'utf8'})
-      .map(path => path.replaceAll('\\', '/'))
-      .filter(path => /\.tsx?$/.test(path))
-    const files = paths.map(path => ({path: `src/${path}`, text: readFileSync(new URL(path, src), 'utf8')}))
+    const files = readSources()
     expect(files.length).toBeGreaterThan(0)
     expect(violations(files)).toEqual([])
   })
@@ -134,6 +239,33 @@ describe('the checker', () => {
     ]
     const cycle = 'src/lib/core/a -> src/lib/core/b -> src/lib/core/c -> src/lib/core/a'
     expect(violations(ring)).toEqual([`import cycle: ${cycle}`])
+  })
+
+  it('refuses an import upward between the sub-rooms of a room', () => {
+    const planted = file('src/lib/repository/table/planted.ts', `import type {Buckets} from '../buckets/buckets.js'`)
+    expect(violations([planted])).toEqual([
+      'src/lib/repository/table/planted.ts: src/lib/repository/table may not import src/lib/repository/buckets/buckets',
+    ])
+  })
+
+  it('refuses a sub-room that is not in the table', () => {
+    const planted = file('src/lib/repository/attic/planted.ts', `import {table} from '../table/table.js'`)
+    expect(violations([planted])).toEqual([expect.stringContaining('src/lib/repository/attic may not import')])
+  })
+
+  it('finds a circle between folders although no file is part of a circle', () => {
+    const ring = [
+      file('src/lib/cli/base/a.ts', `import {b} from '../output/b.js'`),
+      file('src/lib/cli/output/b.ts', ''),
+      file('src/lib/cli/output/c.ts', `import {d} from '../base/d.js'`),
+      file('src/lib/cli/base/d.ts', ''),
+    ]
+    expect(violations(ring)).toContain('folder cycle: src/lib/cli/base -> src/lib/cli/output -> src/lib/cli/base')
+  })
+
+  it('refuses a folder with too many files', () => {
+    const files = Array.from({length: MOST_FILES_IN_A_FOLDER + 1}, (_, at) => file(`src/lib/core/f${at}.ts`))
+    expect(violations(files)).toEqual(['src/lib/core has 26 files, more than 25'])
   })
 
   it('reads code, not comments', () => {

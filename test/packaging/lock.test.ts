@@ -87,6 +87,9 @@ describe('completing a lock file', () => {
     expect(completeLock('--check', file).status).toBe(0)
     expect(completeLock(file)).toEqual({status: 0, stdout: '', stderr: ''})
     expect(readFileSync(file, 'utf8')).toBe(complete)
+
+    expect(completeLock('--forget', file)).toEqual({status: 0, stdout: '', stderr: ''})
+    expect(Object.keys(read())).toEqual(['node_modules/@tool/linux-x64-gnu', 'node_modules/tool'])
   })
 
   it('puts a second version beside the package that needs it', () => {

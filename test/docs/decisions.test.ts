@@ -1,0 +1,23 @@
+import {readdirSync, readFileSync} from 'node:fs'
+import {expect, it} from 'vitest'
+
+const FOLDER = new URL('../../docs/decisions/', import.meta.url)
+const RECORD = /^# (\d+)\. (.+)\n\nStatus: (Accepted|Superseded by \d{4}) · (\d{4}-\d\d-\d\d)\n/
+
+const files = readdirSync(FOLDER)
+  .filter(name => name !== 'README.md')
+  .sort()
+
+it('every decision has a number, a status and a date, and a row in the index', () => {
+  const rows = files.map(name => {
+    const [, number, title, status, date] = RECORD.exec(readFileSync(new URL(name, FOLDER), 'utf8')) ?? []
+    expect(Number(number), name).toBe(Number(name.slice(0, 4)))
+    return `| ${number} | [${title}](${name}) | ${status} | ${date} |`
+  })
+  const index = readFileSync(new URL('README.md', FOLDER), 'utf8')
+  expect(index.match(/^\| \d+ .*$/gm)).toEqual(rows)
+})
+
+it('decisions are numbered without a gap', () => {
+  expect(files.map(name => Number(name.slice(0, 4)))).toEqual(files.map((_, i) => i + 1))
+})

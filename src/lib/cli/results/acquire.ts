@@ -1,0 +1,85 @@
+import {z} from 'zod'
+import {scopeSchema} from './shared.js'
+
+/** zael acquire. */
+export const acquireResult = z
+  .strictObject({
+    entity: z.string(),
+    resource: z.string(),
+    consume: z.record(z.string(), z.int().min(1)),
+    dryRun: z.boolean(),
+    admitted: z.boolean(),
+    metered: z.boolean().describe('False when the table was out of reach and the policy let the request through'),
+    parent: z.string().nullable().describe('Charged too, or refusing'),
+    waitedMs: z.int().min(0),
+    retryAfterMs: z.int().min(0).describe('0 when admitted'),
+    limits: z.array(
+      z.strictObject({
+        name: z.string(),
+        level: z.enum(['entity', 'parent']),
+        entity: z.string(),
+        requested: z.int().min(0),
+        available: z.int().describe('Whole tokens left; negative in debt'),
+        capacity: z.int().min(0),
+        exceeded: z.boolean(),
+        retryAfterMs: z.int().min(0),
+      }),
+    ),
+  })
+  .meta({title: 'zael acquire'})
+export type AcquireResult = z.infer<typeof acquireResult>
+
+/** zael why. */
+export const whyResult = z
+  .strictObject({
+    entity: z.string(),
+    resource: z.string(),
+    registered: z.boolean().describe('Whether the entity has a record'),
+    parent: z.string().nullable().describe('Shares every charge'),
+    at: z.string().describe('UTC, ISO 8601'),
+    hour: z.string().describe('Start of the hour that drainedBy is about'),
+    admitted: z.boolean(),
+    retryAfterMs: z.int().min(0).nullable().describe('0 when there is room; null when waiting never helps'),
+    clearsAt: z.string().nullable().describe('UTC, ISO 8601; null when waiting never helps'),
+    limits: z.array(
+      z.strictObject({
+        name: z.string(),
+        level: z.enum(['entity', 'parent']),
+        entity: z.string(),
+        setFor: scopeSchema,
+        text: z.string().describe('As `zael limits set` reads it'),
+        capacity: z.int().min(1),
+        refillAmount: z.int().min(1),
+        refillPeriodSeconds: z.int().min(1),
+        available: z.int().describe('Whole tokens left over all shards; negative in debt'),
+        requested: z.int().min(1),
+        deficit: z.int().min(0),
+        exceeded: z.boolean(),
+        retryAfterMs: z.int().min(0).nullable().describe('0 when there is room; null when waiting never helps'),
+        clearsAt: z.string().nullable().describe('UTC, ISO 8601; null when waiting never helps'),
+        shards: z.array(
+          z.strictObject({
+            shard: z.int().min(0),
+            available: z.int(),
+            capacity: z.int().min(0),
+          }),
+        ),
+        drainedBy: z
+          .array(
+            z.strictObject({
+              entity: z.string(),
+              tokens: z.int().min(1),
+            }),
+          )
+          .describe('Children that share their charges, most first; only where the limit is exceeded'),
+        remedies: z.array(
+          z.strictObject({
+            command: z.string(),
+            purpose: z.string(),
+          }),
+        ),
+      }),
+    ),
+  })
+  .meta({title: 'zael why'})
+export type WhyResult = z.infer<typeof whyResult>

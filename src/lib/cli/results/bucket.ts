@@ -1,0 +1,68 @@
+import {z} from 'zod'
+
+export const bucketLimitSchema = z
+  .strictObject({
+    name: z.string(),
+    level: z.number().describe('Tokens now; below zero in debt.'),
+    capacity: z.number(),
+    debt: z.number(),
+    refillPerSecond: z.number(),
+  })
+  .meta({id: 'BucketLimit'})
+
+export const bucketShardSchema = z
+  .strictObject({
+    shard: z.int(),
+    isGhost: z.boolean().describe('Remains of a shard that is gone.'),
+    limits: z.array(bucketLimitSchema),
+    incomplete: z.array(z.string()).describe('Limits without parameters.'),
+    writePressure: z.number().nullable().describe('Part of 1,000 writes per second in use.'),
+    writes: z.number().describe('Writes since the item exists.'),
+    refilledAt: z.string().nullable(),
+    refillAgeMs: z.number().nullable(),
+    expiresAt: z.string().nullable(),
+  })
+  .meta({id: 'BucketShard'})
+
+export const bucketSchema = z
+  .strictObject({
+    entity: z.string(),
+    resource: z.string(),
+    parent: z.string().nullable(),
+    cascade: z.boolean(),
+    shardCount: z.int(),
+    limits: z.array(bucketLimitSchema).describe('All shards together.'),
+    shards: z.array(bucketShardSchema),
+  })
+  .meta({id: 'Bucket'})
+
+/** zael bucket list. */
+export const bucketListResult = z
+  .strictObject({
+    resource: z.string(),
+    buckets: z.array(bucketSchema),
+    next: z.string().nullable().describe('Cursor of the next page.'),
+  })
+  .meta({title: 'zael bucket list'})
+export type BucketListResult = z.infer<typeof bucketListResult>
+
+/** zael bucket reset. */
+export const bucketResetResult = z
+  .strictObject({
+    entity: z.string(),
+    resource: z.string(),
+    shards: z.int(),
+    reset: z.int().describe('Shards that were filled.'),
+    ghosts: z.int(),
+  })
+  .meta({title: 'zael bucket reset'})
+export type BucketResetResult = z.infer<typeof bucketResetResult>
+
+/** zael bucket show. */
+export const bucketShowResult = z
+  .strictObject({
+    entity: z.string(),
+    buckets: z.array(bucketSchema),
+  })
+  .meta({title: 'zael bucket show'})
+export type BucketShowResult = z.infer<typeof bucketShowResult>

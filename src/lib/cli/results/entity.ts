@@ -1,0 +1,114 @@
+import {z} from 'zod'
+import {itemCountsSchema, limitLevelSchema} from './shared.js'
+
+export const entitySchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    parent: z.string().nullable(),
+    cascade: z.boolean().describe('Whether every admitted request is charged to the parent too'),
+    metadata: z.record(z.string(), z.unknown()),
+    createdAt: z.string().nullable().describe('UTC, ISO 8601'),
+    version: z.int().min(0).describe('Counts changes; 0 where the client that wrote it does not count'),
+  })
+  .meta({id: 'Entity'})
+
+/** zael entity children. */
+export const entityChildrenResult = z
+  .strictObject({
+    entities: z.array(entitySchema),
+    next: z.null().describe('The list is complete'),
+  })
+  .meta({title: 'zael entity children'})
+export type EntityChildrenResult = z.infer<typeof entityChildrenResult>
+
+/** zael entity create. */
+export const entityCreateResult = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    parent: z.string().nullable(),
+    cascade: z.boolean().describe('Whether every admitted request is charged to the parent too'),
+    metadata: z.record(z.string(), z.unknown()),
+    createdAt: z.string().nullable().describe('UTC, ISO 8601'),
+    version: z.int().min(0).describe('Counts changes; 0 where the client that wrote it does not count'),
+  })
+  .meta({title: 'zael entity create'})
+export type EntityCreateResult = z.infer<typeof entityCreateResult>
+
+/** zael entity delete. */
+export const entityDeleteResult = z
+  .strictObject({
+    id: z.string(),
+    dryRun: z.boolean(),
+    counts: itemCountsSchema,
+  })
+  .meta({title: 'zael entity delete'})
+export type EntityDeleteResult = z.infer<typeof entityDeleteResult>
+
+/** zael entity list. */
+export const entityListResult = z
+  .strictObject({
+    entities: z.array(entitySchema),
+    next: z.string().nullable().describe('Value of --cursor for the next page'),
+  })
+  .meta({title: 'zael entity list'})
+export type EntityListResult = z.infer<typeof entityListResult>
+
+/** zael entity show. */
+export const entityShowResult = z
+  .strictObject({
+    registered: z.boolean().describe('Whether the entity has a record; limits and buckets need none'),
+    id: z.string(),
+    name: z.string().nullable(),
+    parent: z.string().nullable(),
+    cascade: z.boolean().describe('Whether every admitted request is charged to the parent too'),
+    metadata: z.record(z.string(), z.unknown()),
+    createdAt: z.string().nullable().describe('UTC, ISO 8601'),
+    version: z.int().min(0).nullable(),
+    parents: z
+      .array(
+        z.strictObject({
+          id: z.string(),
+          name: z.string(),
+          cascade: z.boolean(),
+        }),
+      )
+      .describe('The parent, its parent, and so on'),
+    resources: z.array(
+      z.strictObject({
+        resource: z.string().nullable().describe('Null for all resources that are not named'),
+        source: limitLevelSchema.nullable().describe('The level whose limits apply'),
+        limits: z.array(
+          z.strictObject({
+            name: z.string(),
+            capacity: z.int().min(1).describe('Whole tokens'),
+            refillAmount: z.int().min(1).describe('Whole tokens per period'),
+            refillPeriodSeconds: z.int().min(1),
+            available: z
+              .int()
+              .nullable()
+              .describe('Whole tokens now, over all shards; negative in debt, null without a bucket'),
+          }),
+        ),
+        shards: z.int().min(0).describe('0 without a bucket'),
+      }),
+    ),
+  })
+  .meta({title: 'zael entity show'})
+export type EntityShowResult = z.infer<typeof entityShowResult>
+
+/** zael entity update. */
+export const entityUpdateResult = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    parent: z.string().nullable(),
+    cascade: z.boolean().describe('Whether every admitted request is charged to the parent too'),
+    metadata: z.record(z.string(), z.unknown()),
+    createdAt: z.string().nullable().describe('UTC, ISO 8601'),
+    version: z.int().min(0).describe('Counts changes; 0 where the client that wrote it does not count'),
+    changed: z.array(z.enum(['name', 'parent', 'cascade', 'metadata'])),
+  })
+  .meta({title: 'zael entity update'})
+export type EntityUpdateResult = z.infer<typeof entityUpdateResult>

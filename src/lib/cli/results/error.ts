@@ -1,0 +1,15 @@
+import {z} from 'zod'
+
+/** What any command prints with --json when it fails. */
+export const errorResult = z
+  .strictObject({
+    error: z.strictObject({
+      code: z.string().describe('Stable, dotted.'),
+      kind: z.enum(['failed', 'usage', 'notFound', 'access', 'conflict', 'checkSaidNo', 'interrupted']),
+      message: z.string(),
+      hint: z.string().nullable().describe('What to do next.'),
+      details: z.record(z.string(), z.unknown()),
+    }),
+  })
+  .meta({title: 'What any command prints with --json when it fails'})
+export type ErrorResult = z.infer<typeof errorResult>

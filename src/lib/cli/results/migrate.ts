@@ -1,0 +1,308 @@
+import {z} from 'zod'
+
+export const migrationDifferenceSchema = z
+  .strictObject({
+    type: z.enum(['entity', 'limits', 'settings', 'registry', 'bucket', 'usage', 'audit', 'version', 'table']),
+    key: z.string().describe('Key of the old item, as `zael migrate resolve` takes it'),
+    state: z.enum(['behind', 'conflict', 'unmovable']),
+    reason: z.string(),
+  })
+  .meta({id: 'MigrationDifference'})
+
+export const unknownItemsSchema = z
+  .strictObject({
+    count: z.int().min(0),
+    shown: z.array(z.string()).describe('The first keys'),
+  })
+  .describe('Items of a shape that zael does not know; they stay as they are')
+  .meta({id: 'UnknownItems'})
+
+export const migrationStepSchema = z
+  .enum(['indexes', 'namespaces', 'configuration', 'data', 'catch-up', 'version'])
+  .meta({id: 'MigrationStep'})
+
+export const plannedStepSchema = z
+  .strictObject({
+    id: migrationStepSchema,
+    title: z.string(),
+    pending: z.boolean(),
+    items: z.int().min(0).describe('Old items to move, or parts to add'),
+    readUnits: z.int().min(0).describe('Estimate'),
+    writeUnits: z.int().min(0).describe('Estimate'),
+  })
+  .meta({id: 'PlannedStep'})
+
+export const blockerSchema = z
+  .strictObject({
+    blocks: z.enum(['run', 'cleanup']),
+    code: z.enum(['running', 'conflicts']),
+    reason: z.string(),
+  })
+  .meta({id: 'Blocker'})
+
+export const usageDecisionsSchema = z
+  .strictObject({
+    untangled: z.int().min(0).describe('Days whose first hour was counted with the day, and is told apart'),
+    keptAsLabelled: z
+      .int()
+      .min(0)
+      .describe('Days whose first hour may have been counted with the day, and is kept as it calls itself'),
+    superseded: z.int().min(0).describe('Buckets in several old places: the one used last counts'),
+  })
+  .describe('What was decided where old items do not say enough')
+  .meta({id: 'UsageDecisions'})
+
+/** zael migrate cleanup. */
+export const migrateCleanupResult = z
+  .strictObject({
+    stack: z.string(),
+    dryRun: z.boolean().describe('Whether nothing was to be deleted; `left` is then what would stay'),
+    old: z
+      .strictObject({
+        entity: z.int().min(0),
+        limits: z.int().min(0),
+        settings: z.int().min(0),
+        registry: z.int().min(0),
+        bucket: z.int().min(0),
+        usage: z.int().min(0),
+        audit: z.int().min(0),
+        version: z.int().min(0),
+      })
+      .describe('Old items that the comparison met, by kind'),
+    deleted: z
+      .strictObject({
+        entity: z.int().min(0),
+        limits: z.int().min(0),
+        settings: z.int().min(0),
+        registry: z.int().min(0),
+        bucket: z.int().min(0),
+        usage: z.int().min(0),
+        audit: z.int().min(0),
+        version: z.int().min(0),
+      })
+      .describe('Old items deleted, by kind'),
+    left: z
+      .strictObject({
+        count: z.int().min(0),
+        shown: z.array(migrationDifferenceSchema).describe('The first of them'),
+      })
+      .describe('Old records that changed meanwhile or cannot be moved; they are still there'),
+    unknown: unknownItemsSchema,
+  })
+  .meta({title: 'zael migrate cleanup'})
+export type MigrateCleanupResult = z.infer<typeof migrateCleanupResult>
+
+/** zael migrate plan. */
+export const migratePlanResult = z
+  .strictObject({
+    stack: z.string(),
+    pending: z.boolean().describe('Whether there is something to do'),
+    steps: z.array(plannedStepSchema).describe('In the order in which they are done'),
+    items: z.int().min(0).describe('Old items to move'),
+    conflicts: z.int().min(0).describe('Old items that differ from the new place, where somebody has to choose'),
+    readUnits: z.int().min(0).describe('Estimate'),
+    writeUnits: z.int().min(0).describe('Estimate'),
+    writeUnitsPerSecond: z.int().min(1),
+    seconds: z.int().min(0).describe('How long the writes take at that pace'),
+    blockers: z.array(blockerSchema),
+    oldItems: z.int().min(0).describe('Items of older layouts, moved or not'),
+    unknownItems: z.int().min(0).describe('Items of no known shape, and buckets that cannot be read; left alone'),
+  })
+  .meta({title: 'zael migrate plan'})
+export type MigratePlanResult = z.infer<typeof migratePlanResult>
+
+/** zael migrate resolve. */
+export const migrateResolveResult = z
+  .strictObject({
+    stack: z.string(),
+    key: z.string().nullable().describe('Key of the old item; null with --all'),
+    kept: z.enum(['old', 'new']),
+    settled: z.int().min(0).describe('Conflicts that are settled now'),
+    left: z
+      .strictObject({
+        count: z.int().min(0),
+        shown: z.array(migrationDifferenceSchema).describe('The first of them'),
+      })
+      .describe('Conflicts that others keep changing; they are not settled'),
+  })
+  .meta({title: 'zael migrate resolve'})
+export type MigrateResolveResult = z.infer<typeof migrateResolveResult>
+
+/** zael migrate run. */
+export const migrateRunResult = z
+  .strictObject({
+    stack: z.string(),
+    dryRun: z.boolean(),
+    plan: z
+      .strictObject({
+        stack: z.string(),
+        pending: z.boolean().describe('Whether there is something to do'),
+        steps: z.array(plannedStepSchema).describe('In the order in which they are done'),
+        items: z.int().min(0).describe('Old items to move'),
+        conflicts: z.int().min(0).describe('Old items that differ from the new place, where somebody has to choose'),
+        readUnits: z.int().min(0).describe('Estimate'),
+        writeUnits: z.int().min(0).describe('Estimate'),
+        writeUnitsPerSecond: z.int().min(1),
+        seconds: z.int().min(0).describe('How long the writes take at that pace'),
+        blockers: z.array(blockerSchema),
+        oldItems: z.int().min(0).describe('Items of older layouts, moved or not'),
+        unknownItems: z.int().min(0).describe('Items of no known shape, and buckets that cannot be read; left alone'),
+      })
+      .nullable()
+      .describe('What was shown before; null when nobody was asked'),
+    result: z
+      .strictObject({
+        runId: z.string(),
+        resumed: z.boolean().describe('Whether an earlier run had begun it'),
+        finished: z.boolean().describe('False when it stopped at the step asked for'),
+        settled: z.boolean().describe('Whether the last pass found nothing to catch up with'),
+        steps: z.array(
+          z.strictObject({
+            id: migrationStepSchema,
+            title: z.string(),
+            state: z.enum(['done', 'pending']),
+            checked: z.int().min(0).describe('Old items looked at'),
+            written: z.int().min(0).describe('New items written or brought up to date'),
+            expired: z.int().min(0),
+            conflicts: z.int().min(0),
+          }),
+        ),
+        added: z.array(z.string()).describe('What the table lacked and has now'),
+        conflicts: z
+          .strictObject({
+            count: z.int().min(0),
+            shown: z.array(migrationDifferenceSchema).describe('The first of them'),
+          })
+          .describe('Records that were changed in both places, or that cannot be moved'),
+        unknown: unknownItemsSchema,
+        decisions: usageDecisionsSchema,
+        copiedAgain: z
+          .strictObject({
+            entity: z.int().min(0),
+            limits: z.int().min(0),
+            settings: z.int().min(0),
+            registry: z.int().min(0),
+            bucket: z.int().min(0),
+            usage: z.int().min(0),
+            audit: z.int().min(0),
+            version: z.int().min(0),
+          })
+          .describe(
+            'Records that were not in the new place although an earlier run had finished: made by old clients since, or deleted by clients of today',
+          ),
+      })
+      .nullable()
+      .describe('Null in a dry run'),
+  })
+  .meta({title: 'zael migrate run'})
+export type MigrateRunResult = z.infer<typeof migrateRunResult>
+
+/** zael migrate status. */
+export const migrateStatusResult = z
+  .strictObject({
+    stack: z.string(),
+    pending: z.boolean().describe('Whether `zael migrate run` has something to do; the exit code is 6 then'),
+    items: z.int().min(0).describe('All items of the table'),
+    bytes: z.int().min(0),
+    schema: z.strictObject({
+      recorded: z.string().nullable().describe('Layout in the version record'),
+      legacy: z.string().nullable().describe('Layout in the place where tables without namespaces recorded it'),
+      accepted: z.boolean().describe('Whether clients of today work on a table with these records'),
+    }),
+    missing: z.strictObject({
+      indexes: z.array(z.string()),
+      stream: z.boolean(),
+      expiry: z.boolean(),
+      defaultNamespace: z
+        .boolean()
+        .describe('Whether the namespace "default" has to be registered for data without a namespace'),
+    }),
+    old: z
+      .array(
+        z.strictObject({
+          type: z.enum(['entity', 'limits', 'settings', 'registry', 'bucket', 'usage', 'audit', 'version']),
+          generation: z.int().min(1).max(5),
+          releases: z.string().describe('Releases of the Python system that wrote the shape'),
+          items: z.int().min(0),
+          records: z.int().min(0).describe("What they are in today's layout"),
+          bytes: z.int().min(0),
+          pending: z.int().min(0).describe('Not in the new place yet'),
+          conflicts: z.int().min(0).describe('Differ from the new place, and neither follows the other'),
+          expired: z.int().min(0).describe('Not moved: the table drops them'),
+        }),
+      )
+      .describe('Items of older layouts by kind and generation'),
+    current: z
+      .strictObject({
+        namespace: z.int().min(0),
+        entity: z.int().min(0),
+        limits: z.int().min(0),
+        settings: z.int().min(0),
+        registry: z.int().min(0),
+        bucket: z.int().min(0),
+        usage: z.int().min(0),
+        audit: z.int().min(0),
+        version: z.int().min(0),
+        migration: z.int().min(0),
+      })
+      .describe("Items of today's layout by kind"),
+    unknown: z
+      .strictObject({
+        items: z.int().min(0),
+        keys: z.array(z.string()).describe('The first of them'),
+      })
+      .describe('Items of no known shape, and buckets that cannot be read; left alone'),
+    conflicts: z
+      .array(
+        z.strictObject({
+          key: z.string().describe('For `zael migrate resolve`'),
+          reason: z.string(),
+        }),
+      )
+      .describe('The first of them'),
+    run: z
+      .strictObject({
+        owner: z.string(),
+        running: z.boolean(),
+        step: z.string(),
+        pass: z.int().min(0),
+        startedAt: z.string().describe('UTC, ISO 8601'),
+        finishedAt: z.string().nullable().describe('UTC, ISO 8601'),
+        failure: z.string().nullable(),
+      })
+      .nullable()
+      .describe('The latest run'),
+  })
+  .meta({title: 'zael migrate status'})
+export type MigrateStatusResult = z.infer<typeof migrateStatusResult>
+
+/** zael migrate verify. */
+export const migrateVerifyResult = z
+  .strictObject({
+    stack: z.string(),
+    clean: z.boolean().describe('Whether every old item is in its new place'),
+    checked: z
+      .strictObject({
+        entity: z.int().min(0),
+        limits: z.int().min(0),
+        settings: z.int().min(0),
+        registry: z.int().min(0),
+        bucket: z.int().min(0),
+        usage: z.int().min(0),
+        audit: z.int().min(0),
+        version: z.int().min(0),
+      })
+      .describe('Old items by kind'),
+    expired: z.int().min(0).describe('Old items that need not be moved any more'),
+    differences: z
+      .strictObject({
+        count: z.int().min(0),
+        shown: z.array(migrationDifferenceSchema).describe('The first of them; with --all, every one'),
+      })
+      .describe('Old records that are not in the new place as they should be'),
+    unmovable: z.int().min(0).describe("How many of the differences are records that today's layout cannot hold"),
+    unknown: unknownItemsSchema,
+    decisions: usageDecisionsSchema,
+  })
+  .meta({title: 'zael migrate verify'})
+export type MigrateVerifyResult = z.infer<typeof migrateVerifyResult>

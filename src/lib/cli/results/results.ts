@@ -1,0 +1,102 @@
+import {acquireResult, whyResult} from './acquire.js'
+import {auditListResult, auditShowResult} from './audit.js'
+import {bucketListResult, bucketResetResult, bucketShowResult} from './bucket.js'
+import {configShowResult} from './config.js'
+import {
+  entityChildrenResult,
+  entityCreateResult,
+  entityDeleteResult,
+  entityListResult,
+  entityShowResult,
+  entityUpdateResult,
+} from './entity.js'
+import {errorResult} from './error.js'
+import {autocompleteResult, helpResult, versionResult} from './help.js'
+import {limitsGetResult, limitsListResult, limitsResolveResult, limitsSetResult, limitsUnsetResult} from './limits.js'
+import {localDownResult, localEnvResult, localLogsResult, localStatusResult, localUpResult} from './local.js'
+import {
+  limitsApplyResult,
+  limitsDiffResult,
+  limitsExportResult,
+  limitsPlanResult,
+  limitsValidateResult,
+} from './manifest.js'
+import {
+  migrateCleanupResult,
+  migratePlanResult,
+  migrateResolveResult,
+  migrateRunResult,
+  migrateStatusResult,
+  migrateVerifyResult,
+} from './migrate.js'
+import {
+  namespaceCreateResult,
+  namespaceDeleteResult,
+  namespaceListResult,
+  namespaceOrphansResult,
+  namespacePurgeResult,
+  namespaceRecoverResult,
+  namespaceShowResult,
+} from './namespace.js'
+import {deleteResult, deployResult, doctorResult, listResult, statusResult} from './stack.js'
+import {usageShowResult, usageSummaryResult, usageTopResult} from './usage.js'
+import {watchResult} from './watch.js'
+
+/** The schema of what each command prints with `--json`; `error` is what any of them prints when it fails. */
+export const RESULTS = {
+  acquire: acquireResult,
+  'audit list': auditListResult,
+  'audit show': auditShowResult,
+  autocomplete: autocompleteResult,
+  'bucket list': bucketListResult,
+  'bucket reset': bucketResetResult,
+  'bucket show': bucketShowResult,
+  'config show': configShowResult,
+  delete: deleteResult,
+  deploy: deployResult,
+  doctor: doctorResult,
+  'entity children': entityChildrenResult,
+  'entity create': entityCreateResult,
+  'entity delete': entityDeleteResult,
+  'entity list': entityListResult,
+  'entity show': entityShowResult,
+  'entity update': entityUpdateResult,
+  error: errorResult,
+  help: helpResult,
+  'limits apply': limitsApplyResult,
+  'limits diff': limitsDiffResult,
+  'limits export': limitsExportResult,
+  'limits get': limitsGetResult,
+  'limits list': limitsListResult,
+  'limits plan': limitsPlanResult,
+  'limits resolve': limitsResolveResult,
+  'limits set': limitsSetResult,
+  'limits unset': limitsUnsetResult,
+  'limits validate': limitsValidateResult,
+  list: listResult,
+  'local down': localDownResult,
+  'local env': localEnvResult,
+  'local logs': localLogsResult,
+  'local status': localStatusResult,
+  'local up': localUpResult,
+  'migrate cleanup': migrateCleanupResult,
+  'migrate plan': migratePlanResult,
+  'migrate resolve': migrateResolveResult,
+  'migrate run': migrateRunResult,
+  'migrate status': migrateStatusResult,
+  'migrate verify': migrateVerifyResult,
+  'namespace create': namespaceCreateResult,
+  'namespace delete': namespaceDeleteResult,
+  'namespace list': namespaceListResult,
+  'namespace orphans': namespaceOrphansResult,
+  'namespace purge': namespacePurgeResult,
+  'namespace recover': namespaceRecoverResult,
+  'namespace show': namespaceShowResult,
+  status: statusResult,
+  'usage show': usageShowResult,
+  'usage summary': usageSummaryResult,
+  'usage top': usageTopResult,
+  version: versionResult,
+  watch: watchResult,
+  why: whyResult,
+} as const

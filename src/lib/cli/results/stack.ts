@@ -1,0 +1,355 @@
+import {z} from 'zod'
+
+export const stackPartSchema = z
+  .enum(['cloudFormation', 'table', 'aggregator', 'mapping', 'traffic', 'deadLetters', 'alarms', 'versions'])
+  .meta({id: 'StackPart'})
+
+/** zael delete. */
+export const deleteResult = z
+  .strictObject({
+    stack: z.string(),
+    region: z.string().nullable().describe('Null on a local engine.'),
+    dryRun: z.boolean(),
+    status: z
+      .string()
+      .nullable()
+      .describe('Of the stack before; null where only a table or an archive is left, and on a local engine.'),
+    goes: z
+      .array(
+        z.strictObject({
+          logicalId: z.string(),
+          physicalId: z.string().nullable(),
+          type: z.string(),
+        }),
+      )
+      .describe('Resources that CloudFormation deletes.'),
+    stays: z
+      .array(
+        z.strictObject({
+          logicalId: z.string(),
+          physicalId: z.string().nullable(),
+          type: z.string(),
+        }),
+      )
+      .describe('Resources that the template tells CloudFormation to keep.'),
+    table: z
+      .strictObject({
+        name: z.string(),
+        items: z.int().min(0).describe('As DynamoDB counts them, some hours late.'),
+        isProtected: z.boolean(),
+        delete: z.boolean().describe('--delete-table was given.'),
+      })
+      .nullable(),
+    archive: z
+      .strictObject({
+        bucket: z.string(),
+        delete: z.boolean().describe('--empty-archive was given.'),
+      })
+      .nullable()
+      .describe(
+        'The bucket of archived audit events, of the stack or of the last one of its name; null: none was found.',
+      ),
+    result: z
+      .strictObject({
+        stackDeleted: z.boolean(),
+        tableDeleted: z.boolean(),
+        tableLeft: z.boolean().describe('Whether there is a table of that name now.'),
+        archivedObjectsDeleted: z.int().min(0).nullable().describe('Null: the archive was left alone.'),
+      })
+      .nullable()
+      .describe('Null with --dry-run.'),
+  })
+  .meta({title: 'zael delete'})
+export type DeleteResult = z.infer<typeof deleteResult>
+
+/** zael deploy. */
+export const deployResult = z
+  .strictObject({
+    stack: z.string(),
+    region: z.string().nullable().describe('Null where no region is asked.'),
+    target: z
+      .enum(['cloudformation', 'engine', 'files'])
+      .describe(
+        'engine: a local DynamoDB engine, on which only the table is made; files: nothing is deployed, --export wrote files.',
+      ),
+    dryRun: z.boolean(),
+    action: z
+      .enum(['create', 'update', 'none', 'recreate'])
+      .describe('recreate: what a failed first deployment left has to go first; only with --dry-run.'),
+    complete: z.boolean().describe('Everything is in place; false with --dry-run and --no-wait.'),
+    parameters: z
+      .array(
+        z.strictObject({
+          option: z.string(),
+          before: z.string(),
+          after: z.string(),
+        }),
+      )
+      .describe('Options that change, as the template spells their values; an empty text is not set.'),
+    changes: z.array(
+      z.strictObject({
+        action: z
+          .enum(['add', 'change', 'replace', 'maybe-replace', 'remove', 'keep'])
+          .describe('keep: it leaves the stack and stays on AWS.'),
+        logicalId: z.string().describe('Its name in the template.'),
+        physicalId: z.string().nullable().describe('Its name on AWS; null before it is made.'),
+        type: z.string(),
+        properties: z.array(
+          z.strictObject({
+            name: z.string(),
+            before: z.string().nullable(),
+            after: z.string().nullable(),
+          }),
+        ),
+      }),
+    ),
+    code: z
+      .enum(['new', 'current', 'none'])
+      .describe('Whether the aggregator needed other code, as far as was known before the stack changed.'),
+    aggregator: z
+      .strictObject({
+        functionName: z.string(),
+        codeSha256: z.string().describe('In base64, as Lambda tells it.'),
+        codeUpdated: z.boolean(),
+        eventSource: z
+          .string()
+          .nullable()
+          .describe('Enabled, unless somebody has disabled it; null when there is none.'),
+      })
+      .nullable()
+      .describe('Null without an aggregator, and until everything is in place.'),
+    schemaVersion: z.string().nullable().describe('Layout of the table.'),
+    defaultNamespaceCreated: z.boolean(),
+    files: z
+      .array(
+        z.strictObject({
+          path: z.string(),
+          bytes: z.int().min(0),
+          purpose: z.string(),
+        }),
+      )
+      .describe('What --export wrote.'),
+    warnings: z.array(z.string()).optional(),
+  })
+  .meta({title: 'zael deploy'})
+export type DeployResult = z.infer<typeof deployResult>
+
+/** zael doctor. */
+export const doctorResult = z
+  .strictObject({
+    fit: z.boolean().describe('Nothing failed'),
+    checks: z.array(
+      z.strictObject({
+        group: z.enum(['machine', 'account', 'stack']),
+        name: z.string(),
+        state: z.enum(['ok', 'warn', 'fail']),
+        message: z.string(),
+        fix: z.string().nullable().describe('The next command, or what to change'),
+      }),
+    ),
+  })
+  .meta({title: 'zael doctor'})
+export type DoctorResult = z.infer<typeof doctorResult>
+
+/** zael list. */
+export const listResult = z
+  .strictObject({
+    stacks: z.array(
+      z.strictObject({
+        name: z.string(),
+        region: z.string().nullable().describe('null: a table of a local engine'),
+        tool: z.enum(['zael', 'zae-limiter']).nullable().describe('Who deployed it; null: nobody knows'),
+        status: z.string(),
+        version: z.string().nullable(),
+        schemaVersion: z.string().nullable(),
+        createdAt: z.string().nullable().describe('UTC, ISO 8601'),
+        updatedAt: z.string().nullable().describe('UTC, ISO 8601'),
+      }),
+    ),
+    refused: z
+      .array(
+        z.strictObject({
+          region: z.string(),
+          code: z.string(),
+          reason: z.string(),
+        }),
+      )
+      .describe('Regions that could not be asked'),
+    notEnabled: z.array(z.string()).describe('Regions that the account has not asked for'),
+    next: z.null().describe('The list is complete'),
+    warnings: z
+      .array(z.string())
+      .describe('The refused regions once more, in words; only where there are any')
+      .optional(),
+  })
+  .meta({title: 'zael list'})
+export type ListResult = z.infer<typeof listResult>
+
+/** zael status. */
+export const statusResult = z
+  .strictObject({
+    stack: z.string(),
+    region: z.string().nullable().describe('null: a local engine'),
+    healthy: z
+      .boolean()
+      .nullable()
+      .describe(
+        'false: something is wrong; null: no problem was found, but unknown names parts that could not be read',
+      ),
+    cloudFormation: z
+      .strictObject({
+        status: z.string(),
+        statusReason: z.string().nullable(),
+        owner: z.enum(['zael', 'zae-limiter', 'other']).describe('Who deployed it, by its tags'),
+        version: z.string().nullable().describe('Of the tool, at the last deploy'),
+        schemaVersion: z.string().nullable(),
+        createdAt: z.string().nullable().describe('UTC, ISO 8601'),
+        updatedAt: z.string().nullable().describe('UTC, ISO 8601'),
+        parameters: z.strictObject({
+          chosen: z
+            .array(
+              z.strictObject({
+                name: z.string(),
+                value: z.string(),
+                default: z.string().nullable(),
+              }),
+            )
+            .describe("Values that are not the default of this package's template"),
+          missing: z.array(z.string()).describe('Parameters of the template that the stack does not have'),
+          unknown: z.array(z.string()).describe('Parameters of the stack that the template does not have'),
+        }),
+        outputs: z.record(z.string(), z.string()).describe('Names, ARNs and addresses that the stack hands out'),
+      })
+      .nullable(),
+    table: z
+      .strictObject({
+        status: z.string(),
+        items: z.int(),
+        bytes: z.int(),
+        createdAt: z.string().nullable().describe('UTC, ISO 8601'),
+        stream: z.string().nullable().describe('What the stream tells of each change; null: there is no stream'),
+        streamArn: z.string().nullable(),
+        expiry: z.boolean().nullable().describe('null: could not be asked'),
+        pointInTimeRecovery: z.boolean().nullable().describe('null: could not be asked'),
+        deletionProtection: z.boolean(),
+        indexes: z.array(
+          z.strictObject({
+            name: z.string(),
+            status: z.string(),
+            projection: z.string(),
+          }),
+        ),
+      })
+      .nullable(),
+    aggregator: z
+      .strictObject({
+        name: z.string(),
+        state: z.string(),
+        runtime: z.string().nullable(),
+        memoryMb: z.int().nullable(),
+        codeBytes: z.int(),
+        codeSha256: z.string().nullable().describe('Of the deployed package, in base64'),
+        version: z.string().nullable(),
+        ownCode: z
+          .boolean()
+          .nullable()
+          .describe('Whether it runs the package in this zael; null for the function of another tool'),
+      })
+      .nullable(),
+    mapping: z
+      .strictObject({
+        id: z.string(),
+        state: z.string(),
+        stateReason: z.string().nullable(),
+        lastResult: z.string().nullable(),
+        filters: z.array(z.string()),
+        failureDestination: z.string().nullable(),
+      })
+      .nullable(),
+    traffic: z
+      .strictObject({
+        throttledReads: z.number(),
+        throttledWrites: z.number(),
+        aggregatorErrors: z.number(),
+        iteratorAgeMs: z.number().nullable().describe('How old the last record was when the function got it'),
+      })
+      .nullable()
+      .describe('Figures of the last hour'),
+    deadLetters: z
+      .strictObject({
+        queue: z.string(),
+        messages: z.int(),
+      })
+      .nullable(),
+    alarms: z
+      .array(
+        z.strictObject({
+          name: z.string(),
+          state: z.string(),
+          reason: z.string().nullable(),
+          notifies: z.boolean().describe('Whether anybody is told'),
+        }),
+      )
+      .nullable(),
+    versions: z
+      .strictObject({
+        schemaVersion: z.string().nullable(),
+        lambdaVersion: z.string().nullable(),
+        clientMinVersion: z.string().nullable(),
+        updatedBy: z.string().nullable(),
+        problem: z
+          .strictObject({
+            message: z.string(),
+            fix: z.string().nullable().describe('The next command, or what to change'),
+          })
+          .nullable()
+          .describe('Why this zael must not work on the table'),
+        migrationDue: z.boolean(),
+      })
+      .nullable(),
+    unknown: z
+      .array(
+        z.strictObject({
+          part: stackPartSchema,
+          code: z.string(),
+          reason: z.string(),
+          fix: z.string().nullable().describe('The next command, or what to change'),
+        }),
+      )
+      .describe('Parts that could not be looked at; they are null because of that'),
+    findings: z
+      .array(
+        z.strictObject({
+          severity: z.enum(['problem', 'note']),
+          part: stackPartSchema,
+          message: z.string(),
+          fix: z.string().nullable().describe('The next command, or what to change'),
+        }),
+      )
+      .describe('Problems first; a note does not make a stack degraded'),
+    local: z
+      .strictObject({
+        endpoint: z.string(),
+        engine: z.string(),
+        uptimeMs: z.number(),
+        engineRestarts: z.int(),
+        aggregator: z
+          .strictObject({
+            records: z.int(),
+            batches: z.int(),
+            snapshots: z.int(),
+            refills: z.int(),
+            splits: z.int(),
+            archived: z.int(),
+            errors: z.int(),
+            lastError: z.string().nullable(),
+            lagMs: z.number(),
+            streamLength: z.int().nullable(),
+          })
+          .nullable(),
+      })
+      .nullable()
+      .describe('The supervisor of the local stack'),
+  })
+  .meta({title: 'zael status'})
+export type StatusResult = z.infer<typeof statusResult>

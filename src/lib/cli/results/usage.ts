@@ -1,0 +1,108 @@
+import {z} from 'zod'
+
+export const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'UsageWindow'})
+
+export const usagePeakSchema = z
+  .strictObject({
+    tokens: z.number(),
+    entity: z.string(),
+    start: z.string(),
+  })
+  .meta({id: 'UsagePeak'})
+
+export const usageTotalSchema = z
+  .strictObject({
+    resource: z.string(),
+    name: z.string().describe('Name of the limit.'),
+    tokens: z.number().describe('Whole tokens.'),
+    windows: z.int().describe('Windows in which it was used.'),
+    average: z.number().describe('Tokens per such window.'),
+    peak: usagePeakSchema,
+  })
+  .meta({id: 'UsageTotal'})
+
+/** zael usage show. */
+export const usageShowResult = z
+  .strictObject({
+    window: usageWindowSchema,
+    since: z.string().describe('Begin of the range, UTC.'),
+    until: z.string().describe('End of the range, UTC.'),
+    entity: z.string().nullable(),
+    resource: z.string().nullable(),
+    requests: z.number().describe('Of the windows here; one that cascades counts once.'),
+    windows: z
+      .array(
+        z.strictObject({
+          entity: z.string(),
+          resource: z.string(),
+          start: z.string().describe('First second of the window, UTC.'),
+          end: z.string().describe('First second after it.'),
+          requests: z.number().describe('Admitted requests.'),
+          limits: z.array(
+            z.strictObject({
+              name: z.string(),
+              tokens: z.number(),
+              budget: z
+                .number()
+                .nullable()
+                .describe('What the limit in force now gives in such a window; null where none applies.'),
+              share: z.number().nullable().describe('tokens / budget'),
+            }),
+          ),
+        }),
+      )
+      .describe('Newest first.'),
+    totals: z.array(usageTotalSchema).describe('Of the windows on this page.'),
+    next: z.string().nullable().describe('Cursor of the next page.'),
+  })
+  .meta({title: 'zael usage show'})
+export type UsageShowResult = z.infer<typeof usageShowResult>
+
+/** zael usage summary. */
+export const usageSummaryResult = z
+  .strictObject({
+    window: usageWindowSchema,
+    since: z.string().describe('Begin of the range, UTC.'),
+    until: z.string().describe('End of the range, UTC.'),
+    entity: z.string().nullable(),
+    resource: z.string().nullable(),
+    requests: z.number(),
+    windows: z.int(),
+    totals: z.array(usageTotalSchema),
+    complete: z.boolean().describe('False when only the newest windows were counted.'),
+    warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
+  })
+  .meta({title: 'zael usage summary'})
+export type UsageSummaryResult = z.infer<typeof usageSummaryResult>
+
+/** zael usage top. */
+export const usageTopResult = z
+  .strictObject({
+    window: usageWindowSchema,
+    since: z.string().describe('Begin of the range, UTC.'),
+    until: z.string().describe('End of the range, UTC.'),
+    resource: z.string().nullable(),
+    by: z.string().describe('"requests" or the name of a limit.'),
+    consumers: z
+      .array(
+        z.strictObject({
+          entity: z.string(),
+          resource: z.string(),
+          requests: z.number(),
+          limits: z.array(
+            z.strictObject({
+              name: z.string(),
+              tokens: z.number(),
+            }),
+          ),
+          share: z.number().describe('Part of the whole, from 0 to 1.'),
+        }),
+      )
+      .describe('Largest first.'),
+    total: z.int().describe('Consumers altogether.'),
+    resources: z.array(z.string()).describe('Resources that were looked at.'),
+    complete: z.boolean(),
+    warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
+  })
+  .meta({title: 'zael usage top'})
+export type UsageTopResult = z.infer<typeof usageTopResult>

@@ -1,0 +1,120 @@
+import {z} from 'zod'
+
+/** zael watch. */
+export const watchResult = z
+  .strictObject({
+    at: z.string().describe('The instant for which all levels are computed; server time.'),
+    poll: z.int().min(1).describe('Number of the last poll that went well.'),
+    readUnits: z.number().describe('Read units of that poll, as DynamoDB says; with --once of all it took.'),
+    calls: z.int(),
+    durationMs: z.number(),
+    dataAgeMs: z.number().describe('Time since the last poll that went well.'),
+    known: z.strictObject({
+      count: z.int(),
+      isComplete: z.boolean().describe('The index was walked to its end at least once.'),
+      unreadable: z
+        .int()
+        .describe('Buckets besides, of which only items without a state are there; they are counted nowhere else.'),
+    }),
+    bucketsRead: z.int().describe('Buckets that the last poll read.'),
+    bucketsWatched: z.int().describe('Buckets of which a reading is there, whatever --filter chooses.'),
+    sampled: z.boolean().describe('The last poll did not read all buckets, or not all are known yet.'),
+    oldestAgeMs: z.number().nullable().describe('Age of the oldest reading among these buckets.'),
+    problem: z
+      .strictObject({
+        message: z.string(),
+        throttled: z.boolean(),
+        since: z.string(),
+      })
+      .nullable()
+      .describe('Why the latest poll failed; everything else is as of the last one that went well.'),
+    totals: z.strictObject({
+      buckets: z.int(),
+      over: z.int().describe('Buckets in which some limit refuses one token now.'),
+      near: z.int().describe('Buckets with a limit below a fifth, or empty within a minute at this rate.'),
+      inDebt: z.int(),
+      shards: z.int(),
+      ratePerSecond: z
+        .record(z.string(), z.number())
+        .describe('Tokens per second by limit name; what parents are charged counts there too.'),
+    }),
+    rateLimit: z
+      .string()
+      .nullable()
+      .describe(
+        'With --sort rate the limit whose rate decides, for all buckets the same: the one of which most is consumed. Otherwise, and while no rate is known, null.',
+      ),
+    worst: z
+      .strictObject({
+        entity: z.string(),
+        resource: z.string(),
+        status: z.enum(['ok', 'near', 'over', 'gone']),
+        limit: z.string().nullable().describe('The limit that is worst off; rate and times are about it.'),
+        ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until it was read twice.'),
+        emptyInMs: z.number().nullable(),
+        fullInMs: z.number().nullable(),
+        shardCount: z.int(),
+        imbalance: z.number().describe("Difference of the fullest and the emptiest shard, as part of a shard's share."),
+        writePressure: z
+          .number()
+          .describe('Of the 1,000 write units per second that an item takes, the part in use on the busiest shard.'),
+        ageMs: z.number().describe('Time since it was read.'),
+        limits: z
+          .array(
+            z.strictObject({
+              name: z.string(),
+              level: z.number().describe('Tokens at that instant; below zero in debt.'),
+              capacity: z.number(),
+              debt: z.number(),
+              refillPerSecond: z.number(),
+              ratePerSecond: z
+                .number()
+                .nullable()
+                .describe('Tokens consumed per second, net; null until the bucket was read twice.'),
+            }),
+          )
+          .describe('All shards together.'),
+      })
+      .nullable(),
+    buckets: z
+      .array(
+        z.strictObject({
+          entity: z.string(),
+          resource: z.string(),
+          status: z.enum(['ok', 'near', 'over', 'gone']),
+          limit: z.string().nullable().describe('The limit that is worst off; rate and times are about it.'),
+          ratePerSecond: z
+            .number()
+            .nullable()
+            .describe('Tokens consumed per second, net; null until it was read twice.'),
+          emptyInMs: z.number().nullable(),
+          fullInMs: z.number().nullable(),
+          shardCount: z.int(),
+          imbalance: z
+            .number()
+            .describe("Difference of the fullest and the emptiest shard, as part of a shard's share."),
+          writePressure: z
+            .number()
+            .describe('Of the 1,000 write units per second that an item takes, the part in use on the busiest shard.'),
+          ageMs: z.number().describe('Time since it was read.'),
+          limits: z
+            .array(
+              z.strictObject({
+                name: z.string(),
+                level: z.number().describe('Tokens at that instant; below zero in debt.'),
+                capacity: z.number(),
+                debt: z.number(),
+                refillPerSecond: z.number(),
+                ratePerSecond: z
+                  .number()
+                  .nullable()
+                  .describe('Tokens consumed per second, net; null until the bucket was read twice.'),
+              }),
+            )
+            .describe('All shards together.'),
+        }),
+      )
+      .describe('By --sort, at most --top; without it all with --once, and 10 in a stream.'),
+  })
+  .meta({title: 'zael watch'})
+export type WatchResult = z.infer<typeof watchResult>

@@ -1,5 +1,5 @@
 import {DynamoDBClient, UpdateItemCommand, type UpdateItemCommandInput} from '@aws-sdk/client-dynamodb'
-import {markSource} from '../src/lib/limiter/context.js'
+import {markSource} from '../src/lib/limiter/bucket-queues.js'
 import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
 import {consumeUpdate} from '../src/lib/repository/buckets/writes.js'
 import {type Measured, measure, middle} from './measure.js'

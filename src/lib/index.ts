@@ -18,8 +18,7 @@ export {
 export type {Lease} from './limiter/lease.js'
 export type {AcquireRequest, RateLimiterOptions} from './limiter/options.js'
 export {RateLimiter} from './limiter/rate-limiter.js'
-export type {CheckResult} from './limiter/reads.js'
-export type {CapacityOfLimit, ResourceCapacity} from './limiter/resource-capacity.js'
+export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/reads.js'
 export type {Resolution} from './repository/limits/resolver.js'
 export {
   type LimitsChange,

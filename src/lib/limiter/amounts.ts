@@ -1,4 +1,3 @@
-import type {Amounts} from '../core/bucket.js'
 import {InvalidInput} from '../core/errors.js'
 import {MAX_TOKENS} from '../core/limit.js'
 import {checkLimitName} from '../core/names.js'
@@ -56,11 +55,6 @@ export function signedAmountsOf(deltas: Consumption): Map<string, bigint> {
     if (tokens !== 0) amounts.set(name, toMilli(tokens))
   }
   return amounts
-}
-
-/** The opposite correction. */
-export function negated(amounts: Amounts): Map<string, bigint> {
-  return new Map([...amounts].map(([name, milli]) => [name, -milli]))
 }
 
 function invalid(name: string, tokens: number, why: string): InvalidInput {

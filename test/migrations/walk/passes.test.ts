@@ -10,10 +10,11 @@ import {readNumber, readString} from '../../../src/lib/schema/read.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {expectMigrated} from '../expect-migrated.js'
 import {expectedOf} from '../fixtures/expected.js'
+import {makePopulation} from '../fixtures/make-population.js'
 import {itemsOf} from '../fixtures/old-table.js'
 import {type OldTableScene, useOldTable} from '../old-table-scene.js'
 
-/** Small pages, so that items of one record lie on several, and a place to look at every request before it is sent. */
+/** Small pages, so that the items of one record are on several; calls `onRequest` before each request. */
 function watched(scene: OldTableScene, onRequest: (operation: Operation, input: object) => Promise<void>): Transport {
   return {
     async send(operation, input, options) {
@@ -37,7 +38,13 @@ const oldBuckets = async (scene: OldTableScene): Promise<Item[]> =>
     item => /^ENTITY#/.test(readString(item, 'PK') ?? '') && /^#BUCKET#/.test(readString(item, 'SK') ?? ''),
   )
 
-/** Everything that a walk meets before it goes on after that key. */
+/** Old buckets that have not expired and still hold requests. */
+const liveBuckets = async (scene: OldTableScene): Promise<Item[]> =>
+  (await oldBuckets(scene)).filter(
+    item => (readNumber(item, 'ttl') ?? Infinity) * 1000 > scene.nowMs && (readNumber(item, 'b_rpm_tk') ?? 0) >= 1000,
+  )
+
+/** All items of a scan up to that key. */
 async function itemsUpTo(scene: OldTableScene, {PK, SK}: Key): Promise<Item[]> {
   const {Items = []} = await scene.own.send('Scan', {TableName: scene.name, ConsistentRead: true})
   const at = Items.findIndex(item => readString(item, 'PK') === PK && readString(item, 'SK') === SK)
@@ -46,11 +53,11 @@ async function itemsUpTo(scene: OldTableScene, {PK, SK}: Key): Promise<Item[]> {
 
 const put = (scene: OldTableScene, item: Item) => scene.own.send('PutItem', {TableName: scene.name, Item: item})
 
-describeOnEngine('walks through the table', () => {
+describeOnEngine('the passes of a run', () => {
   const scene = useOldTable(4, population => itemsOf(4, population))
 
-  /** How often each step starts a walk. */
-  async function walks(): Promise<Record<string, number>> {
+  /** How often each step starts a scan. */
+  async function countScans(): Promise<Record<string, number>> {
     const counts: Record<string, number> = {}
     let step = ''
     scene.transport = watched(scene, async (operation, input) => {
@@ -63,24 +70,24 @@ describeOnEngine('walks through the table', () => {
     return counts
   }
 
-  it('are three: for the configuration, for everything else, and one that finds nothing', async () => {
-    // The first step in search of data without a namespace finds some at once.
-    expect(await walks()).toEqual({namespaces: 1, configuration: 1, data: 1, 'catch-up': 1})
+  it('are three: for the configuration, for everything else, and one that finds nothing to do', async () => {
+    // Step `namespaces` finds data without a namespace on its first page.
+    expect(await countScans()).toEqual({namespaces: 1, configuration: 1, data: 1, 'catch-up': 1})
   })
 
-  it('are two when everything is in its place, which the first two tell', async () => {
-    expect(await walks()).toEqual({configuration: 1, data: 1})
+  it('are two when every copy is up to date', async () => {
+    expect(await countScans()).toEqual({configuration: 1, data: 1})
   })
 
-  it('go on until one finds nothing', async () => {
-    const [bucket = {}] = await oldBuckets(scene)
+  it('are repeated until one finds nothing to do', async () => {
+    const [bucket = {}] = await liveBuckets(scene)
     const spend = {...bucket, b_rpm_tc: n((readNumber(bucket, 'b_rpm_tc') ?? 0) + 1000)}
     await put(scene, spend)
-    expect(await walks()).toEqual({configuration: 1, data: 1, 'catch-up': 1})
+    expect(await countScans()).toEqual({configuration: 1, data: 1, 'catch-up': 1})
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('tell of conflicts in the configuration also when they end after two', async () => {
+  it('report conflicts in the configuration even if there are only two', async () => {
     const [entity = {}] = (await scene.items()).filter(
       item => readString(item, 'SK') === '#META' && readString(item, 'PK')?.startsWith('ENTITY#'),
     )
@@ -97,11 +104,11 @@ describeOnEngine('walks through the table', () => {
   })
 })
 
-describeOnEngine('a client that brings a spelling nobody has met', () => {
-  const scene = useOldTable(4, population => itemsOf(4, population))
+describeOnEngine('a client that starts to use another namespace prefix during a run', () => {
+  const scene = useOldTable(4, population => itemsOf(4, population), makePopulation({entities: 8}))
   beforeAll(() => scene.migrate())
 
-  it('is found out although the places of old items seemed to be known', async () => {
+  it('is noticed although all locations of old items were thought to be known', async () => {
     const home = (await new Namespaces(scene.table).resolve('default'))?.id
     const foreign = (await oldBuckets(scene)).map(item => ({
       ...item,
@@ -112,7 +119,7 @@ describeOnEngine('a client that brings a spelling nobody has met', () => {
     expect(foreign.length).toBeGreaterThan(10)
     let isDone = false
     scene.transport = watched(scene, async (operation, input) => {
-      // The configuration is through, and with it the table.
+      // The configuration is copied, so the whole table was read.
       if (isDone || stepIn(operation, input) !== 'data') return
       isDone = true
       for (const item of foreign) await put(scene, item)
@@ -124,10 +131,10 @@ describeOnEngine('a client that brings a spelling nobody has met', () => {
   })
 })
 
-describeOnEngine('a run that goes on in the middle of a walk', () => {
+describeOnEngine('a run that resumes in the middle of a pass', () => {
   const scene = useOldTable(4, population => itemsOf(4, population))
 
-  it('has not met the whole table, and looks everywhere', async () => {
+  it('has not read the whole table, so it queries all locations', async () => {
     let pages = 0
     const stop = new AbortController()
     const onProgress = ({step}: {step: string}) => {
@@ -140,7 +147,7 @@ describeOnEngine('a run that goes on in the middle of a walk', () => {
     await expect(scene.migrate({signal: stop.signal, onProgress})).rejects.toMatchObject({code: 'dynamo.aborted'})
     expect(await readMigration(scene.table)).toMatchObject({step: 'configuration', position: expect.anything()})
     expect(await scene.migrate({until: 'data'})).toMatchObject({resumed: true, finished: false})
-    // Three places for the buckets of each entity; who knows the table knows that there is nothing but what was found.
+    // Three locations for the buckets of each entity; a run that knows the table would query none.
     const owners = new Set((await oldBuckets(scene)).map(item => readString(item, 'PK')))
     expect(searches).toBeGreaterThanOrEqual(3 * owners.size)
     expect(await scene.migrate()).toMatchObject({finished: true, settled: true, conflicts: {count: 0}})
@@ -150,10 +157,10 @@ describeOnEngine('a run that goes on in the middle of a walk', () => {
   })
 })
 
-describeOnEngine('the end of a page', () => {
+describeOnEngine('the position of a run', () => {
   const scene = useOldTable(4, population => itemsOf(4, population))
 
-  it('is recorded when all of it is written, and not before', async () => {
+  it('moves to the end of a page after everything in it is written, and not before', async () => {
     await scene.migrate({until: 'namespaces'})
     scene.transport = watched(scene, async (operation, input) => {
       const isProgress = stepIn(operation, input) !== undefined
@@ -162,7 +169,7 @@ describeOnEngine('the end of a page', () => {
     await expect(scene.migrate()).rejects.toThrow('nothing can be written')
     scene.transport = scene.own
     const record = await readMigration(scene.table)
-    // There may be pages before the first with something to copy.
+    // There may be pages before the first one with something to copy.
     const {position} = record ?? {}
     const passed = position ? await itemsUpTo(scene, position) : []
     expect(record?.step).toBe('configuration')
@@ -173,17 +180,12 @@ describeOnEngine('the end of a page', () => {
 describeOnEngine('an old bucket that is gone when it is charged', () => {
   const scene = useOldTable(4, population => itemsOf(4, population))
 
-  it('is not waited for', async () => {
+  it('does not hold up the run', async () => {
     await scene.migrate()
-    const [bucket = {}] = (await oldBuckets(scene)).filter(
-      item => (readNumber(item, 'ttl') ?? Infinity) * 1000 > scene.nowMs,
-    )
+    const [bucket = {}] = await liveBuckets(scene)
     const entity = readString(bucket, 'entity_id') ?? ''
     const resource = readString(bucket, 'resource') ?? ''
-    await scene
-      .limiter(scene.own)
-      .acquire({entity, resource, consume: {rpm: 1}})
-      .catch(() => {})
+    await scene.limiter(scene.own).acquire({entity, resource, consume: {rpm: 1}})
     let charges = 0
     scene.transport = watched(scene, async operation => {
       if (operation !== 'TransactWriteItems' || charges++ > 0) return
@@ -196,7 +198,7 @@ describeOnEngine('an old bucket that is gone when it is charged', () => {
 })
 
 describe('a page that is read ahead', () => {
-  it('and fails is nobody’s concern unless it is wanted', async () => {
+  it('throws its failure only when it is requested', async () => {
     let scans = 0
     const transport: Transport = {
       send: async operation => {

@@ -5,7 +5,7 @@ import {describeOnEngine} from '../../helpers/table.js'
 import {oldBucketItem} from '../old-clients.js'
 import {type OldTableScene, useOldTable} from '../old-table-scene.js'
 
-/** 100 tokens, 100 a minute, for everybody. */
+/** 100 tokens, 100 a minute, for all entities. */
 const config: Item = {
   PK: s('SYSTEM#'),
   SK: s('#CONFIG'),
@@ -21,10 +21,10 @@ const tokensAt = async (scene: OldTableScene, PK: RegExp): Promise<number | unde
   return item && readNumber(item, 'b_rpm_tk')
 }
 
-describeOnEngine('an old bucket that a forgotten client makes anew after the clean-up', () => {
+describeOnEngine('an old bucket that a forgotten client creates again after the clean-up', () => {
   const scene = useOldTable(4, ({nowMs}) => [config, oldBucketItem('ENTITY#user-1', 60, nowMs, 'composite')])
 
-  it('bears what the new one lacks, not all that it has ever given', async () => {
+  it('is charged what the new one lacks, not all that it has ever consumed', async () => {
     await scene.migrate()
     const limiter = scene.limiter()
     for (let minute = 0; minute < 30; minute++) {
@@ -33,20 +33,20 @@ describeOnEngine('an old bucket that a forgotten client makes anew after the cle
     }
     await scene.migrate()
     await scene.cleanUp()
-    const anew = {...oldBucketItem('ENTITY#user-1', 99, scene.nowMs, 'composite'), b_rpm_tc: n(1000)}
-    await scene.own.send('PutItem', {TableName: scene.name, Item: anew})
+    const recreated = {...oldBucketItem('ENTITY#user-1', 99, scene.nowMs, 'composite'), b_rpm_tc: n(1000)}
+    await scene.own.send('PutItem', {TableName: scene.name, Item: recreated})
     await scene.migrate()
-    // Both hold what one bucket would: 50 of the new one's were gone, and one of the old one's is.
+    // Both hold what one bucket would: 50 were consumed from the new one, and 1 from the old one.
     expect(await tokensAt(scene, /^ENTITY#user-1$/)).toBe(49_000)
     expect(await tokensAt(scene, /\/BUCKET#user-1#gpt-4#0$/)).toBe(49_000)
     expect((await scene.migrate()).steps.every(({written}) => written === 0)).toBe(true)
   })
 })
 
-describeOnEngine('a new bucket that a client makes before the old one is copied', () => {
+describeOnEngine('a new bucket that a client creates before the old one is copied', () => {
   const scene = useOldTable(4, ({nowMs}) => [config, oldBucketItem('ENTITY#user-1', 50, nowMs, 'composite')])
 
-  it('is not charged what was worked out for another refill instant', async () => {
+  it('is not charged an amount that was computed for another refill instant', async () => {
     await scene.migrate({until: 'configuration'})
     const limiter = scene.limiter(scene.own)
     const acquire = () => limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})
@@ -55,7 +55,7 @@ describeOnEngine('a new bucket that a client makes before the old one is copied'
     scene.transport = {
       send: async (operation, input, options) => {
         const isCharge = /UpdateItem|TransactWriteItems/.test(operation) && JSON.stringify(input).includes('BUCKET#')
-        // The old bucket lacks 50; by now it has them again, and so has the new one.
+        // The old bucket lacks 50; a minute later it is full again, and so is the new one.
         if (isCharge && refused++ === 0) {
           scene.nowMs += 60_000
           await acquire()

@@ -125,7 +125,7 @@ export const indexKeys = {
   }),
 }
 
-/** What a primary key says about its record. */
+/** A primary key, parsed. */
 export type ParsedKey =
   | {record: 'namespace-by-name'; name: string}
   | {record: 'namespace-by-id'; id: string}
@@ -174,12 +174,12 @@ export function isKeyIn({PK}: Key, namespace: string): boolean {
   return PK.startsWith(namespacePrefix(namespace))
 }
 
-/** What the primary key of a stored item says about it. */
+/** The parsed primary key of a stored item. */
 export function parseItemKey(item: Item): ParsedKey | undefined {
   return parseKey(keyOf(item))
 }
 
-/** Reads a primary key back; `undefined` for keys of no current record. */
+/** Parses a primary key; `undefined` for keys of no current record. */
 export function parseKey({PK, SK}: Key): ParsedKey | undefined {
   const slash = PK.indexOf('/')
   const hash = PK.indexOf('#', slash)

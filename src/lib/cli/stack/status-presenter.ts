@@ -9,7 +9,7 @@ import type {
   TablePart,
   VersionPart,
 } from '../../infra/health/parts.js'
-import {passesCheck} from '../../infra/health/verdict.js'
+import {passesCheck} from '../../infra/health/findings.js'
 import type {SupervisorFacts} from '../base/local-health.js'
 import {type Facts, factLines, formatCount, formatSpan} from '../output/facts.js'
 import {PART_NAMES, constantWords as words} from './health-words.js'

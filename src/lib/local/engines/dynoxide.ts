@@ -8,7 +8,7 @@ import type {EngineKind, LocatedEngine} from './kind.js'
 const PACKAGE = '@dynoxide/linux-x64'
 const DATA_FILE = 'dynoxide.db'
 
-/** The engine written in Rust: one static binary over SQLite, up in milliseconds. */
+/** An engine written in Rust: one static binary on SQLite that starts in milliseconds. */
 export const dynoxide: EngineKind = {
   name: 'dynoxide',
   announcement: 'listening on',

@@ -1,7 +1,7 @@
 import {LOCAL_STACK} from './state-dir/state.js'
 
 /** Syntaxes in which variables can be written. */
-export type EnvFormat = 'sh' | 'fish' | 'powershell' | 'dotenv'
+type EnvFormat = 'sh' | 'fish' | 'powershell' | 'dotenv'
 
 /** Variables that point zael, its library and every AWS SDK at a local engine. */
 export function localVariables(endpoint: string): Record<string, string> {

@@ -10,7 +10,7 @@ import {readEnd, type StackState} from './state-dir/state.js'
 import {startSupervisor} from './supervisor/start.js'
 
 /** What was requested; absent options keep the setting of a running stack, or get its default. */
-export interface UpOptions {
+interface UpOptions {
   readonly engine?: EngineName | undefined
   readonly port?: number | undefined
   readonly dataDir?: string | undefined

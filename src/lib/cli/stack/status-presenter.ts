@@ -1,5 +1,6 @@
 import {colorize} from '@oclif/core/ux'
 import type {HealthFinding} from '../../infra/health/findings.js'
+import {passesCheck} from '../../infra/health/findings.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {
   AggregatorPart,
@@ -9,7 +10,6 @@ import type {
   TablePart,
   VersionPart,
 } from '../../infra/health/parts.js'
-import {passesCheck} from '../../infra/health/findings.js'
 import type {SupervisorFacts} from '../base/local-health.js'
 import {type Facts, factLines, formatCount, formatSpan} from '../output/facts.js'
 import {PART_NAMES, constantWords as words} from './health-words.js'

@@ -10,7 +10,7 @@ export interface DeletionRequest {
 }
 
 /** What exists of a stack that is gone. */
-export interface Leftovers {
+interface Leftovers {
   readonly hasTable: boolean
   /** Name of the bucket with archived audit events. */
   readonly archive: string | undefined

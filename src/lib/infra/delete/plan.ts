@@ -13,7 +13,7 @@ import {findArchive} from './archive.js'
 import {checkLeftovers, type DeletionRequest} from './leftovers.js'
 
 /** The table of a stack that is about to be deleted. */
-export interface TableSummary {
+interface TableSummary {
   readonly name: string
   /** By DynamoDB's count, which is up to six hours old. */
   readonly items: number

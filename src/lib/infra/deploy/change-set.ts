@@ -17,7 +17,7 @@ import {asConflict, isNameTaken, otherNamesHint} from './conflicts.js'
 import {type PlannedResource, toPlannedChange} from './planned-change.js'
 
 /** The desired state of a stack. */
-export interface ChangeSetRequest {
+interface ChangeSetRequest {
   readonly stack: string
   readonly type: ChangeSetType
   readonly template: string

@@ -4,7 +4,7 @@ import type {Change} from '@aws-sdk/client-cloudformation'
 export type ChangeAction = 'add' | 'change' | 'replace' | 'maybe-replace' | 'remove' | 'keep'
 
 /** A property that changes; values are `null` where CloudFormation does not report them. */
-export interface PropertyChange {
+interface PropertyChange {
   /** Such as `MemorySize`; for attributes that are not properties, the attribute, such as `Tags`. */
   readonly name: string
   readonly before: string | null

@@ -12,7 +12,7 @@ export interface NeededActions {
 }
 
 /** Account and region of a stack. */
-export interface StackPlace {
+interface StackPlace {
   /** `aws`, `aws-cn`, `aws-us-gov`. */
   readonly partition: string
   readonly region: string

@@ -22,7 +22,7 @@ export interface StackHealth extends HealthParts {
 }
 
 /** What to read the health from. */
-export interface HealthSources {
+interface HealthSources {
   readonly table: Table
   /** `undefined`: a local engine, which has only the table. */
   readonly aws: Aws | undefined

@@ -12,7 +12,7 @@ const PERIOD_SECONDS = 300
 const ALARMS_PER_CALL = 100
 
 /** The resources to read metrics of. */
-export interface TrafficSubject {
+interface TrafficSubject {
   readonly tableName: string
   readonly indexes: readonly string[]
   readonly functionName: string

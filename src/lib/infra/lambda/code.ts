@@ -6,7 +6,7 @@ import {poll, type WaitOptions} from '../aws/poll.js'
 import type {LambdaPackage} from './package.js'
 
 /** Result of an update of a function's code. */
-export interface CodeUpdate {
+interface CodeUpdate {
   /** False when the function had this code already. */
   readonly updated: boolean
   readonly sha256Base64: string

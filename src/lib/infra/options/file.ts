@@ -5,7 +5,7 @@ import {STACK_OPTIONS, type StackOptionValues} from './options.js'
 import {checkTags} from './tags.js'
 
 /** The content of an option file. */
-export interface OptionFile {
+interface OptionFile {
   readonly options: StackOptionValues
   readonly tags: Readonly<Record<string, string>>
 }

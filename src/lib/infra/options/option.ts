@@ -30,7 +30,7 @@ export interface StackOption {
 }
 
 /** The value that clears an option without a default. */
-export const NOT_SET = 'none'
+const NOT_SET = 'none'
 
 /** Parses an option from the command line. */
 export function parseOption(option: StackOption, text: string): OptionValue {

@@ -29,7 +29,7 @@ const MAX_FAILED_READS = 20
 const TRANSIENT = new Set(['aws.unavailable', 'aws.throttled'])
 
 /** The events of a changing stack can no longer be read; CloudFormation continues the change. */
-export class OutOfSight extends ZaelError {
+class OutOfSight extends ZaelError {
   constructor(reason: ZaelError) {
     const {kind, message, hint, code} = reason
     super(kind, 'stack.out-of-sight', message, {...(hint && {hint}), details: {reason: code}, cause: reason})

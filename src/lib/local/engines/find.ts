@@ -5,13 +5,13 @@ import {dynoxide} from './dynoxide.js'
 import type {EngineKind, EngineName, LocatedEngine} from './kind.js'
 
 /** Whether an engine can run here; `problem`: why not, and what to do. */
-export interface EngineAvailability {
+interface EngineAvailability {
   readonly name: EngineName
   readonly problem: ZaelError | undefined
 }
 
 /** An engine that can run here, with its command line. */
-export interface RunnableEngine extends LocatedEngine {
+interface RunnableEngine extends LocatedEngine {
   readonly kind: EngineKind
 }
 

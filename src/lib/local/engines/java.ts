@@ -14,7 +14,7 @@ export async function findJava(): Promise<string> {
 }
 
 /** Checks the output of `java --list-modules`, which shows version and compiler with a single JVM start. */
-export function checkJavaModules(modules: string): void {
+function checkJavaModules(modules: string): void {
   const version = Number(/^java\.base@(\d+)/m.exec(modules)?.[1])
   if (!(version >= OLDEST_JAVA)) {
     throw new ZaelError(

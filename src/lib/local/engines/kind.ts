@@ -2,7 +2,7 @@
 export type EngineName = 'dynoxide' | 'dynamodb-local' | 'docker'
 
 /** Builds the command line (program first) that serves on a loopback port; without a data folder the data is in memory. */
-export type EngineCommand = (port: number, dataDir: string | undefined) => readonly string[]
+type EngineCommand = (port: number, dataDir: string | undefined) => readonly string[]
 
 /** An engine that is installed on this machine. */
 export interface LocatedEngine {

@@ -26,7 +26,7 @@ export async function enginesForData(folder: string): Promise<readonly EngineKin
 }
 
 /** A data folder that this process has locked. */
-export interface OpenDataDir {
+interface OpenDataDir {
   readonly folder: string
   readonly engine: EngineName
   readonly lock: Lock

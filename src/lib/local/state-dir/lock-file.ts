@@ -10,7 +10,7 @@ export interface Lock extends AsyncDisposable {
 }
 
 /** The process that holds a lock; this is the content of the lock file. */
-export interface LockHolder extends ProcessIdentity {
+interface LockHolder extends ProcessIdentity {
   readonly token: string
 }
 

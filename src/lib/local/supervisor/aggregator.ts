@@ -18,7 +18,7 @@ export interface StackAggregator {
   stop(): Promise<void>
 }
 
-export interface StackAggregatorOptions {
+interface StackAggregatorOptions {
   readonly engine: Engine
   readonly table: Table
   readonly checkpointFile: string

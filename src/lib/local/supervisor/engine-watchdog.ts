@@ -2,7 +2,7 @@ import {ZaelError} from '../../core/errors.js'
 import type {Engine} from '../engines/engine.js'
 import type {WriteLog} from '../state-dir/log.js'
 
-export interface WatchdogOptions {
+interface WatchdogOptions {
   /** Starts the engine again, on the same port. */
   restart: () => Promise<Engine>
   /** Called when the engine has exited, before it is restarted. */

@@ -13,7 +13,7 @@ import {type StackAggregator, startStackAggregator} from './aggregator.js'
 import type {AggregatorStatus} from './control.js'
 import {prepareStack} from './prepare.js'
 
-export interface StackServiceOptions {
+interface StackServiceOptions {
   readonly endpoint: string
   /** For the checkpoint and the archive. */
   readonly folder: string

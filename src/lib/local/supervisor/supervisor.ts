@@ -29,7 +29,7 @@ export interface SupervisorOptions {
 }
 
 /** How a supervisor is connected to the process it runs in. */
-export interface SupervisorHooks {
+interface SupervisorHooks {
   readonly log: WriteLog
   /** Aborted to stop the stack. */
   readonly signal: AbortSignal

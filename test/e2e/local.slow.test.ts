@@ -8,7 +8,7 @@ import {createInterface} from 'node:readline/promises'
 import {afterEach, beforeEach, describe, expect, inject, it} from 'vitest'
 import {parseLimits, RateLimiter, Repository} from '../../src/lib/index.js'
 import {PATIENT_MS} from '../helpers/table.js'
-import {enginesUnderTest, isRunning, untilGone, writeStandInJava} from '../local/support.js'
+import {enginesUnderTest, isRunning, untilGone, writeFakeJava} from '../local/support.js'
 import {LocalUser} from './local-stack.js'
 import {BIN, run} from './zael.js'
 
@@ -390,7 +390,7 @@ describeWithEngine('zael local, when it cannot start', () => {
   })
 
   it.skipIf(process.platform === 'win32')('a Java that is too old', async () => {
-    await writeStandInJava(user.folder, 'echo java.base@11.0.2; echo jdk.compiler@11.0.2')
+    await writeFakeJava(user.folder, 'echo java.base@11.0.2; echo jdk.compiler@11.0.2')
     expect(await user.tell('up --engine dynamodb-local', 1, {JAVA_HOME: user.folder})).toMatchObject({
       error: {code: 'engine.java-too-old', message: expect.stringContaining('this is Java 11')},
     })

@@ -23,10 +23,10 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
     const {purge, yes} = this.flags
     const {bringDown, dataToPurge} = await import('../../lib/local/down.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
-    const home = findStateDir()
-    const doomed = purge ? await dataToPurge(home) : undefined
+    const stateDir = findStateDir()
+    const doomed = purge ? await dataToPurge(stateDir) : undefined
     if (doomed !== undefined) await confirm(`This deletes all data in ${doomed}`, {yes})
-    const result = await bringDown(home, {purge})
+    const result = await bringDown(stateDir, {purge})
     this.log(downLines(result).join('\n'))
     const {stopped, purged = null} = result
     return {stopped: stopped !== undefined, endpoint: stopped?.endpoint ?? null, purged}

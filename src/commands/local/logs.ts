@@ -19,7 +19,7 @@ export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
   ]
 
   async run(): Promise<object> {
-    const {followLog, tailLog} = await import('../../lib/local/state-dir/read-log.js')
+    const {followLog, tailLog} = await import('../../lib/local/state-dir/log.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
     const {logFile} = findStateDir()
     const {follow, tail} = this.flags

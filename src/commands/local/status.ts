@@ -16,16 +16,16 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
   async run(): Promise<object> {
     const {stackStatus} = await import('../../lib/local/status.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
-    const home = findStateDir()
-    const status = await stackStatus(home)
+    const stateDir = findStateDir()
+    const status = await stackStatus(stateDir)
     const table = status.running ? await describeTable() : null
-    this.log(localStatusLines(status, table, home.logFile).join('\n'))
+    this.log(localStatusLines(status, table, stateDir.logFile).join('\n'))
     if (!status.running) {
       process.exitCode = EXIT.negative
-      return {...status, home: home.folder}
+      return {...status, home: stateDir.folder}
     }
     const {startToken: _, ...live} = status.live
-    return {running: true, ...stateJson(status.state), ...live, table, home: home.folder}
+    return {running: true, ...stateJson(status.state), ...live, table, home: stateDir.folder}
   }
 }
 

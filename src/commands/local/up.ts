@@ -41,14 +41,14 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
       import('../../lib/local/state-dir/data-dir.js'),
       import('../../lib/local/state-dir/paths.js'),
     ])
-    const home = findStateDir()
-    const doomed = dataDirFor(home, {dataDir})
+    const stateDir = findStateDir()
+    const doomed = dataDirFor(stateDir, {dataDir})
     if (reset && !inMemory && (await hasData(doomed))) await confirm(`This deletes all data in ${doomed}`, {yes})
     const {version} = this.config
     const options = {engine, port, dataDir, inMemory, reset, aggregator: !flags['no-aggregator'], version}
-    const result = await bringUp(home, options)
+    const result = await bringUp(stateDir, options)
     this.log(upLines(result).join('\n'))
     this.logToStderr(upHints().join('\n'))
-    return {started: result.started, mended: result.mended, ...stateJson(result.state)}
+    return {started: result.started, mended: result.recovered, ...stateJson(result.state)}
   }
 }

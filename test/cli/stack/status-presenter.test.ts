@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {withSupervisor} from '../../../src/lib/cli/base/local-health.js'
 import {healthJson, statusHealthLines} from '../../../src/lib/cli/stack/status-presenter.js'
-import {passesCheck} from '../../../src/lib/infra/health/verdict.js'
+import {passesCheck} from '../../../src/lib/infra/health/findings.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 import {healthWith, WELL} from '../../infra/health/sample-health.js'
 
@@ -80,7 +80,7 @@ it('C-41 tells alarms and dead letters, and what to do about them', () => {
       FullAccess   arn:aws:iam::123456789012:policy/prod-full
 
     Problems
-      3 batches of the stream failed for good, see queue prod-aggregator-dlq.
+      3 batches of the stream failed permanently, see queue prod-aggregator-dlq.
         Try: aws logs tail /aws/lambda/prod-aggregator --since 1d
       Alarm prod-aggregator-errors: Threshold Crossed
 

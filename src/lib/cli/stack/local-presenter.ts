@@ -1,10 +1,10 @@
 import {colorize} from '@oclif/core/ux'
 import {formatCount, formatSpan} from '../../core/text.js'
 import type {DownResult} from '../../local/down.js'
-import type {LogEntry} from '../../local/state-dir/read-log.js'
+import type {LogEntry} from '../../local/state-dir/log.js'
 import type {StackState} from '../../local/state-dir/state.js'
 import type {StackStatus} from '../../local/status.js'
-import type {AggregatorStatus} from '../../local/supervisor/aggregator.js'
+import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {UpResult} from '../../local/up.js'
 import {factLines, nextLines} from '../output/facts.js'
 
@@ -21,9 +21,9 @@ export function stateJson({began: _, startToken: __, controlPort: ___, ...state}
 }
 
 /** Tells what a start came to. */
-export function upLines({state, started, mended}: UpResult): string[] {
+export function upLines({state, started, recovered}: UpResult): string[] {
   const title = started ? 'The local stack is up' : 'The local stack was up already'
-  return factLines(mended ? `${title}; the one before had not ended as it should` : title, {
+  return factLines(recovered ? `${title}; the one before had not ended as it should` : title, {
     endpoint: state.endpoint,
     engine: `${state.engine} ${state.engineVersion}`,
     data: state.dataDir ?? 'in memory',

@@ -10,7 +10,7 @@ import {parseLimits, RateLimiter, Repository} from '../../src/lib/index.js'
 import {PATIENT_MS} from '../helpers/table.js'
 import {enginesUnderTest, isRunning, untilGone, writeFakeJava} from '../local/support.js'
 import {LocalUser} from './local-stack.js'
-import {BIN, run} from './zael.js'
+import {BIN, run, zael} from './zael.js'
 
 let user: LocalUser
 
@@ -406,7 +406,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     ['logs --tail -1', '--tail'],
     ['env --format csh', '--format'],
   ])('%s is refused', async (args, named) => {
-    const {code, stdout, stderr} = await user.run(args)
+    const {code, stdout, stderr} = await zael(['local', ...args.split(' ')], {env: user.env})
     expect({code, stdout}).toEqual({code: 2, stdout: ''})
     expect(stderr).toContain(named)
     expect(stderr).toMatch(/^Error: .+\nTry: zael local \w+ --help\n$/s)

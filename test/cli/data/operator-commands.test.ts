@@ -7,7 +7,7 @@ import {batchWrite} from '../../../src/lib/dynamo/batch.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {populate} from '../../e2e/populate.js'
 import {tableCli} from '../../e2e/table-cli.js'
-import {ROOT, zael} from '../../e2e/zael.js'
+import {ROOT, spawnZael, zael} from '../../e2e/zael.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newTenant} from '../../repository/namespace-table.js'
 
@@ -160,7 +160,7 @@ describeOnEngine('what operators could not do', () => {
   describe('C-37 no colours, no way to turn them off, nothing for debugging', () => {
     it('colours obey the usual wishes', async () => {
       const printed = async (line: string, env: Record<string, string>) => {
-        const {stdout} = await zael([...line.split(' '), ...cli.flags], {env})
+        const {stdout} = await spawnZael([...line.split(' '), ...cli.flags], {env})
         return stdout.includes(ESCAPE)
       }
       expect(await printed('bucket show user-1', {FORCE_COLOR: '1'})).toBe(true)

@@ -2,9 +2,8 @@ import {spawn} from 'node:child_process'
 import {once} from 'node:events'
 import {beforeAll, expect, it} from 'vitest'
 import {parseLimit} from '../../src/lib/core/limit.js'
-import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
-import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
 import {BIN, zael} from './zael.js'
@@ -24,8 +23,6 @@ describeOnEngine('requests from the shell', () => {
     ])
     await namespace.setLimits({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, [parseLimit('rpd=5/day')])
     await namespace.setLimits({level: 'resource', resource: 'slow'}, [parseLimit('rpm=1/4sec')])
-    // Longer than the command line takes to start, on any machine.
-    await namespace.setLimits({level: 'resource', resource: 'slower'}, [parseLimit('rpm=1/15sec')])
     await namespace.entities.create({id: 'team-1'})
     await namespace.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
   })
@@ -112,15 +109,6 @@ describeOnEngine('requests from the shell', () => {
       user-9 has no record: limits apply to it all the same, but check the spelling.
       "
     `)
-  })
-
-  it('wait for room when told to, and say so', async () => {
-    const limiter = new RateLimiter({stack: table.name, transport: table.transport, timeoutMs: PATIENT_MS})
-    await (await limiter.acquire({entity: 'waiter', resource: 'slower', consume: {rpm: 1}})).commit()
-    const {code, stdout, stderr} = await cli.run('acquire waiter slower rpm=1 --wait')
-    expect({code, stderr}).toEqual({code: 0, stderr: expect.stringMatching(/^Refused for now; trying again in \d/)})
-    expect(stdout).toMatch(/^Admitted after \d.*: waiter was charged 1 rpm of slower\n/)
-    expect(await consumed('waiter', 'rpm', 'slower')).toBe(2)
   })
 
   it('stop waiting on Ctrl-C with 130, charged nothing', async () => {

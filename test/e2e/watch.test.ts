@@ -1,11 +1,12 @@
-import {afterEach, beforeAll, expect, inject, it} from 'vitest'
+import {setImmediate} from 'node:timers/promises'
+import {afterEach, beforeAll, expect, inject, it, vi} from 'vitest'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {SORT_KEYS} from '../../src/lib/watch/model.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {engineProxy} from './engine-proxy.js'
 import {populate} from './populate.js'
-import {RunningZael} from './running-zael.js'
+import {RunningHere, RunningProcess, type RunningZael} from './running-zael.js'
 import {schemaProblems} from './schemas.js'
 import {tableCli} from './table-cli.js'
 
@@ -15,17 +16,40 @@ describeOnEngine('zael watch', () => {
   let repository: Repository
   const running = new Set<RunningZael>()
 
-  const startAt = (endpoint: string, ...flags: string[]): RunningZael => {
-    const zael = new RunningZael(['watch', '--stack', table.name, '--endpoint-url', endpoint, ...flags])
+  const wordsAt = (endpoint: string, flags: string[]) => [
+    ...['watch', '--stack', table.name, '--endpoint-url', endpoint],
+    ...flags,
+  ]
+  function noted<T extends RunningZael>(zael: T): T {
     running.add(zael)
     return zael
   }
+  const startAt = (endpoint: string, ...flags: string[]) => noted(new RunningHere(wordsAt(endpoint, flags)))
   const start = (...flags: string[]) => startAt(inject('engineEndpoint'), ...flags)
   const watched = (...flags: string[]) => start(...flags).ended
+  const spawned = (...flags: string[]) => noted(new RunningProcess(wordsAt(inject('engineEndpoint'), flags)))
+
+  /** From here on, time passes for the next poll and for the end only when told. */
+  const stopTimers = () => vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout']})
+
+  /** Lets time pass until the command has ended. */
+  async function outlast(zael: RunningZael) {
+    let outcome: Awaited<RunningZael['ended']> | undefined
+    void zael.ended.then(ended => {
+      outcome = ended
+    })
+    while (!outcome) {
+      await vi.advanceTimersByTimeAsync(100)
+      await setImmediate()
+    }
+    return outcome
+  }
 
   afterEach(async () => {
-    for (const zael of running) await zael.kill('SIGKILL')
+    vi.useRealTimers()
+    const left = [...running]
     running.clear()
+    for (const zael of left) await zael.stop('SIGTERM')
   })
 
   beforeAll(async () => {
@@ -79,7 +103,7 @@ describeOnEngine('zael watch', () => {
   it('prints one line per poll and a closing one', async () => {
     const zael = start('--interval', '500ms')
     await zael.until(/\n.*\n/)
-    const {code, stdout, stderr} = await zael.kill('SIGINT')
+    const {code, stdout, stderr} = await zael.stop('SIGINT')
     expect({code, stderr}).toEqual({code: 130, stderr: ''})
     const lines = stdout.trimEnd().split('\n')
     expect(lines.length).toBeGreaterThanOrEqual(3)
@@ -95,7 +119,7 @@ describeOnEngine('zael watch', () => {
   it('--json is one document per line, and nothing else', async () => {
     const zael = start('--interval', '500ms', '--json', '--top', '2')
     await zael.until(/\n.*\n/)
-    const {code, stdout, stderr} = await zael.kill('SIGINT')
+    const {code, stdout, stderr} = await zael.stop('SIGINT')
     expect({code, stderr}).toEqual({code: 130, stderr: ''})
     const documents = stdout
       .trimEnd()
@@ -115,19 +139,22 @@ describeOnEngine('zael watch', () => {
   it('--filter chooses what every line is about, and each says of how many', async () => {
     const zael = start('--filter', 'search')
     await zael.until(/\n/)
-    const {stdout} = await zael.kill('SIGINT')
+    const {stdout} = await zael.stop('SIGINT')
     const lines = stdout.trimEnd().split('\n')
     expect(lines[0]).toContain('  1 of 3 buckets, 0 over, 0 near  ')
     expect(lines.at(-1)).toMatch(/^Watched 1 of 3 buckets for /)
   })
 
   it('--for ends it, also while nobody answers the first poll', async () => {
-    const told = await watched('--for', '20s')
+    stopTimers()
+    const zael = start('--for', '20s', '--interval', '1min')
+    await zael.until(/\n/)
+    const told = await outlast(zael)
     expect(told).toMatchObject({code: 0, stderr: ''})
     expect(told.stdout).toMatch(/^Watched 3 buckets for /m)
     await using proxy = await engineProxy(inject('engineEndpoint'), () => 'unanswered')
     for (const flags of [[], ['--once']]) {
-      const {code, stdout, stderr} = await startAt(proxy.endpoint, '--for', '3s', ...flags).ended
+      const {code, stdout, stderr} = await outlast(startAt(proxy.endpoint, '--for', '3s', ...flags))
       expect({code, stdout}).toEqual({code: 1, stdout: ''})
       expect(stderr).toContain('The time was over before everything was read: --for 3sec.')
     }
@@ -156,15 +183,15 @@ describeOnEngine('zael watch', () => {
     ['SIGINT', 130],
     ['SIGTERM', 143],
   ] as const)('%s ends it with a closing line and exit code %i', async (signal, exitCode) => {
-    const zael = start('--interval', '500ms')
+    const zael = spawned('--interval', '500ms')
     await zael.until(/\n/)
-    const {code, stdout, stderr} = await zael.kill(signal)
+    const {code, stdout, stderr} = await zael.stop(signal)
     expect({code, stderr}).toEqual({code: exitCode, stderr: ''})
     expect(stdout.trimEnd().split('\n').at(-1)).toMatch(/^Watched 3 buckets/)
   })
 
   it('ends when nobody reads any more', async () => {
-    const zael = start('--interval', '500ms')
+    const zael = spawned('--interval', '500ms')
     await zael.until(/\n/)
     zael.stopReading()
     expect((await zael.ended).code).toBe(0)
@@ -179,7 +206,7 @@ describeOnEngine('zael watch', () => {
     await zael.until(/DynamoDB did not answer.*; data is \S+ old\n/)
     isDown = false
     await zael.until(/old\n.*3 buckets/)
-    expect((await zael.kill('SIGINT')).code).toBe(130)
+    expect((await zael.stop('SIGINT')).code).toBe(130)
   })
 
   it('a first poll that fails is an ordinary error', async () => {

@@ -9,7 +9,7 @@ import {decodeUsage} from '../../src/lib/schema/usage-record.js'
 import {firstAcquire, firstAcquireItem, NOW, samples} from './samples.js'
 
 describe.each(samples)('$name', sample => {
-  it('is written exactly as the wire contract says', () => {
+  it('is written exactly as the wire contract specifies', () => {
     expect(sample.encode()).toEqual(sample.item)
   })
 
@@ -60,7 +60,7 @@ describe('buckets of other writers', () => {
     expect(encodeBucket(record)).toMatchObject({b_wcu_tk: {N: '1000000'}, b_wcu_tc: {N: '0'}})
   })
 
-  it('D-33 a stub left by a refund is a ghost, with what it knows', () => {
+  it('D-33 what a refund left is a ghost with its counters', () => {
     const stub: Item = {
       PK: firstAcquireItem.PK as never,
       SK: {S: '#STATE'},
@@ -77,7 +77,7 @@ describe('buckets of other writers', () => {
     })
   })
 
-  it('D-16 a limit with counters but no parameters is set apart', () => {
+  it('D-16 a limit with counters but no parameters is kept apart', () => {
     const {record, incomplete} = readBucket({...firstAcquireItem, b_tpm_tk: {N: '0'}, b_tpm_tc: {N: '0'}})
     expect([...record.state.limits.keys()].sort()).toEqual(['rpm', 'wcu'])
     expect(incomplete).toEqual(new Map([['tpm', {tokensMilli: 0n, consumedMilli: 0n}]]))

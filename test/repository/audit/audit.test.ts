@@ -64,7 +64,7 @@ describeOnEngine('audit', () => {
     expect(await audit.get('user-2', record.eventId)).toBeUndefined()
   })
 
-  it('keeps events for 90 days unless told otherwise, and refuses a principal that is neither name nor ARN', async () => {
+  it('keeps events for 90 days by default, and refuses a principal that is neither name nor ARN', async () => {
     const record = await new Audit(newTenant(table)).record({entity: '$SYSTEM', action: 'x', details: {}})
     expect(record.ttlSeconds).toBe(START / 1000 + 90 * 86_400)
     expect(record.principal).toBeUndefined()
@@ -100,8 +100,8 @@ describeOnEngine('audit', () => {
       principal: 'arn:aws:sts::1:assumed-role/ops/me',
     })
     expect(asked).toBe(2)
-    const nobody = new Audit(tenant, {principal: async () => undefined})
-    expect((await nobody.record({entity: 'e', action: 'x', details: {}})).principal).toBeUndefined()
+    const anonymous = new Audit(tenant, {principal: async () => undefined})
+    expect((await anonymous.record({entity: 'e', action: 'x', details: {}})).principal).toBeUndefined()
     const odd = new Audit(tenant, {principal: async () => 'not a name'})
     await expect(odd.record({entity: 'e', action: 'x', details: {}})).rejects.toThrow(/not a valid entity id/)
   })
@@ -197,7 +197,7 @@ describeOnEngine('audit', () => {
     expect(await scanNamespace(tenant, tenant.namespace)).toHaveLength(1)
   })
 
-  it('refuses what cannot be meant', async () => {
+  it('refuses invalid selections', async () => {
     const tenant = newTenant(table)
     const audit = new Audit(tenant)
     await history(tenant, 3, ['e', 'f'])

@@ -20,7 +20,7 @@ describe('the time of a write', () => {
   })
   afterEach(() => vi.restoreAllMocks())
 
-  // Fails as told, then is throttled for ever; a try takes no time, a pause as long as it may.
+  // Fails as scripted, then is always throttled; an attempt takes no time, a pause as long as it may.
   const send: Transport['send'] = async (_, __, options) => {
     timeouts.push(options?.timeoutMs)
     throw failures.shift() ?? new Throttled('UpdateItem')

@@ -59,7 +59,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable} = this.flags
     const {namespace} = this.flags as unknown as StackFlagValues
     const [{parseConsumption}, {parseDuration}] = await Promise.all([
-      import('../lib/limiter/amounts.js'),
+      import('../lib/core/consumption.js'),
       import('../lib/core/duration.js'),
     ])
     const consume = parseConsumption(amounts)

@@ -1,6 +1,6 @@
+import type {Consumption} from '../../core/consumption.js'
 import {durationMs} from '../../core/duration.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
-import type {Consumption} from '../../limiter/amounts.js'
 import {formatCount, formatSpan} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
 

@@ -51,7 +51,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     const {entity, resource, amounts} = this.args
     const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable, namespace} = this.flags
     const [{parseConsumption}, {parseDuration}] = await Promise.all([
-      import('../lib/limiter/amounts.js'),
+      import('../lib/core/consumption.js'),
       import('../lib/core/duration.js'),
     ])
     const consume = parseConsumption(amounts)

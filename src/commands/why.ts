@@ -31,7 +31,7 @@ export default class Why extends StackCommand<typeof Why> {
     const {entity, resource, amounts = []} = this.args
     const [{explain}, {parseConsumption}] = await Promise.all([
       import('../lib/inspect/explain.js'),
-      import('../lib/limiter/amounts.js'),
+      import('../lib/core/consumption.js'),
     ])
     const consume = amounts.length === 0 ? undefined : parseConsumption(amounts)
     const explanation = await explain(await stack.namespace(), {entity, resource, consume}, stack.table.clock)

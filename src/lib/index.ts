@@ -4,10 +4,10 @@
  * @packageDocumentation
  */
 export type {LimitStatus} from './core/bucket.js'
+export type {Consumption} from './core/consumption.js'
 export {type ErrorKind, EXIT, InvalidInput, ZaelError} from './core/errors.js'
 export {formatLimit, type Limit, parseLimit, parseLimits} from './core/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/resolve.js'
-export type {Consumption} from './limiter/amounts.js'
 export {
   LeaseEnded,
   RateLimitExceeded,

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
+import {parseConsumption} from '../../src/lib/core/consumption.js'
 import {type AttemptOptions, attemptAcquire} from '../../src/lib/inspect/attempt.js'
-import {parseConsumption} from '../../src/lib/limiter/amounts.js'
 import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

@@ -1,26 +1,15 @@
 import {type Amounts, negateAmounts, sumAmounts} from '../core/bucket.js'
-import {hasOverflowed} from '../core/fullness.js'
 import {isRetryable, Throttled} from '../dynamo/errors.js'
 import {pause, retrying} from '../dynamo/retry.js'
 import {sendMarked, type WriteOutcome} from '../repository/buckets/marked-write.js'
-import {planBucket} from '../repository/buckets/plan.js'
 import {type BucketAddress, type BucketUpdate, plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import {type Correction, correctionUpdates, remainingCorrection} from './corrections.js'
-import {
-  type BucketLoad,
-  KnownBucket,
-  type KnownState,
-  nextStep,
-  type RefuseStep,
-  refuseMisfits,
-  type Step,
-  shareOfRecord,
-  type WriteStep,
-} from './known-bucket.js'
+import {type Correction, correctionUpdates, planOverflow, remainingCorrection} from './corrections.js'
+import {KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
 import type {LimitSource} from './limit-source.js'
 import {isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
+import {nextStep, type RefuseStep, refuseMisfits, type Step, type WriteStep} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {
   type Demand,
@@ -53,12 +42,6 @@ export interface QueueServices {
   readonly nextMark: () => WriteMark
 }
 
-/** How a write ended, and the bucket as its answer shows it. */
-type QueueWrite = WriteOutcome & {readonly record: BucketRecord | undefined}
-
-/** How a rewrite may decide; see `LimitStepInput`. */
-type RewriteRules = Pick<LimitStepInput, 'isCertain' | 'isExact'>
-
 /**
  * Serialises this process's writes to one bucket item: one in flight; requests and corrections that arrive meanwhile are
  * batched into the next, in order. A request that finds the queue idle is sent at once.
@@ -66,18 +49,14 @@ type RewriteRules = Pick<LimitStepInput, 'isCertain' | 'isExact'>
 export class BucketQueue {
   readonly #services: QueueServices
   readonly #address: BucketAddress
-  readonly #onSeen: (record: BucketRecord, load: BucketLoad) => void
+  readonly #onSeen: (seen: SeenLoad) => void
   readonly #bucket: KnownBucket
   #requests: PendingRequest[] = []
   #corrections: Correction[] = []
   #running: Promise<void> | undefined
 
   /** `onSeen` is told of every state of the bucket that the answer to a write shows. */
-  constructor(
-    services: QueueServices,
-    address: BucketAddress,
-    onSeen: (record: BucketRecord, load: BucketLoad) => void,
-  ) {
+  constructor(services: QueueServices, address: BucketAddress, onSeen: (seen: SeenLoad) => void) {
     this.#services = services
     this.#address = address
     this.#onSeen = onSeen
@@ -106,14 +85,14 @@ export class BucketQueue {
     if (this.#isCurrent(nowMs)) this.#bucket.narrow(request, nowMs)
     this.#bucket.noteRequest(request.amounts)
     this.#requests.push(request)
-    this.#start()
+    this.#running ??= this.#run()
   }
 
   /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
   correct(deltas: Amounts, requests = 0): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#corrections.push({amounts: deltas, requests, resolve, reject})
-      this.#start()
+      this.#running ??= this.#run()
     })
   }
 
@@ -143,10 +122,6 @@ export class BucketQueue {
     return this.#services.table.clock()
   }
 
-  #start(): void {
-    this.#running ??= this.#run()
-  }
-
   async #run(): Promise<void> {
     while (this.#corrections.length > 0 || this.#requests.length > 0) {
       const corrections = this.#corrections
@@ -168,33 +143,25 @@ export class BucketQueue {
   /** Decides step by step, until every request of the batch is settled. */
   async #decide(requests: readonly PendingRequest[]): Promise<void> {
     const {settings, table} = this.#services
+    const [address, bucket] = [this.#address, this.#bucket]
     for (let round = 0; ; round++) {
       const open = requests.filter(request => !request.isSettled && !request.isAbandoned)
       if (open.length === 0) return
-      const {state} = this.#bucket
+      const {state} = bucket
       if (round >= MOST_ROUNDS && state?.exists)
         return this.#refuse({kind: 'refuse', requests: open, record: state.seen.record, nowMs: this.#now()})
       if (round >= 2 * MOST_ROUNDS)
         throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
       if (round >= FIRST_WAITING_ROUND)
         await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
-      const isCertain = round > 0 || this.#bucket.isFresh(this.#now())
+      const isCertain = round > 0 || bucket.isFresh(this.#now())
       await this.#checkLimitsIfDue()
       const nowMs = this.#now()
-      for (const request of open) this.#bucket.narrow(request, nowMs)
-      const step = nextStep({
-        table,
-        address: this.#address,
-        state: this.#bucket.state,
-        requests: open,
-        nowMs,
-        isCheckDue: this.#bucket.isCheckDue(nowMs),
-        isCertain,
-        isContended: round >= 2,
-        repairPressure: this.#bucket.needsPressureRepair,
-        settings,
-      })
-      await this.#perform(step, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
+      for (const request of open) bucket.narrow(request, nowMs)
+      const isContended = round >= 2
+      const step = nextStep({table, settings, address, bucket, requests: open, nowMs, isCertain, isContended})
+      if (step.kind !== 'apply-limits') await this.#perform(step, open)
+      else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
     }
   }
 
@@ -203,12 +170,12 @@ export class BucketQueue {
     const {state} = this.#bucket
     if (!state?.exists || !this.#bucket.isCheckDue(this.#now())) return
     const {limits, settings} = this.#services
-    const inForce = await limits.inForce(this.#address.entity, this.#address.resource)
+    const inForce = await limits.inForce(this.#address)
     const nowMs = this.#now()
     if (isUpToDate(state.seen, inForce, settings, nowMs)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
   }
 
-  async #perform(step: Step, open: readonly PendingRequest[], rules: RewriteRules): Promise<void> {
+  async #perform(step: Step, open: readonly PendingRequest[]): Promise<void> {
     const {shards} = this.#services
     switch (step.kind) {
       case 'refuse':
@@ -223,25 +190,27 @@ export class BucketQueue {
         if (!isThere) for (const request of open) request.fail(new ShardGone())
         return this.#bucket.forget()
       }
-      case 'apply-limits':
-        return this.#applyLimits(step.state, open, rules)
       default:
         return this.#performWrite(step)
     }
   }
 
   /** Creates the bucket, or brings it in line with the configuration, and admits what fits. */
-  async #applyLimits(state: KnownState, requests: readonly PendingRequest[], rules: RewriteRules): Promise<void> {
+  async #applyLimits(
+    state: KnownState,
+    requests: readonly PendingRequest[],
+    rules: Pick<LimitStepInput, 'isCertain' | 'isExact'>,
+  ): Promise<void> {
     const {table, limits, settings} = this.#services
     const address = this.#address
-    const inForce = await limits.inForce(address.entity, address.resource)
+    const inForce = await limits.inForce(address)
     const nowMs = this.#now()
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
     for (const request of requests) leaveOutMissing(request, names)
     const {step, impossible} = planWithLimits({state, table, address, requests, inForce, settings, nowMs, ...rules})
     for (const [request, reason] of impossible) request.fail(reason)
-    if (step) await this.#perform(step, requests, rules)
+    if (step) await this.#perform(step, requests)
   }
 
   async #performWrite(step: WriteStep): Promise<void> {
@@ -255,17 +224,12 @@ export class BucketQueue {
     if (step.mayHaveOverflowed) await this.#settleOverflow(sumAmounts(step.admits))
   }
 
-  /**
-   * Tokens were taken without a refill: if the bucket had overflowed by then, moves its refill instant, so that the
-   * overflow does not come back (decision 10). The requests are decided; a competing refill or an outage may prevent it.
-   */
+  /** After tokens were taken without a refill; the requests are decided, so a competing refill or an outage is ignored. */
   async #settleOverflow(taken: Amounts): Promise<void> {
-    const {state} = this.#bucket
-    const {table} = this.#services
-    const nowMs = this.#now()
-    if (!state?.exists || !hasOverflowed(shareOfRecord(state.seen.record), taken, nowMs)) return
-    const plan = planBucket(state.seen, nowMs, undefined, taken)
-    const mark = this.#services.nextMark()
+    const plan = planOverflow(this.#bucket.state, taken, this.#now())
+    if (!plan) return
+    const {table, nextMark} = this.#services
+    const mark = nextMark()
     await this.#write(plannedUpdate(table, plan, {amounts: new Map()}, mark), mark).catch(() => {})
   }
 
@@ -294,16 +258,18 @@ export class BucketQueue {
     }
   }
 
-  /** Sends one write and remembers the state that its answer shows. */
-  async #write(update: BucketUpdate, mark: WriteMark, repetition = update): Promise<QueueWrite> {
+  /** Sends one write and remembers the state that its answer shows; `record` is undefined when there is no bucket. */
+  async #write(
+    update: BucketUpdate,
+    mark: WriteMark,
+    repetition = update,
+  ): Promise<WriteOutcome & {readonly record: BucketRecord | undefined}> {
     const {table, settings} = this.#services
     try {
       const outcome = await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs, repetition})
-      const load = this.#bucket.learn(outcome.item, mark, this.#now())
-      const {state} = this.#bucket
-      const record = state?.exists ? state.seen.record : undefined
-      if (record && load) this.#onSeen(record, load)
-      return {...outcome, record}
+      const seen = this.#bucket.learn(outcome.item, mark, this.#now())
+      if (seen) this.#onSeen(seen)
+      return {...outcome, record: seen?.record}
     } catch (error) {
       // The write may have been applied: the state may no longer hold.
       this.#bucket.forget()

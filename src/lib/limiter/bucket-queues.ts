@@ -5,7 +5,7 @@ import {Lru} from '../repository/table/lru.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {BucketQueue, type QueueServices} from './bucket-queue.js'
-import type {BucketLoad} from './known-bucket.js'
+import type {SeenLoad} from './known-bucket.js'
 import type {Holding} from './lease.js'
 import type {AppliedLimits, Family, LimitSource} from './limit-source.js'
 import type {LimiterSettings} from './options.js'
@@ -59,7 +59,7 @@ export class BucketQueues {
       counts: entities,
       maxShards: settings.maxShards,
       onShardsChanged: ({entity, resource}, count) => {
-        for (let shard = 0; shard <= count; shard++) this.#find({entity, resource, shard})?.forget()
+        for (let shard = 0; shard <= count; shard++) this.find({entity, resource, shard})?.forget()
       },
     })
     this.services = {table, settings, limits, shards, nextMark: markSource(table.randomBytes)}
@@ -69,7 +69,7 @@ export class BucketQueues {
   at(address: BucketAddress): BucketQueue {
     const key = queueKey(address)
     const known = this.#queues.get(key)
-    const queue = known ?? new BucketQueue(this.services, address, (...seen) => this.#onSeen(address, ...seen))
+    const queue = known ?? new BucketQueue(this.services, address, seen => this.#onSeen(address, seen))
     if (!this.#options.merge) return queue
     if (known) this.#queues.delete(key)
     this.#queues.set(key, queue)
@@ -77,10 +77,14 @@ export class BucketQueues {
     return queue
   }
 
+  /** The queue of one bucket item, if it has been used. */
+  find(address: BucketAddress): BucketQueue | undefined {
+    return this.#queues.get(queueKey(address))
+  }
+
   /** Looks up what is known to refuse a request. */
-  knownRefusals(request: Omit<BucketRequest, 'deadline' | 'requests'>): KnownRefusals {
-    const count = this.#options.entities.shardCount(request.entity, request.resource)
-    return new KnownRefusals(request, count, address => this.#find(address), this.services.table.clock)
+  knownRefusals(request: BucketRequest): KnownRefusals {
+    return new KnownRefusals(this, request, this.#options.entities.shardCount(request.entity, request.resource))
   }
 
   /** Asks one shard; without a call if it is known to refuse. A shard that is gone is replaced by shard 0. */
@@ -132,12 +136,8 @@ export class BucketQueues {
     }
   }
 
-  #find(address: BucketAddress): BucketQueue | undefined {
-    return this.#queues.get(queueKey(address))
-  }
-
   /** Remembers what an answer has shown, repairs a wrong number of shards and lets a hot bucket grow. */
-  #onSeen(address: BucketAddress, record: BucketRecord, {unitsPerSecond, largestRequestMilli}: BucketLoad): void {
+  #onSeen(address: BucketAddress, {record, unitsPerSecond, largestRequestMilli}: SeenLoad): void {
     const {entities, settings} = this.#options
     const {shards} = this.services
     const {maxShards} = settings
@@ -181,10 +181,9 @@ export class KnownRefusals implements Demand {
   readonly #byShard = new Map<number, Refused | undefined>()
 
   constructor(
-    readonly request: Omit<BucketRequest, 'deadline' | 'requests'>,
+    readonly queues: BucketQueues,
+    readonly request: BucketRequest,
     readonly shardCount: number,
-    readonly find: (address: BucketAddress) => BucketQueue | undefined,
-    readonly clock: () => number,
   ) {
     this.amounts = request.amounts
     this.level = request.level
@@ -194,7 +193,7 @@ export class KnownRefusals implements Demand {
   by(shard: number): Refused | undefined {
     if (!this.#byShard.has(shard)) {
       const {entity, resource} = this.request
-      this.#byShard.set(shard, this.find({entity, resource, shard})?.knownRefusal(this))
+      this.#byShard.set(shard, this.queues.find({entity, resource, shard})?.knownRefusal(this))
     }
     return this.#byShard.get(shard)
   }
@@ -209,7 +208,8 @@ export class KnownRefusals implements Demand {
       records.push(refused.record)
       source ??= refused.source
     }
-    const refusal = explainRefusal({records, amounts: this.amounts, nowMs: this.clock(), source}, this.level)
+    const nowMs = this.queues.services.table.clock()
+    const refusal = explainRefusal({records, amounts: this.amounts, nowMs, source}, this.level)
     return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
   }
 }

@@ -1,4 +1,6 @@
 import {type Amounts, expiresAtSeconds} from '../core/bucket.js'
+import {hasOverflowed} from '../core/fullness.js'
+import {type BucketPlan, planBucket} from '../repository/buckets/plan.js'
 import {
   adjustUpdate,
   type BucketAddress,
@@ -9,7 +11,7 @@ import {
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {Item} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket} from '../schema/bucket-record.js'
-import {type KnownBucket, shareOfRecord} from './known-bucket.js'
+import {type KnownBucket, type KnownState, shareOfRecord} from './known-bucket.js'
 
 /** A charge or return after the fact, waiting in a queue. */
 export interface Correction {
@@ -59,6 +61,15 @@ export function remainingCorrection(
   const remaining = [...deltas].filter(([name]) => stored.record.state.limits.has(name))
   // Refused although every limit is there: a repetition that could not prove that the first try was lost.
   return remaining.length === deltas.size ? undefined : new Map(remaining)
+}
+
+/**
+ * Tokens were taken just now without a refill: if the bucket had overflowed by then, a rewrite that moves its refill
+ * instant, so that the overflow does not come back (decision 10).
+ */
+export function planOverflow(state: KnownState | undefined, taken: Amounts, nowMs: number): BucketPlan | undefined {
+  if (!state?.exists || !hasOverflowed(shareOfRecord(state.seen.record), taken, nowMs)) return undefined
+  return planBucket(state.seen, nowMs, undefined, taken)
 }
 
 /**

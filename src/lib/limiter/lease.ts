@@ -1,10 +1,10 @@
 import {type Amounts, sumAmounts} from '../core/bucket.js'
+import {type Consumption, checkConsumption, signedAmountsOf} from '../core/consumption.js'
 import {InvalidInput} from '../core/errors.js'
 import {toTokens} from '../core/token-math.js'
 import {Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import {type Consumption, checkConsumption, signedAmountsOf} from './amounts.js'
 import {LeaseEnded} from './errors.js'
 import type {Admitted} from './pending-request.js'
 

@@ -45,7 +45,7 @@ export class LimitSource {
   }
 
   /** Both at once; throws when no limits are configured. */
-  async inForce(entity: string, resource: string): Promise<LimitsInForce> {
+  async inForce({entity, resource}: {readonly entity: string; readonly resource: string}): Promise<LimitsInForce> {
     const [applied, family] = await Promise.all([this.limitsOf(entity, resource), this.familyOf(entity)])
     return {applied, family}
   }

@@ -13,8 +13,9 @@ import {type BucketAddress, createUpdate, type PlannedWrite, plannedUpdate} from
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord, Residue} from '../schema/bucket-record.js'
 import {RequestTooLarge, unknownLimit} from './errors.js'
-import {isBucketExpired, type KnownState, refuseMisfits, type Step, type WriteStep} from './known-bucket.js'
+import {isBucketExpired, type KnownState} from './known-bucket.js'
 import type {AppliedLimits, Family, LimitsInForce} from './limit-source.js'
+import {refuseMisfits, type Step, type WriteStep} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {type PendingRequest, requestCount} from './pending-request.js'
 

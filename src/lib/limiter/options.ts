@@ -1,7 +1,7 @@
+import type {Consumption} from '../core/consumption.js'
 import type {Limit} from '../core/limit.js'
 import type {OpenTableOptions} from '../repository/table/open-table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
-import type {Consumption} from './amounts.js'
 
 /** Where the table is, and how to decide. */
 export interface RateLimiterOptions extends Omit<OpenTableOptions, 'requestTimeoutMs'> {

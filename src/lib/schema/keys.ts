@@ -251,5 +251,18 @@ function after(prefix: string, text: string): string | undefined {
   return text.startsWith(prefix) ? text.slice(prefix.length) : undefined
 }
 
+/** The partition that a key is in. */
+export const partitionOf = ({PK}: Key): string => PK
+
+/** A key as text, for display and for commands that take one. */
+export const spellKey = ({PK, SK}: Key): string => `${PK} ${SK}`
+
+/** The keys that a text can spell: a sort key begins with `#`, and names may contain a space. */
+export function parseSpelledKey(text: string): Key[] {
+  return [...text.matchAll(/ (?=#)/g)]
+    .filter(({index}) => index > 0)
+    .map(({index}) => ({PK: text.slice(0, index), SK: text.slice(index + 1)}))
+}
+
 /** Whether an attribute is part of the primary key. */
 export const isKeyAttribute = (name: string): boolean => keyNames().includes(name)

@@ -1,6 +1,6 @@
+import type {Consumption} from '../../core/consumption.js'
 import {formatCount, formatList, formatSpan, formatWait} from '../../core/text.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
-import type {Consumption} from '../../limiter/amounts.js'
 import {textTable} from '../output/text-table.js'
 
 /** Says that a request waits for its next attempt. */

@@ -1,8 +1,8 @@
 import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {indexes} from '../../schema/attributes.js'
 import {indexKeys} from '../../schema/keys.js'
 import {ownTags} from '../options/tags.js'
 import {firstFailure, type StackEvent} from '../stacks/events.js'
-import {INDEX_NAME} from '../stacks/template.js'
 import {isNameTaken, otherNamesHint} from './conflicts.js'
 import type {PlannedResource} from './planned-change.js'
 
@@ -47,7 +47,7 @@ export function needsIndexRebuild(stack: string, deployed: string, asked: string
   const tags = Object.entries(ownTags(stack)).map(([key, value]) => `${key}=${value}`)
   const deploy = `aws cloudformation deploy --stack-name ${stack} --template-file DIR/stack.yaml`
   const [partitionKey, sortKey] = Object.keys(indexKeys.bucketOfResource('', '', '', 0))
-  const parts = `${INDEX_NAME.resources}, ${partitionKey} and ${sortKey}`
+  const parts = `${indexes.resource}, ${partitionKey} and ${sortKey}`
   const steps = [
     `1. zael deploy --stack ${stack} --export DIR, then delete ${parts} from the table in DIR/stack.yaml`,
     `2. ${deploy} --capabilities CAPABILITY_NAMED_IAM --tags ${tags.join(' ')}`,

@@ -1,13 +1,13 @@
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
+import {indexes} from '../../schema/attributes.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
-import {INDEX_NAME} from '../stacks/template.js'
 
 /** The projection of the table's resource index; `null`: the table has no such index, `undefined`: there is no table. */
 export async function readResourceIndex({transport, name: TableName}: Table): Promise<string | null | undefined> {
   try {
     const {Table: found} = await transport.send('DescribeTable', {TableName})
-    const index = found?.GlobalSecondaryIndexes?.find(({IndexName}) => IndexName === INDEX_NAME.resources)
+    const index = found?.GlobalSecondaryIndexes?.find(({IndexName}) => IndexName === indexes.resource)
     return index?.Projection?.ProjectionType ?? null
   } catch (error) {
     if (error instanceof TableMissing) return undefined

@@ -1,5 +1,5 @@
+import {indexes} from '../../schema/attributes.js'
 import {DEFAULT_NAMES, formattedName, likelyBucketName, type ResourceNames} from '../options/resource-names.js'
-import {INDEX_NAME} from '../stacks/template.js'
 
 /** What a user wants to do with a stack. */
 export type Purpose = 'look' | 'operate' | 'deploy'
@@ -30,7 +30,7 @@ export function neededActions(
 ): NeededActions[] {
   const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
   const table = [arn('dynamodb', `table/${stack}`)]
-  const tableAndIndex = [...table, arn('dynamodb', `table/${stack}/index/${INDEX_NAME.children}`)]
+  const tableAndIndex = [...table, arn('dynamodb', `table/${stack}/index/${indexes.parent}`)]
   const stacks = [arn('cloudformation', `stack/${stack}/*`)]
   const functions = [arn('lambda', `function:${stack}-aggregator`)]
   const queues = [arn('sqs', `${stack}-aggregator-dlq`)]

@@ -1,10 +1,10 @@
 import {formatCount} from '../../core/text.js'
+import {indexes} from '../../schema/attributes.js'
 import {parseTemplate} from '../../schema/template-yaml.js'
 import {hasFailed} from '../health/findings.js'
 import {deployCommand, LOST_TABLE_FIX, rebuildAggregator, repairCommand, restreamCommand} from '../health/fixes.js'
 import type {StackHealth} from '../health/health.js'
 import type {AggregatorPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
-import {INDEX_NAME} from '../stacks/template.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 
 /** One check per part of a stack: table, stream, function, mapping, filters, dead letters, versions and Python clients. */
@@ -118,9 +118,9 @@ function peerChecks(
   const peer = /^(client|cli):(.+)$/.exec(updatedBy ?? '')?.[2]
   if (peer === undefined) return []
   const message = `zae-limiter ${peer} also uses this table`
-  const isKeysOnly = table?.indexes.some(({name, projection}) => name === INDEX_NAME.resources && projection !== 'ALL')
+  const isKeysOnly = table?.indexes.some(({name, projection}) => name === indexes.resource && projection !== 'ALL')
   if (!isKeysOnly) return [passedCheck('stack', 'peers', message)]
-  const limitation = `it cannot query by resource, because ${INDEX_NAME.resources} contains only keys`
+  const limitation = `it cannot query by resource, because ${indexes.resource} contains only keys`
   return [warningCheck('stack', 'peers', `${message}; ${limitation}`, 'zael deploy --resource-index all')]
 }
 

@@ -1,6 +1,6 @@
 import {formatCount, formatPlural} from '../../core/text.js'
 
-import {INDEX_NAME} from '../stacks/template.js'
+import {indexes as indexNames} from '../../schema/attributes.js'
 import {
   deployCommand,
   LOST_TABLE_FIX,
@@ -124,7 +124,7 @@ function ofTable(stack: string, table: TablePart, isFollowed: boolean): Found[] 
   if (status === 'UPDATING') found.push(note('The table is being changed.', null))
   else if (status !== 'ACTIVE') found.push(problem(`The table is ${status}.`, null))
   const names = new Set(indexes.map(({name}) => name))
-  const missing = Object.values(INDEX_NAME).filter(name => !names.has(name))
+  const missing = Object.values<string>(indexNames).filter(name => !names.has(name))
   if (missing.length > 0) found.push(problem(`The table lacks ${missing.join(', ')}.`, repair))
   const unready = indexes.filter(index => index.status !== 'ACTIVE')
   for (const index of unready) found.push(note(`${index.name} is ${index.status}; queries on it have to wait.`, null))

@@ -2,9 +2,9 @@ import {TableMissing, ValidationFailed} from '../../dynamo/errors.js'
 import type {Transport} from '../../dynamo/transport.js'
 import {openTable} from '../../repository/table/open-table.js'
 import {readVersion} from '../../repository/table/version.js'
+import {indexes} from '../../schema/attributes.js'
 import {isoSeconds} from '../../schema/instant.js'
 import type {ListedStack} from './list.js'
-import {INDEX_NAME} from './template.js'
 
 /** The tables of a local engine that have a limiter's indexes; their version records tell which tool created them. */
 export async function listTables(transport: Transport): Promise<ListedStack[]> {
@@ -24,7 +24,7 @@ async function readTable(transport: Transport, name: string): Promise<ListedStac
     if (error instanceof TableMissing) return {Table: undefined}
     throw error
   })
-  if (!table?.GlobalSecondaryIndexes?.some(({IndexName}) => IndexName === INDEX_NAME.namespaces)) return []
+  if (!table?.GlobalSecondaryIndexes?.some(({IndexName}) => IndexName === indexes.namespace)) return []
   const createdAt = table.CreationDateTime ? isoSeconds(table.CreationDateTime.getTime()) : null
   const common = {name, status: table.TableStatus ?? '', createdAt, region: null, updatedAt: null}
   return [{...common, ...(await readCreator(transport, name))}]

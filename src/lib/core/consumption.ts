@@ -1,8 +1,8 @@
-import {InvalidInput} from '../core/errors.js'
-import {MAX_TOKENS} from '../core/limit.js'
-import {checkLimitName} from '../core/names.js'
-import {type PairProblem, readPairs} from '../core/pairs.js'
-import {toMilli} from '../core/token-math.js'
+import {InvalidInput} from './errors.js'
+import {MAX_TOKENS} from './limit.js'
+import {checkLimitName} from './names.js'
+import {type PairProblem, readPairs} from './pairs.js'
+import {toMilli} from './token-math.js'
 
 /** Whole tokens per limit name, as callers write them. */
 export type Consumption = Readonly<Record<string, number>>

@@ -29,7 +29,7 @@ interface Evidence {
 }
 
 /** What the transport knows about a failed request besides the error itself. */
-export interface ClassifyContext {
+interface ClassifyContext {
   signal?: AbortSignal | undefined
   /** Whether the request was passed to the network; false while credentials or region were being resolved. */
   sent?: boolean

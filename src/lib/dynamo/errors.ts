@@ -25,7 +25,7 @@ export class ConditionFailed extends ZaelError {
 }
 
 /** Why one item cancelled a transaction; `None` for the items that did not. */
-export interface CancellationReason {
+interface CancellationReason {
   code: string
   message: string | undefined
   oldItem: Item | undefined

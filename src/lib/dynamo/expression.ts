@@ -6,17 +6,17 @@ interface Placeholders {
 }
 
 /** For PutItem, DeleteItem and ConditionCheck; what is undefined is not sent. */
-export interface WriteFields extends Placeholders {
+interface WriteFields extends Placeholders {
   ConditionExpression: string | undefined
 }
 
 /** For UpdateItem. */
-export interface UpdateFields extends WriteFields {
+interface UpdateFields extends WriteFields {
   UpdateExpression: string | undefined
 }
 
 /** For Query, Scan and GetItem. */
-export interface ReadFields extends Placeholders {
+interface ReadFields extends Placeholders {
   KeyConditionExpression: string | undefined
   FilterExpression: string | undefined
   ProjectionExpression: string | undefined

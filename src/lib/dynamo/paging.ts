@@ -3,7 +3,7 @@ import {type Backoff, retrying} from './retry.js'
 import type {OperationInput, Transport} from './transport.js'
 
 /** How to read pages. */
-export interface PagingOptions {
+interface PagingOptions {
   backoff: Backoff
   signal?: AbortSignal | undefined
   /** Maximum number of items. */

@@ -16,7 +16,7 @@ export interface Backoff {
 }
 
 /** What to retry, and how. */
-export interface RetryOptions extends Backoff {
+interface RetryOptions extends Backoff {
   /** Which failures to retry; by default those that certainly applied nothing. */
   retryable?: (error: unknown) => boolean
   signal?: AbortSignal | undefined

@@ -50,7 +50,7 @@ const names = attributes.bucket
 const FIELDS = {tokens: 'tk', capacity: 'cp', refillAmount: 'ra', refillPeriod: 'rp', consumed: 'tc'} as const
 
 /** What is stored of each limit: amounts in millitokens, the refill period in ms, what was consumed since it exists. */
-export type LimitField = keyof typeof FIELDS
+type LimitField = keyof typeof FIELDS
 
 export const LIMIT_FIELDS = Object.keys(FIELDS) as LimitField[]
 

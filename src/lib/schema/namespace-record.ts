@@ -4,7 +4,7 @@ import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readString} from './read.js'
 
-export const NAMESPACE_STATUSES = ['active', 'deleted', 'purging'] as const
+const NAMESPACE_STATUSES = ['active', 'deleted', 'purging'] as const
 
 export type NamespaceStatus = (typeof NAMESPACE_STATUSES)[number]
 

@@ -38,7 +38,7 @@ export async function loadTableDefinition(options: TableOptions): Promise<TableD
 }
 
 /** Derives the CreateTable call from the text of a CloudFormation template. */
-export function tableDefinition(template: string, options: TableOptions): TableDefinition {
+function tableDefinition(template: string, options: TableOptions): TableDefinition {
   const document = parseTemplate(template)
   const parameters: Record<string, unknown> = {'AWS::StackName': options.tableName}
   for (const [name, {Default}] of Object.entries(document.Parameters as Record<string, {Default: unknown}>)) {

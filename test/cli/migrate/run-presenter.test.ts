@@ -50,6 +50,8 @@ describe('what a run tells', () => {
     )
     expect(runJson({...result, copiedAgain: {entity: 2}}).copiedAgain).toMatchObject({entity: 2, bucket: 0, usage: 0})
     expect(runLines('prod', result, 80).join()).not.toContain('earlier run')
+    const decisions = {split: 1, keptAsLabelled: 2, superseded: 3}
+    expect(runJson({...result, decisions}).decisions).toEqual({untangled: 1, keptAsLabelled: 2, superseded: 3})
   })
 
   it('at the end of all steps', () => {

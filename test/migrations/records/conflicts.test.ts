@@ -48,7 +48,12 @@ describeOnEngine('records that change after they were copied', () => {
     })
     expect((await namespace.entities.get('org:0'))?.name).toBe('Renamed by a current client')
     const before = await scene.items()
-    await expect(scene.cleanUp()).rejects.toMatchObject({code: 'migrate.not-clean', exitCode: 6})
+    await expect(scene.cleanUp()).rejects.toMatchObject({
+      code: 'migrate.not-clean',
+      exitCode: 6,
+      // Keys of the JSON output.
+      details: {differences: 1, shown: [{type: 'entity', key: 'ENTITY#org:0 #META', says: expect.any(String)}]},
+    })
     expect(await scene.items()).toEqual(before)
 
     await resolve(scene, 'ENTITY#org:0 #META', 'new')

@@ -3,7 +3,7 @@ import {AnswerReader, NotHttp} from './http-answer.js'
 import type {Exchange} from './http-exchange.js'
 
 /** Events of a connection, for its pool. */
-export interface ConnectionEvents {
+interface ConnectionEvents {
   onConnected(): void
   /** An answer is complete: the next request may be sent. */
   onFree(): void

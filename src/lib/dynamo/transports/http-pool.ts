@@ -4,7 +4,7 @@ import {HttpConnection} from './http-connection.js'
 import type {Exchange} from './http-exchange.js'
 
 /** Where to connect to, and how long to wait. */
-export interface HttpPoolOptions {
+interface HttpPoolOptions {
   /** Scheme, host and port. */
   readonly origin: URL
   /** How long connecting may take, including the wait for a free connection. */

@@ -32,7 +32,7 @@ interface GivenClientOptions extends TransportOptions {
 export type SdkTransportOptions = OwnClientOptions | GivenClientOptions
 
 /** The reference transport. */
-export interface SdkTransport extends ClosableTransport {
+interface SdkTransport extends ClosableTransport {
   /** The client in use, which knows the identity, the region and the endpoint. */
   client(): Promise<DynamoDBClient>
 }

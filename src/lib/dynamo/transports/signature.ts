@@ -21,7 +21,7 @@ export interface Signable {
 /** The headers that a signature covers, and the signature, in the order of the canonical request. */
 export type SignedHeaders = readonly (readonly [name: string, value: string])[]
 
-export const CONTENT_TYPE = 'application/x-amz-json-1.0'
+const CONTENT_TYPE = 'application/x-amz-json-1.0'
 
 /**
  * Signs requests to DynamoDB (AWS Signature Version 4) for one identity in one region. The key is derived once a day; each

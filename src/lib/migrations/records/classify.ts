@@ -38,20 +38,20 @@ export type OldRecordType = RecordIdentity['type']
 /** Kinds of records of the current layout; `migration` is the progress of `zael migrate` itself. */
 export type CurrentRecordType = OldRecordType | 'namespace' | 'migration'
 
-export interface CurrentRecord {
+interface CurrentRecord {
   readonly kind: 'current'
   readonly type: CurrentRecordType
   readonly namespace: string
 }
 
-export interface UnknownRecord {
+interface UnknownRecord {
   readonly kind: 'unknown'
   readonly key: Key
 }
 
 export type ClassifiedRecord = OldRecord | CurrentRecord | UnknownRecord
 
-export interface ClassifyOptions {
+interface ClassifyOptions {
   /** Whether items under the id `default`, which no registry assigned, have to move to the namespace `default`. */
   readonly literalDefaultMoves?: boolean
 }

@@ -35,7 +35,7 @@ export interface OldItem<T extends OldRecordType = OldRecordType> {
  * Decisions about ambiguous old items. `split`: a midnight usage record was split into hour and day; `kept as labelled`: it
  * could not be (D-11). `superseded`: of a bucket stored in several locations, the one used last counts.
  */
-export type MigrationDecision = 'split' | 'kept as labelled' | 'superseded'
+type MigrationDecision = 'split' | 'kept as labelled' | 'superseded'
 
 /** How an old record compares with its copy. Several old items may become one record. */
 export interface MigrationFinding {

@@ -6,7 +6,7 @@ import {classifyPage, hasUnprefixed, tablePages} from './scan.js'
 import {countStep, type MigrationStep} from './steps.js'
 import {recordVersion} from './version-step.js'
 
-export interface StepOptions {
+interface StepOptions {
   readonly ourVersion: string
   readonly stream?: boolean | undefined
   /** How long passes are repeated after everything is copied, in ms. */

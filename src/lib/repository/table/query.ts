@@ -13,14 +13,14 @@ import type {Table} from './table.js'
 export {keyOf} from '../../schema/keys.js'
 
 /** What to query. Reads of the table itself are strongly consistent. */
-export interface RangeQuery extends KeyRange {
+interface RangeQuery extends KeyRange {
   /** First and last sort key. */
   readonly between?: readonly [string, string]
   readonly descending?: boolean
 }
 
 /** A query that is read page by page. */
-export interface PagedQuery extends RangeQuery {
+interface PagedQuery extends RangeQuery {
   readonly kind: CursorKind
 }
 

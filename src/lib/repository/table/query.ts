@@ -13,7 +13,7 @@ import type {Table} from './table.js'
 export {keyOf} from '../../schema/keys.js'
 
 /** What to query. Reads of the table itself are strongly consistent. */
-interface RangeQuery extends KeyRange {
+export interface RangeQuery extends KeyRange {
   /** First and last sort key. */
   readonly between?: readonly [string, string]
   readonly descending?: boolean

@@ -5,11 +5,11 @@ import {
   compact,
   counted,
   exact,
-  percent,
   perSecond,
   SPAN_WIDTH,
   span,
   timeOfDay,
+  wholePercent,
 } from '../../../src/lib/ui/draw/format.js'
 
 const anyTokens = fc.maxSafeInteger().map(milli => milli / 1000)
@@ -55,7 +55,7 @@ describe('compact', () => {
     fc.assert(fc.property(anyTokens, value => compact(value, 'down').length <= COMPACT_WIDTH))
   })
 
-  it('never promises a token that is not there (L6)', () => {
+  it('never shows a token that does not exist (L6)', () => {
     fc.assert(
       fc.property(anyTokens, value => {
         const text = compact(value, 'down')
@@ -107,12 +107,12 @@ describe('span', () => {
   })
 })
 
-it('tells parts without hiding what is there', () => {
-  expect([0, 0.004, 0.5, 0.999, 1, 25].map(percent)).toEqual(['0%', '<1%', '50%', '99%', '100%', '999%'])
-  fc.assert(fc.property(fc.double({noNaN: true}), part => percent(part).length <= 4))
+it('shows a small percentage as more than zero', () => {
+  expect([0, 0.004, 0.5, 0.999, 1, 25].map(wholePercent)).toEqual(['0%', '<1%', '50%', '99%', '100%', '999%'])
+  fc.assert(fc.property(fc.double({noNaN: true}), part => wholePercent(part).length <= 4))
 })
 
-it('counts and tells the time', () => {
+it('formats counts and times of day', () => {
   expect([counted(1, 'poll'), counted(1200, 'poll')]).toEqual(['1 poll', '1,200 polls'])
   expect(timeOfDay(1_700_000_000_000)).toBe('22:13:20Z')
 })
@@ -123,6 +123,6 @@ it.each([
   [50 / 86_400, '<0.01/s'],
   [-0.001, '>-0.01/s'],
   [0, '0/s'],
-])('tells a rate of %d as %s, and only nothing as nothing', (rate, text) => {
+])('shows a rate of %d as %s, and only zero as zero', (rate, text) => {
   expect(perSecond(rate)).toBe(text)
 })

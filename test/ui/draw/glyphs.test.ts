@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {ASCII_GLYPHS, BLOCK_GLYPHS, gauge, sparkline} from '../../../src/lib/ui/draw/glyphs.js'
+import {ASCII_GLYPHS, BLOCK_GLYPHS, gauge, usedSparkline} from '../../../src/lib/ui/draw/glyphs.js'
 
 const anyGlyphs = fc.constantFrom(BLOCK_GLYPHS, ASCII_GLYPHS)
 const anyWidth = fc.integer({min: 0, max: 80})
@@ -21,7 +21,7 @@ describe('gauge', () => {
     expect([gauge(level, 100, 8, BLOCK_GLYPHS), gauge(level, 100, 8, ASCII_GLYPHS)]).toEqual([blocks, ascii])
   })
 
-  it('is always as wide as asked', () => {
+  it('always has the requested width', () => {
     const anyLevel = fc.double({noNaN: true, min: -1e9, max: 1e9})
     fc.assert(
       fc.property(
@@ -51,7 +51,7 @@ describe('gauge', () => {
     )
   })
 
-  it('draws neither a little as nothing nor almost all as full', () => {
+  it('draws empty only for zero and full only for full', () => {
     fc.assert(
       fc.property(anyCapacity, fc.integer({min: 1, max: 40}), anyGlyphs, (capacity, width, glyphs) => {
         const draw = (level: number) => gauge(level, capacity, width, glyphs)
@@ -63,21 +63,21 @@ describe('gauge', () => {
   })
 })
 
-describe('sparkline', () => {
-  it('tells no sample from zero, and all from almost all', () => {
-    expect(sparkline([null, 0, 0.001, 0.5, 0.999, 1, 1.5], 9, BLOCK_GLYPHS)).toBe('···▁▂▅▇██')
-    expect(sparkline([null, 0, 0.001, 0.5, 0.999, 1, 1.5], 9, ASCII_GLYPHS)).toBe('   _.=*##')
+describe('usedSparkline', () => {
+  it('distinguishes no sample from zero, and full from almost full', () => {
+    expect(usedSparkline([null, 0, 0.001, 0.5, 0.999, 1, 1.5], 9, BLOCK_GLYPHS)).toBe('···▁▂▅▇██')
+    expect(usedSparkline([null, 0, 0.001, 0.5, 0.999, 1, 1.5], 9, ASCII_GLYPHS)).toBe('   _.=*##')
   })
 
-  it('shows the last ones where there is little room', () => {
-    expect(sparkline([0, 1, 0], 2, BLOCK_GLYPHS)).toBe('█▁')
+  it('shows the latest samples where there is little room', () => {
+    expect(usedSparkline([0, 1, 0], 2, BLOCK_GLYPHS)).toBe('█▁')
   })
 
-  it('is always as wide as asked', () => {
+  it('always has the requested width', () => {
     const anyUsed = fc.array(fc.option(fc.double({noNaN: true, min: -1, max: 3})), {maxLength: 70})
     fc.assert(
       fc.property(anyUsed, anyWidth, anyGlyphs, (used, width, glyphs) => {
-        expect([...sparkline(used, width, glyphs)]).toHaveLength(width)
+        expect([...usedSparkline(used, width, glyphs)]).toHaveLength(width)
       }),
     )
   })

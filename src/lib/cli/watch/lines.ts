@@ -1,4 +1,4 @@
-import {compact, exact, percent, span} from '../../ui/draw/format.js'
+import {compact, exact, span, wholePercent} from '../../ui/draw/format.js'
 import {formatCount} from '../output/facts.js'
 import {type Listing, listingLines} from '../output/listing.js'
 import {printable} from '../output/text-table.js'
@@ -110,5 +110,5 @@ function refillText(bucket: BucketDocument): string | undefined {
 
 function leftText(bucket: BucketDocument): string | undefined {
   const limit = tightestOf(bucket)
-  return limit && percent(limit.level / limit.capacity)
+  return limit && wholePercent(limit.level / limit.capacity)
 }

@@ -4,8 +4,8 @@ const SCALES = ['', 'k', 'M', 'G', 'T', 'P'] as const
 export const COMPACT_WIDTH = 6
 
 /**
- * A number in at most six characters, three digits of it: 12.3k, -1.25M. Levels are rounded `down`, so that the screen
- * never promises a token that is not there; what is not zero is never told as zero.
+ * A number in at most six characters, with three digits: 12.3k, -1.25M. Levels are rounded `down`, so that the screen never
+ * shows a token that does not exist; a number other than zero is never shown as zero.
  */
 export function compact(value: number, rounding: 'nearest' | 'down' = 'nearest'): string {
   if (!Number.isFinite(value)) return '?'
@@ -19,7 +19,7 @@ export function compact(value: number, rounding: 'nearest' | 'down' = 'nearest')
   return value > 0 ? '>999P' : '<-999P'
 }
 
-/** Thousandths of a token are exact; binary fractions are not, and must not tip the rounding. */
+/** Corrects binary noise first: thousandths of a token are exact and must not be rounded the wrong way. */
 function threeDigits(value: number, rounding: 'nearest' | 'down'): number {
   const size = Math.abs(value)
   const factor = size >= 100 ? 1 : size >= 10 ? 10 : 100
@@ -35,7 +35,7 @@ export function exact(value: number, rounding: 'nearest' | 'down' = 'nearest'): 
   return (shown === 0 ? 0 : shown).toLocaleString('en', {maximumFractionDigits: 2})
 }
 
-/** A rate with separators; fifty a day are little per second, and not nothing. */
+/** A rate with separators; a small one is not shown as zero. */
 export const perSecond = (rate: number): string => `${Math.abs(rate) < 0.01 ? compact(rate) : exact(rate)}/s`
 
 /** Widest text of {@link span}. */
@@ -53,16 +53,20 @@ export function span(ms: number): string {
   return hours < 24 * 10_000 ? `${Math.floor(hours / 24)}d` : '>9999d'
 }
 
+/** An exact interval: `2s`, `1.5s`, `1m30s`. */
+export const intervalText = (intervalMs: number): string =>
+  intervalMs % 1000 === 0 ? span(intervalMs) : `${intervalMs / 1000}s`
+
 function two(amount: number, size: number, large: string, small: string): string {
   const whole = Math.floor(amount / size)
   const rest = amount % size
   return `${whole}${large}${rest === 0 ? '' : `${String(rest).padStart(2, '0')}${small}`}`
 }
 
-/** A part of one in at most four characters; what is there is never told as nothing. */
-export function percent(part: number): string {
-  if (part > 0 && part < 0.01) return '<1%'
-  return `${Math.min(999, Math.floor(Math.max(0, part) * 100 + 1e-9))}%`
+/** A fraction as a whole percentage, in at most four characters; rounded down, but never to zero. */
+export function wholePercent(fraction: number): string {
+  if (fraction > 0 && fraction < 0.01) return '<1%'
+  return `${Math.min(999, Math.floor(Math.max(0, fraction) * 100 + 1e-9))}%`
 }
 
 /** A whole number with separators. */
@@ -71,5 +75,5 @@ export const count = (value: number): string => value.toLocaleString('en')
 /** `1 bucket`, `1,000 buckets`. */
 export const counted = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? '' : 's'}`
 
-/** The time of day of an instant, in UTC as everywhere in zael. */
+/** The UTC time of day of an instant. */
 export const timeOfDay = (epochMs: number): string => `${new Date(epochMs).toISOString().slice(11, 19)}Z`

@@ -1,17 +1,17 @@
 import type {RowStatus} from '../../watch/model.js'
 
-/** Every character of the view that is more than plain text. */
+/** All symbols of the view. */
 export interface GlyphSet {
   /** One to eight eighths. */
   readonly eighths: string
   /** The empty part of a gauge. */
   readonly track: string
-  /** Where a gauge begins and ends; empty when its track shows it. */
+  /** Delimiters of a gauge; empty where its track shows the extent. */
   readonly edges: readonly [string, string]
-  /** Below zero: the mark at the left end, and the debt itself. */
+  /** Below zero: the mark at the left end, and the bar of the debt. */
   readonly belowZero: string
   readonly debt: string
-  /** More in it than its capacity. */
+  /** Above its capacity. */
   readonly overfull: string
   /** Heights of a sparkline, zero first. */
   readonly heights: string
@@ -28,7 +28,7 @@ export interface GlyphSet {
   readonly dot: string
   readonly ellipsis: string
   readonly dash: string
-  /** Before a bucket that was not read for some polls. */
+  /** Marks a bucket that several polls did not read. */
   readonly old: string
   readonly arrows: string
   readonly times: string
@@ -88,16 +88,16 @@ export const ASCII_GLYPHS: GlyphSet = {
 }
 
 /**
- * A level against its capacity, exactly `width` characters. What is there is never drawn as nothing, and what is
- * missing never as full. A debt starts at the left end with a mark of its own and grows to the right.
+ * A level relative to its capacity, exactly `width` characters. Empty is drawn only for zero, full only for a full limit. A
+ * debt starts at the left end with its own mark and grows to the right.
  */
 export function gauge(level: number, capacity: number, width: number, glyphs: GlyphSet): string {
-  // Where edges would leave no room they are left out.
-  const [open, close] = width > NARROWEST_WITH_EDGES ? glyphs.edges : ['', '']
+  // A narrow gauge has no edges.
+  const [open, close] = width > MIN_WIDTH_WITH_EDGES ? glyphs.edges : ['', '']
   return open + bar(level, capacity, width - open.length - close.length, glyphs) + close
 }
 
-const NARROWEST_WITH_EDGES = 3
+const MIN_WIDTH_WITH_EDGES = 3
 
 function bar(level: number, capacity: number, width: number, glyphs: GlyphSet): string {
   if (width <= 0) return ''
@@ -113,19 +113,19 @@ function bar(level: number, capacity: number, width: number, glyphs: GlyphSet): 
   return ((glyphs.eighths[7] as string).repeat(Math.floor(shown / 8)) + partial).padEnd(width, glyphs.track)
 }
 
-/** The last parts of a capacity that were in use, exactly `width` characters; the scale is always 0 to 1. */
-export function sparkline(used: readonly (number | null)[], width: number, glyphs: GlyphSet): string {
+/** The latest used fractions of a capacity, exactly `width` characters; the scale is always 0 to 1. */
+export function usedSparkline(used: readonly (number | null)[], width: number, glyphs: GlyphSet): string {
   const shown = width <= 0 ? [] : used.slice(-width)
   return shown
-    .map(part => sample(part, glyphs))
+    .map(fraction => sample(fraction, glyphs))
     .join('')
     .padStart(width, glyphs.noSample)
 }
 
-function sample(part: number | null, {heights, noSample}: GlyphSet): string {
-  if (part === null) return noSample
+function sample(fraction: number | null, {heights, noSample}: GlyphSet): string {
+  if (fraction === null) return noSample
   const top = heights.length - 1
-  // Neither a little nor almost all is drawn as nothing or all.
-  const height = part <= 0 ? 0 : part >= 1 ? top : 1 + Math.floor(part * (top - 1))
+  // Lowest and highest are drawn only for exactly 0 and 1.
+  const height = fraction <= 0 ? 0 : fraction >= 1 ? top : 1 + Math.floor(fraction * (top - 1))
   return heights[height] as string
 }

@@ -21,7 +21,7 @@ describe('levels', () => {
           }
         }
       }),
-      {numRuns: 500},
+      {numRuns: 200},
     )
   })
 

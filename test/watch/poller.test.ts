@@ -1,6 +1,5 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
-import {chunksOf, forEachConcurrently} from '../../src/lib/dynamo/concurrency.js'
 import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {keys} from '../../src/lib/schema/keys.js'
@@ -8,6 +7,7 @@ import type {WatchScope} from '../../src/lib/watch/model.js'
 import {BucketPoller} from '../../src/lib/watch/poller.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
+import {putUsers} from './support.js'
 
 const limits = parseLimits(['rpm=100', 'tpm=10k'])
 const NAMESPACE: WatchScope = {kind: 'namespace'}
@@ -16,13 +16,7 @@ const never = new AbortController().signal
 describeOnEngine('the poller', () => {
   const table = useTable()
 
-  const putMany = async (tenant: TestTenant, count: number) => {
-    const numbers = Array.from({length: count}, (_, at) => at)
-    // In chunks: a slow engine cannot serve a thousand at once in time.
-    await forEachConcurrently(chunksOf(numbers, 1), 16, async ([at = 0]) => {
-      await putBucket(tenant, {entity: `user-${at}`, resource: `r${at % 2}`, limits})
-    })
-  }
+  const putMany = (tenant: TestTenant, count: number) => putUsers(tenant, count, limits, user => `r${user % 2}`)
   const poll = (poller: BucketPoller, ...focus: string[]) => poller.poll(new Set(focus), never)
 
   it('reads every bucket of the scope with all its shards, and nothing else', async () => {
@@ -83,10 +77,7 @@ describeOnEngine('the poller', () => {
   it('learns the cost of large items: from the second poll on it stays under 50 read units', async () => {
     const tenant = newTenant(table)
     const many = Array.from({length: 40}, (_, at) => `a-limit-with-a-long-name-${at}=1000000`)
-    const numbers = Array.from({length: 120}, (_, at) => at)
-    await forEachConcurrently(chunksOf(numbers, 1), 16, async ([at = 0]) => {
-      await putBucket(tenant, {entity: `user-${at}`, resource: 'r', limits: parseLimits(many)})
-    })
+    await putUsers(tenant, 120, parseLimits(many))
     const poller = new BucketPoller(tenant, NAMESPACE)
     const perBucket: number[] = []
     for (let polls = 1; polls <= 4; polls++) {

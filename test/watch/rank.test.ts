@@ -42,6 +42,7 @@ describe('ranking', () => {
           else expect(value < next.value).toBe(!reversed)
         }
       }),
+      {numRuns: 50},
     )
   })
 

@@ -1,12 +1,12 @@
 import {beforeEach, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
-import {chunksOf, forEachConcurrently} from '../../src/lib/dynamo/concurrency.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {readOnce} from '../../src/lib/watch/snapshot.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
+import {putUsers} from './support.js'
 
 const limits = parseLimits(['rpm=100'])
 
@@ -21,16 +21,7 @@ describeOnEngine('a snapshot', () => {
     faults.start()
   })
 
-  // In chunks: a slow engine cannot serve hundreds at once in time.
-  const putMany = (count: number) =>
-    forEachConcurrently(
-      chunksOf(
-        Array.from({length: count}, (_, at) => at),
-        1,
-      ),
-      16,
-      ([at]) => putBucket(tenant, {entity: `user-${at}`, resource: 'r', limits}),
-    )
+  const putMany = (count: number) => putUsers(tenant, count, limits)
   const read = (signal = new AbortController().signal) => {
     const repository = new Repository({stack: tenant.name, transport: faults, clock: tenant.clock})
     const names = repository.namespaceById(tenant.namespace)

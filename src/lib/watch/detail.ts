@@ -20,7 +20,7 @@ const LEVEL_WORDS: Readonly<Record<Level, string>> = {
 }
 
 /** What a detail is read from. */
-export interface DetailSource {
+interface DetailSource {
   readonly table: NamespaceTable
   /** The last reading of a bucket, by id. */
   readonly known: (id: string) => Reading | undefined

@@ -6,7 +6,7 @@ import type {ShardedBucket} from '../repository/buckets/buckets.js'
 import type {LimitLevel} from '../repository/buckets/view.js'
 
 /** Called for each limit of a bucket; amounts in tokens. */
-export type VisitLevel = (name: string, level: number, capacity: number, debt: number, refillPerSecond: number) => void
+type VisitLevel = (name: string, level: number, capacity: number, debt: number, refillPerSecond: number) => void
 
 /** Common to all buckets with the same limits and number of shards. */
 interface Shape {

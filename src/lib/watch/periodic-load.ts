@@ -9,7 +9,7 @@ export const NODE_TIMERS: Timers = {
   clearTimeout: timer => clearTimeout(timer as NodeJS.Timeout),
 }
 
-export interface PeriodicLoadOptions<T> {
+interface PeriodicLoadOptions<T> {
   readonly timers: Timers
   /** Ms between a response and the next request. */
   readonly intervalMs: number

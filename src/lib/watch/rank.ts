@@ -1,5 +1,4 @@
-import {parseFilter} from './filter.js'
-import type {Reading, Selection, SortKey} from './model.js'
+import type {Reading, RowStatus, Selection, SortKey} from './model.js'
 import {type LimitSummary, statusOf, worstLimitAt} from './rows.js'
 import {mostConsumed, totalConsumption} from './totals.js'
 
@@ -68,4 +67,44 @@ function byRateOf(limit: string | undefined): (candidate: Candidate) => SortValu
 function compareSortValues(a: SortValue, b: SortValue, direction: 1 | -1): number {
   if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined)
   return a === b ? 0 : a < b ? -direction : direction
+}
+
+/** Whether a bucket matches a filter. */
+type BucketFilter = (reading: Pick<Reading, 'bucket'>, status: RowStatus) => boolean
+
+/** Names match as a whole and by case; a status matches by prefix, because it may still be being typed. */
+const FIELDS: Readonly<Record<string, (wanted: string) => BucketFilter>> = {
+  status: wanted => {
+    const beginning = wanted.toLowerCase()
+    return (_, status) => status.startsWith(beginning)
+  },
+  entity:
+    wanted =>
+    ({bucket}) =>
+      bucket.entity === wanted,
+  resource:
+    wanted =>
+    ({bucket}) =>
+      bucket.resource === wanted,
+}
+
+/** Parses a filter: part of a name, `status:over`, `resource:gpt-4`, `entity:ada`; `!` in front inverts. */
+function parseFilter(filter: string): BucketFilter {
+  const typed = filter.trim()
+  const isInverted = typed.startsWith('!')
+  const text = isInverted ? typed.slice(1) : typed
+  const [, field = '', wanted = text] = /^(status|entity|resource):(.*)$/i.exec(text) ?? []
+  // Still being typed.
+  if (wanted === '') return () => true
+  const matches = FIELDS[field.toLowerCase()]?.(wanted) ?? partOfName(text)
+  return (reading, status) => matches(reading, status) !== isInverted
+}
+
+/** The filter for the buckets of exactly one resource. */
+export const resourceFilter = (resource: string): string => `resource:${resource}`
+
+function partOfName(text: string): BucketFilter {
+  const part = text.toLowerCase()
+  const has = (name: string) => name.toLowerCase().includes(part)
+  return ({bucket}) => has(bucket.entity) || has(bucket.resource)
 }

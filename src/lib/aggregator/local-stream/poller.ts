@@ -24,7 +24,7 @@ export interface PollerOptions {
   readonly batchSize?: number
 }
 
-export interface PollerStatus {
+interface PollerStatus {
   readonly streamArn: string | undefined
   /** Records delivered. */
   readonly records: number

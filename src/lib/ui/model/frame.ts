@@ -71,7 +71,7 @@ export interface Frame {
   readonly rows: readonly Row[]
 }
 
-export type FrameInput = Pick<Frame, 'settings' | 'size' | 'state' | 'data' | 'ranking' | 'nowMs'>
+type FrameInput = Pick<Frame, 'settings' | 'size' | 'state' | 'data' | 'ranking' | 'nowMs'>
 
 /** The instant of the levels: now, or that of the pause; a manual poll during a pause moves it on. */
 export function levelsInstant(state: ScreenState, data: WatchData, nowMs: number): number {

@@ -38,7 +38,7 @@ export interface KeyBinding {
 }
 
 /** Sort keys of the digits: the columns from left to right. */
-export const COLUMN_SORTS: readonly SortKey[] = ['entity', 'resource', 'left', 'rate', 'shards', 'pressure', 'empty']
+const COLUMN_SORTS: readonly SortKey[] = ['entity', 'resource', 'left', 'rate', 'shards', 'pressure', 'empty']
 
 const outsideFilter = (mode: Mode): boolean => mode !== 'filter'
 const belowHelp = (mode: Mode): boolean => mode === 'list' || mode === 'detail'
@@ -115,7 +115,7 @@ export const BINDINGS: readonly KeyBinding[] = [
 ]
 
 /** One key, as Ink reports it. */
-export interface KeyStroke {
+interface KeyStroke {
   readonly input: string
   readonly key: KeyPress
 }

@@ -1,5 +1,5 @@
-import {resourceFilter} from '../../watch/filter.js'
 import {type Selection, SORT_KEYS, type SortKey} from '../../watch/model.js'
+import {resourceFilter} from '../../watch/rank.js'
 import {AT_START, type Cursor, type Move, move, scroll} from './cursor.js'
 
 export type Tab = 'overview' | 'resources' | 'health'

@@ -22,7 +22,7 @@ describe('usage is counted exactly once (L4)', () => {
         await new Delivery(table, 'memory', clock).all(records, plan)
         expect(usageIn(table.items.values())).toEqual(usage)
       }),
-      {numRuns: 400},
+      {numRuns: 200},
     )
   })
 
@@ -34,7 +34,7 @@ describe('usage is counted exactly once (L4)', () => {
         await new Delivery(table, 'memory', clock).all(records, plan)
         expect(usageIn(table.items.values())).toEqual(usage)
       }),
-      {numRuns: 100},
+      {numRuns: 50},
     )
   })
 })

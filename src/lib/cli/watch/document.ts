@@ -1,12 +1,11 @@
 import type {LimitLevel} from '../../repository/buckets/view.js'
-import type {Knowledge, Known, PollFacts, Row, Selection} from '../../watch/model.js'
+import type {Known, PollFacts, Row, Selection, WatchData} from '../../watch/model.js'
 import {ranking} from '../../watch/rank.js'
-import {rowAt} from '../../watch/rows.js'
-import {worstOf} from '../../watch/status.js'
+import {rowAt, worstOf} from '../../watch/rows.js'
 import {liveCount, totalsAt} from '../../watch/totals.js'
 
 /** What a poll has told: enough for a line, a table or a document. */
-export type Told = Pick<Knowledge, 'readings' | 'known' | 'problem'> & {readonly lastPoll: PollFacts}
+export type Told = Pick<WatchData, 'readings' | 'known' | 'problem'> & {readonly lastPoll: PollFacts}
 
 /** One bucket for programs. */
 export interface BucketDocument {

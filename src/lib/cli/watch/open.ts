@@ -1,6 +1,6 @@
 import {needEntity, needResource} from '../../inspect/known-names.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import type {Knowledge, Watch, WatchScope} from '../../watch/model.js'
+import type {Watch, WatchData, WatchScope} from '../../watch/model.js'
 import {readOnce} from '../../watch/snapshot.js'
 import {openWatch} from '../../watch/watch.js'
 import type {StackContext} from '../base/context.js'
@@ -24,7 +24,7 @@ export async function startWatch(
   signal.addEventListener('abort', () => watch.stop(), {once: true})
   await watch.start()
   try {
-    await needScope(repository, scope, watch.knowledge())
+    await needScope(repository, scope, watch.data())
     return watch
   } catch (error) {
     await watch.stop()
@@ -57,7 +57,7 @@ export function whereOf({stack, endpointUrl, region, profile}: Settings): string
 async function needScope(
   repository: NamespaceRepository,
   scope: WatchScope,
-  {known}: Pick<Knowledge, 'known'>,
+  {known}: Pick<WatchData, 'known'>,
 ): Promise<void> {
   if (known.count > 0) return
   if (scope.kind === 'resource') await needResource(repository, scope.resource)

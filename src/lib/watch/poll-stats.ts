@@ -2,33 +2,36 @@ import {formatNumber} from '../core/text.js'
 import {Throttled} from '../dynamo/errors.js'
 import type {HealthLine, PollProblem} from './model.js'
 
-/** The longest pause that throttling leads to. */
-const LONGEST_PAUSE_MS = 60_000
+/** The longest pause after throttling. */
+const MAX_PAUSE_MS = 60_000
 
-/** How the polls of a watch went. */
-export class PollRecord {
+/** Counts the polls of a watch and their failures. */
+export class PollStats {
   #polls = 0
   #failed = 0
   #throttled = 0
-  #throttledInARow = 0
+  #consecutiveThrottles = 0
   #failingSinceMs: number | undefined
 
-  /** Notes a poll that went well. */
-  succeeded(): void {
+  recordSuccess(): void {
     this.#polls++
-    this.#throttledInARow = 0
+    this.#consecutiveThrottles = 0
     this.#failingSinceMs = undefined
   }
 
-  /** Notes a poll that failed, and says how long to wait: throttling doubles the pause each time. */
-  failed(error: unknown, nowMs: number, intervalMs: number): Omit<PollProblem, 'nextTryAtMs'> & {pauseMs: number} {
+  /** Returns the problem, and the pause before the next poll: throttling doubles it each time. */
+  recordFailure(
+    error: unknown,
+    nowMs: number,
+    intervalMs: number,
+  ): Omit<PollProblem, 'nextTryAtMs'> & {pauseMs: number} {
     this.#polls++
     this.#failed++
     this.#failingSinceMs ??= nowMs
     const isThrottled = error instanceof Throttled
     if (isThrottled) this.#throttled++
-    this.#throttledInARow = isThrottled ? this.#throttledInARow + 1 : 0
-    const pauseMs = Math.max(intervalMs, Math.min(LONGEST_PAUSE_MS, intervalMs * 2 ** this.#throttledInARow))
+    this.#consecutiveThrottles = isThrottled ? this.#consecutiveThrottles + 1 : 0
+    const pauseMs = Math.max(intervalMs, Math.min(MAX_PAUSE_MS, intervalMs * 2 ** this.#consecutiveThrottles))
     return {
       message: error instanceof Error ? error.message : String(error),
       isThrottled,
@@ -37,8 +40,8 @@ export class PollRecord {
     }
   }
 
-  /** The same for the health panel, and what the polls have met. */
-  lines(readUnits: number, unreadable: number): HealthLine[] {
+  /** Lines for the health panel. */
+  healthLines(readUnits: number, unreadable: number): HealthLine[] {
     const count = (value: number) => formatNumber(value, 'nearest', 1)
     const parts = [`${count(this.#polls)} done`, `${count(this.#failed)} failed`, `${count(this.#throttled)} throttled`]
     const isFailing = this.#failingSinceMs !== undefined
@@ -48,6 +51,6 @@ export class PollRecord {
       text: `${parts.join(', ')}, ${count(readUnits)} read units`,
     }
     if (unreadable === 0) return [polls]
-    return [polls, {name: 'buckets', state: 'warn', text: `${count(unreadable)} unreadable: their items hold no state`}]
+    return [polls, {name: 'buckets', state: 'warn', text: `${count(unreadable)} unreadable: their items have no state`}]
   }
 }

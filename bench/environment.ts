@@ -13,12 +13,12 @@ import {type ConfigScope, encodeConfig} from '../src/lib/schema/config-record.js
 import {encodeEntity} from '../src/lib/schema/entity-record.js'
 import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
 
-/** An engine with a table of its own, and limiters on it. */
-export interface Stage {
+/** A local engine with a new table, and limiters on it. */
+export interface BenchEnvironment {
   readonly engineName: string
   readonly endpoint: string
   readonly transport: Transport
-  /** A namespace nobody has used. */
+  /** A new namespace. */
   newTenant(): NamespaceTable
   limiter(tenant: NamespaceTable, options?: Partial<RateLimiterOptions>): RateLimiter
   configure(tenant: NamespaceTable, scope: ConfigScope, ...limits: string[]): Promise<void>
@@ -27,7 +27,7 @@ export interface Stage {
 }
 
 /** Starts the engine and creates the table. */
-export async function setStage(): Promise<Stage> {
+export async function openEnvironment(): Promise<BenchEnvironment> {
   const engine = await startEngine()
   const transport = createTransport({
     connection: resolveConnection({endpointUrl: engine.endpoint}, {}),

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {heightsOf, isTooSmall} from '../../../src/lib/ui/model/layout.js'
-import {MARGIN, overviewColumns} from '../../../src/lib/ui/panels/overview-columns.js'
+import {heightsOf, isTooSmall} from '../../src/lib/ui/model/frame.js'
+import {MARGIN, overviewColumns} from '../../src/lib/ui/panels/overview.js'
 
 const widthOf = (columns: readonly {width: number}[]) =>
   MARGIN + columns.reduce((sum, {width}) => sum + width, 0) + columns.length - 1
@@ -21,7 +21,7 @@ describe('columns of the overview', () => {
     for (const width of [60, 80, 120, 160]) expect(widthOf(overviewColumns(width, false))).toBeGreaterThan(width - 12)
   })
 
-  it('name who, what and how much even on the smallest screen', () => {
+  it('include entity, resource and level even on the smallest screen', () => {
     expect(keysAt(40)).toEqual(['entity', 'resource', 'level'])
   })
 
@@ -42,20 +42,20 @@ describe('columns of the overview', () => {
     ])
   })
 
-  it('give way to wide names', () => {
+  it('are fewer with wide names', () => {
     expect(keysAt(120, true)).toEqual(['entity', 'resource', 'level', 'rate', 'eta'])
     const [entity, resource] = overviewColumns(120, true)
     expect([entity?.width, resource?.width]).toEqual([40, 46])
   })
 })
 
-it('shares out the lines', () => {
+it('divides the lines of the screen', () => {
   expect(heightsOf(24, true, false).body).toBe(19)
   expect(heightsOf(24, false, true).body).toBe(19)
   expect(heightsOf(1, true, true).body).toBe(0)
 })
 
-it('needs 40×8', () => {
+it('needs at least 40×8', () => {
   expect(isTooSmall({columns: 40, rows: 8})).toBe(false)
   expect(isTooSmall({columns: 39, rows: 8})).toBe(true)
   expect(isTooSmall({columns: 40, rows: 7})).toBe(true)

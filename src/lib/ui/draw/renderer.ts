@@ -4,25 +4,24 @@ import type {Palette} from './palette.js'
 const CSI = '\u001b['
 
 /**
- * A frame is shown at once by terminals that can (2026), and what is wider than it seems is cut off, not wrapped into
- * the next line (7). The cursor waits in the corner: a line break that Ink writes when the size changes does no harm
- * there.
+ * Synchronized output where supported (2026); lines that are wider than computed are cut off, not wrapped (7). The cursor
+ * stays in the corner, where a line break that Ink writes on a resize does no harm.
  */
 const BEGIN = `${CSI}?2026h${CSI}?7l`
 const END = `${CSI}H${CSI}?7h${CSI}?2026l`
 const ERASE_REST = `${CSI}K`
 
-/** Text of which every character surely takes one column: Latin, and the symbols of the view. */
+/** Text whose characters certainly take one column each: Latin, and the symbols of the view. */
 const ONE_COLUMN_EACH = /^[\x20-\x7e\xa1-\xac\xae-\xff–‖…↑↓▀-▟●○▲▸◂✖]*$/
 
 /**
- * Paints lines of text on a terminal, of each only the segments that have changed. Ink could do it, but it takes every
- * character of the screen apart several times for each frame, which takes longer than all the rest.
+ * Writes lines of text to a terminal, only the segments that have changed. Ink could do it, but it processes every character
+ * of the screen several times per frame, which takes longer than everything else.
  */
-export class Painter {
+export class TerminalRenderer {
   readonly #write: (text: string) => void
   readonly #palette: Palette
-  /** The lines on the terminal, as far as is known. */
+  /** The lines on the terminal, as far as known. */
   #shown: readonly Line[] = []
 
   constructor(write: (text: string) => void, palette: Palette) {
@@ -30,19 +29,19 @@ export class Painter {
     this.#palette = palette
   }
 
-  /** Makes the terminal show these lines, from its first one on, with one write or none. */
-  paint(lines: readonly Line[]): void {
+  /** Makes the terminal show these lines from its first row on, with at most one write. */
+  render(lines: readonly Line[]): void {
     const changes = lines.map((line, row) => this.#change(row, line)).join('')
     this.#shown = lines
     if (changes !== '') this.#write(BEGIN + changes + END)
   }
 
-  /** Takes nothing for granted any more: the next frame is painted as a whole. */
-  forget(): void {
+  /** Has the next frame written as a whole. */
+  invalidate(): void {
     this.#shown = []
   }
 
-  /** What makes one line of what is shown in its row. */
+  /** The output that turns the shown row into this line. */
   #change(row: number, line: Line): string {
     const shown = this.#shown[row]
     if (shown && isSame(shown, line)) return ''
@@ -52,7 +51,7 @@ export class Painter {
     const goTo = () => (cursor === column ? '' : `${CSI}${row + 1};${column + 1}H`)
     for (const [at, segment] of line.entries()) {
       const before = shown?.[at]
-      if (!before || !fits(segment, before)) return change + goTo() + ERASE_REST + this.#styled(line.slice(at))
+      if (!before || !hasSameWidth(segment, before)) return change + goTo() + ERASE_REST + this.#styled(line.slice(at))
       const end = column + segment.text.length
       if (!isSameSegment(segment, before)) {
         change += goTo() + this.#styled([segment])
@@ -73,8 +72,8 @@ export class Painter {
   }
 }
 
-/** Whether a segment takes just the room of another; behind a character of unknown width nobody knows the column. */
-function fits({text}: Segment, {text: before}: Segment): boolean {
+/** Whether a segment takes exactly the columns of another; after a character of unknown width the column is unknown. */
+function hasSameWidth({text}: Segment, {text: before}: Segment): boolean {
   return text.length === before.length && ONE_COLUMN_EACH.test(text) && ONE_COLUMN_EACH.test(before)
 }
 

@@ -22,7 +22,7 @@ export class Visit<T> {
 
   constructor(sight: Sight<T>) {
     this.#sight = sight
-    void this.#load()
+    this.#load()
   }
 
   /** Gives up what is being loaded, without waiting for it. */
@@ -50,7 +50,7 @@ export class Visit<T> {
     const {timers, everyMs, isPaused} = this.#sight
     this.#timer = timers.setTimeout(() => {
       if (isPaused()) this.#wait()
-      else void this.#load()
+      else this.#load()
     }, everyMs)
   }
 }

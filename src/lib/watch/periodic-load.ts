@@ -30,7 +30,7 @@ export class PeriodicLoad<T> {
 
   constructor(options: PeriodicLoadOptions<T>) {
     this.#options = options
-    this.#load()
+    void this.#load()
   }
 
   /** Aborts the request in flight, without waiting for it. */
@@ -58,7 +58,7 @@ export class PeriodicLoad<T> {
     const {timers, intervalMs, isPaused} = this.#options
     this.#timer = timers.setTimeout(() => {
       if (isPaused()) this.#wait()
-      else this.#load()
+      else void this.#load()
     }, intervalMs)
   }
 }

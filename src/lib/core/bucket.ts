@@ -94,22 +94,6 @@ export function tryConsumeBucket(bucket: BucketState, amounts: Amounts, nowMs: n
   }
 }
 
-/** Charges whatever the balances, into debt if need be; negative amounts give back. */
-export function forceConsumeBucket(bucket: BucketState, amounts: Amounts, nowMs: number): BucketState {
-  return chargeBucket(refillBucket(bucket, nowMs), amounts)
-}
-
-/** Whether a bucket would admit once credited up to `nowMs`: decides between the slow path and an immediate refusal. */
-export function wouldRefillSatisfy(bucket: BucketState, amounts: Amounts, nowMs: number): boolean {
-  return tryConsumeBucket(bucket, amounts, nowMs).admitted
-}
-
-/** Whole tokens each limit holds at `nowMs`; negative in debt. */
-export function availableTokens(bucket: BucketState, nowMs: number): Map<string, number> {
-  const refilled = refillBucket(bucket, nowMs)
-  return new Map([...refilled.limits].map(([name, limit]) => [name, toTokens(limit.tokensMilli)]))
-}
-
 /**
  * Seconds a bucket may lie untouched before the table may drop it: `multiplier` times the longest time any of its
  * limits needs to fill up from where it stands. Counting from the actual balance keeps a debt from being forgiven by

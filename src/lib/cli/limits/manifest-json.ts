@@ -4,7 +4,7 @@ import type {ManifestDifference} from '../../manifest/diff.js'
 import type {Plan, PlannedChange} from '../../manifest/plan.js'
 import {limitChanges, limitJson, scopeJson} from './json.js'
 
-/** One planned change; the keys are those of its kind. */
+/** One planned change in JSON; the keys depend on its kind. */
 export function plannedChangeJson(change: PlannedChange) {
   if (change.kind === 'entity') {
     const {kind, action, entity, before, after} = change
@@ -25,7 +25,7 @@ export function plannedChangeJson(change: PlannedChange) {
   }
 }
 
-/** A plan for programs. */
+/** A plan in JSON. */
 export function manifestPlanJson({manifest, changes, adopted, counts}: Plan) {
   return {
     namespace: manifest.namespace,
@@ -35,7 +35,7 @@ export function manifestPlanJson({manifest, changes, adopted, counts}: Plan) {
   }
 }
 
-/** Drift for programs. */
+/** Drift in JSON. */
 export function diffJson(namespace: string, differences: readonly ManifestDifference[]) {
   return {
     namespace,
@@ -44,7 +44,7 @@ export function diffJson(namespace: string, differences: readonly ManifestDiffer
   }
 }
 
-/** What came of a plan. */
+/** The result of an apply in JSON. */
 export function applyResultJson(result: ApplyResult) {
   const {outcome, created, updated, deleted, adopted, left, buckets, failures, recordFailure} = result
   return {

@@ -72,7 +72,7 @@ describeOnEngine('what operators can rely on in every command', () => {
       Object.values((command as {flags: Record<string, {name: string; description: string}>}).flags),
     )
     const meanings = (name: string) => new Set(flags.filter(flag => flag.name === name).map(flag => flag.description))
-    expect([...meanings('limit')]).toEqual(['Most rows to show.'])
+    expect([...meanings('limit')]).toEqual(['Maximum number of rows to show.'])
     expect(meanings('cursor').size).toBe(1)
 
     await repository.namespaces.register('c-34')

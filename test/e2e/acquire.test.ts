@@ -106,7 +106,7 @@ describeOnEngine('requests from the shell', () => {
         level    1 of 1 left, 1 asked for
         set for  resource slow: 1/4sec
 
-      user-9 has no record: limits apply to it all the same, but check the spelling.
+      user-9 has no record. Limits apply anyway; check the spelling if you expected one.
       "
     `)
   })

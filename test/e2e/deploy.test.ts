@@ -61,7 +61,7 @@ describeOnEngine('deploy and delete on a local engine', () => {
       code: 0,
       stdout: [
         'The table "STACK", which belongs to no stack',
-        '  goes:',
+        '  deleted:',
         '    - the table STACK with about N items',
         '',
         'The table "STACK" is deleted',

@@ -39,7 +39,7 @@ describeOnEngine('zael entity', () => {
     ).toMatchInlineSnapshot(`
       "Created entity "user"
         parent    team
-        cascade   yes, every request is charged to the parent too
+        cascade   yes, every request is also charged to the parent
         metadata  note=a=b, tier=gold
         created   2026-01-01T00:00:00Z
       "
@@ -98,7 +98,7 @@ describeOnEngine('zael entity', () => {
     expect(still(await cli.show('entity show user', 80))).toMatchInlineSnapshot(`
       "Entity "user"
         parent    team → org
-        cascade   yes, every request is charged to the parent too
+        cascade   yes, every request is also charged to the parent
         metadata  note=a=b, tier=gold
         created   2026-01-01T00:00:00Z
 
@@ -112,7 +112,7 @@ describeOnEngine('zael entity', () => {
     expect(still(await cli.show('entity show user', 120))).toMatchInlineSnapshot(`
       "Entity "user"
         parent    team → org
-        cascade   yes, every request is charged to the parent too
+        cascade   yes, every request is also charged to the parent
         metadata  note=a=b, tier=gold
         created   2026-01-01T00:00:00Z
 
@@ -150,7 +150,7 @@ describeOnEngine('zael entity', () => {
     `)
     const first = await cli.run('entity list --limit 2')
     expect(first.stdout.split('\n')).toHaveLength(4)
-    const [, cursor] = /^There are more: add --all, or --cursor (\S+)\n$/.exec(first.stderr) ?? []
+    const [, cursor] = /^There are more rows: add --all, or --cursor (\S+)\n$/.exec(first.stderr) ?? []
     expect(await cli.tell(`entity list --limit 2 --cursor ${cursor}`)).toMatchObject({
       entities: [{id: 'user'}],
       next: null,
@@ -184,7 +184,7 @@ describeOnEngine('zael entity', () => {
       changed: ['name', 'parent'],
     })
     expect((await cli.run('entity update user --name User')).stdout).toBe(
-      'Entity "user" is like that already; nothing was changed\n',
+      'Entity "user" already has these values; nothing was changed\n',
     )
     expect(await cli.tell('entity update user --parent team --cascade')).toMatchObject({
       version: 4,
@@ -217,12 +217,12 @@ describeOnEngine('zael entity', () => {
     expect(await cli.fail('entity delete nobody --yes')).toMatchObject({code: 3, error: {code: 'entity.missing'}})
     expect(await cli.fail('entity delete user')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(await cli.show('entity delete user --dry-run', 80)).toMatchInlineSnapshot(`
-      "A deletion of entity "user" deletes for good:
+      "Deleting entity "user" would permanently delete:
         entity                      1
         configuration of an entity  1
         bucket shards               2
         total                       4
-      Its audit events stay.
+      Its audit events are kept.
       "
     `)
     const counts = {entities: 1, entityLimits: 1, buckets: 2, usage: 0, total: 4}
@@ -233,7 +233,7 @@ describeOnEngine('zael entity', () => {
     expect((await cli.run('entity delete stray --yes')).stdout).toMatchInlineSnapshot(`
       "Deleted entity "stray":
         bucket shard  1
-      Its audit events stay.
+      Its audit events are kept.
       "
     `)
   })

@@ -50,7 +50,7 @@ describeOnEngine('limits in a file', () => {
       "Changes in namespace acme
         + the system: rpm=60/min, on unavailable (none) → allow
         + resource gpt-4: rpm=100/min, tpm=20k/min
-        + entity team-1: a record of its own
+        + entity team-1: a new record
         + entity user-1: parent team-1, cascade true
       4 to create, 0 to update, 0 to delete, 0 unchanged
       "
@@ -63,7 +63,9 @@ describeOnEngine('limits in a file', () => {
     expect((await namespace.configs.resources()).length).toBe(1)
     expect((await namespace.entities.get('user-1'))?.parent).toBe('team-1')
 
-    expect(await cli.show(`limits plan -f ${path}`, 80)).toBe('No changes: in namespace acme everything is as stated\n')
+    expect(await cli.show(`limits plan -f ${path}`, 80)).toBe(
+      'No changes: in namespace acme everything matches the manifest\n',
+    )
     expect(await cli.tell(`limits plan -f ${path}`)).toMatchObject({changes: [], counts: {create: 0, update: 0}})
     expect(await cli.tell(`limits diff -f ${path}`)).toEqual({namespace: 'acme', drift: false, differences: []})
 
@@ -72,9 +74,7 @@ describeOnEngine('limits in a file', () => {
     expect(drift).toEqual({
       code: 6,
       stderr: '',
-      stdout:
-        'Drift in namespace acme: what is there → what the file states\n' +
-        '  changed  ~ resource gpt-4: rpm 1/min → 100/min\n',
+      stdout: 'Drift in namespace acme: table → manifest\n' + '  changed  ~ resource gpt-4: rpm 1/min → 100/min\n',
     })
     const told = await cli.run(`limits diff -f ${path} --json`)
     expect(told.code).toBe(6)

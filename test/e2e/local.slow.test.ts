@@ -44,7 +44,9 @@ describeWithEngine('zael local', () => {
   it('C-40 up, status, logs, env, down: without Docker or a cloud account', async () => {
     const up = await user.run('up')
     expect(up).toMatchObject({code: 0})
-    expect(up.stdout).toMatch(/^The local stack is up\n {2}endpoint +http:\/\/127\.0\.0\.1:\d+\n {2}engine +\S+ \S+\n/)
+    expect(up.stdout).toMatch(
+      /^The local stack is running\n {2}endpoint +http:\/\/127\.0\.0\.1:\d+\n {2}engine +\S+ \S+\n/,
+    )
     expect(up.stdout).toContain(`data        ${user.home.dataDir}\n`)
     expect(up.stderr).toMatch(/^\nNext:\n {2}eval .+\n {2}zael local status .+\n {2}zael local down .+\n$/)
 
@@ -70,7 +72,7 @@ describeWithEngine('zael local', () => {
     const down = await user.run('down')
     expect(down).toMatchObject({code: 0, stderr: ''})
     expect(down.stdout).toBe(
-      `The local stack at ${again.endpoint} is stopped\nIts data stays in ${user.home.dataDir}\n`,
+      `The local stack at ${again.endpoint} is stopped\nIts data is kept in ${user.home.dataDir}\n`,
     )
     await untilGone([user.note(status.pid), user.note(status.enginePid)])
     expect(await user.tell('down')).toEqual({stopped: false, endpoint: null, purged: null})
@@ -176,7 +178,7 @@ describeWithEngine('zael local', () => {
     await user.tell('up')
     expect(await user.run('down --purge')).toMatchObject({
       code: 2,
-      stderr: `Error: This deletes all data in ${user.home.dataDir}: this needs a yes\nTry: Add --yes; without a terminal nobody can be asked.\n`,
+      stderr: `Error: This deletes all data in ${user.home.dataDir}. This needs confirmation.\nTry: Add --yes: there is no terminal to ask on.\n`,
     })
     expect(await user.tell('status')).toMatchObject({running: true})
     expect(await user.tell('down --purge --yes')).toMatchObject({stopped: true, purged: user.home.dataDir})

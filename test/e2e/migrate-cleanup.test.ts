@@ -83,7 +83,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     expect(
       named(await cli.show(`migrate resolve --all --keep new --confirm ${scene.name}`, 80)),
     ).toMatchInlineSnapshot(`
-      "Settled 22 conflicts of stack "STACK": the new records stay as they are
+      "Resolved 22 conflicts of stack "STACK": the new records are kept
 
       Next:
         zael migrate verify -s STACK  Compare old and new, item by item
@@ -125,6 +125,6 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     })
     const Key = {PK: s('RESOURCE#huge'), SK: s('#CONFIG')}
     await scene.own.send('DeleteItem', {TableName: scene.name, Key})
-    expect(named(await cli.show('migrate cleanup', 80))).toBe('Stack "STACK": there were no old items\n')
+    expect(named(await cli.show('migrate cleanup', 80))).toBe('Stack "STACK": there are no old items\n')
   })
 })

@@ -103,7 +103,7 @@ describeOnEngine('zael migrate', () => {
     // Follows for one pass, and finds nothing new.
     expect(await told('migrate run --yes --follow 1ms', 0)).toMatchObject({result: {finished: true, settled: true}})
     expect(named(await cli.show('migrate run --yes', 120))).toMatchInlineSnapshot(`
-      "Stack "STACK": there was nothing to do
+      "Stack "STACK": nothing to do
 
       STEP           STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS
       indexes        done         0        0        0          0

@@ -89,7 +89,7 @@ describeOnEngine('zael namespace', () => {
         status   active
         created  2026-01-01T00:00:00Z
 
-      Items, as the index over the namespace knows them:
+      Items in the index of the namespace:
         entities                      31
         configurations of entities    50
         configurations of resources   16
@@ -146,7 +146,7 @@ describeOnEngine('zael namespace', () => {
     expect(code).toBe(0)
     expect(stdout).toBe(
       [
-        `Deleted namespace "globex" (${id}); its data stays`,
+        `Deleted namespace "globex" (${id}); its data is kept`,
         `  get it back:          zael namespace recover ${id}`,
         `  delete the data too:  zael namespace purge ${id}`,
         '',
@@ -191,7 +191,7 @@ describeOnEngine('zael namespace', () => {
       error: {code: 'confirm.name', details: {given: 'doomed-id', name: 'doomed'}},
     })
     expect(await cli.show('namespace purge doomed --dry-run', 80)).toMatchInlineSnapshot(`
-      "A purge of namespace "doomed" (doomed-id) deletes these items for good:
+      "Purging namespace "doomed" (doomed-id) would permanently delete:
         entities                      31
         configurations of entities    53
         configurations of resources   17
@@ -203,8 +203,8 @@ describeOnEngine('zael namespace', () => {
         state of declared limits       1
         items of other kinds           1
         total                        307
-      It reads the whole table once; every item costs a write, in the table and in
-      each index that has it.
+      A purge reads the whole table once. Each deleted item costs one write in the
+      table and one in each index that contains it.
       "
     `)
     const plan = await cli.tell('namespace purge doomed-id --dry-run')

@@ -7,16 +7,16 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
   static override summary = 'Stop the local stack'
 
   static override description =
-    'The aggregator finishes its batch, then the engine stops. The data stays for the next start unless it is purged.'
+    'The aggregator finishes its batch, then the engine stops. The data is kept for the next start unless --purge is given.'
 
   static override flags = {
-    purge: boolean({description: 'Delete the data and the log as well.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before data is deleted.'}),
+    purge: boolean({description: 'Also delete the data and the log.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before deleting data.'}),
   }
 
   static override examples = [
-    {command: 'zael local down', description: 'Stop; the data stays'},
-    {command: 'zael local down --purge --yes', description: 'Stop and leave nothing behind'},
+    {command: 'zael local down', description: 'Stop and keep the data'},
+    {command: 'zael local down --purge --yes', description: 'Stop and delete everything'},
   ]
 
   async run(): Promise<object> {

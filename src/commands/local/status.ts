@@ -4,13 +4,13 @@ import {localStatusLines, stateJson, type TableFacts} from '../../lib/cli/stack/
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
-  static override summary = 'Show how the local stack is doing'
+  static override summary = 'Show the state of the local stack'
 
   static override description = 'The exit code is 0 when the stack is running and 6 when it is not.'
 
   static override examples = [
     {command: 'zael local status', description: 'Engine, uptime, table, stream and aggregator'},
-    {command: 'zael local status --json', description: 'For programs'},
+    {command: 'zael local status --json', description: 'As JSON'},
   ]
 
   async run(): Promise<object> {

@@ -97,7 +97,7 @@ describe('a request that was tried', () => {
       'Would be admitted: user-1 would be charged 1 rpm and 5,000 tpm of gpt-4',
     )
     expect(acquireLines(tried({isMetered: false, statuses: []}), 80)).toEqual([
-      'Let through unmetered: the table is out of reach, and user-1 was charged nothing',
+      'Admitted without a charge: the table is unavailable, so user-1 was charged nothing',
     ])
   })
 

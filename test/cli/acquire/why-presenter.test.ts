@@ -43,7 +43,7 @@ describe('an explanation in words', () => {
       'user-1 can have 1 rpm of gpt-4 now.',
       '',
       'rpm of user-1 has room',
-      '  level    100 of 100 left, 1 asked for',
+      '  level    100 of 100 left, 1 requested',
       '  set for  resource gpt-4: 100/min',
     ])
   })
@@ -57,13 +57,13 @@ describe('an explanation in words', () => {
       'user-1 cannot have 1 rpm of gpt-4 now, but in 2 s, at 2026-01-02T03:04:06.500Z.',
       '',
       'rpm of user-1 refuses, clears in 2 s',
-      '  level    0 of 100 left, 1 asked for',
+      '  level    0 of 100 left, 1 requested',
       '  set for  resource gpt-4: 100/min',
       '  shards   0: 0 of 50, 1: -1,200 of 50',
       '',
-      'To let it through sooner:',
+      'To admit it sooner:',
       '  zael limits set --resource gpt-4 rpm=200/min  double the rate of resource gpt-4',
-      '  zael bucket reset user-1 --resource gpt-4     fill the bucket of user-1 once, now',
+      '  zael bucket reset user-1 --resource gpt-4     refill the bucket of user-1 once, now',
     ])
   })
 
@@ -78,11 +78,11 @@ describe('an explanation in words', () => {
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',
         '  drained by  user-2 1,000, user-1 2 (since 2026-01-02T03:00:00Z)',
-        'user-1 shares every charge with its parent team-1.',
+        'Every charge of user-1 is also charged to its parent team-1.',
       ]),
     )
     expect(told([limit(), limit(parent)])).toContain(
-      '  drained by  nobody whose usage is counted yet (since 2026-01-02T03:00:00Z)',
+      '  drained by  no entity with recorded usage yet (since 2026-01-02T03:00:00Z)',
     )
   })
 
@@ -91,7 +91,7 @@ describe('an explanation in words', () => {
     const lines = whyLines(explanation([never], {isRegistered: false}))
     expect(lines[0]).toBe('user-1 cannot have 500 rpm of gpt-4 now, and waiting does not help.')
     expect(lines).toContain('rpm of user-1 refuses, and waiting does not help')
-    expect(lines).toContain('user-1 has no record: limits apply to it all the same, but check the spelling.')
+    expect(lines).toContain('user-1 has no record. Limits apply anyway; check the spelling if you expected one.')
     expect(lines.at(-1)).toContain('zael limits set --resource gpt-4 rpm=100/min:500 ')
   })
 })

@@ -33,7 +33,7 @@ class SampleList extends StackCommand<typeof SampleList> {
     const rows = ['a', 'b']
     this.log('some words')
     this.list({rows, columns: [{name: 'id', value: (row: string) => row}], empty: 'none'})
-    this.tellMore('CURSOR')
+    this.suggestNextPage('CURSOR')
     return {ids: rows, limit: this.flags.limit, all: this.flags.all ?? false}
   }
 }
@@ -140,7 +140,7 @@ describeOnEngine('a command on a stack', () => {
     expect(await run(SampleList)).toEqual({
       exit: 0,
       stdout: 'some words\nID\na\nb\n',
-      stderr: 'There are more: add --all, or --cursor CURSOR\n',
+      stderr: 'There are more rows: add --all, or --cursor CURSOR\n',
     })
     expect((await run(SampleList, '-o', 'csv')).stdout).toBe('id\na\nb\n')
     expect(JSON.parse((await run(SampleList, '--json')).stdout)).toEqual({ids: ['a', 'b'], limit: 50, all: false})

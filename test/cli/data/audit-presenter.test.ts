@@ -34,7 +34,9 @@ it('a list fits the width; the details give way first', () => {
   const lines = listingLines(auditListing([long], false), {'no-header': false}, 80)
   expect(lines[0]).toMatch(/^TIME \(UTC\) +ACTION +ENTITY +RESOURCE +BY +DETAILS$/)
   expect(lines.map(line => line.length)).toEqual([expect.any(Number), 80])
-  expect(listingLines(auditListing([], false), {'no-header': false}, 80)).toEqual(['Nothing happened in that time.'])
+  expect(listingLines(auditListing([], false), {'no-header': false}, 80)).toEqual([
+    'There are no audit events in that time.',
+  ])
 })
 
 it('everything about one event', () => {

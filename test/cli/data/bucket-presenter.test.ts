@@ -36,7 +36,7 @@ const bucket: BucketView = {
 }
 
 it('the title says what is worth knowing', () => {
-  expect(bucketTitle('user-1', [bucket])).toBe('Bucket of user-1 · gpt-4, 2 shards, charged to team-1 too')
+  expect(bucketTitle('user-1', [bucket])).toBe('Bucket of user-1 · gpt-4, 2 shards, also charged to team-1')
   expect(bucketTitle('user-1', [{...bucket, shardCount: 1, cascade: false}])).toBe('Bucket of user-1 · gpt-4')
   expect(bucketTitle('user-1', [bucket, bucket])).toBe('Buckets of user-1')
 })
@@ -49,7 +49,7 @@ it('shards have a row each, and a sum where there are several', () => {
         1  rpm      -10        50   0 %    10       0.5      25 %  1 min 30 s  never"
   `)
   const single = {...bucket, shardCount: 1, shards: [shard(0, 30, {expiresAt: new Date(NOW - 1).toISOString()})]}
-  expect(listingLines(shardListing([single], NOW, false), PLAIN, 120)[1]).toMatch(/ 0 {2}rpm .*any moment$/)
+  expect(listingLines(shardListing([single], NOW, false), PLAIN, 120)[1]).toMatch(/ 0 {2}rpm .*soon$/)
 })
 
 it('a ghost is told as one', () => {

@@ -80,7 +80,7 @@ describe('entities', () => {
       '  metadata  tier=gold → (none)',
     ])
     expect(entityUpdatedLines(user, {...user, version: 3})).toEqual([
-      'Entity "user" is like that already; nothing was changed',
+      'Entity "user" already has these values; nothing was changed',
     ])
     // Looks the same, and is not.
     expect(changesOf({...user, metadata: {seat: 7}}, {...user, metadata: {seat: '7'}})).toEqual(['metadata'])
@@ -89,15 +89,15 @@ describe('entities', () => {
   it('a deletion is told before and after', () => {
     const counts = kindCounts({entity: 1, bucket: 2})
     expect(entityDeletionPhrase('user', counts)).toBe(
-      'This deletes 3 items of entity "user" for good; its audit events stay',
+      'This permanently deletes 3 items of entity "user"; its audit events are kept',
     )
-    expect(entityDeletionLines('user', counts, true)[0]).toBe('A deletion of entity "user" deletes for good:')
+    expect(entityDeletionLines('user', counts, true)[0]).toBe('Deleting entity "user" would permanently delete:')
     expect(entityDeletionLines('user', counts, false)).toEqual([
       'Deleted entity "user":',
       '  entity         1',
       '  bucket shards  2',
       '  total          3',
-      'Its audit events stay.',
+      'Its audit events are kept.',
     ])
   })
 })
@@ -108,7 +108,7 @@ describe('an entity with its limits', () => {
       'Entity "user"',
       '  name      User',
       '  parent    team',
-      '  cascade   yes, every request is charged to the parent too',
+      '  cascade   yes, every request is also charged to the parent',
       '  metadata  tier=gold',
       '  created   2026-01-01T00:00:00Z',
       '',
@@ -118,7 +118,7 @@ describe('an entity with its limits', () => {
       'web          rpm=100/min  resource               1,000  100       1',
       '(any other)  rpm=100/min  system                     -  100       -',
     ])
-    expect(entityOverviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it')
+    expect(entityOverviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it.')
     expect(entityOverviewLines({...overview, record: undefined, parents: []}, 80)[0]).toBe(
       'Entity "user" has no record of its own; it is known by its limits and buckets',
     )
@@ -131,7 +131,7 @@ describe('an entity with its limits', () => {
     expect(chain([team])).toBe('  parent    team → org (does not exist)')
     expect(chain([])).toBe('  parent    team (does not exist)')
     // Another client has made a circle of them.
-    expect(chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, and so on in a circle')
+    expect(chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, a cycle')
   })
 
   it('for programs: nothing is left out', () => {

@@ -51,14 +51,14 @@ describeOnEngine('C-44 purge and delete', () => {
 
     const plan = await cli.run('namespace purge doomed --dry-run')
     expect(plan.stdout).toMatch(new RegExp(`^ +total +${ITEMS.toLocaleString('en')}$`, 'm'))
-    expect(plan.stdout).toContain('every item costs a write')
+    expect(plan.stdout).toContain('Each deleted item costs one write')
 
     const interrupted = await purgeInterruptedAfter(ITEMS / 50, doomed.id)
     expect(interrupted).toMatchObject({code: 130, stdout: ''})
     const [, deleted] =
       /^Error: Interrupted: at least ([\d,]+) items of namespace "doomed"/.exec(interrupted.stderr) ?? []
     expect(interrupted.stderr).toMatch(
-      new RegExp(`\nTry: Run it again to go on: zael namespace purge ${doomed.id} --confirm doomed\n$`),
+      new RegExp(`\nTry: Run it again to continue: zael namespace purge ${doomed.id} --confirm doomed\n$`),
     )
     const left = (await scanNamespace(tenant, doomed.id)).length
     expect(left).toBeGreaterThan(0)
@@ -82,7 +82,7 @@ describeOnEngine('C-44 purge and delete', () => {
     await putAll(tenant, inDefault)
     const {stdout} = await cli.run('entity delete e --yes')
     expect(stdout).toBe(
-      'Deleted entity "e":\n  entity          1\n  bucket shard    1\n  usage snapshot  1\n  total           3\nIts audit events stay.\n',
+      'Deleted entity "e":\n  entity          1\n  bucket shard    1\n  usage snapshot  1\n  total           3\nIts audit events are kept.\n',
     )
   })
 

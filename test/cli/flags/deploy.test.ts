@@ -29,7 +29,7 @@ describe('the flags of a deployment', () => {
   })
 
   it('say what a new stack gets', () => {
-    expect(optionFlags['lambda-memory']?.description).toMatch(/ New stacks: 512 MB\.$/)
-    expect(optionFlags.tracing?.description).toMatch(/ New stacks: off\.$/)
+    expect(optionFlags['lambda-memory']?.description).toMatch(/ Default for new stacks: 512 MB\.$/)
+    expect(optionFlags.tracing?.description).toMatch(/ Default for new stacks: off\.$/)
   })
 })

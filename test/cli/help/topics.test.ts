@@ -18,7 +18,7 @@ describe('help topics', () => {
       ['rpm=100/min', '100 per minute'],
       ['rpm=100/min', 'the same'],
       ['tpd=1M/day', '1,000,000 per day'],
-      ['rpm=10/sec:50', '10 per second, after a burst of up to 50'],
+      ['rpm=10/sec:50', '10 per second, with bursts of up to 50'],
       ['custom=500/15min', '500 every 15 minutes'],
     ])
   })

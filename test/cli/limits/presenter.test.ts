@@ -5,8 +5,8 @@ import {
   changeLines,
   configLines,
   configListing,
-  doomedWords,
   scopeWords,
+  unsetQuestion,
 } from '../../../src/lib/cli/limits/presenter.js'
 import {resolveJson, resolveLines} from '../../../src/lib/cli/limits/resolve-presenter.js'
 import {listingLines} from '../../../src/lib/cli/output/listing.js'
@@ -82,13 +82,13 @@ describe('a change of limits', () => {
       '  rpm           100/min → 200/min:400',
       '  tpd           1M/day, unchanged',
       '  tpm           (none) → 20k/min',
-      '  live buckets  1,200 brought in line, 299 already in line, 1 not reached, which follow with their next request',
+      '  live buckets  1,200 updated, 299 already up to date, 1 not reached; their next request updates them',
     ])
   })
 
   it('of a dry run says so and has no buckets', () => {
     expect(changeLines(change(undefined, after), true).slice(0, 2)).toEqual([
-      'Limits of resource gpt-4 (dry run: nothing is written)',
+      'Limits of resource gpt-4 (dry run, nothing is written)',
       '  rpm  (none) → 200/min:400',
     ])
     expect(changeJson(change(undefined, after)).buckets).toBeNull()
@@ -104,7 +104,7 @@ describe('a change of limits', () => {
 
   it('says when no live bucket is concerned', () => {
     const nobody = {...change(before, after), buckets: {checked: 0, updated: 0, failed: 0}}
-    expect(changeLines(nobody, false).at(-1)).toBe('  live buckets  none concerned')
+    expect(changeLines(nobody, false).at(-1)).toBe('  live buckets  none affected')
   })
 
   it('is told to programs limit by limit', () => {
@@ -138,7 +138,7 @@ describe('what is configured', () => {
   })
 
   it('everything that goes is named before it goes', () => {
-    expect(doomedWords(whole)).toBe('This takes away rpm, the policy for outages (allow) of the system')
+    expect(unsetQuestion(whole)).toBe('This removes rpm and the outage policy (allow) from the system')
   })
 
   it('everywhere', () => {
@@ -176,14 +176,14 @@ describe('what applies', () => {
 
   it('is shown level by level', () => {
     expect(resolveLines(family, 80)).toEqual([
-      'user-1 uses gpt-4 within these limits',
+      'Limits of user-1 for gpt-4',
       '  rpm  100/min',
       '',
       'LEVEL           ENTITY  RESOURCE  LIMITS',
-      'entity          user-1  gpt-4     -            nothing set',
-      'entity_default  user-1  -         -            nothing set',
+      'entity          user-1  gpt-4     -            not set',
+      'entity_default  user-1  -         -            not set',
       'resource        -       gpt-4     rpm=100/min  applies',
-      'system          -       -         rpm=60/min   hidden by resource',
+      'system          -       -         rpm=60/min   overridden by resource',
     ])
   })
 
@@ -195,7 +195,7 @@ describe('what applies', () => {
     const parent = {entity: 'team-1', resolution: {...resolution, source: undefined, limits: []}}
     const lines = resolveLines({...family, parent}, 80)
     expect(lines).toContain(
-      'Every request is charged to the parent team-1 too, within these limits: none, so requests fail',
+      'Limits of its parent team-1, which is charged for every request too: none, so requests fail',
     )
     expect(resolveJson({...family, parent})).toMatchObject({
       source: 'resource',

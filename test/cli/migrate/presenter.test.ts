@@ -17,8 +17,8 @@ describe('migrate status', () => {
       "
       Stack "prod": 12,345 items, 11,841 of them in older layouts
         recorded  layout 0.8.0, from before namespaces
-        missing   index GSI4, expiry of items
-        last run  ops@bastion is at it since 2026-11-01T10:00:00Z, in step data
+        missing   index GSI4, item expiry
+        last run  running since 2026-11-01T10:00:00Z by ops@bastion, in step data
 
       RECORDS         RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
       usage           0.1–0.9            1  6,000    5,800          0      200
@@ -28,17 +28,17 @@ describe('migrate status', () => {
       buckets         0.9                4  1,500      900          0       20
       version record  0.8–0.9            4      1        1          0        0
 
-      2 old items and what is in the new place differ, 1 shown:
+      2 old items in conflict with new records, 1 shown:
         ENTITY#user-1 #META: was changed in the old place and in the new one
 
-      23 items of no known shape; left alone, 2 shown:
+      23 items of unknown format; not changed, 2 shown:
         LOCK#deploy #META
         ENTITY#user-1 #NOTE
 
       Migration is pending.
 
       Next:
-        zael migrate plan -s prod  the steps and what they cost
+        zael migrate plan -s prod  show the steps and their cost
       "
     `)
   })
@@ -52,7 +52,7 @@ describe('migrate status', () => {
       Nothing is pending.
 
       Next:
-        zael status -s prod  how the stack is doing
+        zael status -s prod  show the state of the stack
       "
     `)
   })
@@ -81,10 +81,10 @@ describe('migrate status', () => {
   it('of a table where somebody has to decide', () => {
     const {conflicts} = wholeTable()
     const survey = surveyOf({conflicts, old: [row('entity', 2, {conflicts: 1})]})
-    expect(status(survey, 80)).toContain('Everything is moved, but somebody has to decide about 1 old item.')
+    expect(status(survey, 80)).toContain('Everything is moved, except 1 old item with conflicts that you must resolve.')
     expect(plan(survey, 80)).toMatchInlineSnapshot(`
       "
-      Everything is moved, but somebody has to decide about 1 old item.
+      Everything is moved, except 1 old item with conflicts that you must resolve.
 
       Next:
         zael migrate resolve 'ENTITY#user-1 #META' -s prod --keep new  or --keep old
@@ -102,7 +102,7 @@ describe('migrate plan', () => {
   it('with everything in the way', () => {
     expect(plan(wholeTable(), 80)).toMatchInlineSnapshot(`
       "
-      To bring stack "prod" up to date, 9,700 items of older layouts have to be moved:
+      Migration of stack "prod": 9,700 items of older layouts to move
 
       STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
       indexes        Add the missing indexes                2           0            0
@@ -112,20 +112,20 @@ describe('migrate plan', () => {
       catch-up       Catch up with later changes            0      20,765            0
       version        Record the new layout                  1           0            2
 
-      About 46,039 read units and 27,002 write units, more with traffic.
-      At 1,000 write units a second it takes about 28 s.
-      Old items stay where they are until \`zael migrate cleanup\`.
+      About 46,039 read units and 27,002 write units; more while there is traffic.
+      At 1,000 write units per second this takes about 28 s.
+      Old items are kept until \`zael migrate cleanup\`.
 
-      23 items of no known shape; left alone, 2 shown:
+      23 items of unknown format; not changed, 2 shown:
         LOCK#deploy #META
         ENTITY#user-1 #NOTE
 
-      In the way of \`zael migrate run\`: ops@bastion is migrating the table, in step data.
+      \`zael migrate run\` is blocked: ops@bastion is migrating the table, in step data.
 
-      In the way of \`zael migrate cleanup\`: conflicts in 2 old items have to be resolved.
+      \`zael migrate cleanup\` is blocked: conflicts in 2 old items have to be resolved.
 
       Next:
-        zael migrate status -s prod  how far it is
+        zael migrate status -s prod  show its progress
       "
     `)
   })
@@ -139,7 +139,7 @@ describe('migrate plan', () => {
     })
     expect(plan(survey, 120)).toMatchInlineSnapshot(`
       "
-      To bring stack "prod" up to date, 4 items of older layouts have to be moved:
+      Migration of stack "prod": 4 items of older layouts to move
 
       STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
       indexes        Add the missing indexes                3           0            0
@@ -149,13 +149,13 @@ describe('migrate plan', () => {
       catch-up       Catch up with later changes            0           6            0
       version        Record the new layout                  1           0            2
 
-      About 21 read units and 25 write units, more with traffic.
-      At 1,000 write units a second it takes about 1 s.
-      Old items stay where they are until \`zael migrate cleanup\`.
+      About 21 read units and 25 write units; more while there is traffic.
+      At 1,000 write units per second this takes about 1 s.
+      Old items are kept until \`zael migrate cleanup\`.
 
       Next:
-        zael migrate run -s prod --dry-run  look at everything, write nothing
-        zael migrate run -s prod            while traffic goes on
+        zael migrate run -s prod --dry-run  check everything, write nothing
+        zael migrate run -s prod            migrate while traffic continues
       "
     `)
   })
@@ -166,7 +166,7 @@ describe('migrate plan', () => {
       Nothing is pending.
 
       Next:
-        zael status -s prod  how the stack is doing
+        zael status -s prod  show the state of the stack
       "
     `)
   })

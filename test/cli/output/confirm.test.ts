@@ -53,7 +53,7 @@ describe('confirmByName', () => {
   it('goes on when the name is typed, and shows what to type', async () => {
     const at = terminal('acme\n')
     await confirmByName('This deletes all', 'acme', {confirm: undefined}, at)
-    expect(at.shown()).toContain('This deletes all. Type "acme" to go on: ')
+    expect(at.shown()).toContain('This deletes all. Type "acme" to continue: ')
     await ask(' acme \n')
   })
 
@@ -72,7 +72,7 @@ describe('confirmByName', () => {
     await expect(ask('acme\n', undefined, false)).rejects.toMatchObject({
       code: 'confirm.needed',
       exitCode: 2,
-      hint: 'Add --confirm acme; without a terminal nobody can be asked.',
+      hint: 'Add --confirm acme: there is no terminal to ask on.',
     })
   })
 })

@@ -89,6 +89,8 @@ describe('--sort', () => {
         details: {column: 'sise', columns: ['id', 'size', 'note']},
       }),
     )
-    expect(() => ids({columns: 'id,whatever'})).toThrow(expect.objectContaining({hint: 'There are id, size, note.'}))
+    expect(() => ids({columns: 'id,whatever'})).toThrow(
+      expect.objectContaining({hint: 'The columns are id, size, note.'}),
+    )
   })
 })

@@ -49,27 +49,27 @@ describe('what a deletion takes', () => {
   it('by default keeps table and archive', () => {
     expect(deletionLines(PLAN).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
-        goes:
+        deleted:
           - AggregatorFunction prod-aggregator (Lambda Function)
           - AggregatorLogGroup /aws/lambda/prod-aggregator (Logs LogGroup)
-        stays:
+        kept:
           the table prod with about 12,345 items
-          the archive prod-archive of audit events"
+          the audit archive prod-archive"
     `)
-    expect(deletionQuestion(PLAN)).toBe('This deletes stack "prod" in eu-west-1 for good')
+    expect(deletionQuestion(PLAN)).toBe('This permanently deletes stack "prod" in eu-west-1')
   })
 
-  it('names the data that is asked for', () => {
+  it('names the data that is requested', () => {
     expect(deletionLines(EVERYTHING).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
-        goes:
+        deleted:
           - AggregatorFunction prod-aggregator (Lambda Function)
           - AggregatorLogGroup /aws/lambda/prod-aggregator (Logs LogGroup)
           - the table prod with about 12,345 items
-          - the archive prod-archive of audit events"
+          - the audit archive prod-archive"
     `)
     expect(deletionQuestion(EVERYTHING)).toBe(
-      'This deletes stack "prod", the table with all its data, the archive in eu-west-1 for good',
+      'This permanently deletes stack "prod", the table with all its data and the audit archive in eu-west-1',
     )
   })
 
@@ -77,10 +77,10 @@ describe('what a deletion takes', () => {
     const lone = {...PLAN, stack: undefined, goes: [], stays: [], archive: undefined, deleteTable: true}
     expect(deletionLines(lone)).toEqual([
       'The table "prod" in eu-west-1, which belongs to no stack',
-      '  goes:',
+      '  deleted:',
       '    - the table prod with about 12,345 items',
     ])
-    expect(deletionQuestion(lone)).toBe('This deletes the table with all its data in eu-west-1 for good')
+    expect(deletionQuestion(lone)).toBe('This permanently deletes the table with all its data in eu-west-1')
   })
 })
 
@@ -91,9 +91,9 @@ describe('what became of it', () => {
   it('tells what is left, and how to be rid of it', () => {
     expect(stackDeletedLines(PLAN, kept).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" is deleted
-        left on AWS:
+        kept on AWS:
           the table prod; to delete it too: zael delete --stack prod --delete-table
-          the archive prod-archive; to delete it too: aws s3 rb s3://prod-archive --force"
+          the audit archive prod-archive; to delete it too: aws s3 rb s3://prod-archive --force"
     `)
   })
 
@@ -101,8 +101,8 @@ describe('what became of it', () => {
     expect(stackDeletedLines(EVERYTHING, gone).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" is deleted
         with its table of about 12,345 items
-        with its archive prod-archive of 2,000 objects
-        AWS keeps a last backup of a table for 35 days where point-in-time recovery was on"
+        with its audit archive prod-archive of 2,000 objects
+        If point-in-time recovery was on, AWS keeps a final backup of the table for 35 days"
     `)
   })
 

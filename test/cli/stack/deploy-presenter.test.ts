@@ -58,7 +58,7 @@ describe('the plan of a deployment', () => {
       {option: 'alarmTopic', before: '', after: 'arn:aws:sns:eu-west-1:123456789012:ops'},
     ]
     expect(deployPlanLines({...plan, parameters, code: 'new'}).join('\n')).toMatchInlineSnapshot(`
-      "Stack "prod" in eu-west-1: to be changed
+      "Stack "prod" in eu-west-1: will be changed
         lambdaMemory: 512 -> 1024
         alarmTopic: not set -> arn:aws:sns:eu-west-1:123456789012:ops
         + Dashboard (CloudWatch Dashboard)
@@ -66,12 +66,12 @@ describe('the plan of a deployment', () => {
             MemorySize: 512 -> 1024
             Description: not set -> xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
             Tags
-        - AuditArchiveBucket prod-archive (S3 Bucket): leaves the stack and stays on AWS
+        - AuditArchiveBucket prod-archive (S3 Bucket): is removed from the stack and kept on AWS
         - ReadOnlyPolicy prod-read (IAM ManagedPolicy): is deleted
         ! Table prod (DynamoDB Table): CloudFormation may replace it
-        ! AggregatorDLQ prod-aggregator-dlq (SQS Queue): is REPLACED: a new one is made, then this one is deleted
+        ! AggregatorDLQ prod-aggregator-dlq (SQS Queue): is REPLACED: a new one is created, then this one is deleted
             QueueName: old -> new
-        ~ code of the aggregator: to be uploaded
+        ~ aggregator code: will be uploaded
 
       1 to add, 2 to change, 1 to replace, 2 to remove"
     `)
@@ -82,7 +82,7 @@ describe('the plan of a deployment', () => {
     expect(deployPlanLines(none)).toEqual(['Stack "prod" in eu-west-1: no changes'])
     expect(deployPlanLines({...none, code: 'new'})).toEqual([
       'Stack "prod" in eu-west-1: no changes',
-      '  ~ code of the aggregator: to be uploaded',
+      '  ~ aggregator code: will be uploaded',
     ])
   })
 

@@ -23,13 +23,13 @@ it('tells a healthy stack, and the verdict last', () => {
   expect(show()).toMatchInlineSnapshot(`
     "Stack prod, eu-west-1
       deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
-      chosen        LambdaMemorySize=1024, EnableTracing=true
+      options       LambdaMemorySize=1024, EnableTracing=true
       table         active, 12,345 items, 3.2 MB
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
       safety        deletion protection on, point-in-time recovery on
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
-      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, code of this zael
+      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       lag           1 s behind, 0 errors in the last hour
       dead letters  0 in prod-aggregator-dlq
@@ -58,17 +58,17 @@ it('C-41 tells alarms and dead letters, and what to do about them', () => {
   ).toMatchInlineSnapshot(`
     "Stack prod, eu-west-1
       deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
-      chosen        LambdaMemorySize=1024, EnableTracing=true
+      options       LambdaMemorySize=1024, EnableTracing=true
       table         active, 12,345 items, 3.2 MB
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
       safety        deletion protection on, point-in-time recovery on
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
-      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, code of this zael
+      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       lag           1 s behind, 0 errors in the last hour
       dead letters  3 in prod-aggregator-dlq
-      alarms        1 alarm, 1 insufficient data; nobody is told
+      alarms        1 alarm, 1 insufficient data; no notifications configured
       versions      layout 0.9.0 by zael:0.1.0, no migration due
 
     Alarms
@@ -102,12 +102,12 @@ it('tells what is not known, and does not call it well', () => {
   ).toMatchInlineSnapshot(`
     "Stack prod, eu-west-1
       deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
-      chosen        LambdaMemorySize=1024, EnableTracing=true
+      options       LambdaMemorySize=1024, EnableTracing=true
       table         active, 12,345 items, 3.2 MB
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
       safety        deletion protection on, point-in-time recovery on
       stream        both images, expiry on
-      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, code of this zael
+      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       dead letters  0 in prod-aggregator-dlq
       versions      layout 0.9.0 by zael:0.1.0, no migration due

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type Told, watchDocument} from '../../../src/lib/cli/watch/document.js'
+import {type PolledData, watchDocument} from '../../../src/lib/cli/watch/document.js'
 import {pollLine, snapshotLines} from '../../../src/lib/cli/watch/lines.js'
 import {viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import type {Reading, Selection} from '../../../src/lib/watch/model.js'
@@ -10,7 +10,7 @@ import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../../wa
 
 const EVERYTHING: Selection = {sort: 'left', reversed: false, filter: ''}
 
-function told(readings: readonly Reading[], rest: Partial<Told> = {}): Told {
+function told(readings: readonly Reading[], rest: Partial<PolledData> = {}): PolledData {
   return {
     readings: new Map(readings.map(reading => [reading.id, reading])),
     known: {count: readings.length, isComplete: true, unreadable: 0},
@@ -34,8 +34,8 @@ const ZOE = readingOf(
   rates({rpm: -1}),
 )
 const ALL = [ADA, BEN, ZOE]
-const line = (what: Told, selection = EVERYTHING) => pollLine(watchDocument(what, READ_AT_MS, selection, 0))
-const lines = (what: Told, width: number | undefined, selection = EVERYTHING, top?: number) =>
+const line = (what: PolledData, selection = EVERYTHING) => pollLine(watchDocument(what, READ_AT_MS, selection, 0))
+const lines = (what: PolledData, width: number | undefined, selection = EVERYTHING, top?: number) =>
   `${snapshotLines(watchDocument(what, READ_AT_MS, selection, top), width).join('\n')}\n`
 
 describe('a document', () => {
@@ -80,7 +80,7 @@ describe('a document', () => {
 
   it('says whether everything was read', () => {
     const {lastPoll} = told(ALL)
-    const sampled = (rest: Partial<Told>) => watchDocument(told(ALL, rest), READ_AT_MS, EVERYTHING, 0).sampled
+    const sampled = (rest: Partial<PolledData>) => watchDocument(told(ALL, rest), READ_AT_MS, EVERYTHING, 0).sampled
     expect(sampled({})).toBe(false)
     expect(sampled({known: {count: 4, isComplete: true, unreadable: 0}})).toBe(true)
     expect(sampled({known: {count: 3, isComplete: false, unreadable: 0}})).toBe(true)
@@ -179,7 +179,7 @@ describe('a snapshot', () => {
 
   it('without buckets says why', () => {
     expect(lines(told([]), 80)).toMatchInlineSnapshot(`
-      "There are no buckets yet: nothing was consumed, or all have expired.
+      "There are no buckets: nothing has been consumed yet, or all have expired.
       "
     `)
     expect(lines(told(ALL), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {checkLines} from '../../../src/lib/cli/stack/doctor-presenter.js'
+import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
 import {healthJson, statusHealthLines} from '../../../src/lib/cli/stack/status-presenter.js'
 import {stackChecks} from '../../../src/lib/infra/doctor/stack-checks.js'
 import {healthWith, WELL} from './sample-health.js'

@@ -10,7 +10,7 @@ import {withinTime} from '../output/time-limit.js'
 import {type WatchDocument, watchDocument} from './document.js'
 import {healthSource} from './health.js'
 
-/** A watch whose first poll went well before the signal. A resource or entity of which nothing is known is an error. */
+/** Starts a watch and waits for its first poll. Throws for a resource or entity that does not exist. */
 export async function startWatch(
   stack: StackContext,
   {scope, intervalMs}: WatchRequest,
@@ -32,7 +32,7 @@ export async function startWatch(
   }
 }
 
-/** Every bucket of a scope, read once. A resource or entity of which nothing is known is an error. */
+/** Reads every bucket of a scope once. Throws for a resource or entity that does not exist. */
 export function takeSnapshot(
   stack: StackContext,
   {scope, selection, forMs}: WatchRequest,
@@ -46,14 +46,14 @@ export function takeSnapshot(
   })
 }
 
-/** Where a stack is, in a word: its region, or the address of a local engine. */
+/** Where a stack is: its region, or the host of a local engine. */
 export function whereOf({stack, endpointUrl, region, profile}: Settings): string {
   if (endpointUrl.value) return URL.canParse(endpointUrl.value) ? new URL(endpointUrl.value).host : endpointUrl.value
   if (stack.value === 'local') return 'this machine'
   return region.value ?? (profile.value ? `profile ${profile.value}` : 'AWS')
 }
 
-/** That there are no buckets yet is no mistake, unless the name is one. */
+/** A scope without buckets is fine unless its name does not exist. */
 async function needScope(
   repository: NamespaceRepository,
   scope: WatchScope,

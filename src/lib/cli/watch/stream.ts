@@ -5,7 +5,8 @@ import {rank} from '../../watch/rank.js'
 import {liveCount, totalsAt} from '../../watch/totals.js'
 import {type WatchDocument, watchDocument} from './document.js'
 
-export interface TwinOptions {
+/** How to follow a watch. */
+export interface FollowOptions {
   readonly selection: Selection
   /** Buckets in each document. */
   readonly top: number
@@ -14,17 +15,17 @@ export interface TwinOptions {
   readonly print: (document: WatchDocument) => void
 }
 
-/** How it ended, and what to say about it. */
-export interface TwinResult {
+/** How a watch ended, and the line to print about it. */
+export interface WatchResult {
   readonly exitCode: number
   readonly summary: string
 }
 
-/** Follows a started watch without drawing: one document per poll, failed ones included, until a signal or the time ends it. */
-export async function followWatch(watch: Watch, {selection, top, forMs, print}: TwinOptions): Promise<TwinResult> {
+/** Prints one document per poll of a started watch, failed ones included, until a signal or the time limit ends it. */
+export async function followWatch(watch: Watch, {selection, top, forMs, print}: FollowOptions): Promise<WatchResult> {
   let stats: ViewStats = {startedAtMs: watch.now(), polls: 0, readUnits: 0, lastPoll: 0}
   let last: Pick<WatchData, 'lastPoll' | 'problem'> = {lastPoll: undefined, problem: undefined}
-  const tell = (): void => {
+  const printPoll = (): void => {
     const data = watch.data()
     const {lastPoll, problem} = data
     if (!lastPoll || (lastPoll === last.lastPoll && problem === last.problem)) return
@@ -32,10 +33,10 @@ export async function followWatch(watch: Watch, {selection, top, forMs, print}: 
     stats = countPoll(stats, lastPoll)
     print(watchDocument({...data, lastPoll}, watch.now(), selection, top))
   }
-  const unsubscribe = watch.subscribe(tell)
+  const unsubscribe = watch.subscribe(printPoll)
   const end = listenForEnd(forMs)
   try {
-    tell()
+    printPoll()
     const exitCode = await end.reached
     return {exitCode, summary: closingLine(watch, selection, stats)}
   } finally {
@@ -44,7 +45,7 @@ export async function followWatch(watch: Watch, {selection, top, forMs, print}: 
   }
 }
 
-/** About the buckets that the lines before were about. */
+/** Summarises the selected buckets. */
 function closingLine(watch: Watch, selection: Selection, stats: ViewStats): string {
   const {readings} = watch.data()
   const nowMs = watch.now()
@@ -56,7 +57,7 @@ function closingLine(watch: Watch, selection: Selection, stats: ViewStats): stri
   return summaryLine({totals, all: liveCount(readings)}, stats, nowMs)
 }
 
-/** The first of the time and the signals; a second signal does not wait. */
+/** Resolves at the time limit or the first signal; a second signal ends the process at once. */
 function listenForEnd(forMs: number | undefined): {reached: Promise<number>; stop: () => void} {
   let reach: (exitCode: number) => void = () => {}
   const reached = new Promise<number>(resolve => {

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {interruptedDeletion, unfinishedDeletion} from '../../../src/lib/cli/stack/delete-errors.js'
+import {interruptedDeletion, unfinishedDeletion} from '../../../src/lib/cli/stack/delete-run.js'
 import {ZaelError} from '../../../src/lib/core/errors.js'
 import type {DeletedPart} from '../../../src/lib/infra/delete/delete.js'
 import type {DeletionPlan} from '../../../src/lib/infra/delete/plan.js'
@@ -33,15 +33,15 @@ const REST = 'zael delete --stack prod --delete-table --empty-archive'
 
 describe('a deletion that is interrupted', () => {
   it.each<[string, DeletedPart[]]>([
-    ['Interrupted: CloudFormation goes on deleting stack "prod" by itself.', []],
-    ['Interrupted: DynamoDB goes on deleting the table "prod" if it had begun.', ['stack']],
-    ['Interrupted: the archive bucket is not empty yet.', ['stack', 'table']],
+    ['Interrupted: CloudFormation continues to delete stack "prod".', []],
+    ['Interrupted: DynamoDB continues to delete the table "prod" if it had started.', ['stack']],
+    ['Interrupted: the audit archive bucket is not empty yet.', ['stack', 'table']],
     ['Interrupted: everything is deleted.', ['stack', 'table', 'archive']],
   ])('says: %s', (message, gone) => {
     const {exitCode, hint, ...error} = interruptedDeletion(begun(...gone))
     expect({exitCode, hint}).toEqual({
       exitCode: 130,
-      hint: `Look how it is doing with: zael status --stack prod; do the rest with: ${REST}`,
+      hint: `Check its state: zael status --stack prod. Delete the rest: ${REST}`,
     })
     expect(interruptedDeletion(begun(...gone)).message).toBe(message)
     expect(error.details).toMatchObject({done: gone})
@@ -61,15 +61,15 @@ describe('a deletion that fails', () => {
     expect(unfinishedDeletion(cause, begun('stack', 'table'))).toMatchObject({
       kind: 'access',
       code: 'delete.unfinished',
-      message: 'Stack "prod" and the table prod are deleted, but not the archive bucket: Not allowed',
-      hint: `Ask for it.\nThen go on with: ${REST}`,
+      message: 'Stack "prod" and the table prod are deleted, but not the audit archive bucket: Not allowed',
+      hint: `Ask for it.\nThen continue: ${REST}`,
       details: {stack: 'prod', done: ['stack', 'table'], left: ['archive'], cause: 'aws.denied'},
     })
   })
 
   it('when all is gone does not ask for more', () => {
     expect(unfinishedDeletion(cause, begun('stack', 'table', 'archive'))).toMatchObject({
-      message: 'Stack "prod" and the table prod and the archive bucket are deleted: Not allowed',
+      message: 'Stack "prod", the table prod and the audit archive bucket are deleted: Not allowed',
     })
   })
 })

@@ -1,6 +1,6 @@
 import {readFile} from 'node:fs/promises'
 import {describe, expect, it} from 'vitest'
-import {pythonCommand, RENAMED} from '../../../src/lib/cli/help/python-commands.js'
+import {pythonCommand, RENAMED} from '../../../src/lib/cli/help/command-not-found.js'
 
 const manifest = JSON.parse(await readFile(new URL('../../../oclif.manifest.json', import.meta.url), 'utf8'))
 const page = await readFile(new URL('../../../docs/from-python.md', import.meta.url), 'utf8')

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {listingCsv, listingLines} from '../../../src/lib/cli/output/listing.js'
-import {refusedLines, stackListing} from '../../../src/lib/cli/stack/list-presenter.js'
+import {refusedLines, stackListing} from '../../../src/lib/cli/stack/list.js'
 import type {ListedStack} from '../../../src/lib/infra/stacks/list.js'
 
 const STACKS: ListedStack[] = [
@@ -48,9 +48,9 @@ it('tells stacks of one region without naming it, unless asked', () => {
 
 it('says what to do where there is nothing, and names regions that refuse', () => {
   expect(listingLines(stackListing([], {allRegions: false}), flags, 80)).toEqual([
-    'No stacks here; `zael deploy` makes one',
+    'No stacks in this region. Create one: zael deploy',
   ])
   expect(refusedLines([{region: 'eu-west-3', code: 'aws.denied', reason: 'not allowed'}])).toEqual([
-    'eu-west-3 could not be asked: not allowed',
+    'eu-west-3 could not be listed: not allowed',
   ])
 })

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {checkLines} from '../../../src/lib/cli/stack/doctor-presenter.js'
+import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
 import {failedCheck, passedCheck, warningCheck} from '../../../src/lib/infra/doctor/check.js'
 
 it('tells every check with its fix, by group, and counts them', () => {

@@ -9,7 +9,7 @@ import {type Correction, correctionUpdates, planOverflow, remainingCorrection} f
 import {KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
 import type {LimitSource} from './limit-source.js'
 import {isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
-import {nextStep, type RefuseStep, refuseMisfits, type Step, type WriteStep} from './next-step.js'
+import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {
   type Demand,
@@ -175,7 +175,7 @@ export class BucketQueue {
     if (isUpToDate(state.seen, inForce, settings, nowMs)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
   }
 
-  async #perform(step: Step, open: readonly PendingRequest[]): Promise<void> {
+  async #perform(step: QueueStep, open: readonly PendingRequest[]): Promise<void> {
     const {shards} = this.#services
     switch (step.kind) {
       case 'refuse':

@@ -34,7 +34,7 @@ export interface BucketRequest {
   readonly deadline: Deadline
 }
 
-export interface BucketQueuesOptions {
+interface BucketQueuesOptions {
   readonly table: NamespaceTable
   readonly settings: LimiterSettings
   readonly limits: LimitSource

@@ -17,7 +17,7 @@ import {explainRefusal, type Refusal} from './refusal.js'
 /** Shards asked one by one before all of them are read together. */
 const SHARDS_TRIED = 3
 
-export interface NamespaceLimiterOptions {
+interface NamespaceLimiterOptions {
   readonly table: NamespaceTable
   readonly cache: ConfigCache
   readonly settings: LimiterSettings
@@ -29,7 +29,7 @@ export interface NamespaceLimiterOptions {
 }
 
 /** A request for an entity, and for its parent where the charge is shared. */
-export interface EntityRequest {
+interface EntityRequest {
   readonly entity: string
   readonly resource: string
   readonly amounts: Amounts

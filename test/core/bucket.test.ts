@@ -65,7 +65,7 @@ class RationalOracle {
 
 const exactLevel = (limit: LimitState): bigint => limit.tokensMilli * BigInt(limit.refillPeriodMs) + limit.remainder
 
-/** One event: time passes (perhaps backward, as on a skewed clock) and something is asked, taken by force or given back. */
+/** One event: time passes (perhaps backward, as on a skewed clock) and something is asked for, charged whatever the balance, or returned. */
 const anyEvent = fc.record({
   passMs: fc.oneof(
     {weight: 4, arbitrary: fc.integer({min: 0, max: 30_000})},
@@ -79,7 +79,7 @@ const anyEvent = fc.record({
 const anyHistory = fc.array(anyEvent, {maxLength: 60})
 
 describe('a 10/day limit beside a 100/s limit in one bucket', () => {
-  it('S2 S3 gains exactly what an exact rational oracle says, at any pattern of instants', () => {
+  it('S2 S3 gains exactly what an exact rational oracle computes, at any pattern of instants', () => {
     fc.assert(
       fc.property(anyHistory, history => {
         let bucket = slowAndFast()

@@ -22,10 +22,10 @@ describeOnEngine('a hot bucket, 4 ms away', {timeout: 300_000}, () => {
   async function overload(options: Load, perSecond: number, seconds: number): Promise<[HotBucket, number]> {
     const [bucket, scene] = hotBucket(options)
     await bucket.warmUp(true)
-    const look = async () => (await scene.shards('hot', 'gpt-4'))[0] as BucketRecord
-    const before = await look()
+    const read = async () => (await scene.shards('hot', 'gpt-4'))[0] as BucketRecord
+    const before = await read()
     await bucket.offer(perSecond, seconds)
-    const after = await look()
+    const after = await read()
 
     expect(consumedMilli([after], 'tpm') - consumedMilli([before], 'tpm')).toBe(BigInt(bucket.granted) * 1000n)
     expectConserved(before, after, 'tpm')
@@ -36,7 +36,7 @@ describeOnEngine('a hot bucket, 4 ms away', {timeout: 300_000}, () => {
     return [bucket, bucket.granted / (stored + (refillAmount * elapsedMs) / (refillPeriodSeconds * 1000))]
   }
 
-  it.each([100, 1000])('plenty for %i callers at once: one call serves all who wait', async callers => {
+  it.each([100, 1000])('with plenty for %i callers at once, one call admits all that wait', async callers => {
     const [bucket] = hotBucket({limit: 'tpm=1M/sec'})
     await bucket.warmUp()
     await bucket.crowd(callers, 20)
@@ -59,7 +59,7 @@ describeOnEngine('a hot bucket, 4 ms away', {timeout: 300_000}, () => {
     expect(bucket.percentileMs(0.99)).toBeLessThanOrEqual(6 * ROUND_TRIP_MS)
   })
 
-  it('nothing left for long: one look a second is enough for all refusals', async () => {
+  it('nothing left for a long time: one call a second is enough for all refusals', async () => {
     const [bucket] = hotBucket({limit: 'tpm=1/hour:1'})
     await bucket.warmUp()
     await bucket.offer(1000, 5)
@@ -68,7 +68,7 @@ describeOnEngine('a hot bucket, 4 ms away', {timeout: 300_000}, () => {
     expect(bucket.percentileMs(0.99)).toBe(0)
   })
 
-  it('three limiters, demand half the supply: nobody is refused while there is plenty', async () => {
+  it('three limiters, demand half the supply: no request is refused while there is plenty', async () => {
     const [bucket] = hotBucket({limit: 'tpm=1000/sec', limiters: 3, jitter: 0.25})
     await bucket.warmUp()
     await bucket.offer(500, 2)

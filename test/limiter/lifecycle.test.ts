@@ -10,7 +10,7 @@ import {admittedUntilRefused, isAdmitted, refusal, request, splitInto} from './v
 
 const PERIOD_MS = 60_000
 
-describeOnEngine('life of a bucket', () => {
+describeOnEngine('lifecycle of a bucket', () => {
   const table = useTable()
   let scene: Scene
   let python: PythonPeer

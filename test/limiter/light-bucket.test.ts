@@ -7,7 +7,7 @@ import {HotBucket} from './fixtures/hot-bucket.js'
 
 const REQUEST = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}}
 
-/** Several processes, one bucket that has always filled up again when somebody comes: the usual customer. */
+/** Several processes share a bucket that is full again whenever a request comes: the usual case. */
 describeOnEngine('a lightly used bucket', {timeout: 300_000}, () => {
   const table = useTable()
 
@@ -27,7 +27,7 @@ describeOnEngine('a lightly used bucket', {timeout: 300_000}, () => {
     expect(bucket.largestExcess).toBeLessThanOrEqual(0)
   })
 
-  /** Two limiters know the bucket as full; then somebody writes past one of them. */
+  /** Two limiters know the bucket as full; then one of them writes without the other knowing. */
   async function knownAsFull() {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=1000/min')
@@ -41,7 +41,7 @@ describeOnEngine('a lightly used bucket', {timeout: 300_000}, () => {
     return {scene, first, second}
   }
 
-  it('S2 everybody takes from a full bucket with one call, and what is taken is missing', async () => {
+  it('S2 every process takes from a full bucket with one call, and what is taken is missing', async () => {
     const {scene, first, second} = await knownAsFull()
     await first.acquire(REQUEST)
     scene.nowMs += 4_000

@@ -34,13 +34,13 @@ const states: fc.Arbitrary<State> = fc.record({
 })
 
 /**
- * Above its share a shard gives more than it should until it is next written, which a refused attempt may do: the wait
- * that was told cannot know of that, and only the next one can be relied on.
+ * Above its share a shard gives more than it should until it is next written, which a refused attempt may do: the first
+ * wait cannot know of that, and only the next one can be relied on.
  */
 const isAboveShare = ({balances, capacity, shards}: State) =>
   balances.slice(0, shards).some(balance => balance > (capacity * 1000) / shards)
 
-/** The refusal that an attempt ends in, if it does; other failures go on. */
+/** The refusal that an attempt ends in, if it does; other failures are thrown. */
 const refusalOf = (attempt: Promise<unknown>): Promise<RateLimitExceeded | undefined> =>
   attempt.then(
     () => undefined,
@@ -111,7 +111,7 @@ describeOnEngine('L2 retry-after', {timeout: 300_000}, () => {
       }),
       {numRuns: 80},
     )
-    // How many there are is chance; that there are none in 80 is none.
+    // How many there are depends on chance; that there are none in 80 does not.
     expect(refused).toBeGreaterThan(0)
   })
 

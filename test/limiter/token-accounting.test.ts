@@ -62,7 +62,7 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
     expect(await python.number('rf')).toBe(scene.nowMs)
   })
 
-  /** Every answer takes 20 ms: the clock at the write is not the clock at the look. */
+  /** Every answer takes 20 ms: the clock at the write is not the clock at the read. */
   const slow = (inner: Transport): Transport => ({
     send: async (operation, input, options) => {
       const answer = inner.send(operation, input, options)
@@ -87,7 +87,7 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
     let admitted = 0
     for (let asked = 1; asked <= 1000; asked++) {
       scene.nowMs = Math.max(scene.nowMs, startMs + asked * 20)
-      // Without a memory of the bucket it must look, and read the limits, before it can refill.
+      // A process that does not know the bucket must read it, and its limits, before it can refill.
       if (await isAdmitted(scene.limiter().acquire(request({rps: 2})))) admitted++
     }
     expect(admitted).toBe(1000)
@@ -142,7 +142,7 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
     expect(await admittedUntilRefused(limiter, {rps: 1}, 100)).toBe(5)
   })
 
-  // Setting it back would credit the same time twice for real (S7), so the bucket waits and says for how long.
+  // Setting it back would credit the same time twice for real (S7), so the bucket waits and reports for how long.
   it('D-5 an rf ahead of the clock: it stays, and the wait counts it in', async () => {
     await limits('rps=1/sec:100')
     await scene.limiter().acquire(request({rps: 100}))
@@ -155,7 +155,7 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
     await limiter.acquire(request({rps: 1}))
   })
 
-  it('D-6 30 s of a 1000-per-day limit were lost because another needed refill: whoever moves rf credits every limit', async () => {
+  it('D-6 30 s of a 1000-per-day limit were lost because another needed refill: a write that moves rf credits every limit', async () => {
     await limits('tpm=1000/min', 'rpd=1000/day')
     await scene.limiter().acquire(request({tpm: 1000, rpd: 1000}))
     await python.set({b_wcu_tk: n(400_000)})

@@ -6,7 +6,7 @@ import {IN_FAMILIES, ON_LEASES, ON_ONE_ITEM} from './faults/scenarios.js'
 
 const KINDS: readonly FaultKind[] = ['unreachable', 'throttled', '5xx']
 
-/** An outage that begins with any call and does not end while anybody waits. */
+/** An outage that begins with any call and lasts longer than any caller waits. */
 describeOnEngine('L5 an outage from any call on', {timeout: 300_000}, () => {
   const table = useTable()
 

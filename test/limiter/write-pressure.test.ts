@@ -142,7 +142,7 @@ describeOnEngine('write pressure', {timeout: 300_000}, () => {
     }
     scene.calls.length = 0
     await all()
-    // Two updates each, for ever: the reference needs three and a read once the budget is spent.
+    // Always two updates each: the reference needs three and a read once the budget is spent.
     expect(scene.calls.every(call => call === 'UpdateItem')).toBe(true)
     expect(scene.calls.length).toBeLessThanOrEqual(2 * children.length)
     await limiter.close()

@@ -24,7 +24,7 @@ export function writesPerSecond(earlier: WriteCount, later: WriteCount): number 
   return Number(written) / elapsedMs
 }
 
-export interface GrowthQuestion {
+interface GrowthQuestion {
   /** Write units, measured on one item, not a lifetime total: an old bucket is not a busy one. */
   readonly unitsPerSecond: number
   readonly shardCount: number
@@ -34,7 +34,7 @@ export interface GrowthQuestion {
   readonly maxShards?: number
 }
 
-export type GrowthAnswer =
+type GrowthAnswer =
   | {readonly grow: true; readonly shardCount: number}
   | {readonly grow: false; readonly because: 'calm' | 'at-maximum' | 'share-too-small'}
 

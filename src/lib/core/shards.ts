@@ -53,7 +53,7 @@ function positionOf(shard: number, count: number): number {
   return position * 2 ** halvings + tail
 }
 
-export interface SplitMove {
+interface SplitMove {
   readonly from: number
   readonly to: number
   /** Per limit: what the new shard starts with and the old one gives up; negative shares out a debt. */

@@ -9,7 +9,7 @@ import {type Correction, correctionUpdates, planOverflow, remainingCorrection} f
 import {KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
 import type {LimitSource} from './limit-source.js'
 import {isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
-import {nextStep, type RefuseStep, refuseMisfits, type Step, type WriteStep} from './next-step.js'
+import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {
   type Demand,
@@ -55,7 +55,7 @@ export class BucketQueue {
   #corrections: Correction[] = []
   #running: Promise<void> | undefined
 
-  /** `onSeen` is told of every state of the bucket that the answer to a write shows. */
+  /** `onSeen` is called with every state of the bucket that the answer to a write shows. */
   constructor(services: QueueServices, address: BucketAddress, onSeen: (seen: SeenLoad) => void) {
     this.#services = services
     this.#address = address
@@ -63,7 +63,7 @@ export class BucketQueue {
     this.#bucket = new KnownBucket(services.settings)
   }
 
-  /** The work under way, if any; it may go on after the last answer. */
+  /** The work in progress, if any; it may go on after the last answer. */
   get running(): Promise<void> | undefined {
     return this.#running
   }
@@ -103,12 +103,12 @@ export class BucketQueue {
     await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable: isRetryable}).catch(() => {})
   }
 
-  /** Takes over a state that was read apart from the queue, not before `sinceMs`. */
+  /** Learns a state that was read apart from the queue, not before `sinceMs`. */
   learnRecord(record: BucketRecord, sinceMs: number): void {
     this.#bucket.learnRecord(record, sinceMs, this.#now())
   }
 
-  /** Drops the state, after the item was written apart from the queue, with that mark. */
+  /** Forgets the state; `mark` is that of a write to the item that was not sent by the queue. */
   forget(mark?: WriteMark): void {
     this.#bucket.forget(mark)
   }
@@ -175,7 +175,7 @@ export class BucketQueue {
     if (isUpToDate(state.seen, inForce, settings, nowMs)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
   }
 
-  async #perform(step: Step, open: readonly PendingRequest[]): Promise<void> {
+  async #perform(step: QueueStep, open: readonly PendingRequest[]): Promise<void> {
     const {shards} = this.#services
     switch (step.kind) {
       case 'refuse':

@@ -34,7 +34,7 @@ export interface BucketRequest {
   readonly deadline: Deadline
 }
 
-export interface BucketQueuesOptions {
+interface BucketQueuesOptions {
   readonly table: NamespaceTable
   readonly settings: LimiterSettings
   readonly limits: LimitSource
@@ -82,7 +82,7 @@ export class BucketQueues {
     return this.#queues.get(queueKey(address))
   }
 
-  /** Looks up what is known to refuse a request. */
+  /** Looks up which shards are known to refuse a request. */
   knownRefusals(request: BucketRequest): KnownRefusals {
     return new KnownRefusals(this, request, this.#options.entities.shardCount(request.entity, request.resource))
   }
@@ -117,7 +117,7 @@ export class BucketQueues {
     await Promise.all(returns)
   }
 
-  /** Work that no request waits for, and whose failure is ignored; `settled` waits for it. */
+  /** Tracks work that no request waits for and whose failure is ignored; `settled` waits for it. */
   run(work: Promise<unknown>): Promise<void> {
     const done: Promise<void> = work.then(
       () => {},
@@ -172,8 +172,8 @@ export class BucketQueues {
 }
 
 /**
- * What is known to refuse a request, without a call. Each shard is looked up once, and only when asked about: valid until
- * the next call, which may teach its queue more.
+ * Which shards are known to refuse a request, without a call. Each is looked up once, when first asked about. Make a new
+ * one after every call: its answer, and those to concurrent requests, may have shown more.
  */
 export class KnownRefusals implements Demand {
   amounts: Amounts
@@ -218,7 +218,7 @@ interface KnownEntity extends Family {
   readonly shardCounts: Map<string, number>
 }
 
-/** What answers have shown of entities: the parent they share a budget with, and the number of shards of their buckets. */
+/** What answers have shown of entities: their parent, and the number of shards of their buckets. */
 export class EntityCache {
   readonly #entities: Lru<KnownEntity>
 
@@ -239,7 +239,7 @@ export class EntityCache {
   notice(record: BucketRecord): void {
     const {entity, resource, cascade, parent, shardCount} = record
     const known = this.#entities.get(entity)
-    // Only shard 0 can tell that there are fewer shards; the others may be behind.
+    // Only shard 0 shows that there are fewer shards; the others may be behind.
     const before = known?.shardCounts.get(resource) ?? 1
     const count = record.shard === 0 ? shardCount : Math.max(before, shardCount)
     if (known && known.cascade === cascade && known.parent === parent && before === count) return

@@ -23,7 +23,7 @@ export interface Correction {
 }
 
 /** Where a correction is written. */
-export interface CorrectionTarget {
+interface CorrectionTarget {
   readonly table: NamespaceTable
   readonly address: BucketAddress
   readonly bucket: Pick<KnownBucket, 'state' | 'slotMark'>

@@ -44,7 +44,7 @@ export class ShardGatherer {
   async #gather(request: BucketRequest, count: number): Promise<Grant | Refusal> {
     const {deadline} = request
     deadline.check()
-    // The gather before has read all shards: where they were too little, the whole line behind needs no call.
+    // Asked again after the wait in line: the gather before has read all shards, and may have shown that they hold too little.
     const known = this.#queues.knownRefusals(request).byAll()
     if (known) return known
     const gathered = await this.#readAndTake(request, count)

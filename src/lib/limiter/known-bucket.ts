@@ -52,7 +52,7 @@ export class KnownBucket {
     return this.#gauge.needsRepair
   }
 
-  /** Takes over the state that the answer to a write shows; `undefined` if there is no bucket. */
+  /** Learns the state that the answer to a write shows; `undefined` if there is no bucket. */
   learn(item: Item | undefined, {slot}: WriteMark, nowMs: number): SeenLoad | undefined {
     this.#slotMark = markIn(item, slot)
     this.#state = stateIn(item, nowMs)
@@ -64,13 +64,13 @@ export class KnownBucket {
     return {record, unitsPerSecond, largestRequestMilli}
   }
 
-  /** Takes over a state that was read apart from the queue's writes, unless an answer has shown a later one since. */
+  /** Learns a state that was read apart from the queue, unless an answer has shown a later one since. */
   learnRecord(record: BucketRecord, sinceMs: number, nowMs: number): void {
     if (this.#state && this.#state.atMs > sinceMs) return
     this.#state = {exists: true, atMs: nowMs, seen: {record, incomplete: new Map()}}
   }
 
-  /** Drops the state; with the mark of a write that was not sent by the queue. */
+  /** Forgets the state; `mark` is that of a write that was not sent by the queue. */
   forget(mark?: WriteMark): void {
     this.#state = undefined
     if (mark) this.#slotMark = mark.nonce

@@ -25,7 +25,7 @@ export interface LimitsInForce {
   readonly family: Family
 }
 
-export interface LimitSourceOptions {
+interface LimitSourceOptions {
   readonly table: NamespaceTable
   readonly resolver: ConfigResolver
   /** In force where nothing is configured. */

@@ -15,7 +15,7 @@ import type {BucketRecord, Residue} from '../schema/bucket-record.js'
 import {RequestTooLarge, unknownLimit} from './errors.js'
 import {isBucketExpired, type KnownState} from './known-bucket.js'
 import type {AppliedLimits, Family, LimitsInForce} from './limit-source.js'
-import {refuseMisfits, type Step, type WriteStep} from './next-step.js'
+import {type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {type PendingRequest, requestCount} from './pending-request.js'
 
@@ -34,9 +34,9 @@ export interface LimitStepInput {
   readonly isExact: boolean
 }
 
-export interface LimitPlan {
+interface LimitPlan {
   /** `undefined` when there is nothing to write. */
-  readonly step: Step | undefined
+  readonly step: QueueStep | undefined
   /** Requests that these limits can never admit, and why. */
   readonly impossible: ReadonlyMap<PendingRequest, Error>
 }
@@ -78,7 +78,7 @@ function planCreation(
   residue: ReadonlyMap<string, Residue>,
   requests: readonly PendingRequest[],
   {table, address, inForce, settings, nowMs}: LimitStepInput,
-): Step {
+): QueueStep {
   const limits = new Map<string, LimitState>()
   const balances = new Map<string, bigint>()
   for (const limit of inForce.applied.limits) {
@@ -108,7 +108,7 @@ function planRewrite(
   seen: SeenBucket,
   requests: readonly PendingRequest[],
   {table, inForce, settings, nowMs, isCertain, isExact}: LimitStepInput,
-): Step {
+): QueueStep {
   const {record} = seen
   const {applied, family} = inForce
   const plan = planBucket(seen, nowMs, applied.limits)

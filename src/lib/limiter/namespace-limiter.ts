@@ -17,7 +17,7 @@ import {explainRefusal, type Refusal} from './refusal.js'
 /** Shards asked one by one before all of them are read together. */
 const SHARDS_TRIED = 3
 
-export interface NamespaceLimiterOptions {
+interface NamespaceLimiterOptions {
   readonly table: NamespaceTable
   readonly cache: ConfigCache
   readonly settings: LimiterSettings
@@ -29,7 +29,7 @@ export interface NamespaceLimiterOptions {
 }
 
 /** A request for an entity, and for its parent where the charge is shared. */
-export interface EntityRequest {
+interface EntityRequest {
   readonly entity: string
   readonly resource: string
   readonly amounts: Amounts
@@ -40,7 +40,7 @@ export interface EntityRequest {
 
 /**
  * Admits requests within one namespace: an entity together with its parent, or neither. Both are asked concurrently as
- * soon as the parent is known; a charge in vain is returned. One level only: a parent's own parent is not asked.
+ * soon as the parent is known; when one refuses, the charge of the other is returned. A parent's own parent is not asked.
  */
 export class NamespaceLimiter {
   readonly table: NamespaceTable
@@ -107,7 +107,7 @@ export class NamespaceLimiter {
     try {
       return await deadline.until(gathering)
     } finally {
-      // Abandoned, it goes on; what it takes is returned.
+      // An abandoned gather goes on and returns what it takes; closing waits for it.
       if (deadline.isOver) this.queues.run(gathering)
     }
   }
@@ -120,7 +120,7 @@ export class NamespaceLimiter {
     }
   }
 
-  /** Waits for all, so that nothing is left behind; a failure or refusal of one returns what the others took. */
+  /** Waits for all levels; a failure or refusal of one returns what the others took. */
   async #allOrNothing(request: EntityRequest, asked: readonly Promise<Grant | Refusal>[]): Promise<readonly Grant[]> {
     const outcomes = await Promise.allSettled(asked)
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
@@ -130,7 +130,7 @@ export class NamespaceLimiter {
     const failure = outcomes.find(outcome => outcome.status === 'rejected')
     if (failure) throw failure.reason
     const refusals = answers.filter(answer => 'statuses' in answer)
-    // A level that was charged in vain would admit: it adds no wait.
+    // A level that was charged and refunded would admit: it adds no wait.
     throw grants.length > 0 ? exceeded(refusals) : await this.#exceeded(request, refusals)
   }
 

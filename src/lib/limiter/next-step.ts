@@ -39,13 +39,13 @@ export interface WriteStep {
 }
 
 /** Reads the limits in force, then creates or rewrites the bucket. */
-export interface ApplyLimitsStep {
+interface ApplyLimitsStep {
   readonly kind: 'apply-limits'
   readonly state: KnownState
 }
 
 /** What a queue does next for the requests that are open. After `forget` the next step reads the item by writing. */
-export type Step = WriteStep | RefuseStep | {readonly kind: 'forget' | 'fill-shard' | 'repair-shard-count'}
+export type QueueStep = WriteStep | RefuseStep | {readonly kind: 'forget' | 'fill-shard' | 'repair-shard-count'}
 
 /** What the next step follows from. */
 export interface StepInput {
@@ -62,7 +62,7 @@ export interface StepInput {
 }
 
 /** Decides the next step by what is known, without a call. */
-export function nextStep(input: StepInput): Step | ApplyLimitsStep {
+export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep {
   const {address, bucket, requests, nowMs, isContended, settings} = input
   const {state} = bucket
   if (!state) return consume(input, requests, true)

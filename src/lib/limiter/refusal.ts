@@ -13,7 +13,7 @@ export interface Refusal {
 }
 
 /** What a refusal rests on: the states of one or several shards of a bucket. */
-export interface RefusalGrounds {
+interface RefusalGrounds {
   readonly records: readonly BucketRecord[]
   readonly amounts: Amounts
   readonly nowMs: number

@@ -3,12 +3,12 @@ import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 
 /** How many shards buckets are known to have. */
-export interface ShardCounts {
+interface ShardCounts {
   shardCount(entity: string, resource: string): number
   setShardCount(entity: string, resource: string, count: number): void
 }
 
-export interface ShardRepairOptions {
+interface ShardRepairOptions {
   readonly table: NamespaceTable
   readonly counts: ShardCounts
   readonly maxShards: number

@@ -8,15 +8,15 @@ import {differences, play, type Run, type RunOptions, traces, wrongIn} from './r
 /** More than the tries of any write. */
 const OUTAGE = 8
 
-/** Whether the caller cannot know what became of a write. */
+/** Whether the caller cannot know if a write was applied. */
 const AMBIGUOUS: ReadonlySet<FaultKind> = new Set(['lost after apply', 'lost before apply', '5xx'])
 
 /** Long enough for a run without faults, the last one on any machine, however busy. */
 const DEADLINES_MS = [100, 400, 1600, 6400, 25_600]
 
 /**
- * Every call of every path, disturbed in every way it can be: once, several times in a row, for longer than anybody
- * tries, and beyond the deadline. Nothing is sampled: the positions are the calls of a run without faults.
+ * Every call of every path, disturbed in every possible way: once, several times in a row, for longer than any caller
+ * retries, and beyond the deadline. Nothing is sampled: the positions are the calls of a run without faults.
  */
 export function describeFaults(scenarios: readonly Scenario[]): void {
   describeOnEngine('faults at every call', {timeout: 300_000}, () => {
@@ -48,7 +48,7 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
           const failure = fault.kind === 'conflict' ? 'dynamo.conflict' : 'limiter.unavailable'
           return [...endsIn(run, failure), ...differences(scenario, clean, run, AMBIGUOUS.has(fault.kind))]
         }
-        // Of what the call names only: a parent that is well beside a child that is not, and the other way round.
+        // Only the item that the call names: a healthy parent beside a failing child, and the other way round.
         const outages = everyFault(OUTAGE).map(fault => ({...fault, on: fault.at.split(' ')[1] as string}))
         const lasting = outages.filter(({kind}) => kind !== 'overtaken')
         expect(await wrongIn(lasting, check)).toEqual([])
@@ -83,7 +83,7 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
 
       const everyLateness = (kind: FaultKind): Fault[] => clean.calls.map(at => ({kind, at}))
 
-      /** On a busy machine a short deadline passes before the fault is met, and says nothing about it. */
+      /** On a busy machine a short deadline passes before the fault is met, and proves nothing. */
       async function playLate(fault: Fault, options: (timeoutMs: number) => RunOptions): Promise<Run> {
         for (const timeoutMs of DEADLINES_MS.slice(0, -1)) {
           const run = await play(table, scenario, {fault, ...options(timeoutMs)}).catch(() => undefined)

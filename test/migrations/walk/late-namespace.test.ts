@@ -8,6 +8,7 @@ import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import {encodeNamespaceById, encodeNamespaceByName} from '../../../src/lib/schema/namespace-record.js'
 import {readNumber, readString} from '../../../src/lib/schema/read.js'
+import {decodeUsage, encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {inNamespace} from '../fixtures/generation-5.js'
 import {writeItems} from '../fixtures/old-table.js'
@@ -60,6 +61,7 @@ async function expectLateInDefault(scene: OldTableScene): Promise<void> {
 describeOnEngine('data without a namespace in a table that has no namespace "default"', () => {
   const between = useOldTable(5, teamOnly)
   const during = useOldTable(5, teamOnly)
+  const onOnePage = useOldTable(5, teamOnly)
   const afterwards = useOldTable(5, teamOnly)
 
   it('is copied to that namespace when it appears between two runs', async () => {
@@ -89,6 +91,21 @@ describeOnEngine('data without a namespace in a table that has no namespace "def
     await expectLateInDefault(during)
     const home = (await new Namespaces(during.table).resolve('default'))?.id
     expect(await partitions(during)).toContain(`${home}/ENTITY#literal`)
+  })
+
+  it('has items under the literal id copied in the same pass when they are on the same page', async () => {
+    const usage = {entity: 'literal', resource: 'gpt-4', window: 'hourly', start: '2026-06-14T05:00:00Z'} as const
+    const counts = {tokens: new Map([['rpm', 7]]), totalEvents: 7, ttlSeconds: undefined}
+    const {own, name} = onOnePage
+    await onOnePage.migrate({until: 'configuration'})
+    await writeItems({name, transport: own}, [
+      encodeUsage({namespace: 'default', ...usage, ...counts}),
+      ...late(onOnePage),
+    ])
+    await onOnePage.migrate({until: 'data'})
+    const home = (await new Namespaces(onOnePage.table).resolve('default'))?.id
+    const copied = (await onOnePage.items()).flatMap(item => decodeUsage(item) ?? [])
+    expect(copied.filter(({namespace}) => namespace === home)).toMatchObject([{...usage, tokens: counts.tokens}])
   })
 
   it('is reported as not copied before there is a namespace, and is not deleted', async () => {

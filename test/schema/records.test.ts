@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
-import {decodeBucket, encodeBucket, type StoredBucket} from '../../src/lib/schema/bucket-record.js'
+import {decodeBucket, encodeBucket, readConsumption, type StoredBucket} from '../../src/lib/schema/bucket-record.js'
 import {decodeConfig, levelOf} from '../../src/lib/schema/config-record.js'
 import {decodeEntity} from '../../src/lib/schema/entity-record.js'
 import {decodeNamespace} from '../../src/lib/schema/namespace-record.js'
@@ -87,6 +87,20 @@ describe('buckets of other writers', () => {
     const {record} = readBucket({...firstAcquireItem, b_rpm_bx: {N: '200000'}, shard_count: {N: '4096'}})
     expect(record.shardCount).toBe(4096)
     expect(record.state.limits.get('rpm')?.capacityMilli).toBe(100_000n)
+  })
+
+  it('have no limits besides those whose attributes are complete names', () => {
+    const odd = {
+      b_tk: {N: '1'},
+      b__tk: {N: '1'},
+      b_rpdtk: {N: '1'},
+      c_rpd_tk: {N: '1'},
+      b_tc: {N: '1'},
+      b_rpdtc: {N: '1'},
+    }
+    const {record, incomplete} = readBucket({...firstAcquireItem, ...odd})
+    expect([...record.state.limits.keys(), ...incomplete.keys()].sort()).toEqual(['rpm', 'wcu'])
+    expect(readConsumption({...firstAcquireItem, ...odd})).toEqual(new Map([['rpm', 1000n]]))
   })
 
   it('read decimals and exponents rounded down', () => {

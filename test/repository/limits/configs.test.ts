@@ -8,6 +8,7 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeProvisioner} from '../../../src/lib/schema/provisioner-record.js'
+import {encodeEntityConfigRegistry} from '../../../src/lib/schema/registry-records.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
@@ -451,6 +452,21 @@ describeOnEngine('configured limits', () => {
       const {before, after} = await configs.set(scope, limits('rpd=1/day'))
       expect(before).toEqual(limits('rpm=1/min', 'tpm=9/min'))
       expect(after).toEqual(limits('rpd=1/day', 'rpm=1/min', 'tpm=9/min'))
+    })
+
+    it('counts an entity once when another client adds it to the index in between', async () => {
+      const scope = entity('e1', 'gpt-4')
+      await put(tenant, asPythonProvisioner(tenant.namespace, scope, ['rpm=1/min']))
+      const record = {namespace: tenant.namespace, scope, onUnavailable: undefined, auditRetentionDays: undefined}
+      let between = 1
+      tenant.transport.before = async operation => {
+        if (operation !== 'TransactWriteItems' || between-- <= 0) return
+        // The same limits as before: only the keys of the index differ. That client counts in a step of its own.
+        await put(tenant, encodeConfig({...record, limits: limits('rpm=1/min')}))
+        await put(tenant, encodeEntityConfigRegistry({namespace: tenant.namespace, counts: new Map([['gpt-4', 1]])}))
+      }
+      await configs.set(scope, limits('rpm=2/min'))
+      expect(await counts()).toMatchObject({'gpt-4': {N: '1'}})
     })
   })
 })

@@ -6,8 +6,6 @@ export interface Units {
   readonly indexes: Readonly<Record<string, number>>
 }
 
-export const NO_UNITS: Units = {table: 0, indexes: {}}
-
 export function sumOf(all: readonly Units[]): Units {
   const indexes: Record<string, number> = {}
   let table = 0

@@ -6,7 +6,7 @@ const ajv = new Ajv2020({allErrors: true, strict: true})
 const validators = new Map<string, ValidateFunction>()
 
 /** The published schema of a command's result: `namespace list` → docs/schemas/namespace.list.json. */
-export function schemaOf(command: string): object {
+function schemaOf(command: string): object {
   return JSON.parse(readFileSync(`${ROOT}/docs/schemas/${command.replaceAll(' ', '.')}.json`, 'utf8'))
 }
 

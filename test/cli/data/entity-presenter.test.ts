@@ -41,7 +41,7 @@ const overview: EntityOverview = {
 }
 
 describe('entities', () => {
-  it('for programs have the same keys always', () => {
+  it('always have the same JSON keys', () => {
     expect(entityJson(user)).toEqual({
       id: 'user',
       name: 'User',
@@ -54,7 +54,7 @@ describe('entities', () => {
     expect(entityJson({...plain, createdAt: ''})).toMatchObject({parent: null, createdAt: null})
   })
 
-  it('are listed for people and for spreadsheets', () => {
+  it('are listed as text and as CSV', () => {
     const listing = entityListing([user, {...plain, createdAt: ''}], 'none')
     expect(listingLines(listing, flags, 80)).toEqual([
       'ID    NAME  PARENT  CASCADE  CREATED',
@@ -69,7 +69,7 @@ describe('entities', () => {
     expect(listingLines(entityListing([], 'none'), flags, 80)).toEqual(['none'])
   })
 
-  it('a change is told from what to what', () => {
+  it('an update shows each field before and after', () => {
     const after = {...user, name: 'X', parent: undefined, cascade: false, metadata: {}}
     expect(changesOf(user, after)).toEqual(['name', 'parent', 'cascade', 'metadata'])
     expect(entityUpdatedLines(user, after)).toEqual([
@@ -86,7 +86,7 @@ describe('entities', () => {
     expect(changesOf({...user, metadata: {seat: 7}}, {...user, metadata: {seat: '7'}})).toEqual(['metadata'])
   })
 
-  it('a deletion is told before and after', () => {
+  it('a deletion is described before and after', () => {
     const counts = kindCounts({entity: 1, bucket: 2})
     expect(entityDeletionPhrase('user', counts)).toBe(
       'This permanently deletes 3 items of entity "user"; its audit events are kept',
@@ -103,7 +103,7 @@ describe('entities', () => {
 })
 
 describe('an entity with its limits', () => {
-  it('for people: who, then what applies, from where, and what is left', () => {
+  it('shows its record, then the limits that apply, their scope and their levels', () => {
     expect(entityOverviewLines(overview, 80)).toEqual([
       'Entity "user"',
       '  name      User',
@@ -120,11 +120,11 @@ describe('an entity with its limits', () => {
     ])
     expect(entityOverviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it.')
     expect(entityOverviewLines({...overview, record: undefined, parents: []}, 80)[0]).toBe(
-      'Entity "user" has no record of its own; it is known by its limits and buckets',
+      'Entity "user" has no record; it has limits or buckets',
     )
   })
 
-  it('a chain of parents is told to its end, and where it breaks', () => {
+  it('shows the whole chain of parents, and where it is broken', () => {
     const team = {...plain, parent: 'org'}
     const chain = (parents: EntityRecord[]) => entityOverviewLines({...overview, parents}, 80)[2]
     expect(chain([team, {...plain, entity: 'org'}])).toBe('  parent    team → org')
@@ -134,7 +134,7 @@ describe('an entity with its limits', () => {
     expect(chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, a cycle')
   })
 
-  it('for programs: nothing is left out', () => {
+  it('has everything in JSON', () => {
     const told = overviewJson(overview)
     expect(told).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
     expect(told.resources).toEqual([

@@ -27,7 +27,7 @@ const half: Namespace = {...acme, id: 'id-half', name: 'half', halfDeleted: true
 const flags = {'no-header': false}
 
 describe('namespaces', () => {
-  it('for programs have the same keys always', () => {
+  it('always have the same JSON keys', () => {
     expect(namespaceJson(acme)).toEqual({
       name: 'acme',
       id: 'id-acme',
@@ -40,7 +40,7 @@ describe('namespaces', () => {
     expect(purgeJson(gone, true, {bucket: 2})).toMatchObject({id: 'id-gone', dryRun: true, counts: {total: 2}})
   })
 
-  it('that are new are told from those that were there', () => {
+  it('are reported as created or already existing', () => {
     expect(
       createdLines([
         {namespace: acme, created: true},
@@ -65,7 +65,7 @@ describe('namespaces', () => {
     expect(listingLines(orphanListing([gone]), {...flags, columns: 'id,created'}, 80)[1]).toContain('2026-01-01')
   })
 
-  it('are shown with counts only when those were requested', () => {
+  it('are shown with counts only when requested', () => {
     expect(showLines(acme, undefined)).toEqual([
       'Namespace "acme"',
       '  id       id-acme',
@@ -76,7 +76,7 @@ describe('namespaces', () => {
     expect(showLines(gone, kindCounts({bucket: 2})).at(-1)).toBe('  bucket shards  2')
   })
 
-  it('a purge tells what will go and what it costs, then what went; within 80 columns', () => {
+  it('a purge shows what it would delete and its cost, then what it deleted, within 80 columns', () => {
     const counts = kindCounts({entity: 1, bucket: 12_345})
     const plan = purgePlanLines(gone, counts)
     expect(plan).toEqual([
@@ -91,7 +91,7 @@ describe('namespaces', () => {
     expect(purgedLines(gone, kindCounts({}))).toEqual(['Purged namespace "gone" (id-gone). Deleted:', '  nothing'])
   })
 
-  it('an interrupted purge says how far it came and how to go on', () => {
+  it('an interrupted purge says how much is deleted and how to continue', () => {
     expect(purgeInterrupted(gone, {deleted: 1200, byKind: {bucket: 1200}})).toMatchObject({
       exitCode: 130,
       message: 'Interrupted: at least 1,200 items of namespace "gone" (id-gone) are deleted, the rest remains.',

@@ -19,7 +19,7 @@ describe('an instant', () => {
     expect(new Date(parseInstant('--since', text, NOW)).toISOString()).toBe(expected)
   })
 
-  it('is read as UTC wherever the machine is', () => {
+  it('is read as UTC in any time zone', () => {
     vi.stubEnv('TZ', 'Asia/Tokyo')
     expect(new Date(2026, 0, 1).getTimezoneOffset()).toBe(-540)
     expect(parseInstant('--since', '2026-11-01T14:30', NOW)).toBe(Date.UTC(2026, 10, 1, 14, 30))
@@ -47,7 +47,7 @@ describe('an instant', () => {
 })
 
 describe('a range', () => {
-  it('reaches back from its end, which is now unless given', () => {
+  it('extends back from its end, which defaults to now', () => {
     expect(timeRange({}, NOW, HOUR)).toEqual({sinceMs: NOW + 1 - HOUR, untilMs: NOW + 1})
     expect(timeRange({until: '24h'}, NOW, HOUR)).toEqual({sinceMs: NOW - 25 * HOUR, untilMs: NOW - 24 * HOUR})
     expect(timeRange({since: '2h'}, NOW, Infinity)).toEqual({sinceMs: NOW - 2 * HOUR, untilMs: NOW + 1})

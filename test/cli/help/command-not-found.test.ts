@@ -16,7 +16,7 @@ describe('commands of the Python tool', () => {
     expect(page).toContain(python.split(' ').at(-1))
   })
 
-  it('are known by their first words; arguments may follow', () => {
+  it('are recognised by their first words, with or without arguments', () => {
     expect(pythonCommand(['resource', 'set-defaults', 'gpt-4'])).toBe('limits set --resource NAME')
     expect(pythonCommand(['resource'])).toBeUndefined()
     expect(pythonCommand(['limits', 'set'])).toBeUndefined()

@@ -12,7 +12,7 @@ describe('help topics', () => {
     expect(entriesOf('exit-codes').map(({term}) => Number(term))).toEqual(Object.values(EXIT))
   })
 
-  it('show limits that can be read, and mean what is said', () => {
+  it('show limits that parse to the described values', () => {
     expect(entriesOf('limit-syntax').map(({term, meaning}) => [formatLimit(parseLimit(term)), meaning])).toEqual([
       ['tpm=100k/min', '100,000 per minute'],
       ['rpm=100/min', '100 per minute'],

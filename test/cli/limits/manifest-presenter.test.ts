@@ -44,7 +44,7 @@ const plan = (changes: PlannedChange[], counts: Partial<Plan['counts']> = {}): P
 
 const update = limits({}, ['rpm=100/min', 'tpd=1M/day', 'old=1/sec'], ['rpm=200/min', 'tpd=1M/day', 'tpm=20k/min:40k'])
 
-describe('a change', () => {
+describe('a planned change', () => {
   it.each<[PlannedChange, string]>([
     [update, '~ resource gpt-4: old 1/sec → (none), rpm 100/min → 200/min, tpm (none) → 20k/min:40k'],
     [limits({action: 'create'}, [], ['rpm=1/min', 'tpm=2/min']), '+ resource gpt-4: rpm=1/min, tpm=2/min'],
@@ -92,13 +92,13 @@ describe('a plan', () => {
     })
   })
 
-  it('without changes says so', () => {
+  it('says so when there are no changes', () => {
     expect(manifestPlanLines(plan([]))).toEqual(['No changes: in namespace acme everything matches the manifest'])
     expect(manifestPlanLines(plan([], {adopt: 2}))[0]).toMatch(/; 2 existing scopes become managed$/)
   })
 })
 
-it('drift names what is missing, changed and extra', () => {
+it('drift lists what is missing, changed and extra', () => {
   const differences = [
     {kind: 'missing', change: limits({action: 'create'}, [], ['rpm=1/min'])},
     {kind: 'changed', change: update},
@@ -113,7 +113,7 @@ it('drift names what is missing, changed and extra', () => {
   expect(diffJson('acme', [])).toEqual({namespace: 'acme', drift: false, differences: []})
 })
 
-describe('what came of a plan', () => {
+describe('the result of an apply', () => {
   const result: ApplyResult = {
     outcome: 'complete',
     created: 1,
@@ -127,7 +127,7 @@ describe('what came of a plan', () => {
   }
   const error = new ZaelError('conflict', 'limits.contended', 'Others keep changing it.\nSecond line')
 
-  it('is told in numbers', () => {
+  it('is shown as counts', () => {
     expect(applyLines(result)).toEqual([
       'Applied: everything matches the manifest',
       '  created       1',
@@ -137,7 +137,7 @@ describe('what came of a plan', () => {
     ])
   })
 
-  it('names failures, the first of them one by one, and what was not tried', () => {
+  it('lists the first failures one by one, and counts what was not tried', () => {
     const failures = Array.from({length: 12}, () => ({change: update, error}))
     const lines = applyLines({...result, outcome: 'failed', failures, left: 5, recordFailure: error})
     expect(lines[0]).toBe('Not everything could be applied; run the command again to apply the rest')
@@ -154,7 +154,7 @@ describe('what came of a plan', () => {
   })
 })
 
-it('a valid file is counted', () => {
+it('a valid manifest is summarised in one line', () => {
   expect(manifestCounts(manifest)).toEqual({namespace: 'acme', system: true, resources: 1, entities: 1, limits: 4})
   expect(validLine('limits.yaml', manifest)).toBe(
     'limits.yaml is valid: namespace acme, limits 4, resources 1, entities 1',

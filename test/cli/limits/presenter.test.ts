@@ -36,8 +36,8 @@ const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefine
   record: now,
 })
 
-describe('whose limits', () => {
-  it('is what the flags say, and nothing is assumed', () => {
+describe('the scope of limits', () => {
+  it('is what the flags select, without a default', () => {
     expect(scopeOf({system: true})).toEqual(system)
     expect(scopeOf({system: false, resource: 'gpt-4'})).toEqual(resource)
     expect(scopeOf({system: false, entity: 'user-1'})).toEqual(entityDefault)
@@ -54,7 +54,7 @@ describe('whose limits', () => {
     },
   )
 
-  it('is told to programs and people', () => {
+  it('has a JSON form and a text form', () => {
     expect([system, resource, entityDefault, entity].map(scopeJson)).toEqual([
       {level: 'system', entity: null, resource: null},
       {level: 'resource', entity: null, resource: 'gpt-4'},
@@ -74,7 +74,7 @@ describe('a change of limits', () => {
   const before = record(resource, 'rpm=100/min', 'tpd=1M/day', 'old=5/sec')
   const after = record(resource, 'rpm=200/min:400', 'tpd=1M/day', 'tpm=20k/min')
 
-  it('shows each limit before and after, and the buckets that followed', () => {
+  it('shows each limit before and after, and how many live buckets were updated', () => {
     const buckets = {checked: 1500, updated: 1200, failed: 1}
     expect(changeLines({...change(before, after), buckets}, false)).toEqual([
       'Limits of resource gpt-4',
@@ -86,7 +86,7 @@ describe('a change of limits', () => {
     ])
   })
 
-  it('of a dry run says so and has no buckets', () => {
+  it('is marked as a dry run and then has no live buckets', () => {
     expect(changeLines(change(undefined, after), true).slice(0, 2)).toEqual([
       'Limits of resource gpt-4 (dry run, nothing is written)',
       '  rpm  (none) → 200/min:400',
@@ -94,7 +94,7 @@ describe('a change of limits', () => {
     expect(changeJson(change(undefined, after)).buckets).toBeNull()
   })
 
-  it('shows the policy for outages when there is one', () => {
+  it('shows the outage policy if there is one', () => {
     const blocking = {...record(system, 'rpm=1/min'), onUnavailable: 'block' as const}
     const policy = (was: ConfigRecord, is: ConfigRecord) => changeLines(change(was, is), true).at(-1)
     expect(policy(record(system), blocking)).toBe('  on unavailable  (none) → block')
@@ -102,12 +102,12 @@ describe('a change of limits', () => {
     expect(policy(blocking, record(system))).toBe('  on unavailable  block → (none)')
   })
 
-  it('says when no live bucket is concerned', () => {
+  it('says when no live bucket is affected', () => {
     const nobody = {...change(before, after), buckets: {checked: 0, updated: 0, failed: 0}}
     expect(changeLines(nobody, false).at(-1)).toBe('  live buckets  none affected')
   })
 
-  it('is told to programs limit by limit', () => {
+  it('lists every limit in JSON', () => {
     const told = changeJson({...change(before, after), buckets: {checked: 2, updated: 2, failed: 0}})
     expect(told.changes.map(({name, before: was, after: is}) => [name, was?.text, is?.text])).toEqual([
       ['old', 'old=5/sec', undefined],
@@ -125,10 +125,10 @@ describe('a change of limits', () => {
   })
 })
 
-describe('what is configured', () => {
+describe('configured limits', () => {
   const whole = {...record(system, 'rpm=60/min'), onUnavailable: 'allow' as const, auditRetentionDays: 1000}
 
-  it('of one scope', () => {
+  it('are shown for one scope', () => {
     expect(configLines(whole)).toEqual([
       'Limits of the system',
       '  rpm              60/min',
@@ -137,11 +137,11 @@ describe('what is configured', () => {
     ])
   })
 
-  it('everything that goes is named before it goes', () => {
+  it('are named in the question before they are removed', () => {
     expect(unsetQuestion(whole)).toBe('This removes rpm and the outage policy (allow) from the system')
   })
 
-  it('everywhere', () => {
+  it('are listed for all scopes', () => {
     const listing = configListing([
       whole,
       record(resource, 'rpm=100/min', 'tpm=20k/min:40k'),
@@ -159,7 +159,7 @@ describe('what is configured', () => {
   })
 })
 
-describe('what applies', () => {
+describe('the limits that apply', () => {
   const nothing = (scope: ConfigScope, level: Resolution['trace'][number]['level']) => ({scope, level, limits: []})
   const resolution: Resolution = {
     source: 'resource',
@@ -174,7 +174,7 @@ describe('what applies', () => {
   }
   const family = {entity: 'user-1', resource: 'gpt-4', isRegistered: true, own: resolution, parent: undefined}
 
-  it('is shown level by level', () => {
+  it('are shown level by level', () => {
     expect(resolveLines(family, 80)).toEqual([
       'Limits of user-1 for gpt-4',
       '  rpm  100/min',
@@ -187,11 +187,11 @@ describe('what applies', () => {
     ])
   })
 
-  it('to an entity without a record is shown with a word of caution', () => {
+  it('are shown with a warning for an entity without a record', () => {
     expect(resolveLines({...family, isRegistered: false}, 80).at(-1)).toContain('user-1 has no record')
   })
 
-  it('to the parent is shown too, also when nothing does', () => {
+  it('are shown for the parent too, even when it has none', () => {
     const parent = {entity: 'team-1', resolution: {...resolution, source: undefined, limits: []}}
     const lines = resolveLines({...family, parent}, 80)
     expect(lines).toContain(
@@ -203,7 +203,7 @@ describe('what applies', () => {
     })
   })
 
-  it('is told to programs with the level that applies marked', () => {
+  it('mark the level that applies in JSON', () => {
     const {levels, source} = resolveJson(family)
     expect(source).toBe('resource')
     expect(levels.map(({level, applies}) => [level, applies])).toEqual([

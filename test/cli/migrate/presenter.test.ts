@@ -12,7 +12,7 @@ const plan = (survey: Survey, width: number) =>
   `\n${migrationPlanLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
 
 describe('migrate status', () => {
-  it('of a table in the middle of its migration', () => {
+  it('shows a table in the middle of its migration', () => {
     expect(status(wholeTable(), 80)).toMatchInlineSnapshot(`
       "
       Stack "prod": 12,345 items, 11,841 of them in older layouts
@@ -43,7 +43,7 @@ describe('migrate status', () => {
     `)
   })
 
-  it('of a table of today', () => {
+  it('shows a table with the current layout', () => {
     expect(status(surveyOf(), 120)).toMatchInlineSnapshot(`
       "
       Stack "prod": 10 items, 0 of them in older layouts
@@ -57,7 +57,7 @@ describe('migrate status', () => {
     `)
   })
 
-  it('of a table that only has to be cleaned up', () => {
+  it('shows a table that only needs a clean-up', () => {
     const run = {...wholeTable().run, finishedAt: '2026-11-01T10:20:00Z'} as Survey['run']
     const old = [row('entity', 2, {items: 1})]
     expect(status(surveyOf({old, run}), 120)).toMatchInlineSnapshot(`
@@ -78,7 +78,7 @@ describe('migrate status', () => {
     `)
   })
 
-  it('of a table where somebody has to decide', () => {
+  it('shows a table with conflicts to resolve', () => {
     const {conflicts} = wholeTable()
     const survey = surveyOf({conflicts, old: [row('entity', 2, {conflicts: 1})]})
     expect(status(survey, 80)).toContain('Everything is moved, except 1 old item with conflicts that you must resolve.')
@@ -92,14 +92,14 @@ describe('migrate status', () => {
     `)
   })
 
-  it('tells why a run stopped', () => {
+  it('says why a run stopped', () => {
     const run = {...wholeTable().run, failure: 'the table was throttled'} as Survey['run']
     expect(status(surveyOf({run}), 120)).toContain('stopped in step data: the table was throttled')
   })
 })
 
 describe('migrate plan', () => {
-  it('with everything in the way', () => {
+  it('shows all blockers', () => {
     expect(plan(wholeTable(), 80)).toMatchInlineSnapshot(`
       "
       Migration of stack "prod": 9,700 items of older layouts to move
@@ -130,7 +130,7 @@ describe('migrate plan', () => {
     `)
   })
 
-  it('of a small table from before namespaces', () => {
+  it('shows a small table from before namespaces', () => {
     const survey = surveyOf({
       old: [row('entity', 1, {pending: 1}), row('bucket', 1, {items: 3, pending: 3, bytes: 900})],
       schema: {current: undefined, legacy: '1.0.0', isAccepted: false},
@@ -160,7 +160,7 @@ describe('migrate plan', () => {
     `)
   })
 
-  it('of a table of today', () => {
+  it('shows a table with the current layout', () => {
     expect(plan(surveyOf(), 120)).toMatchInlineSnapshot(`
       "
       Nothing is pending.
@@ -172,7 +172,7 @@ describe('migrate plan', () => {
   })
 })
 
-describe('for programs', () => {
+describe('in JSON', () => {
   it.each([
     ['a table of today', surveyOf()],
     ['a table in the middle of its migration', wholeTable()],

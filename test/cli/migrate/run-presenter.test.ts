@@ -42,8 +42,8 @@ const verification: Verification = {
 
 const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', reason: 'was changed in both'} as const
 
-describe('what a run tells', () => {
-  it('of records that somebody may have deleted', () => {
+describe('the result of a run', () => {
+  it('names records that were copied again', () => {
     const lines = runLines('prod', {...result, copiedAgain: {entity: 2, bucket: 1200}}, 80)
     expect(lines).toContain('Copied again, although an earlier run had finished: entity 2, bucket 1,200')
     expect(runJson({...result, copiedAgain: {entity: 2}}).copiedAgain).toMatchObject({entity: 2, bucket: 0, usage: 0})
@@ -52,7 +52,7 @@ describe('what a run tells', () => {
     expect(runJson({...result, decisions}).decisions).toEqual({untangled: 1, keptAsLabelled: 2, superseded: 3})
   })
 
-  it('at the end of all steps', () => {
+  it('shows all steps when it finished', () => {
     expect(runLines('prod', result, 80)).toMatchInlineSnapshot(`
       [
         "Stack "prod" has the current layout",
@@ -73,7 +73,7 @@ describe('what a run tells', () => {
     `)
   })
 
-  it('what it decided, what is left to choose, and that old clients are at work', () => {
+  it('shows decisions, conflicts, and that old clients are still writing', () => {
     const told = runLines(
       'prod',
       {
@@ -107,7 +107,7 @@ describe('what a run tells', () => {
     `)
   })
 
-  it('that it stopped where it was told to, or had nothing to do', () => {
+  it('says that it stopped at the requested step, or had nothing to do', () => {
     expect(runLines('prod', {...result, finished: false}, 80)[0]).toBe(
       'Stack "prod" is migrated up to the requested step',
     )
@@ -116,8 +116,8 @@ describe('what a run tells', () => {
   })
 })
 
-describe('what a comparison tells', () => {
-  it('when all is well, and when not', () => {
+describe('the result of a comparison', () => {
+  it('says whether old and new records agree', () => {
     expect(verificationLines('prod', verification)).toMatchInlineSnapshot(`
       [
         "Stack "prod": 5 old items compared, all are in the new layout",
@@ -145,8 +145,8 @@ describe('what a comparison tells', () => {
 
 const stuck = {type: 'limits', key: 'RESOURCE#a #CONFIG', state: 'unmovable', reason: 'cannot be moved'} as const
 
-describe('what cannot be moved', () => {
-  it('is told from conflicts, and stands in the way of nothing else', () => {
+describe('records that cannot be moved', () => {
+  it('are distinguished from conflicts and block nothing else', () => {
     const conflicts = (...shown: (typeof stuck | typeof conflict)[]) =>
       runLines('prod', {...result, conflicts: {count: shown.length, shown}}, 80).join('\n')
     expect(conflicts(stuck)).toContain('1 record not moved:\n  RESOURCE#a #CONFIG: cannot be moved')
@@ -168,8 +168,8 @@ describe('what cannot be moved', () => {
   })
 })
 
-describe('what a clean-up tells', () => {
-  it('is what went, and what stayed', () => {
+describe('the result of a clean-up', () => {
+  it('shows what was deleted and what was kept', () => {
     expect(cleanedLines('prod', {verification, deleted: {entity: 3}, left: nothing, unknown: nothing})).toEqual([
       'Deleted 3 old items of stack "prod"',
     ])
@@ -186,7 +186,7 @@ describe('what a clean-up tells', () => {
 describe('the progress of a migration', () => {
   const progress = {step: 'data', scanned: 5000, total: 20_000, pass: 1, waitingFor: undefined} as const
 
-  it('shows the share, the pace and the time left, and fits its line', () => {
+  it('shows the share, the speed and the time left, and fits its line', () => {
     expect(stepText(progress, 10_000, 80)).toMatchInlineSnapshot(
       `"data  [#######-----------------------]  25%  5,000 of 20,000  500/s  30 s left"`,
     )
@@ -194,7 +194,7 @@ describe('the progress of a migration', () => {
     expect(stepText({...progress, step: 'catch-up', pass: 2}, 0, 80)).toContain('catch-up, pass 2')
   })
 
-  it('counts where nobody knows how much there is, and names what it waits for', () => {
+  it('counts items when the total is unknown, and names what it waits for', () => {
     expect(stepText({...progress, total: undefined}, 10_000, 80)).toBe('data  5,000 items  500/s')
     expect(stepText({...progress, step: 'indexes', waitingFor: 'GSI4'}, 0, 80)).toBe('indexes: GSI4 is being built')
   })

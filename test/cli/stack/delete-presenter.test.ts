@@ -45,8 +45,8 @@ const PLAN: DeletionPlan = {
 }
 const EVERYTHING = {...PLAN, deleteTable: true, emptyArchive: true}
 
-describe('what a deletion takes', () => {
-  it('by default keeps table and archive', () => {
+describe('the plan of a deletion', () => {
+  it('keeps table and archive by default', () => {
     expect(deletionLines(PLAN).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
         deleted:
@@ -59,7 +59,7 @@ describe('what a deletion takes', () => {
     expect(deletionQuestion(PLAN)).toBe('This permanently deletes stack "prod" in eu-west-1')
   })
 
-  it('names the data that is requested', () => {
+  it('names the data that is deleted on request', () => {
     expect(deletionLines(EVERYTHING).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
         deleted:
@@ -73,7 +73,7 @@ describe('what a deletion takes', () => {
     )
   })
 
-  it('may be a table without a stack', () => {
+  it('can be a table without a stack', () => {
     const lone = {...PLAN, stack: undefined, goes: [], stays: [], archive: undefined, deleteTable: true}
     expect(deletionLines(lone)).toEqual([
       'The table "prod" in eu-west-1, which belongs to no stack',
@@ -84,11 +84,11 @@ describe('what a deletion takes', () => {
   })
 })
 
-describe('what became of it', () => {
+describe('the result of a deletion', () => {
   const kept = {stackDeleted: true, tableDeleted: false, tableLeft: true, archivedObjectsDeleted: null}
   const gone = {stackDeleted: true, tableDeleted: true, tableLeft: false, archivedObjectsDeleted: 2_000}
 
-  it('tells what is left, and how to be rid of it', () => {
+  it('shows what is kept, and how to delete it', () => {
     expect(stackDeletedLines(PLAN, kept).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" is deleted
         kept on AWS:
@@ -97,7 +97,7 @@ describe('what became of it', () => {
     `)
   })
 
-  it('tells what is gone', () => {
+  it('shows what is deleted', () => {
     expect(stackDeletedLines(EVERYTHING, gone).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" is deleted
         with its table of about 12,345 items
@@ -106,17 +106,17 @@ describe('what became of it', () => {
     `)
   })
 
-  it('promises the backups of AWS only there', () => {
+  it('mentions the final backup only on AWS', () => {
     const local = {...EVERYTHING, region: null, stack: undefined, archive: undefined}
     const result = {...gone, stackDeleted: false, archivedObjectsDeleted: null}
     expect(stackDeletedLines(local, result)).toEqual(['The table "prod" is deleted'])
   })
 
-  it('does not speak of a table that is not there', () => {
+  it('does not mention a table that does not exist', () => {
     expect(stackDeletedLines(PLAN, {...kept, tableLeft: false}).join('\n')).not.toContain('the table prod;')
   })
 
-  it('has the same keys for programs, done or planned', () => {
+  it('has the same JSON keys, done or planned', () => {
     const [done, planned] = [deletionJson(EVERYTHING, gone), deletionJson(PLAN, undefined)]
     expect(Object.keys(done)).toEqual(Object.keys(planned))
     expect([...schemaProblems('delete', done), ...schemaProblems('delete', planned)]).toEqual([])

@@ -37,7 +37,7 @@ describe('a deletion that is interrupted', () => {
     ['Interrupted: DynamoDB continues to delete the table "prod" if it had started.', ['stack']],
     ['Interrupted: the audit archive bucket is not empty yet.', ['stack', 'table']],
     ['Interrupted: everything is deleted.', ['stack', 'table', 'archive']],
-  ])('says: %s', (message, gone) => {
+  ])('reports "%s"', (message, gone) => {
     const {exitCode, hint, ...error} = interruptedDeletion(begun(...gone))
     expect({exitCode, hint}).toEqual({
       exitCode: 130,
@@ -51,13 +51,13 @@ describe('a deletion that is interrupted', () => {
 describe('a deletion that fails', () => {
   const cause = new ZaelError('access', 'aws.denied', 'Not allowed', {hint: 'Ask for it.'})
 
-  it('before anything is gone fails as it is', () => {
+  it('before anything is deleted keeps its error', () => {
     expect(unfinishedDeletion(cause, begun())).toBe(cause)
     const bug = new TypeError('x')
     expect(unfinishedDeletion(bug, begun('stack'))).toBe(bug)
   })
 
-  it('half-way says what is gone, what is left and how to go on, with the exit code of the reason', () => {
+  it('half-way reports what is deleted, what is left and how to continue, with the exit code of the cause', () => {
     expect(unfinishedDeletion(cause, begun('stack', 'table'))).toMatchObject({
       kind: 'access',
       code: 'delete.unfinished',
@@ -67,7 +67,7 @@ describe('a deletion that fails', () => {
     })
   })
 
-  it('when all is gone does not ask for more', () => {
+  it('after everything is deleted suggests no command', () => {
     expect(unfinishedDeletion(cause, begun('stack', 'table', 'archive'))).toMatchObject({
       message: 'Stack "prod", the table prod and the audit archive bucket are deleted: Not allowed',
     })

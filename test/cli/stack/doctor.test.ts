@@ -2,7 +2,7 @@ import {expect, it} from 'vitest'
 import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
 import {failedCheck, passedCheck, warningCheck} from '../../../src/lib/infra/doctor/check.js'
 
-it('tells every check with its fix, by group, and counts them', () => {
+it('checks are listed by group with their fixes, and counted', () => {
   const checks = [
     passedCheck('stack', 'stream', 'on, with both images'),
     passedCheck('machine', 'node', 'v22.1.0'),
@@ -34,7 +34,7 @@ it('tells every check with its fix, by group, and counts them', () => {
   `)
 })
 
-it('keeps what a service says on one line', () => {
+it('a message of a service is kept on one line', () => {
   const lines = checkLines([failedCheck('account', 'credentials', 'one\ntwo', null)])
   expect(lines.filter(line => line.includes('\n'))).toEqual([])
 })

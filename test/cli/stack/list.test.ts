@@ -32,7 +32,7 @@ it.each([80, 120])('fits into %i columns', width => {
   expect(lines.filter(line => line.length > width)).toEqual([])
 })
 
-it('tells stacks of one region without naming it, unless asked', () => {
+it('stacks of one region are listed without it, unless --columns names it', () => {
   expect(listingLines(stackListing(STACKS, {allRegions: false}), flags, 120).join('\n')).toMatchInlineSnapshot(`
     "NAME                                                TOOL         STATUS           VERSION  CREATED
     prod                                                zael         update complete  0.1.0    2026-10-01T08:00:00Z
@@ -46,7 +46,7 @@ it('tells stacks of one region without naming it, unless asked', () => {
   ])
 })
 
-it('says what to do where there is nothing, and names regions that refuse', () => {
+it('an empty list says what to do; regions that refuse access are named', () => {
   expect(listingLines(stackListing([], {allRegions: false}), flags, 80)).toEqual([
     'No stacks in this region. Create one: zael deploy',
   ])

@@ -22,7 +22,7 @@ export default class Status extends StackCommand<typeof Status> {
   protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<object> {
     const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}] = await Promise.all([
       import('../lib/infra/health/health.js'),
-      import('../lib/infra/health/findings.js'),
+      import('../lib/infra/health/verdict.js'),
       import('../lib/cli/base/local-health.js'),
     ])
     using aws = await awsServices()

@@ -1,6 +1,7 @@
-import {assessHealth, findingsOf} from '../../../src/lib/infra/health/findings.js'
+import {findingsOf} from '../../../src/lib/infra/health/findings.js'
 import type {StackHealth} from '../../../src/lib/infra/health/health.js'
 import type {HealthParts, UnknownPart} from '../../../src/lib/infra/health/parts.js'
+import {assessHealth} from '../../../src/lib/infra/health/verdict.js'
 
 /** All parts of a healthy stack. */
 export const WELL = {

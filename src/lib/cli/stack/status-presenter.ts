@@ -1,7 +1,5 @@
 import {colorize} from '@oclif/core/ux'
 import {formatCount, formatNumber, formatPlural, formatSpan} from '../../core/text.js'
-import type {HealthFinding} from '../../infra/health/findings.js'
-import {passesCheck} from '../../infra/health/findings.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {
   AggregatorPart,
@@ -11,6 +9,8 @@ import type {
   TablePart,
   VersionPart,
 } from '../../infra/health/parts.js'
+import type {HealthFinding} from '../../infra/health/verdict.js'
+import {passesCheck} from '../../infra/health/verdict.js'
 import type {SupervisorFacts} from '../base/local-health.js'
 import {type Facts, factLines} from '../output/facts.js'
 import {PART_NAMES, constantWords as words} from './names.js'

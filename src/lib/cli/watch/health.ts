@@ -1,7 +1,7 @@
 import {formatCount, formatPlural, formatSpan} from '../../core/text.js'
-import {OLD_RECORD_MS} from '../../infra/health/findings.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {HealthParts, PartName} from '../../infra/health/parts.js'
+import {OLD_RECORD_MS} from '../../infra/health/verdict.js'
 import {untilAborted} from '../../repository/table/table.js'
 import type {HealthLine, HealthSource} from '../../watch/model.js'
 import type {StackContext} from '../base/context.js'

@@ -21,24 +21,12 @@ import {
   type StackPart,
   type TablePart,
   type TrafficPart,
-  type UnknownPart,
   type VersionPart,
 } from './parts.js'
 import {batchWindowMs} from './stack.js'
-
-/** A finding about a stack. A problem makes it degraded, a note does not. */
-export interface HealthFinding {
-  readonly severity: 'problem' | 'note'
-  readonly part: PartName
-  readonly message: string
-  /** The next command, or what to change. */
-  readonly fix: string | null
-}
+import {type HealthFinding, isProblem, OLD_RECORD_MS} from './verdict.js'
 
 type Found = Omit<HealthFinding, 'part'>
-
-/** Lag in ms, beyond the batch window, that counts as a problem; the same as in the template's alarm. */
-export const OLD_RECORD_MS = 60_000
 
 /** Code smaller than this is the template's placeholder, which fails on purpose. */
 const PLACEHOLDER_BYTES = 4_096
@@ -71,30 +59,9 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
   return [...found.filter(isProblem), ...found.filter(each => !isProblem(each))]
 }
 
-/** Errors about missing permissions: they do not tell anything about the health of the stack. */
-const DENIED = new Set(['aws.denied', 'dynamo.denied'])
-
-/** Whether a stack is healthy; `null`: no problem was found, but some parts could not be read. */
-export function assessHealth(findings: readonly HealthFinding[], unknown: readonly UnknownPart[]): boolean | null {
-  if (findings.some(isProblem)) return false
-  return unknown.length === 0 ? true : null
-}
-
-/** Whether `zael status` exits with 0: there is no problem, and all parts that the caller may read have answered. */
-export function passesCheck(health: {
-  readonly isHealthy: boolean | null
-  readonly unknown: readonly UnknownPart[]
-}): boolean {
-  return health.isHealthy ?? health.unknown.every(({code}) => DENIED.has(code))
-}
-
 /** Whether CloudFormation has failed and needs intervention. A rolled-back update does not: the stack is consistent. */
 export function hasFailed(status: string): boolean {
   return /FAILED$|^(IMPORT_)?ROLLBACK_COMPLETE$/.test(status)
-}
-
-function isProblem({severity}: HealthFinding): boolean {
-  return severity === 'problem'
 }
 
 function ofStack(stack: string, part: StackPart, deploy: string): Found[] {

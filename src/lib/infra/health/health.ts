@@ -4,11 +4,12 @@ import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
 import {readStack} from '../stacks/reader.js'
 import {readAggregator, readMapping} from './aggregator.js'
-import {assessHealth, findingsOf, type HealthFinding} from './findings.js'
+import {findingsOf} from './findings.js'
 import {readAlarms, readDeadLetters, readTraffic} from './monitoring.js'
 import {alarmNames, type HealthParts, PARTS, type PartName, type UnknownPart} from './parts.js'
 import {stackPart} from './stack.js'
 import {readTablePart, readVersionPart} from './table.js'
+import {assessHealth, type HealthFinding} from './verdict.js'
 
 /** The health of a stack, as plain data. */
 export interface StackHealth extends HealthParts {

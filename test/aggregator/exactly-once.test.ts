@@ -92,7 +92,7 @@ describeOnEngine('usage is counted exactly once on an engine (L4)', () => {
         const items = await Promise.all([0, 1, 2].map(bucket => usageItems(table, namespace, `user-${bucket}`)))
         expect(usageIn(items.flat())).toEqual(usage)
       }),
-      {numRuns: 15},
+      {numRuns: 4},
     )
   })
 })

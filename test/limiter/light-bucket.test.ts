@@ -2,15 +2,13 @@ import {expect, it} from 'vitest'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {HotBucket} from './fixtures/hot-bucket.js'
 
 const REQUEST = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}}
 
 /** Several processes share a bucket that is full again whenever a request comes: the usual case. */
-describeOnEngine('a lightly used bucket', {timeout: 300_000}, () => {
-  const table = useTable()
-
+describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
   it.each([
     ['one limiter', 1, 0.2, 1.02],
     ['three limiters', 3, 0.2, 1.2],
@@ -21,7 +19,8 @@ describeOnEngine('a lightly used bucket', {timeout: 300_000}, () => {
     const {namespace} = new Scene(table)
     const bucket = new HotBucket({table, namespace, limit: 'rpm=100/min', limiters, jitter: 0.25})
     await bucket.warmUp()
-    await bucket.offer(perSecond, 400 / perSecond)
+    const decisions = extent === 'all' ? 2000 : 100
+    await bucket.offer(perSecond, decisions / perSecond)
     expect(bucket.granted).toBe(bucket.decisions)
     expect(bucket.writesPerDecision).toBeLessThanOrEqual(most)
     expect(bucket.largestExcess).toBeLessThanOrEqual(0)

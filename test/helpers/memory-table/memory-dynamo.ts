@@ -53,6 +53,11 @@ export class MemoryDynamo implements ClosableTransport {
     this.#operations = new MemoryOperations(options.clock ?? Date.now, options.onChange ?? (() => {}))
   }
 
+  /** Makes a table at once, past all faults. */
+  createTable(definition: OperationInput<'CreateTable'>): void {
+    this.#operations.carryOut('CreateTable', definition)
+  }
+
   /** A table to look into, past all faults. */
   table(name: string): MemoryTable {
     return this.#operations.table(name)

@@ -1,4 +1,4 @@
-import {beforeAll, describe} from 'vitest'
+import {beforeAll, describe, it} from 'vitest'
 import {CapacityMeter} from '../../../src/lib/dynamo/capacity.js'
 import {createTable} from '../../../src/lib/dynamo/create-table.js'
 import {loadTableDefinition, type TableOptions} from '../../../src/lib/schema/table-definition.js'
@@ -19,7 +19,7 @@ export function useMemoryTable(options: Omit<TableOptions, 'tableName'> = {}): T
   return {name, transport, capacity}
 }
 
-/** Whether tests are to be as many as they can, which memory is quick enough for, or one of each, for an engine. */
+/** Whether a suite is played in full, for which memory is quick enough, or once, on an engine. */
 export type Extent = 'all' | 'one of each'
 
 /** A suite that is played in memory in full, and once on the engine of this run, so that neither is trusted alone. */
@@ -31,3 +31,6 @@ export function describeOnBoth(
   describeInMemory(`${name}, in memory`, options, () => suite(useMemoryTable(), 'all'))
   describeOnEngine(`${name}, on an engine`, options, () => suite(useTable(), 'one of each'))
 }
+
+/** Like `it`, for a thousand requests in a row: in memory with every run, and on an engine where one is named, as CI does. */
+export const longTest = (extent: Extent) => it.skipIf(extent === 'one of each' && !process.env.ZAEL_TEST_ENGINE)

@@ -2,6 +2,7 @@ import {ZaelError} from '../../../src/lib/core/errors.js'
 import type {Lease} from '../../../src/lib/limiter/lease.js'
 import type {RateLimiterOptions} from '../../../src/lib/limiter/options.js'
 import type {Fault} from '../../helpers/fault-transport.js'
+import type {Extent} from '../../helpers/memory-table/use-memory-table.js'
 import type {TestTable} from '../../helpers/table.js'
 import {type Scenario, Stage} from './context.js'
 
@@ -63,8 +64,13 @@ export async function play(table: TestTable, scenario: Scenario, options: RunOpt
   return {leases, leased, outcome, calls, before, probed, returned}
 }
 
+/** All cases, or the last one of each kind of fault. */
+export function chosen<T extends Fault>(cases: readonly T[], extent: Extent): T[] {
+  return extent === 'all' ? [...cases] : [...new Map(cases.map(each => [each.kind, each])).values()]
+}
+
 /** Cases run concurrently. */
-const AT_ONCE = 12
+const AT_ONCE = 48
 
 /** What went wrong in all cases of one scenario, with the case it went wrong in. */
 export async function wrongIn(

@@ -77,10 +77,10 @@ async function story(): Promise<void> {
 
 async function setLimits(namespace: NamespaceRepository): Promise<void> {
   chapter('Limits: system defaults, one resource, one team')
-  const everybody = parseLimits(['rpm=120/min', 'tpm=20k/min'])
+  const forSystem = parseLimits(['rpm=120/min', 'tpm=20k/min'])
   const forModel = parseLimits(['rpm=600/min:120', 'tpm=120k/min:40k'])
   const forTeam = parseLimits(['tpm=180k/min:60k'])
-  await namespace.setLimits({level: 'system'}, everybody)
+  await namespace.setLimits({level: 'system'}, forSystem)
   await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, forModel)
   await namespace.setLimits({level: 'resource', resource: 'embeddings'}, embeddingLimits())
   await namespace.entities.create({id: 'team-red'})
@@ -91,7 +91,7 @@ async function setLimits(namespace: NamespaceRepository): Promise<void> {
   const spelled = (limits: Parameters<typeof formatLimit>[0][]) => limits.map(formatLimit).join('  ')
   table([
     ['who', 'limits'],
-    ['system', spelled(everybody)],
+    ['system', spelled(forSystem)],
     ['resource gpt-4', spelled(forModel)],
     ['team-red on gpt-4', `${spelled(forTeam)}, shared by ada, ben and cleo`],
   ])

@@ -63,9 +63,7 @@ describeOnEngine('limits in a file', () => {
     expect((await namespace.configs.resources()).length).toBe(1)
     expect((await namespace.entities.get('user-1'))?.parent).toBe('team-1')
 
-    expect(await cli.show(`limits plan -f ${path}`, 80)).toBe(
-      'No changes: in namespace acme everything matches the manifest\n',
-    )
+    expect(await cli.show(`limits plan -f ${path}`, 80)).toBe('No changes in namespace acme\n')
     expect(await cli.tell(`limits plan -f ${path}`)).toMatchObject({changes: [], counts: {create: 0, update: 0}})
     expect(await cli.tell(`limits diff -f ${path}`)).toEqual({namespace: 'acme', drift: false, differences: []})
 
@@ -146,7 +144,7 @@ describeOnEngine('limits in a file', () => {
     const said = text(child.stdout)
     const ended = once(child, 'exit')
     expect(await ended).toEqual([130, null])
-    expect(await said).toContain('Stopped on the way; run it again to do the rest')
+    expect(await said).toContain('Interrupted; run the command again to apply the rest')
     const done = (await crowd.configs.entities('_default_')).records.length
     expect(done).toBeLessThan(MANY)
     const rest = await cli.tell(`limits apply -f ${path}`)

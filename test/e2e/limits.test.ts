@@ -177,7 +177,7 @@ describeOnEngine('zael limits', () => {
       entity          user-1  gpt-4     -              not set
       entity_default  user-1  -         -              not set
       resource        -       gpt-4     rpm=7/min:100  applies
-      system          -       -         rpm=100/min    overridden by resource
+      system          -       -         rpm=100/min    hidden by resource
 
       While the table is out of reach: allow.
 

@@ -147,8 +147,8 @@ describeOnEngine('zael namespace', () => {
     expect(stdout).toBe(
       [
         `Deleted namespace "globex" (${id}); its data is kept`,
-        `  get it back:          zael namespace recover ${id}`,
-        `  delete the data too:  zael namespace purge ${id}`,
+        `  to recover it:        zael namespace recover ${id}`,
+        `  to delete the data:   zael namespace purge ${id}`,
         '',
       ].join('\n'),
     )

@@ -93,7 +93,7 @@ describe('a plan', () => {
   })
 
   it('says so when there are no changes', () => {
-    expect(manifestPlanLines(plan([]))).toEqual(['No changes: in namespace acme everything matches the manifest'])
+    expect(manifestPlanLines(plan([]))).toEqual(['No changes in namespace acme'])
     expect(manifestPlanLines(plan([], {adopt: 2}))[0]).toMatch(/; 2 existing scopes become managed$/)
   })
 })
@@ -108,7 +108,7 @@ it('drift lists what is missing, changed and extra', () => {
     '  missing  + resource gpt-4: rpm=1/min',
     `  changed  ${changeLine(update)}`,
   ])
-  expect(diffLines(manifest, [])).toEqual(['No drift: in namespace acme everything matches the manifest'])
+  expect(diffLines(manifest, [])).toEqual(['No drift in namespace acme'])
   expect(diffJson('acme', differences)).toMatchObject({drift: true, differences: [{difference: 'missing'}, {}]})
   expect(diffJson('acme', [])).toEqual({namespace: 'acme', drift: false, differences: []})
 })

@@ -183,7 +183,7 @@ describe('the limits that apply', () => {
       'entity          user-1  gpt-4     -            not set',
       'entity_default  user-1  -         -            not set',
       'resource        -       gpt-4     rpm=100/min  applies',
-      'system          -       -         rpm=60/min   overridden by resource',
+      'system          -       -         rpm=60/min   hidden by resource',
     ])
   })
 

@@ -16,8 +16,7 @@ const MOST_FAILURES = 10
 
 /** The changes that make the table match a manifest. */
 export function manifestPlanLines({manifest, changes, counts}: Plan): string[] {
-  if (changes.length === 0)
-    return [`No changes: ${inNamespace(manifest)} everything matches the manifest${adoption(counts)}`]
+  if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`]
   return [
     `Changes ${inNamespace(manifest)}`,
     ...changes.map(change => `  ${changeLine(change)}`),
@@ -27,7 +26,7 @@ export function manifestPlanLines({manifest, changes, counts}: Plan): string[] {
 
 /** Where the table differs from a manifest. */
 export function diffLines(manifest: Manifest, differences: readonly ManifestDifference[]): string[] {
-  if (differences.length === 0) return [`No drift: ${inNamespace(manifest)} everything matches the manifest`]
+  if (differences.length === 0) return [`No drift ${inNamespace(manifest)}`]
   const width = Math.max(...differences.map(({kind}) => kind.length))
   return [
     `Drift ${inNamespace(manifest)}: table → manifest`,

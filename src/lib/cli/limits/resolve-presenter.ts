@@ -56,5 +56,5 @@ function resolutionLines(title: string, {source, limits, trace}: Resolution, wid
 /** The most specific level with limits applies; less specific levels are ignored as a whole. */
 function verdict({level, limits}: LevelTrace, source: Resolution['source']): string {
   if (limits.length === 0) return 'not set'
-  return level === source ? 'applies' : `overridden by ${source}`
+  return level === source ? 'applies' : `hidden by ${source}`
 }

@@ -10,7 +10,7 @@ const PATHS: ReadonlyArray<readonly [RegExp, string]> = [
 ]
 
 /** The IAM action of a request: `cloudwatch:GetMetricData`. */
-export function actionOf({service, operation}: AwsRequest): string {
+function actionOf({service, operation}: AwsRequest): string {
   const name = PATHS.find(([pattern]) => pattern.test(operation))?.[1] ?? operation
   return `${SERVICES[service] ?? service}:${name}`
 }

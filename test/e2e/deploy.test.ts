@@ -32,7 +32,10 @@ describeOnEngine('deploy and delete on a local engine', () => {
 
   it('makes the table of the template, says that this is all, and takes no question', async () => {
     const {code, stdout, stderr} = await cli.run('deploy --resource-index all --lambda-memory 1024')
-    expect({code, stderr}).toEqual({code: 0, stderr: 'Warning: These options have no effect on a local engine: lambdaMemory\n'})
+    expect({code, stderr}).toEqual({
+      code: 0,
+      stderr: 'Warning: These options have no effect on a local engine: lambdaMemory\n',
+    })
     expect(stdout.replaceAll(name, 'STACK')).toMatchInlineSnapshot(`
       "The table "STACK" is created on the local engine
         from     the same template as on AWS

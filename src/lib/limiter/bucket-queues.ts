@@ -99,7 +99,7 @@ export class BucketQueues {
     try {
       return await pending.answer
     } catch (error) {
-      if (pending.isAbandoned) this.run(pending.finished())
+      if (pending.isAbandoned) void this.run(pending.finished())
       if (error instanceof ShardGone) return this.ask(0, request)
       throw error
     }
@@ -160,7 +160,7 @@ export class BucketQueues {
     const key = JSON.stringify([entity, resource])
     if (this.#changing.has(key)) return
     this.#changing.add(key)
-    this.run(work().finally(() => this.#changing.delete(key)))
+    void this.run(work().finally(() => this.#changing.delete(key)))
   }
 
   #dropIdle(): void {

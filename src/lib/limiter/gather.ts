@@ -50,7 +50,7 @@ export class ShardGatherer {
     const gathered = await this.#readAndTake(request, count)
     if ('holdings' in gathered) {
       // Given up meanwhile: what was taken goes back before the reason is thrown.
-      if (deadline.isOver) this.#queues.refund(gathered.holdings)
+      if (deadline.isOver) void this.#queues.refund(gathered.holdings)
       deadline.check()
     }
     return gathered

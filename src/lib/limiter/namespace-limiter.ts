@@ -82,7 +82,7 @@ export class NamespaceLimiter {
     if (actual === expected) return shared ? [own, shared] : [own]
 
     // The bucket names another parent than was known, or one that was not known yet.
-    if (shared) this.queues.refund(shared.holdings)
+    if (shared) void this.queues.refund(shared.holdings)
     if (actual === undefined) return [own]
     const late: BucketRequest = {...request, entity: actual, level: 'parent'}
     return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late, this.queues.knownRefusals(late))])
@@ -108,7 +108,7 @@ export class NamespaceLimiter {
       return await deadline.until(gathering)
     } finally {
       // An abandoned gather goes on and returns what it takes; closing waits for it.
-      if (deadline.isOver) this.queues.run(gathering)
+      if (deadline.isOver) void this.queues.run(gathering)
     }
   }
 
@@ -126,7 +126,7 @@ export class NamespaceLimiter {
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     const grants = answers.filter(answer => 'holdings' in answer)
     if (grants.length === asked.length) return grants
-    for (const grant of grants) this.queues.refund(grant.holdings)
+    for (const grant of grants) void this.queues.refund(grant.holdings)
     const failure = outcomes.find(outcome => outcome.status === 'rejected')
     if (failure) throw failure.reason
     const refusals = answers.filter(answer => 'statuses' in answer)

@@ -6,10 +6,10 @@ import {describeOnEngine, type TestTable, useTable} from '../table.js'
 import {MemoryDynamo} from './memory-dynamo.js'
 
 /** Like `describe`, for what needs no engine; left out where the run is about one that was named. */
-export const describeInMemory = describe.skipIf(Boolean(process.env.ZAEL_TEST_ENGINE))
+const describeInMemory = describe.skipIf(Boolean(process.env.ZAEL_TEST_ENGINE))
 
 /** As `useTable`, in memory: for simulations that send more than an engine answers in good time. */
-export function useMemoryTable(options: Omit<TableOptions, 'tableName'> = {}): TestTable {
+function useMemoryTable(options: Omit<TableOptions, 'tableName'> = {}): TestTable {
   const name = 'memory'
   const capacity = new CapacityMeter()
   const transport = new MemoryDynamo({meterCapacity: true, onResponse: capacity.observe})

@@ -35,7 +35,7 @@ export class RecordingTransport implements Transport {
 }
 
 /** A transaction is authorised as the reads, writes and checks it consists of; a batch as itself, for all its keys. */
-export function authorisationsOf<O extends Operation>(operation: O, input: OperationInput<O>): Authorisation[] {
+function authorisationsOf<O extends Operation>(operation: O, input: OperationInput<O>): Authorisation[] {
   const on = (action: string, ...leadingKeys: (string | undefined)[]): Authorisation => ({
     action: `dynamodb:${action}`,
     target: 'table',

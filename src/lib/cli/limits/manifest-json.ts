@@ -4,7 +4,7 @@ import type {ManifestDifference, Plan, PlannedChange} from '../../manifest/plan.
 import {limitChanges, limitJson, scopeJson} from './json.js'
 
 /** One planned change in JSON; the keys depend on its kind. */
-export function plannedChangeJson(change: PlannedChange) {
+function plannedChangeJson(change: PlannedChange) {
   if (change.kind === 'entity') {
     const {kind, action, entity, before, after} = change
     return {kind, action, entity, before, after}

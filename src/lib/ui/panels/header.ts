@@ -40,7 +40,7 @@ function dataLine(frame: Frame): Line {
 }
 
 /** Whether the last successful poll is too long ago. */
-export function isStale({data, nowMs}: Pick<Frame, 'data' | 'nowMs'>): boolean {
+function isStale({data, nowMs}: Pick<Frame, 'data' | 'nowMs'>): boolean {
   const {lastPoll, intervalMs} = data
   return lastPoll !== undefined && nowMs - lastPoll.atMs > STALE_POLLS * intervalMs
 }

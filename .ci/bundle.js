@@ -1,4 +1,4 @@
-// Bundles the aggregator for AWS Lambda into one file, with everything it needs: deploying it asks nothing of the network.
+// Bundles the aggregator for AWS Lambda into one file, with everything it needs: a deployment downloads nothing.
 // Writes aggregator.mjs and aggregator.json (hash and size) to dist/lambda, or to the folder given.
 import {createHash} from 'node:crypto'
 import {mkdirSync, writeFileSync} from 'node:fs'
@@ -21,12 +21,12 @@ const {outputFiles} = await build({
   format: 'esm',
   // The SDK's CommonJS builds have no default that import() can unpack.
   mainFields: ['module', 'main'],
-  // What is CommonJS all the same asks for Node's modules by require().
+  // The CommonJS modules among them load Node's own modules by require().
   banner: {
     js: "import {createRequire as __createRequire} from 'node:module'; const require = __createRequire(import.meta.url);",
   },
   minify: true,
-  // Errors tell their class.
+  // Errors are recognised by the name of their class.
   keepNames: true,
   legalComments: 'none',
   charset: 'utf8',

@@ -46,7 +46,7 @@ function takeLock() {
   }
 }
 
-/** NaN when the lock was given back at this moment. */
+/** NaN when the lock has just been released, or is still empty. */
 function ownerOfLock() {
   try {
     return Number(readFileSync(lock, 'utf8') || 'NaN')
@@ -55,7 +55,7 @@ function ownerOfLock() {
   }
 }
 
-/** Whoever cannot be named yet is about to write his name. */
+/** A lock without a process id is taken for a live one: its owner is about to write it. */
 function isAlive(pid) {
   if (Number.isNaN(pid)) return true
   try {

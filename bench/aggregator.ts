@@ -1,25 +1,23 @@
 import {randomBytes} from 'node:crypto'
-import {cpus} from 'node:os'
 import {createAggregator} from '../src/lib/aggregator/aggregator.js'
 import type {StreamEvent, StreamRecord} from '../src/lib/aggregator/stream-event.js'
 import type {Transport} from '../src/lib/dynamo/transport.js'
 import type {Table} from '../src/lib/repository/table/table.js'
 import {type Item, n, s} from '../src/lib/schema/attribute-value.js'
 import {type BucketRecord, encodeBucket} from '../src/lib/schema/bucket-record.js'
+import {type BenchEnvironment, openEnvironment} from './environment.js'
 import {measure} from './measure.js'
-import {type Stage, setStage} from './stage.js'
-import {short, textTable} from './text-table.js'
+import {machineLine, say, short, textTable} from './report.js'
 
 /**
- * How fast the aggregator follows a stream, and how much it writes for that. See bench/README.md for how to read it.
- * `--quick` takes a quarter of the time and says less.
+ * The throughput of the aggregator, and the number of its writes. See bench/README.md for how to read it. `--quick` takes a
+ * quarter of the time and is less precise.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 const isQuick = process.argv.includes('--quick')
 const RECORDS = isQuick ? 2_000 : 10_000
-const say = (text: string) => process.stdout.write(`${text}\n`)
 
-/** A stream on which each bucket in turn admits one request; records of a second lie 2 ms apart. */
+/** A stream in which each bucket in turn admits one request, every 2 ms. */
 function* stream(namespace: string, buckets: number, startMs: number): Generator<StreamRecord, void> {
   const rate = {capacityMilli: 1_000_000_000n, refillAmountMilli: 1_000_000_000n, refillPeriodMs: 60_000, remainder: 0n}
   for (let index = 0; index < RECORDS; index++) {
@@ -54,16 +52,20 @@ function* stream(namespace: string, buckets: number, startMs: number): Generator
   }
 }
 
-/** One whole stream, in batches. */
-async function follow(stage: Stage, buckets: number, batchSize: number): Promise<{perSecond: number; writes: number}> {
+/** Processes one whole stream, in batches. */
+async function aggregate(
+  environment: BenchEnvironment,
+  buckets: number,
+  batchSize: number,
+): Promise<{perSecond: number; writes: number}> {
   let writes = 0
   const transport: Transport = {
     send: (operation, input, options) => {
       writes++
-      return stage.transport.send(operation, input, options)
+      return environment.transport.send(operation, input, options)
     },
   }
-  const {namespace, name, backoff} = stage.newTenant()
+  const {namespace, name, backoff} = environment.newTenant()
   const table: Table = {name, transport, clock: Date.now, randomBytes, backoff}
   const aggregator = createAggregator({table, log: () => {}})
   const records = [...stream(namespace, buckets, Date.now() - 2 * RECORDS)]
@@ -77,12 +79,12 @@ async function follow(stage: Stage, buckets: number, batchSize: number): Promise
   return {perSecond: (RECORDS * 1000) / (performance.now() - startedMs), writes}
 }
 
-/** The engine's own speed: one bare UpdateItem, as many at once as the aggregator has. */
-async function bare(stage: Stage): Promise<number> {
-  const {namespace, name} = stage.newTenant()
+/** The engine's speed with bare UpdateItem calls, at the concurrency of the aggregator. */
+async function bare(environment: BenchEnvironment): Promise<number> {
+  const {namespace, name} = environment.newTenant()
   let next = 0
   const update = () =>
-    stage.transport.send('UpdateItem', {
+    environment.transport.send('UpdateItem', {
       TableName: name,
       Key: {PK: s(`${namespace}/ENTITY#user-${next++ % 1000}`), SK: s('#USAGE#gpt-4#2026-01-01T00:00:00Z')},
       UpdateExpression: 'ADD tpm :n',
@@ -91,18 +93,16 @@ async function bare(stage: Stage): Promise<number> {
   return (await measure(update, 16, isQuick ? 500 : 2000)).perSecond
 }
 
-const stage = await setStage()
+const environment = await openEnvironment()
 try {
-  say(
-    `${stage.engineName}, Node ${process.versions.node}, ${cpus().length} cores; ratios count, absolute figures drift`,
-  )
+  say(machineLine(environment.engineName))
   say(`${RECORDS.toLocaleString('en-US')} records, three windows\n`)
-  await bare(stage)
+  await bare(environment)
   const rows: string[][] = []
   for (const buckets of [1, 100, 10_000]) {
     for (const batchSize of [100, 1000]) {
-      const updates = await bare(stage)
-      const {perSecond, writes} = await follow(stage, buckets, batchSize)
+      const updates = await bare(environment)
+      const {perSecond, writes} = await aggregate(environment, buckets, batchSize)
       const perThousand = (writes * 1000) / RECORDS
       const share = (perSecond * perThousand) / 1000 / updates
       rows.push([
@@ -115,5 +115,5 @@ try {
   const header = ['buckets', 'batch', 'records/s', 'writes/1000', 'bare updates/s', 'writes/bare']
   say(textTable(header, rows))
 } finally {
-  await stage.close()
+  await environment.close()
 }

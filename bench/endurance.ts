@@ -2,22 +2,17 @@ import {readdirSync, readFileSync, statSync} from 'node:fs'
 import {join} from 'node:path'
 import {DemoStack} from '../docs/demo/stack.js'
 import {parseLimits, RateLimiter, Repository} from '../src/lib/index.js'
-import {short, textTable} from './text-table.js'
+import {numberOption, option, say, short, textTable} from './report.js'
 
 /**
- * A local stack that is left running: the speed, memory and disk of the last acquires beside the first ones. See
+ * A local stack over a long time: speed, memory and disk of the last acquires compared with the first ones. See
  * bench/README.md. `--acquires 20000` for a shorter run, `--engine NAME` for another engine.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
-const option = (name: string): string | undefined => {
-  const at = process.argv.indexOf(`--${name}`)
-  return at < 0 ? undefined : process.argv[at + 1]
-}
-const ACQUIRES = Number(option('acquires') ?? 200_000)
+const ACQUIRES = numberOption('acquires', 200_000)
 const CHUNK = 10_000
 const BUCKETS = 500
 const LANES = 32
-const say = (text: string) => process.stdout.write(`${text}\n`)
 
 interface Status {
   readonly endpoint: string

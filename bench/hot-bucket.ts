@@ -5,23 +5,23 @@ import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {readShards} from '../src/lib/repository/buckets/split.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
+import type {BenchEnvironment} from './environment.js'
 import {percentile} from './measure.js'
-import type {Stage} from './stage.js'
-import {short, textTable} from './text-table.js'
+import {short, textTable} from './report.js'
 
 const RESOURCE = 'gpt-4'
 const ENTITY = 'hot'
 
-/** Added to every call, half of it before and half after. */
+/** Added to every call, half before and half after. */
 const ROUND_TRIP_MS = 4
 
-/** Requests beyond this many undecided ones are not made: callers of a service that does not answer go away. */
-const MOST_WAITING = 1000
+/** No new requests while this many are undecided: callers of an unresponsive service go away. */
+const MAX_WAITING = 1000
 
 interface Scenario {
   readonly name: string
   readonly limit: string
-  /** So many callers who ask again at once, or so many requests per second. */
+  /** Callers that ask again at once, or requests per second. */
   readonly load: {readonly callers: number} | {readonly perSecond: number}
   readonly limiters: number
 }
@@ -37,11 +37,11 @@ const SCENARIOS: readonly Scenario[] = [
   {name: 'demand 16×, 3 limiters', limit: SUPPLY, load: {perSecond: 16_000}, limiters: 3},
 ]
 
-/** One bucket that everybody wants, with shared writes and without. */
-export async function pressHotBucket(stage: Stage, durationMs: number): Promise<string> {
+/** One contended bucket, with and without shared writes. */
+export async function pressHotBucket(environment: BenchEnvironment, durationMs: number): Promise<string> {
   const rows: string[][] = []
   for (const scenario of SCENARIOS) {
-    for (const merge of [true, false]) rows.push(await press(stage, scenario, merge, durationMs))
+    for (const merge of [true, false]) rows.push(await press(environment, scenario, merge, durationMs))
   }
   const header = [
     'one bucket',
@@ -58,32 +58,37 @@ export async function pressHotBucket(stage: Stage, durationMs: number): Promise<
   return textTable(header, rows)
 }
 
-async function press(stage: Stage, scenario: Scenario, merge: boolean, durationMs: number): Promise<string[]> {
-  const tenant = stage.newTenant()
+async function press(
+  environment: BenchEnvironment,
+  scenario: Scenario,
+  merge: boolean,
+  durationMs: number,
+): Promise<string[]> {
+  const tenant = environment.newTenant()
   const limit = parseLimit(scenario.limit)
-  await stage.configure(tenant, {level: 'resource', resource: RESOURCE}, scenario.limit)
+  await environment.configure(tenant, {level: 'resource', resource: RESOURCE}, scenario.limit)
   let calls = 0
   const transport: Transport = {
     send: async (...args) => {
       calls++
       await sleep(ROUND_TRIP_MS / 2)
       try {
-        return await stage.transport.send(...args)
+        return await environment.transport.send(...args)
       } finally {
         await sleep(ROUND_TRIP_MS / 2)
       }
     },
   }
   const limiters = Array.from({length: scenario.limiters}, () =>
-    stage.limiter(tenant, {merge, transport, timeoutMs: 2 * durationMs}),
+    environment.limiter(tenant, {merge, transport, timeoutMs: 2 * durationMs}),
   )
   for (const limiter of limiters) await limiter.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm: 1}})
   const isScarce = 'perSecond' in scenario.load
-  // Empty where tokens are scarce, otherwise a bucket in use: a full one is written differently.
+  // Empty where tokens are scarce, otherwise half full: a full bucket is written differently.
   const tpm = isScarce ? limit.capacity - limiters.length : limit.capacity / 2
   await limiters[0]?.acquire({entity: ENTITY, resource: RESOURCE, consume: {tpm}})
 
-  const before = await look(tenant)
+  const before = await readBucket(tenant)
   calls = 0
   const tally: Tally = {decisions: 0, granted: 0, errors: 0, latenciesMs: []}
   const startedCpu = process.cpuUsage()
@@ -94,7 +99,7 @@ async function press(stage: Stage, scenario: Scenario, merge: boolean, durationM
   const {user, system} = process.cpuUsage(startedCpu)
   const callsMade = calls
   await Promise.all(limiters.map(limiter => limiter.close()))
-  const after = await look(tenant)
+  const after = await readBucket(tenant)
 
   const rate = limit.refillAmount / (limit.refillPeriodSeconds * 1000)
   const entitled = before.tokens + rate * (Date.now() - before.refilledAtMs)
@@ -136,7 +141,7 @@ async function offer(limiters: RateLimiter[], perSecond: number, durationMs: num
   let made = 0
   for (let elapsedMs = 0; elapsedMs < durationMs; elapsedMs = performance.now() - startedMs) {
     for (; made < (elapsedMs * perSecond) / 1000; made++) {
-      if (waiting.size >= MOST_WAITING) continue
+      if (waiting.size >= MAX_WAITING) continue
       const decided = ask(limiters[made % limiters.length] as RateLimiter, tally).finally(() => waiting.delete(decided))
       waiting.add(decided)
     }
@@ -157,7 +162,7 @@ async function ask(limiter: RateLimiter, tally: Tally): Promise<void> {
   tally.latenciesMs.push(performance.now() - sentMs)
 }
 
-async function look(tenant: NamespaceTable): Promise<{tokens: number; consumed: number; refilledAtMs: number}> {
+async function readBucket(tenant: NamespaceTable): Promise<{tokens: number; consumed: number; refilledAtMs: number}> {
   const record = (await readShards(tenant, ENTITY, RESOURCE, 1)).get(0)
   const limit = record?.state.limits.get('tpm')
   const whole = (milli: bigint | undefined) => Number(milli ?? 0n) / 1000

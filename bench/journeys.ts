@@ -9,8 +9,8 @@ import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../src/lib/repository/repository.js'
 import {type Item, n, s} from '../src/lib/schema/attribute-value.js'
 import {openWatch} from '../src/lib/watch/watch.js'
-import {setStage} from './stage.js'
-import {textTable} from './text-table.js'
+import {openEnvironment} from './environment.js'
+import {textTable} from './report.js'
 
 /**
  * Which files and functions of `src` run for one operation, by V8's precise coverage, and how many requests it sends.
@@ -38,7 +38,7 @@ inspector.connect()
 await inspector.post('Profiler.enable')
 await inspector.post('Profiler.startPreciseCoverage', {callCount: true, detailed: false})
 
-/** Passes requests on to the engine and counts them, whichever transport sends them. */
+/** Forwards requests to the engine and counts them, whichever transport sends them. */
 async function countingProxy(engine: string) {
   let requests = 0
   const {hostname, port} = new URL(engine)
@@ -46,9 +46,9 @@ async function countingProxy(engine: string) {
     requests++
     const forwarded = request(
       {hostname, port, method: incoming.method, path: incoming.url, headers: incoming.headers},
-      answer => {
-        outgoing.writeHead(answer.statusCode ?? 500, answer.headers)
-        answer.pipe(outgoing)
+      response => {
+        outgoing.writeHead(response.statusCode ?? 500, response.headers)
+        response.pipe(outgoing)
       },
     )
     forwarded.on('error', () => outgoing.destroy())
@@ -65,8 +65,8 @@ async function countingProxy(engine: string) {
   }
 }
 
-const stage = await setStage()
-const proxy = await countingProxy(stage.endpoint)
+const environment = await openEnvironment()
+const proxy = await countingProxy(environment.endpoint)
 const journeys: Journey[] = []
 
 async function measure(name: string, work: () => Promise<unknown>): Promise<void> {
@@ -79,7 +79,7 @@ async function measure(name: string, work: () => Promise<unknown>): Promise<void
   let functions = 0
   for (const {url, functions: seen} of result) {
     if (!url.startsWith(SOURCES)) continue
-    // The function without a name that spans the whole file is the module itself.
+    // The anonymous function that spans the whole file is the module itself.
     const called = seen.filter(
       ({functionName, ranges: [range]}) =>
         range !== undefined && range.count > 0 && !(functionName === '' && range.startOffset === 0),
@@ -91,7 +91,7 @@ async function measure(name: string, work: () => Promise<unknown>): Promise<void
   journeys.push({name, files: [...files].sort(), functions, requests: proxy.count() - before})
 }
 
-/** Runs a command in this process; what it prints is dropped. */
+/** Runs a command in this process and discards its output. */
 async function command(path: string, argv: readonly string[]): Promise<void> {
   const {default: Command} = await import(`../src/commands/${path}.js`)
   const root = fileURLToPath(new URL('..', import.meta.url))
@@ -108,12 +108,12 @@ const transport = createTransport({
   connection: resolveConnection({endpointUrl: proxy.endpoint}, {}),
   clock: Date.now,
 })
-const table = {...stage.newTenant(), transport}
+const table = {...environment.newTenant(), transport}
 const repository = new Repository({stack: table.name, transport})
 try {
   const {namespace} = await repository.namespaces.register('default')
   const tenant = {...table, namespace: namespace.id}
-  await stage.configure(tenant, {level: 'system'}, 'rpm=60', 'tpm=6000')
+  await environment.configure(tenant, {level: 'system'}, 'rpm=60', 'tpm=6000')
   const limiter = new RateLimiter({stack: table.name, namespaceId: namespace.id, transport, onUnavailable: 'block'})
   const ask = {entity: 'ada', resource: 'gpt-4', consume: {rpm: 1, tpm: 10}}
   for (let warming = 0; warming < 3; warming++) await limiter.acquire(ask)
@@ -133,7 +133,7 @@ try {
   await measure('limits set, two live buckets', () => command('limits/set', ['--system', 'rpm=90', ...flags]))
 
   const aggregator = createAggregator({table, log: () => {}})
-  const bucket = (await stage.transport.send('Scan', {TableName: table.name})).Items?.find(item =>
+  const bucket = (await environment.transport.send('Scan', {TableName: table.name})).Items?.find(item =>
     JSON.stringify(item.SK).includes('#STATE'),
   ) as Item
   const NewImage = {...bucket, b_tpm_tc: n(20_000), b_rpm_tc: n(2000), rq: n(2)}
@@ -161,7 +161,7 @@ try {
 } finally {
   await transport.close()
   await proxy.close()
-  await stage.close()
+  await environment.close()
   inspector.disconnect()
 }
 
@@ -248,7 +248,7 @@ async function oldItems(): Promise<void> {
       GSI2SK: s('BUCKET#old'),
     },
   ]
-  for (const put of items) await stage.transport.send('PutItem', {TableName: table.name, Item: put})
+  for (const put of items) await environment.transport.send('PutItem', {TableName: table.name, Item: put})
 }
 
 const inRoom = (files: readonly string[], room: string) => files.filter(file => file.startsWith(room)).length

@@ -1,4 +1,4 @@
-/** What a stretch of work came to. */
+/** The result of one measurement. */
 export interface Measured {
   readonly perSecond: number
   readonly p50Ms: number
@@ -7,7 +7,7 @@ export interface Measured {
   readonly cpuMicros: number
 }
 
-/** Runs `operation` over and over, `concurrency` at a time, for about `durationMs`. */
+/** Runs `operation` repeatedly, `concurrency` at a time, for about `durationMs`. */
 export async function measure(
   operation: () => Promise<unknown>,
   concurrency: number,
@@ -34,14 +34,14 @@ export async function measure(
   }
 }
 
-/** The value that this share of the numbers does not exceed. */
+/** The value that this fraction of the numbers does not exceed. */
 export function percentile(numbers: readonly number[], share: number): number {
   const sorted = numbers.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
 }
 
-/** The measurement in the middle by processor time: one round disturbed by the machine does not count. */
-export function middle(rounds: readonly Measured[]): Measured {
+/** The median by processor time: one disturbed round does not matter. */
+export function median(rounds: readonly Measured[]): Measured {
   const sorted = rounds.toSorted((a, b) => a.cpuMicros - b.cpuMicros)
   return sorted[Math.floor(sorted.length / 2)] as Measured
 }

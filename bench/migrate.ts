@@ -1,6 +1,5 @@
 import {randomBytes} from 'node:crypto'
 import {readFileSync} from 'node:fs'
-import {cpus} from 'node:os'
 import {batchWrite} from '../src/lib/dynamo/batch.js'
 import {CapacityMeter, type CapacityTotals} from '../src/lib/dynamo/capacity.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
@@ -14,18 +13,16 @@ import {verifyMigration} from '../src/lib/migrations/verify.js'
 import type {Table} from '../src/lib/repository/table/table.js'
 import {type Item, n, s} from '../src/lib/schema/attribute-value.js'
 import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
-import {short, textTable} from './text-table.js'
+import {machineLine, numberOption, say, short, textTable} from './report.js'
 
 /**
- * How fast a table of 0.8 is migrated, and how much memory that takes, beside what the engine does of itself when the same
- * items are read and put. See bench/README.md. `--items 200000` for more of them.
+ * Speed and memory of migrating a table of 0.8, compared with only reading and putting the same items. See bench/README.md.
+ * `--items 200000` for more items.
  */
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
-const given = process.argv.indexOf('--items')
-const ITEMS = given < 0 ? 20_000 : Number(process.argv[given + 1])
+const ITEMS = numberOption('items', 20_000)
 const ITEMS_PER_ENTITY = 10
 const TICKS_PER_SECOND = 100
-const say = (text: string) => process.stdout.write(`${text}\n`)
 
 /** Per entity: itself, two buckets, four hours of usage, three audit events. */
 function* oldItems(nowMs: number): Generator<Item, void> {
@@ -97,7 +94,7 @@ interface Timed {
   readonly used: CapacityTotals
 }
 
-/** How long something takes, what it asks of the engine, and the most memory this process has meanwhile. */
+/** Time, requests and peak memory of some work. */
 async function timed(work: () => Promise<unknown>): Promise<Timed> {
   let peak = process.memoryUsage.rss()
   const watch = setInterval(() => {
@@ -116,7 +113,7 @@ async function timed(work: () => Promise<unknown>): Promise<Timed> {
   return {seconds, cpuSeconds, engineCpuSeconds: ofEngine, peakMb: peak / 2 ** 20, used: meter.since(before)}
 }
 
-/** Processor time of the engine so far, which other work on the machine changes least; not a number where nobody tells. */
+/** Processor time of the engine so far, which depends least on other load; NaN where it is unknown. */
 function engineCpuSeconds(): number {
   try {
     const stat = readFileSync(`/proc/${engine.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
@@ -158,7 +155,7 @@ try {
     isClean = (await verifyMigration(old, {ourVersion: '0.0.0'})).clean
   })
 
-  say(`${engine.name}, Node ${process.versions.node}, ${cpus().length} cores; ratios count, absolute figures drift`)
+  say(machineLine(engine.name))
   say(`${ITEMS.toLocaleString('en-US')} old items; compared clean: ${isClean ? 'yes' : 'NO'}\n`)
   const row = (what: string, {seconds, cpuSeconds, engineCpuSeconds, peakMb}: Timed) => [
     what,

@@ -1,11 +1,11 @@
+import {Agent, request} from 'node:http'
 import {DynamoDBClient, UpdateItemCommand, type UpdateItemCommandInput} from '@aws-sdk/client-dynamodb'
-import {markSource} from '../src/lib/limiter/context.js'
+import {markSource} from '../src/lib/limiter/bucket-queues.js'
 import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
 import {consumeUpdate} from '../src/lib/repository/buckets/writes.js'
-import {type Measured, measure, middle} from './measure.js'
-import {rawSender} from './raw-http.js'
-import type {Stage} from './stage.js'
-import {short, textTable} from './text-table.js'
+import type {BenchEnvironment} from './environment.js'
+import {type Measured, measure, median} from './measure.js'
+import {short, textTable} from './report.js'
 
 const BUCKETS = 64
 const RESOURCE = 'gpt-4'
@@ -16,9 +16,13 @@ interface Contender {
   readonly operation: () => Promise<unknown>
 }
 
-/** One acquire beside the bare calls it is made of, on 64 buckets in turn; all of them in every round. */
-export async function compareOneCall(stage: Stage, rounds: number, durationMs: number): Promise<string> {
-  const {contenders, close} = await prepare(stage)
+/** An acquire compared with its bare calls, on 64 buckets in turn; every round measures all of them. */
+export async function compareOneCall(
+  environment: BenchEnvironment,
+  rounds: number,
+  durationMs: number,
+): Promise<string> {
+  const {contenders, close} = await prepare(environment)
   const measured = new Map<string, Measured[]>()
   for (const {operation} of contenders) await measure(operation, 16, durationMs / 2)
   for (let round = 0; round < rounds; round++) {
@@ -31,7 +35,7 @@ export async function compareOneCall(stage: Stage, rounds: number, durationMs: n
   }
   await close()
   const rows = CONCURRENCIES.flatMap(concurrency => {
-    const of = (name: string) => middle(measured.get(`${concurrency} ${name}`) ?? [])
+    const of = (name: string) => median(measured.get(`${concurrency} ${name}`) ?? [])
     const [sdk, raw] = [of('SDK UpdateItem'), of('raw HTTP')]
     return contenders.map(({name}) => {
       const {perSecond, p50Ms, p99Ms, cpuMicros} = of(name)
@@ -43,18 +47,18 @@ export async function compareOneCall(stage: Stage, rounds: number, durationMs: n
   return textTable(header, rows)
 }
 
-async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: () => Promise<void>}> {
-  const tenant = stage.newTenant()
-  await stage.configure(tenant, {level: 'resource', resource: RESOURCE}, 'rpm=100M/hour', 'tpm=100000M/hour')
-  await stage.configure(tenant, {level: 'resource', resource: 'scarce'}, 'rpm=1/hour')
-  const limiter = stage.limiter(tenant)
-  const asking = stage.limiter(tenant, {denyCacheMs: 0})
+async function prepare(environment: BenchEnvironment): Promise<{contenders: Contender[]; close: () => Promise<void>}> {
+  const tenant = environment.newTenant()
+  await environment.configure(tenant, {level: 'resource', resource: RESOURCE}, 'rpm=100M/hour', 'tpm=100000M/hour')
+  await environment.configure(tenant, {level: 'resource', resource: 'scarce'}, 'rpm=1/hour')
+  const limiter = environment.limiter(tenant)
+  const asking = environment.limiter(tenant, {denyCacheMs: 0})
   let next = 0
   const turn = () => next++ % BUCKETS
   const consume = {rpm: 1, tpm: 500}
   for (let index = 0; index < BUCKETS; index++) {
-    await stage.addEntity(tenant, `child-${index}`, `parent-${index}`)
-    // Half used up: a bucket in use. One that is full is written differently.
+    await environment.addEntity(tenant, `child-${index}`, `parent-${index}`)
+    // Half full, like a bucket in use; a full one is written differently.
     for (const entity of ['bare', 'user', 'child'].map(name => `${name}-${index}`)) {
       await limiter.acquire({entity, resource: RESOURCE, consume: {rpm: 50_000_000, tpm: 50_000_000_000}})
     }
@@ -71,12 +75,12 @@ async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: (
     return consumeUpdate(tenant, address, amounts, nextMark(), {requests: 1, nowMs: Date.now()})
   }
   const client = new DynamoDBClient({
-    endpoint: stage.endpoint,
+    endpoint: environment.endpoint,
     region: 'us-east-1',
     credentials: {accessKeyId: 'local', secretAccessKey: 'local'},
     requestHandler: {httpAgent: {keepAlive: true, maxSockets: 128}},
   })
-  const raw = rawSender(stage.endpoint)
+  const raw = rawSender(environment.endpoint)
   const refused = (attempt: Promise<unknown>) =>
     attempt.catch(error => {
       if (!(error instanceof RateLimitExceeded)) throw error
@@ -106,5 +110,41 @@ async function prepare(stage: Stage): Promise<{contenders: Contender[]; close: (
       client.destroy()
       raw.close()
     },
+  }
+}
+
+/** Sends a JSON body to an engine over keep-alive sockets: without the SDK, with a dummy signature. */
+function rawSender(endpoint: string): {send(target: string, input: unknown): Promise<unknown>; close(): void} {
+  const agent = new Agent({keepAlive: true, maxSockets: 128})
+  const {hostname, port} = new URL(endpoint)
+  const headers = {
+    'content-type': 'application/x-amz-json-1.0',
+    'x-amz-date': '20240101T000000Z',
+    authorization:
+      'AWS4-HMAC-SHA256 Credential=local/20240101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0',
+  }
+  return {
+    send: (target, input) =>
+      new Promise((resolve, reject) => {
+        const body = JSON.stringify(input)
+        const options = {agent, hostname, port, method: 'POST', path: '/'}
+        const length = Buffer.byteLength(body)
+        const call = request(
+          {...options, headers: {...headers, 'x-amz-target': `DynamoDB_20120810.${target}`, 'content-length': length}},
+          response => {
+            const chunks: Buffer[] = []
+            response.on('data', chunk => chunks.push(chunk))
+            response.on('error', reject)
+            response.on('end', () => {
+              const text = Buffer.concat(chunks).toString()
+              if (response.statusCode === 200) resolve(JSON.parse(text))
+              else reject(new Error(`${response.statusCode}: ${text}`))
+            })
+          },
+        )
+        call.on('error', reject)
+        call.end(body)
+      }),
+    close: () => agent.destroy(),
   }
 }

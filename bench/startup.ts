@@ -1,7 +1,6 @@
 import {spawnSync} from 'node:child_process'
 import {randomUUID} from 'node:crypto'
 import {existsSync} from 'node:fs'
-import {availableParallelism} from 'node:os'
 import {fileURLToPath} from 'node:url'
 import {parseLimits} from '../src/lib/core/limit.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
@@ -11,9 +10,9 @@ import {startEngine} from '../src/lib/local/engines/engine.js'
 import {Repository} from '../src/lib/repository/repository.js'
 import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
 import {percentile} from './measure.js'
-import {short, textTable} from './text-table.js'
+import {machineLine, say, short, textTable} from './report.js'
 
-/** Runs of each program, taking turns, so that a busy moment of the machine meets all of them. */
+/** Runs of each program, in turn, so that other load affects all of them. */
 const ROUNDS = process.argv.includes('--quick') ? 5 : 15
 
 const bin = fileURLToPath(new URL('../bin/run.js', import.meta.url))
@@ -50,11 +49,9 @@ try {
     const medianMs = percentile(times, 0.5)
     return [name, short(medianMs), short(Math.min(...times)), short(medianMs / bareMs)]
   })
-  console.log(
-    `${engine.name}, Node ${process.versions.node}, ${availableParallelism()} cores; ratios count, absolute figures drift`,
-  )
-  console.log(`medians of ${ROUNDS} runs, taking turns\n`)
-  console.log(textTable(['program', 'median ms', 'least ms', 'ratio to node'], rows))
+  say(machineLine(engine.name))
+  say(`medians of ${ROUNDS} runs, taking turns\n`)
+  say(textTable(['program', 'median ms', 'least ms', 'ratio to node'], rows))
 } finally {
   await engine.stop()
 }

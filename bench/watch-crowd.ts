@@ -4,8 +4,8 @@ import {parseLimits, rateOf} from '../src/lib/core/limit.js'
 import {batchWrite} from '../src/lib/dynamo/batch.js'
 import {Repository} from '../src/lib/repository/repository.js'
 import {type BucketRecord, encodeBucket, freshWritePressure} from '../src/lib/schema/bucket-record.js'
-import {setStage} from './stage.js'
-import {short} from './text-table.js'
+import {openEnvironment} from './environment.js'
+import {short} from './report.js'
 
 /** The built command line. */
 export const ZAEL = fileURLToPath(new URL('../bin/run.js', import.meta.url))
@@ -15,23 +15,17 @@ const TICKS_PER_SECOND = 100
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
 
-/** A table with many buckets, to be watched. */
+/** A table with many buckets. */
 export interface Crowd {
   readonly engineName: string
-  /** Flags that lead a command there. */
+  /** Flags that select this table. */
   readonly flags: readonly string[]
   /** Consumes a little of one of 200 buckets. */
   request(number: number): Promise<unknown>
   close(): Promise<void>
 }
 
-/** `--name 5` on the command line. */
-export function option(name: string, otherwise: number): number {
-  const at = process.argv.indexOf(`--${name}`)
-  return at < 0 ? otherwise : Number(process.argv[at + 1])
-}
-
-/** A bucket with next to nothing left, so that every level moves. */
+/** A nearly empty bucket, so that every level moves. */
 export function bucketRecord(namespace: string, at: number): BucketRecord {
   const balance = {tokensMilli: 1000n, remainder: 0n, consumedMilli: 0n}
   const limits = parseLimits(LIMITS).map(limit => [limit.name, {...rateOf(limit), ...balance}] as const)
@@ -42,21 +36,21 @@ export function bucketRecord(namespace: string, at: number): BucketRecord {
 
 /** Starts an engine and writes the buckets. */
 export async function crowdedTable(count: number): Promise<Crowd> {
-  const stage = await setStage()
-  const tenant = stage.newTenant()
-  const repository = new Repository({stack: tenant.name, transport: stage.transport})
+  const environment = await openEnvironment()
+  const tenant = environment.newTenant()
+  const repository = new Repository({stack: tenant.name, transport: environment.transport})
   const {namespace} = await repository.namespaces.register('default')
   const buckets = Array.from({length: count}, (_, at) => ({put: encodeBucket(bucketRecord(namespace.id, at))}))
-  await batchWrite(stage.transport, tenant.name, buckets, {backoff: tenant.backoff})
-  await stage.configure({...tenant, namespace: namespace.id}, {level: 'system'}, ...LIMITS)
-  const limiter = stage.limiter({...tenant, namespace: namespace.id})
+  await batchWrite(environment.transport, tenant.name, buckets, {backoff: tenant.backoff})
+  await environment.configure({...tenant, namespace: namespace.id}, {level: 'system'}, ...LIMITS)
+  const limiter = environment.limiter({...tenant, namespace: namespace.id})
   return {
-    engineName: stage.engineName,
-    flags: ['--stack', tenant.name, '--endpoint-url', stage.endpoint],
+    engineName: environment.engineName,
+    flags: ['--stack', tenant.name, '--endpoint-url', environment.endpoint],
     request: at => limiter.acquire({entity: `user-${at % 200}`, resource: 'r0', consume: {rpm: 1, tpm: 9}}),
     close: async () => {
       await limiter.close()
-      await stage.close()
+      await environment.close()
     },
   }
 }

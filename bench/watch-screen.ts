@@ -3,22 +3,21 @@ import {readFileSync} from 'node:fs'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {stripVTControlCharacters} from 'node:util'
 import {percentile} from './measure.js'
-import {short, textTable} from './text-table.js'
-import {crowdedTable, footprint, option, ZAEL} from './watch-crowd.js'
+import {numberOption, say, short, textTable} from './report.js'
+import {crowdedTable, footprint, ZAEL} from './watch-crowd.js'
 
 /**
  * The live view of 10,000 buckets on a terminal of 120×40: time from a key to the bytes of its frame, memory, processor
  * time. The terminal is that of `script` (util-linux). See bench/README.md. `--minutes 10`, `--buckets 1000` and
- * `--interval 2000` (ms) for other numbers; `--keys 0` for a view that is only looked at.
+ * `--interval 2000` (ms) for other numbers; `--keys 0` for a view without input.
  */
-const BUCKETS = option('buckets', 10_000)
-const MINUTES = option('minutes', 1)
-const INTERVAL_MS = option('interval', 1000)
-const HAS_KEYS = option('keys', 1) > 0
-const KEY_PATIENCE_MS = 10_000
-/** End of the last line; of a line only what differs is drawn, and this is behind the name of the sort. */
+const BUCKETS = numberOption('buckets', 10_000)
+const MINUTES = numberOption('minutes', 1)
+const INTERVAL_MS = numberOption('interval', 1000)
+const HAS_KEYS = numberOption('keys', 1) > 0
+const KEY_TIMEOUT_MS = 10_000
+/** End of the last line: only changes are drawn, and this follows the name of the sort. */
 const HINTS = 'enter drill in'
-const say = (text = '') => process.stdout.write(`${text}\n`)
 
 const crowd = await crowdedTable(BUCKETS)
 try {
@@ -38,19 +37,19 @@ async function show(where: readonly string[], request: (number: number) => Promi
   const ended = new Promise<void>(resolve => terminal.once('close', () => resolve()))
   let output = ''
   let bytes = 0
-  let look = (): void => {}
+  let onOutput = (): void => {}
   terminal.stdout.on('data', (chunk: Buffer) => {
     bytes += chunk.length
     output += chunk.toString()
-    look()
+    onOutput()
   })
   /** Ms until a text is drawn after a key. */
   const press = async (key: string, text: string): Promise<number> => {
     output = ''
-    const patience = AbortSignal.timeout(KEY_PATIENCE_MS)
+    const timeout = AbortSignal.timeout(KEY_TIMEOUT_MS)
     const drawn = new Promise<number>((resolve, reject) => {
-      patience.addEventListener('abort', () => reject(new Error(`no "${text}" after ${key}`)))
-      look = () => stripVTControlCharacters(output).includes(text) && resolve(performance.now())
+      timeout.addEventListener('abort', () => reject(new Error(`no "${text}" after ${key}`)))
+      onOutput = () => stripVTControlCharacters(output).includes(text) && resolve(performance.now())
     })
     const pressedMs = performance.now()
     terminal.stdin.write(key)
@@ -65,7 +64,7 @@ async function show(where: readonly string[], request: (number: number) => Promi
     for (let round = 1; elapsed() < MINUTES * 60_000; round++) {
       await sleep(1000)
       for (const at of Array(5).keys()) await request(round * 5 + at)
-      // The first polls have only just begun to read.
+      // The first polls have read only a few buckets.
       if (elapsed() < 5000) continue
       if (HAS_KEYS) {
         sorts.push(await press('s', HINTS))
@@ -101,7 +100,7 @@ async function show(where: readonly string[], request: (number: number) => Promi
   )
 }
 
-/** The shell of `script` has become the view. */
+/** The process of the view: the shell of `script` has replaced itself by it. */
 function viewPid(terminalPid: number): number {
   return Number(readFileSync(`/proc/${terminalPid}/task/${terminalPid}/children`, 'utf8').trim())
 }

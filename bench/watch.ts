@@ -4,25 +4,23 @@ import {setTimeout as sleep} from 'node:timers/promises'
 import {type Reading, SORT_KEYS} from '../src/lib/watch/model.js'
 import {rank} from '../src/lib/watch/rank.js'
 import {nextReading} from '../src/lib/watch/reading.js'
-import {resourcesAt} from '../src/lib/watch/resources.js'
 import {rowAt} from '../src/lib/watch/rows.js'
-import {totalsAt} from '../src/lib/watch/totals.js'
+import {resourcesAt, totalsAt} from '../src/lib/watch/totals.js'
 import {percentile} from './measure.js'
-import {short, textTable} from './text-table.js'
-import {bucketRecord, crowdedTable, footprint, option, ZAEL} from './watch-crowd.js'
+import {numberOption, say, short, textTable} from './report.js'
+import {bucketRecord, crowdedTable, footprint, ZAEL} from './watch-crowd.js'
 
 /**
  * What it costs to watch 10,000 buckets: the arithmetic in this process, polls, memory and processor time of the built
  * command line in one of its own. See bench/README.md. `--minutes 10` for the long run, `--buckets 1000` and
  * `--interval 500` (ms) for other numbers.
  */
-const BUCKETS = option('buckets', 10_000)
-const MINUTES = option('minutes', 1)
-const INTERVAL_MS = option('interval', 2000)
+const BUCKETS = numberOption('buckets', 10_000)
+const MINUTES = numberOption('minutes', 1)
+const INTERVAL_MS = numberOption('interval', 2000)
 const ON_SCREEN = 50
-const say = (text = '') => process.stdout.write(`${text}\n`)
 
-/** What the command tells of each poll. */
+/** The part of the JSON document that is used here. */
 interface Poll {
   readonly durationMs: number
   readonly readUnits: number
@@ -71,7 +69,7 @@ function tellArithmetic(): void {
   )
 }
 
-/** The command in a process of its own, with a little traffic beside it. */
+/** The command in a separate process, with a little traffic on the table. */
 async function watch(where: readonly string[], request: (number: number) => Promise<unknown>): Promise<void> {
   const flags = [...where, '--json', '--interval', `${INTERVAL_MS}ms`, '--for', `${MINUTES * 60}s`]
   const child = spawn(process.execPath, [ZAEL, 'watch', ...flags], {

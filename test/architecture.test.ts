@@ -68,7 +68,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     deploy: ['aws', 'stacks', 'options', 'lambda'],
     delete: ['aws', 'stacks', 'deploy'],
     health: ['aws', 'stacks', 'options', 'lambda'],
-    doctor: ['aws', 'options', 'health'],
+    doctor: ['aws', 'stacks', 'options', 'health'],
   },
   local: {
     engines: [],

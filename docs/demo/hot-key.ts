@@ -6,7 +6,7 @@ export interface HotKeyOptions {
   readonly namespace: NamespaceRepository
   readonly entity: string
   readonly resource: string
-  /** Limiters with caches and connections of their own, as so many processes have them. */
+  /** Number of limiters; each has its own caches and connections, like a separate process. */
   readonly processes: number
   readonly forMs: number
 }
@@ -17,7 +17,7 @@ export interface HotKeyResult {
   readonly shards: number
 }
 
-/** Presses one bucket as hard as this machine can, until it has been split or the time is over. */
+/** Sends requests to one bucket as fast as this machine can, until the bucket is split or the time is over. */
 export async function pressHotKey(options: HotKeyOptions): Promise<HotKeyResult> {
   const {stack, endpoint, namespace, entity, resource, processes, forMs} = options
   const limiters = Array.from({length: processes}, () => new RateLimiter({stack, endpoint, onUnavailable: 'block'}))

@@ -6,18 +6,18 @@ import {DemoStack} from './stack.js'
 import {newTally, runTraffic, type Tally} from './traffic.js'
 
 /**
- * The whole system in half a minute, on a local stack of its own: limits at three levels, a team that shares a budget, a mix
- * of LLM traffic with one noisy tenant, a hot key, and the usage that the aggregator has counted. On a terminal the live view
+ * Shows the whole system in half a minute, on a separate local stack: limits at three levels, a team that shares a budget, a
+ * mix of LLM traffic with one noisy tenant, a hot key, and the usage counted by the aggregator. On a terminal, the live view
  * shows the traffic while it runs. `--keep` leaves the stack running.
  */
 const TRAFFIC_MS = 7_000
 const HOT_KEY_MS = 4_000
-/** How long the live view stays when the traffic is over. */
+/** How long the live view stays open after the traffic has ended. */
 const LAST_LOOK_MS = 2_000
 const isKept = process.argv.includes('--keep')
 
 process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true'
-say(paint('bold', 'zael: rate limiting on DynamoDB, shown on a stack of its own'))
+say(paint('bold', 'zael: rate limiting on DynamoDB, demonstrated on a separate local stack'))
 
 const stack = await DemoStack.inOwnFolder()
 let leaving: Promise<void> | undefined
@@ -36,7 +36,7 @@ const quit = (exitCode: number): void => {
 process.once('SIGINT', () => quit(130))
 process.once('SIGTERM', () => quit(143))
 process.once('SIGHUP', () => {
-  // The terminal is gone, and nobody reads what is said while everything is put away.
+  // The terminal is closed: ignore errors of writing to it during cleanup.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   quit(129)
 })
@@ -48,9 +48,9 @@ try {
 } finally {
   if (isKept && isDone) {
     chapter('Left running')
-    say(`   ${paint('cyan', `$ export ${stack.environment}`)}   then zael local status, logs, down`)
+    say(`   ${paint('cyan', `$ export ${stack.environment}`)}   then: zael local status, logs, down`)
   } else {
-    chapter('The end: everything is stopped, nothing is left behind')
+    chapter('Cleanup: stop the stack and delete its data')
     await leave()
   }
 }
@@ -76,11 +76,11 @@ async function story(): Promise<void> {
 }
 
 async function setLimits(namespace: NamespaceRepository): Promise<void> {
-  chapter('Limits for everybody, for a model, for a team')
-  const everybody = parseLimits(['rpm=120/min', 'tpm=20k/min'])
+  chapter('Limits: system defaults, one resource, one team')
+  const forSystem = parseLimits(['rpm=120/min', 'tpm=20k/min'])
   const forModel = parseLimits(['rpm=600/min:120', 'tpm=120k/min:40k'])
   const forTeam = parseLimits(['tpm=180k/min:60k'])
-  await namespace.setLimits({level: 'system'}, everybody)
+  await namespace.setLimits({level: 'system'}, forSystem)
   await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, forModel)
   await namespace.setLimits({level: 'resource', resource: 'embeddings'}, embeddingLimits())
   await namespace.entities.create({id: 'team-red'})
@@ -91,23 +91,23 @@ async function setLimits(namespace: NamespaceRepository): Promise<void> {
   const spelled = (limits: Parameters<typeof formatLimit>[0][]) => limits.map(formatLimit).join('  ')
   table([
     ['who', 'limits'],
-    ['system', spelled(everybody)],
+    ['system', spelled(forSystem)],
     ['resource gpt-4', spelled(forModel)],
     ['team-red on gpt-4', `${spelled(forTeam)}, shared by ada, ben and cleo`],
   ])
 }
 
-/** Limits of many kinds, per second to per month: a large item, of which every write costs 5 units. */
+/** Many limits, per second to per month: they make the item so large that every write costs 5 units. */
 function embeddingLimits() {
   const kinds = ['requests', 'tokens', 'images', 'audio', 'characters', 'pages', 'files', 'bytes']
   const spans = ['s=100/sec:100k', 'm=10k/min:100k', 'h=100k/hour', 'd=1M/day', 'w=5M/7day', 'mo=20M/30day']
   return parseLimits(kinds.flatMap(kind => spans.map(span => `${kind}-p${span}`)))
 }
 
-/** Waits for traffic: in the live view where there is a terminal. Who closes it with q waits on; with Ctrl-C the demo ends. */
+/** Waits for `work`, in the live view if there is a terminal. After q the demo still waits for it; Ctrl-C ends the demo. */
 async function shown<T>(line: () => string, work: Promise<T>, forMs: number, ...flags: string[]): Promise<T> {
   if (!canView) return watching(line, work)
-  work.catch(() => {}) // told below, once the terminal is free
+  work.catch(() => {}) // reported below, when the terminal is free
   const exitCode = await stack.view('--interval', '1s', '--for', `${forMs + LAST_LOOK_MS}ms`, ...flags)
   if (exitCode !== 0) {
     quit(exitCode)
@@ -144,7 +144,7 @@ async function showTraffic(limiter: RateLimiter): Promise<Tally[]> {
 }
 
 async function showHotKey(namespace: NamespaceRepository, endpoint: string): Promise<void> {
-  chapter('A hot key: one bucket with 48 limits, 5 write units each time, pressed by 16 limiters')
+  chapter('A hot key: 16 limiters on one bucket with 48 limits, 5 write units per write')
   const [entity, resource] = ['crawler', 'embeddings']
   const pressing = pressHotKey({
     stack: 'local',
@@ -155,18 +155,18 @@ async function showHotKey(namespace: NamespaceRepository, endpoint: string): Pro
     processes: 16,
     forMs: HOT_KEY_MS,
   })
-  const {admitted, seconds, shards} = await shown(() => 'pressing', pressing, HOT_KEY_MS, '--sort', 'rate')
+  const {admitted, seconds, shards} = await shown(() => 'sending requests', pressing, HOT_KEY_MS, '--sort', 'rate')
   say(`   ${count(admitted)} requests in ${seconds.toFixed(1)} s, ${count(Math.round(admitted / seconds))} per second`)
   say(
     shards > 1
-      ? `   over 800 write units per second: the bucket was split into ${shards} shards, its tokens shared out among them`
+      ? `   over 800 write units per second: the bucket was split into ${shards} shards, which share its tokens`
       : '   this machine did not reach the 800 write units per second at which a bucket is split',
   )
 }
 
-/** Waits until the aggregator has counted all that was charged, then shows it. */
+/** Waits until the aggregator has counted everything that was charged, then shows it. */
 async function showUsage(namespace: NamespaceRepository, tallies: readonly Tally[]): Promise<void> {
-  chapter('Usage, as the aggregator has counted it from the stream')
+  chapter('Usage, counted by the aggregator from the stream')
   const charged = tallies.reduce((total, {used}) => total + used, 0)
   const entities = [...tallies.map(({tenant}) => tenant.entity), 'team-red']
   const look = () => Promise.all(entities.map(entity => namespace.usage.summary({entity, resource: 'gpt-4'})))
@@ -189,7 +189,7 @@ async function showUsage(namespace: NamespaceRepository, tallies: readonly Tally
   ])
   say(
     ofTenants() === charged
-      ? `   ${count(charged)} tokens were charged, ${count(charged)} are counted: not one more, not one less`
-      : `   ${count(charged)} tokens were charged, ${count(ofTenants())} are counted so far`,
+      ? `   ${count(charged)} tokens were charged and exactly ${count(charged)} were counted`
+      : `   ${count(charged)} tokens were charged, ${count(ofTenants())} have been counted so far`,
   )
 }

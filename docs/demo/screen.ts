@@ -5,7 +5,7 @@ type Style = Parameters<typeof styleText>[0]
 const isTerminal = process.stdout.isTTY === true
 const hasColours = isTerminal && !process.env.NO_COLOR && process.env.TERM !== 'dumb'
 
-/** Whether the live view can be shown: keys need a terminal too. */
+/** Whether the live view can be shown; its keys need a terminal as stdin. */
 export const canView = isTerminal && process.stdin.isTTY === true && process.env.TERM !== 'dumb'
 
 export const paint = (style: Style, text: string): string => (hasColours ? styleText(style, text) : text)
@@ -23,7 +23,7 @@ export function chapter(title: string): void {
 
 export const count = (value: number): string => value.toLocaleString('en')
 
-/** Rows in columns, the first row above them; columns of numbers are aligned to the right. */
+/** Prints rows as a table; the first row is the header. Numeric columns are right-aligned. */
 export function table(rows: readonly (readonly string[])[]): void {
   const [header = [], ...body] = rows
   const widths = header.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0)))
@@ -35,13 +35,13 @@ export function table(rows: readonly (readonly string[])[]): void {
   for (const row of body) say(`   ${line(row)}`)
 }
 
-/** `value` of `most` as a bar of 20 characters. */
+/** The ratio of `value` to `most` as a bar of 20 characters. */
 export function bar(value: number, most: number): string {
   const filled = most > 0 ? Math.round((20 * Math.min(value, most)) / most) : 0
   return '█'.repeat(filled) + '░'.repeat(20 - filled)
 }
 
-/** Shows how far something is while it runs: a line that changes on a terminal, nothing elsewhere. */
+/** Shows progress while `work` runs: an updating line on a terminal, nothing elsewhere. */
 export async function watching<T>(line: () => string, work: Promise<T>): Promise<T> {
   if (!isTerminal) return work
   const draw = () => process.stdout.write(`\r\u001B[K   ${line()}`)

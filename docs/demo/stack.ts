@@ -9,7 +9,7 @@ import {paint, say} from './screen.js'
 
 const ZAEL = fileURLToPath(new URL('../../bin/run.js', import.meta.url))
 
-/** A local stack that nobody else sees, driven by the commands that everybody uses. */
+/** A separate local stack, controlled by the normal zael commands. */
 export class DemoStack {
   readonly #home: string
   #view: ChildProcess | undefined
@@ -22,19 +22,19 @@ export class DemoStack {
     return new DemoStack(await mkdtemp(join(tmpdir(), 'zael-demo-')))
   }
 
-  /** How to reach the stack with commands of one's own. */
+  /** The variable with which other commands reach this stack. */
   get environment(): string {
     return `ZAEL_DATA_DIR=${this.#home}`
   }
 
-  /** Runs a command and shows it with what it prints. */
+  /** Runs a command; shows the command and its output. */
   async show(...args: string[]): Promise<void> {
     say(`   ${paint('cyan', `$ zael ${args.join(' ')}`)}`)
     const {stdout} = await this.#run(args)
     for (const line of stdout.trimEnd().split('\n')) say(`     ${line}`)
   }
 
-  /** Runs a command and gives what it says to programs. */
+  /** Runs a command with --json and returns its result. */
   async ask(...args: string[]): Promise<Record<string, unknown>> {
     return JSON.parse((await this.#run([...args, '--json'])).stdout)
   }
@@ -48,7 +48,7 @@ export class DemoStack {
     return code ?? 0
   }
 
-  /** Closes the live view, if it is open, and waits until the terminal is as it was. */
+  /** Closes the live view, if it is open, and waits until the terminal is restored. */
   async closeView(): Promise<void> {
     if (!this.#view || this.#view.exitCode !== null || this.#view.signalCode !== null) return
     const closed = once(this.#view, 'close')

@@ -1,11 +1,11 @@
 import {setTimeout as sleep} from 'node:timers/promises'
 import {RateLimitExceeded, type RateLimiter} from '../../src/lib/index.js'
 
-/** Somebody who calls models. */
+/** An entity that sends requests to a model. */
 export interface Tenant {
   readonly entity: string
   readonly resource: string
-  /** Requests under way at once. */
+  /** Number of concurrent requests. */
   readonly lanes: number
   /** Pause of a lane between two requests, in ms. */
   readonly pauseMs: number
@@ -13,22 +13,22 @@ export interface Tenant {
   readonly tokens: number
 }
 
-/** What became of a tenant's requests. */
+/** Results of a tenant's requests. */
 export interface Tally {
   readonly tenant: Tenant
   admitted: number
   refused: number
-  /** Tokens by the estimates of admitted requests, and what they used in the end. */
+  /** Tokens of admitted requests: estimated, and actually used. */
   estimated: number
   used: number
-  /** Which limit of whom refused, and how often. */
+  /** Number of refusals by limit and entity. */
   readonly reasons: Map<string, number>
 }
 
-/** How long the model takes, in ms. */
+/** Average duration of a model call, in ms. */
 const MODEL_MS = 40
 
-/** All tenants at once until the time is over: estimate, call the model, settle what it really used. */
+/** Runs all tenants concurrently until the time is over: estimate, call the model, settle what it actually used. */
 export async function runTraffic(limiter: RateLimiter, tallies: readonly Tally[], forMs: number): Promise<void> {
   const endMs = performance.now() + forMs
   const lane = async (tally: Tally): Promise<void> => {
@@ -55,7 +55,7 @@ async function request(limiter: RateLimiter, tally: Tally): Promise<void> {
   try {
     const lease = await limiter.acquire({entity, resource, consume: {rpm: 1, tpm: estimate}})
     await sleep(MODEL_MS * (0.5 + Math.random()))
-    // Estimates are careful: most answers turn out shorter, a few longer.
+    // Estimates are conservative: most responses are shorter, a few longer.
     const used = Math.ceil(estimate * (0.4 + 0.8 * Math.random()))
     await lease.adjust({tpm: used - estimate})
     await lease.commit()
@@ -68,7 +68,7 @@ async function request(limiter: RateLimiter, tally: Tally): Promise<void> {
     const why = error.statuses.find(status => status.exceeded)
     const reason = why ? `${why.name} of ${why.entity}` : 'unknown'
     tally.reasons.set(reason, (tally.reasons.get(reason) ?? 0) + 1)
-    // Polite enough to stay alive, not as patient as it was told to be.
+    // Retry sooner than retryAfterMs, to keep up the pressure, but without a busy loop.
     await sleep(Math.min(error.retryAfterMs, 100))
   }
 }

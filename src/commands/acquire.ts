@@ -10,15 +10,15 @@ import {nextLines} from '../lib/cli/output/facts.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {
-  static override summary = 'Try a request: charge it, or say why it is refused'
+  static override summary = 'Send one rate-limit request: consume tokens, or show why it is refused'
 
   static override description =
-    'Does what a service does through the library; the tokens stay consumed. The exit code is 0 when the request was ' +
-    'admitted and 6 when it was refused.'
+    'Acquires tokens as a service does through the library; they stay consumed. The exit code is 0 when the request is ' +
+    'admitted and 6 when it is refused.'
 
   static override args = {
-    entity: string({description: 'Id of the entity.', required: true, ignoreStdin: true}),
-    resource: string({description: 'Name of the resource.', required: true, ignoreStdin: true}),
+    entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
+    resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     amounts: string({
       description: 'Tokens per limit, such as rpm=1.',
       required: true,
@@ -28,18 +28,24 @@ export default class Acquire extends StackCommand<typeof Acquire> {
   }
 
   static override flags = {
-    'dry-run': boolean({description: 'Only say what would happen; charge nothing.', exclusive: ['wait']}),
-    wait: stringFlag({description: 'Wait for room, at most this long; 60s unless said.', helpValue: 'DURATION'}),
+    'dry-run': boolean({description: 'Show what would happen; consume nothing.', exclusive: ['wait']}),
+    wait: stringFlag({
+      description: 'Wait until the request is admitted, at most this long (60s when no duration is given).',
+      helpValue: 'DURATION',
+    }),
     'on-unavailable': option({
       options: ['allow', 'block'] as const,
-      description: 'What to do when the table is out of reach; as configured unless said.',
+      description: 'Whether to admit the request when the table is unavailable; defaults to the configured policy.',
     })(),
   }
 
   static override examples = [
-    {command: 'zael acquire user-1 gpt-4 rpm=1 tpm=500', description: 'Take one request and 500 tokens'},
-    {command: 'zael acquire user-1 gpt-4 rpm=1 --dry-run', description: 'Would it be admitted?'},
-    {command: 'zael acquire user-1 gpt-4 rpm=1 --wait 30s && ./job', description: 'Start a job when there is room'},
+    {command: 'zael acquire user-1 gpt-4 rpm=1 tpm=500', description: 'Consume one request and 500 tokens'},
+    {command: 'zael acquire user-1 gpt-4 rpm=1 --dry-run', description: 'Check whether it would be admitted'},
+    {
+      command: 'zael acquire user-1 gpt-4 rpm=1 --wait 30s && ./job',
+      description: 'Start a job as soon as it is admitted',
+    },
   ]
 
   protected override async init(): Promise<void> {
@@ -51,7 +57,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     const {entity, resource, amounts} = this.args
     const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable, namespace} = this.flags
     const [{parseConsumption}, {parseDuration}] = await Promise.all([
-      import('../lib/limiter/amounts.js'),
+      import('../lib/core/consumption.js'),
       import('../lib/core/duration.js'),
     ])
     const consume = parseConsumption(amounts)
@@ -61,17 +67,17 @@ export default class Acquire extends StackCommand<typeof Acquire> {
       waitMs: wait === undefined ? 0 : parseDuration(wait),
       onWait: ms => this.logToStderr(retryText(ms)),
     })
-    return this.#tell({entity, resource, consume, dryRun, attempt})
+    return this.#report({entity, resource, consume, dryRun, attempt})
   }
 
-  #tell(tried: TriedRequest): object {
+  #report(tried: TriedRequest): object {
     this.log(acquireLines(tried, lineWidth()).join('\n'))
     if (!tried.attempt.admitted) {
       process.exitCode = EXIT.negative
       this.logToStderr(
-        nextLines([[whyCommand(tried) + typedFlags(this.settings), 'see which limit refuses it, and what helps']]).join(
-          '\n',
-        ),
+        nextLines([
+          [whyCommand(tried) + typedFlags(this.settings), 'show which limit refuses it, and what helps'],
+        ]).join('\n'),
       )
     }
     return acquireJson(tried)

@@ -3,21 +3,23 @@ import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {COMPLETION_SCRIPTS, SHELLS} from '../lib/cli/completion/scripts.js'
 
 export default class Autocomplete extends BaseCommand<typeof Autocomplete> {
-  static override summary = 'Print what teaches a shell to complete zael commands'
+  static override summary = 'Print the shell completion script for zael'
 
   static override description =
-    'Completes commands, flags and their values, and the names of namespaces, entities and resources of the chosen stack. ' +
-    'The first line of what is printed says where to put it.'
+    'Completes commands, flags and their values, and the names of namespaces, entities and resources of the selected stack. ' +
+    'The first line of the script says where to put it.'
 
   static override args = {
-    shell: option({options: SHELLS, ignoreStdin: true, description: 'Shell to be taught.'})({required: true}),
+    shell: option({options: SHELLS, ignoreStdin: true, description: 'Shell to generate the completion script for.'})({
+      required: true,
+    }),
   }
 
   static override examples = [
-    {command: 'eval "$(zael autocomplete bash)"', description: 'For this session of bash'},
+    {command: 'eval "$(zael autocomplete bash)"', description: 'For the current bash session'},
     {
       command: 'zael autocomplete fish > ~/.config/fish/completions/zael.fish',
-      description: 'For fish, for good',
+      description: 'For fish, permanently',
     },
   ]
 

@@ -10,29 +10,29 @@ import {InvalidInput} from '../lib/core/errors.js'
 export default class Delete extends StackCommand<typeof Delete> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Delete a stack; its data stays unless asked for'
+  static override summary = 'Delete a stack; its data is kept by default'
 
   static override description =
-    'Shows what goes and what stays, and asks for the name. The table and the archive of audit events stay on AWS: to ' +
-    'destroy them takes a flag each. What is protected against deletion is refused before anything is deleted.'
+    'Shows what is deleted and what is kept, and asks for the stack name. The table and the audit archive are kept on AWS ' +
+    'unless their flags are given. If anything is protected against deletion, nothing is deleted.'
 
   static override flags = {
     'retain-table': boolean({
-      description: 'Keep the table, as without this flag: for scripts that want to say so.',
+      description: 'Keep the table. This is the default; scripts can state it.',
       exclusive: ['delete-table'],
     }),
-    'delete-table': boolean({description: 'Delete the table too, with all limits, buckets and usage in it.'}),
-    'empty-archive': boolean({description: 'Delete the archived audit events too, and their bucket.'}),
-    confirm: string({description: 'Name of the stack once more, instead of typing it.', helpValue: 'NAME'}),
-    'dry-run': boolean({description: 'Show what would go and what would stay; delete nothing.'}),
+    'delete-table': boolean({description: 'Also delete the table with all its limits, buckets and usage.'}),
+    'empty-archive': boolean({description: 'Also delete the archived audit events and their S3 bucket.'}),
+    confirm: string({description: 'Stack name, to confirm without a prompt.', helpValue: 'NAME'}),
+    'dry-run': boolean({description: 'Show what would be deleted and kept; delete nothing.'}),
   }
 
   static override examples = [
-    {command: 'zael delete --stack test --dry-run', description: 'Look first'},
-    {command: 'zael delete --stack test', description: 'Asks for the name; the table stays'},
+    {command: 'zael delete --stack test --dry-run', description: 'Preview'},
+    {command: 'zael delete --stack test', description: 'Ask for the name; keep the table'},
     {
       command: 'zael delete --stack test --delete-table --empty-archive --confirm test',
-      description: 'Everything, in a script',
+      description: 'Delete everything, in a script',
     },
   ]
 
@@ -41,8 +41,8 @@ export default class Delete extends StackCommand<typeof Delete> {
     using aws = await awsServices()
     const {supervisorOf} = await import('../lib/cli/base/local-health.js')
     if (!aws && (await supervisorOf({stack, endpoint}))) {
-      throw new InvalidInput('delete.local', 'The stack "local" is not deleted but stopped.', {
-        hint: 'To stop it: zael local down. To delete its data too: zael local down --purge',
+      throw new InvalidInput('delete.local', 'The stack "local" cannot be deleted, only stopped.', {
+        hint: 'To stop it: zael local down. To also delete its data: zael local down --purge',
       })
     }
     const {planDeletion} = await import('../lib/infra/delete/plan.js')
@@ -50,8 +50,8 @@ export default class Delete extends StackCommand<typeof Delete> {
     this.log(deletionLines(plan).join('\n'))
     if (flags['dry-run']) return deletionJson(plan, undefined)
     await confirmByName(deletionQuestion(plan), table.name, {confirm: flags.confirm})
-    const manner = {flags: typedFlags(this.settings), logToStderr: this.logToStderr.bind(this)}
-    const deleted = await deleteWithEvents(aws, table, plan, manner)
+    const mode = {flags: typedFlags(this.settings), logToStderr: this.logToStderr.bind(this)}
+    const deleted = await deleteWithEvents(aws, table, plan, mode)
     this.log(`\n${stackDeletedLines(plan, deleted).join('\n')}`)
     return deletionJson(plan, deleted)
   }

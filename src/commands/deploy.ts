@@ -12,43 +12,43 @@ import {deployWithConsent} from '../lib/cli/stack/deploy-run.js'
 export default class Deploy extends StackCommand<typeof Deploy> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Create a stack on AWS, or bring it up to date'
+  static override summary = 'Create or update a stack on AWS'
 
   static override description =
-    'Shows what CloudFormation would do and asks before it does it; then uploads the code of the aggregator if it is ' +
-    'another, and registers the namespace "default". Options that are not given keep their deployed value. ' +
-    'Running the command again is harmless, and finishes what was interrupted. The table is never replaced. ' +
-    'On a local engine only the table is made, from the same template.'
+    'Shows the CloudFormation changes and asks before it applies them; then uploads the aggregator code if it changed, ' +
+    'and registers the namespace "default". Options that are not given keep their deployed value. ' +
+    'Running the command again is safe and completes an interrupted deployment. The table is never replaced. ' +
+    'On a local engine only the table is created, from the same template.'
 
   static override flags = {
     ...(optionFlags as object),
     'from-file': string({
-      description: 'Read options, and tags, from a YAML or JSON file; flags win.',
+      description: 'Read options and tags from a YAML or JSON file; flags take precedence.',
       helpValue: 'FILE',
     }),
     tag: string({
       multiple: true,
-      description: 'Tag of the stack and all it has; may be repeated.',
+      description: 'Tag for the stack and its resources; can be repeated.',
       helpValue: 'KEY=VALUE',
     }),
     'remove-tag': string({
       multiple: true,
-      description: 'Take a tag away again; may be repeated.',
+      description: 'Remove a tag; can be repeated.',
       helpValue: 'KEY',
     }),
     'dry-run': boolean({description: 'Show what would change; change nothing.'}),
-    yes: boolean({char: 'y', description: 'Do not ask.'}),
-    wait: boolean({allowNo: true, default: true, description: 'Wait until everything is done.'}),
+    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
+    wait: boolean({allowNo: true, default: true, description: 'Wait until the deployment is complete.'}),
     export: string({
-      description: 'Write template, parameters and code to a folder, for other tools; AWS is not asked.',
+      description: 'Write template, parameters and code to a folder for other tools; AWS is not contacted.',
       helpValue: 'DIR',
       exclusive: ['tag', 'remove-tag', 'dry-run'],
     }),
   }
 
   static override examples = [
-    {command: 'zael deploy --stack prod', description: 'Shows the plan and asks'},
-    {command: 'zael deploy --stack prod --lambda-memory 1024 --dry-run', description: 'What one option would change'},
+    {command: 'zael deploy --stack prod', description: 'Show the plan and ask'},
+    {command: 'zael deploy --stack prod --lambda-memory 1024 --dry-run', description: 'Preview a change of one option'},
     {command: 'zael deploy --stack prod --from-file prod.yaml --yes', description: 'In a pipeline'},
     {command: 'zael deploy --export out', description: 'For CDK or Terraform'},
   ]
@@ -72,18 +72,18 @@ export default class Deploy extends StackCommand<typeof Deploy> {
     if (!aws) {
       const local = await deployLocally(table, stated.options, {version, dryRun})
       if (local.withoutEffect.length > 0)
-        this.warn(`Without effect on a local engine: ${local.withoutEffect.join(', ')}`)
+        this.warn(`These options have no effect on a local engine: ${local.withoutEffect.join(', ')}`)
       this.log(localLines(local, dryRun).join('\n'))
       return localJson(local, dryRun)
     }
     const request = {stack: table.name, version, ...stated}
     const flags = typedFlags(this.settings)
     const {log, logToStderr} = this
-    const manner = {yes, dryRun, wait, flags, log: log.bind(this), logToStderr: logToStderr.bind(this)}
-    const {plan, finished} = await deployWithConsent(aws, table, request, manner)
+    const mode = {yes, dryRun, wait, flags, log: log.bind(this), logToStderr: logToStderr.bind(this)}
+    const {plan, finished} = await deployWithConsent(aws, table, request, mode)
     if (finished) this.log(`\n${finishedLines(plan, finished).join('\n')}`)
     else if (!dryRun)
-      this.logToStderr(nextLines([[`zael deploy${flags}`, 'finish, when CloudFormation is done']]).join('\n'))
+      this.logToStderr(nextLines([[`zael deploy${flags}`, 'finish when CloudFormation is done']]).join('\n'))
     return deployJson(plan, {dryRun, finished})
   }
 }

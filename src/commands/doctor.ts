@@ -1,27 +1,26 @@
 import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {wholeStackFlags} from '../lib/cli/base/stack-command.js'
-import {checkLines} from '../lib/cli/stack/doctor-presenter.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Doctor extends BaseCommand<typeof Doctor> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Find out what keeps zael from working'
+  static override summary = 'Diagnose problems with this machine, the AWS account and a stack'
 
   static override description =
-    'Looks at Node, the clock, credentials, region, the way to DynamoDB, permissions, and, where there is a stack, at its ' +
-    'stream, filters, dead letters and versions. Every line is ok, warn or fail and says what to do. Changes nothing. ' +
-    'The exit code is 0 when nothing failed and 6 otherwise.'
+    'Checks Node, the clock, credentials, region, the connection to DynamoDB and permissions; if there is a stack, also its ' +
+    'stream, filters, dead letters and versions. Every check is ok, warn or fail, with a suggested fix. Changes nothing. ' +
+    'The exit code is 0 when no check fails and 6 otherwise.'
 
   static override examples = [
-    {command: 'zael doctor', description: 'This machine and the account'},
-    {command: 'zael doctor --stack prod', description: 'The stack as well, with the permissions that it takes'},
-    {command: 'zael doctor --stack local --json', description: 'The local stack, for programs'},
+    {command: 'zael doctor', description: 'Check this machine and the account'},
+    {command: 'zael doctor --stack prod', description: 'Also check a stack and the permissions it needs'},
+    {command: 'zael doctor --stack local --json', description: 'Check the local stack, as JSON'},
   ]
 
   async run(): Promise<object> {
     const {settings} = await this.loadSettings()
-    const {examine} = await import('../lib/cli/stack/doctor.js')
+    const {checkLines, examine} = await import('../lib/cli/stack/doctor.js')
     const isNamed = settings.stack.source !== 'default'
     const checks = await examine({flags: this.flags, isNamed, version: this.config.version})
     this.log(checkLines(checks).join('\n'))

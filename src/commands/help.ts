@@ -5,16 +5,16 @@ import ZaelHelp from '../lib/cli/help/help.js'
 import {describeSubject} from '../lib/cli/help/subject.js'
 
 export default class HelpCommand extends BaseCommand<typeof HelpCommand> {
-  static override summary = 'Show help about a command or a help topic'
+  static override summary = 'Show help for a command or a help topic'
 
   static override args = {
     subject: string({description: 'Command or help topic.', multiple: true, ignoreStdin: true}),
   }
 
   static override examples = [
-    {command: 'zael help', description: 'What there is'},
-    {command: 'zael help version', description: 'About a command'},
-    {command: 'zael help exit-codes', description: 'About a help topic'},
+    {command: 'zael help', description: 'List commands and help topics'},
+    {command: 'zael help version', description: 'Help for a command'},
+    {command: 'zael help exit-codes', description: 'Read a help topic'},
   ]
 
   async run(): Promise<object> {

@@ -6,18 +6,17 @@ import {EXIT} from '../lib/core/errors.js'
 export default class Status extends StackCommand<typeof Status> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Show how a stack is doing'
+  static override summary = 'Show the health of a stack'
 
   static override description =
-    'Looks at the stack, its table, the aggregator and what carries the stream to it, lag, dead letters, alarms and ' +
-    'versions, and changes nothing. What cannot be read is said and does not keep the rest from being shown. The exit ' +
-    'code is 0 when all is well, or as far as you may see; 6 when something is not, or did not answer; 3 when there is ' +
-    'no such stack.'
+    'Checks the stack, its table, the aggregator and its stream mapping, lag, dead letters, alarms and versions. Changes ' +
+    'nothing. Parts that cannot be read are named; the rest is shown. The exit code is 0 when everything you may read is ' +
+    'healthy, 6 when something is degraded or did not respond, and 3 when the stack does not exist.'
 
   static override examples = [
-    {command: 'zael status --stack prod', description: 'Everything about a stack, and the verdict in the last line'},
-    {command: 'zael status --stack local', description: 'The stack of `zael local up`'},
-    {command: 'zael status --stack prod --json', description: 'For programs'},
+    {command: 'zael status --stack prod', description: 'All parts of a stack; the last line is the verdict'},
+    {command: 'zael status --stack local', description: 'The local stack'},
+    {command: 'zael status --stack prod --json', description: 'As JSON'},
   ]
 
   protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<object> {

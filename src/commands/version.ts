@@ -1,11 +1,11 @@
 import {BaseCommand} from '../lib/cli/base/base-command.js'
 
 export default class VersionCommand extends BaseCommand<typeof VersionCommand> {
-  static override summary = 'Show the version of zael and of Node'
+  static override summary = 'Show the versions of zael and Node'
 
   static override examples = [
-    {command: 'zael version', description: 'The same as --version and -V'},
-    {command: 'zael version --json', description: 'For programs'},
+    {command: 'zael version', description: 'Same as --version and -V'},
+    {command: 'zael version --json', description: 'As JSON'},
   ]
 
   async run(): Promise<object> {

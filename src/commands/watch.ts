@@ -5,21 +5,20 @@ import {watchFlags, watchRequest} from '../lib/cli/flags/watch.js'
 import {InvalidInput} from '../lib/core/errors.js'
 
 export default class Watch extends StackCommand<typeof Watch> {
-  static override summary = 'Watch levels, consumption and health live'
+  static override summary = 'Watch bucket levels, consumption and health live'
 
   static override description =
-    'On a terminal a screen that keeps itself up to date; ? shows its keys. Elsewhere one line per poll, with --json one ' +
-    'document per line. A poll costs at most about 50 read units: where there are more buckets than that pays for, they ' +
-    'are read in turn, and it is said. --once reads them all, whatever that costs. Nothing is written. Ends with q, with ' +
-    'Ctrl-C, or after --for.'
+    'On a terminal, shows a live screen; ? lists its keys. Otherwise prints one line per poll, or with --json one JSON ' +
+    'document per line. A poll costs at most about 50 read units: when there are more buckets, it reads some of them in ' +
+    'turn and says so. --once reads all buckets regardless of cost. Nothing is written. Exits with q, Ctrl-C, or after --for.'
 
   static override flags = watchFlags
 
   static override examples = [
-    {command: 'zael watch', description: 'All buckets, the emptiest first'},
-    {command: 'zael watch --resource gpt-4 --sort rate', description: 'Who consumes most of one resource'},
-    {command: 'zael watch --once --filter status:over', description: 'Who is refused at this moment, as a table'},
-    {command: 'zael watch --for 60s --json', description: 'A minute of documents for a program'},
+    {command: 'zael watch', description: 'All buckets, emptiest first'},
+    {command: 'zael watch --resource gpt-4 --sort rate', description: 'Largest consumers of one resource'},
+    {command: 'zael watch --once --filter status:over', description: 'Buckets over their limit now, as a table'},
+    {command: 'zael watch --for 60s --json', description: 'One minute of JSON documents'},
   ]
 
   #isStream = false
@@ -35,7 +34,7 @@ export default class Watch extends StackCommand<typeof Watch> {
       return document
     }
     if (this.format === 'yaml') {
-      throw new InvalidInput('output.yaml', 'what goes on and on is told in lines or as JSON', {
+      throw new InvalidInput('output.yaml', 'a continuous watch prints lines or JSON, not YAML', {
         hint: 'Use --json, or --once with --output yaml.',
       })
     }

@@ -8,14 +8,14 @@ export default class Why extends StackCommand<typeof Why> {
   static override summary = 'Explain why a request is refused, and what helps'
 
   static override description =
-    'For each limit: how much is left, who set it, which shard holds what, who drained a shared one in this hour, when ' +
-    'it clears, and which command would lift it. Nothing is charged or changed.'
+    'For each limit: how much is left, where it is set, the level of each shard, which entities consumed a shared one in ' +
+    'this hour, when the request would be admitted, and which commands help. Nothing is consumed or changed.'
 
   static override args = {
-    entity: string({description: 'Id of the entity.', required: true, ignoreStdin: true}),
-    resource: string({description: 'Name of the resource.', required: true, ignoreStdin: true}),
+    entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
+    resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     amounts: string({
-      description: 'Tokens per limit, such as rpm=1; one of each limit unless said.',
+      description: 'Tokens per limit, such as rpm=1; defaults to one token of each limit.',
       multiple: true,
       ignoreStdin: true,
     }),
@@ -23,15 +23,15 @@ export default class Why extends StackCommand<typeof Why> {
 
   static override examples = [
     {command: 'zael why user-1 gpt-4', description: 'One token of every limit that applies'},
-    {command: 'zael why user-1 gpt-4 rpm=1 tpm=8k', description: 'This very request'},
-    {command: 'zael why user-1 gpt-4 --json', description: 'For programs'},
+    {command: 'zael why user-1 gpt-4 rpm=1 tpm=8k', description: 'A specific request'},
+    {command: 'zael why user-1 gpt-4 --json', description: 'As JSON'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {
     const {entity, resource, amounts = []} = this.args
     const [{explain}, {parseConsumption}] = await Promise.all([
       import('../lib/inspect/explain.js'),
-      import('../lib/limiter/amounts.js'),
+      import('../lib/core/consumption.js'),
     ])
     const consume = amounts.length === 0 ? undefined : parseConsumption(amounts)
     const explanation = await explain(await stack.namespace(), {entity, resource, consume}, stack.table.clock)

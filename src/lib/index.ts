@@ -4,10 +4,10 @@
  * @packageDocumentation
  */
 export type {LimitStatus} from './core/bucket.js'
+export type {Consumption} from './core/consumption.js'
 export {type ErrorKind, EXIT, InvalidInput, ZaelError} from './core/errors.js'
 export {formatLimit, type Limit, parseLimit, parseLimits} from './core/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/resolve.js'
-export type {Consumption} from './limiter/amounts.js'
 export {
   LeaseEnded,
   RateLimitExceeded,
@@ -18,8 +18,7 @@ export {
 export type {Lease} from './limiter/lease.js'
 export type {AcquireRequest, RateLimiterOptions} from './limiter/options.js'
 export {RateLimiter} from './limiter/rate-limiter.js'
-export type {CheckResult} from './limiter/reads.js'
-export type {CapacityOfLimit, ResourceCapacity} from './limiter/resource-capacity.js'
+export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/reads.js'
 export type {Resolution} from './repository/limits/resolver.js'
 export {
   type LimitsChange,

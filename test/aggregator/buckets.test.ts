@@ -2,14 +2,13 @@ import {beforeEach, expect, it} from 'vitest'
 import type {StreamRecord} from '../../src/lib/aggregator/stream-event.js'
 import {type Item, n} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth, longTest} from '../helpers/memory-table/use-memory-table.js'
 import type {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, request} from '../limiter/visit.js'
 import {loggingAggregator, streamRecord, tableOver} from './fixtures/stream.js'
 import {StreamTap, tappedPeer} from './fixtures/stream-tap.js'
 
-describeOnEngine('buckets with an aggregator', () => {
-  const table = useTable()
+describeOnBoth('buckets with an aggregator', {timeout: 300_000}, (table, extent) => {
   let scene: Scene
   let tap: StreamTap
   let peer: PythonPeer
@@ -45,22 +44,26 @@ describeOnEngine('buckets with an aggregator', () => {
     expect(await peer.number('b_rpd_tk')).toBe(990_000 + 3125)
   })
 
-  it('D-1 keeps one shard and a usable wcu at 100 writes a second (the reference had 2048 shards after 14 s)', {
-    timeout: 300_000,
-  }, async () => {
-    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day:1M')
-    await acquire({rpm: 1})
-    const {handle} = newAggregator()
-    for (let second = 0; second < 20; second++) {
-      for (let write = 0; write < 100; write++) {
-        scene.nowMs += 10
-        expect(await peer.speculative({rpm: 1})).toBe(true)
+  longTest(extent)(
+    'D-1 keeps one shard and a usable wcu at 100 writes a second (the reference had 2048 shards after 14 s)',
+    {
+      timeout: 300_000,
+    },
+    async () => {
+      await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day:1M')
+      await acquire({rpm: 1})
+      const {handle} = newAggregator()
+      for (let second = 0; second < 20; second++) {
+        for (let write = 0; write < 100; write++) {
+          scene.nowMs += 10
+          expect(await peer.speculative({rpm: 1})).toBe(true)
+        }
+        expect((await handle({Records: tap.take()})).counts.splits).toBe(0)
       }
-      expect((await handle({Records: tap.take()})).counts.splits).toBe(0)
-    }
-    expect(await peer.number('shard_count')).toBe(1)
-    expect(await peer.number('b_wcu_tk')).toBeGreaterThanOrEqual(400_000)
-  })
+      expect(await peer.number('shard_count')).toBe(1)
+      expect(await peer.number('b_wcu_tk')).toBeGreaterThanOrEqual(400_000)
+    },
+  )
 
   it('D-9 creates the shards of a bump by splitting the tokens there are (the reference created none, or full clones)', async () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/day')

@@ -22,7 +22,7 @@ describe('usage is counted exactly once (L4)', () => {
         await new Delivery(table, 'memory', clock).all(records, plan)
         expect(usageIn(table.items.values())).toEqual(usage)
       }),
-      {numRuns: 400},
+      {numRuns: 200},
     )
   })
 
@@ -34,7 +34,7 @@ describe('usage is counted exactly once (L4)', () => {
         await new Delivery(table, 'memory', clock).all(records, plan)
         expect(usageIn(table.items.values())).toEqual(usage)
       }),
-      {numRuns: 100},
+      {numRuns: 50},
     )
   })
 })
@@ -92,7 +92,7 @@ describeOnEngine('usage is counted exactly once on an engine (L4)', () => {
         const items = await Promise.all([0, 1, 2].map(bucket => usageItems(table, namespace, `user-${bucket}`)))
         expect(usageIn(items.flat())).toEqual(usage)
       }),
-      {numRuns: 15},
+      {numRuns: 4},
     )
   })
 })

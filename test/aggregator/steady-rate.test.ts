@@ -3,7 +3,7 @@ import {refillBucket} from '../../src/lib/core/bucket.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {request} from '../limiter/visit.js'
 import {usageIn} from './fixtures/history.js'
 import {usageItems} from './fixtures/stored-usage.js'
@@ -31,8 +31,8 @@ interface Simulation {
   readonly hasAggregator: boolean
 }
 
-describeOnEngine('a bucket driven at a steady rate below its limit', () => {
-  const table = useTable()
+describeOnBoth('a bucket driven at a steady rate below its limit', {timeout: 300_000}, (table, extent) => {
+  const minutes = (all: number) => (extent === 'all' ? all : all / 5)
   let scene: Scene
   let tap: StreamTap
   let calls: number
@@ -87,7 +87,7 @@ describeOnEngine('a bucket driven at a steady rate below its limit', () => {
   }
 
   it('needs one call per request for an hour, and never has more tokens than the limits allow', async () => {
-    const outcome = await simulate({minutes: 60, clients: processes(1), hasAggregator: true})
+    const outcome = await simulate({minutes: minutes(60), clients: processes(1), hasAggregator: true})
     report('one process', outcome)
     expect(outcome.slow).toBe(0)
     const usage = [...usageIn(await usageItems(table, scene.namespace))]
@@ -100,7 +100,7 @@ describeOnEngine('a bucket driven at a steady rate below its limit', () => {
   it.each([true, false])(
     'is shared by ten processes, with aggregator: %s',
     async hasAggregator => {
-      const outcome = await simulate({minutes: 20, clients: processes(10), hasAggregator})
+      const outcome = await simulate({minutes: minutes(20), clients: processes(10), hasAggregator})
       report(`ten processes, ${hasAggregator ? 'with' : 'without'} aggregator`, outcome)
       if (hasAggregator) expect(outcome.slow).toBe(0)
       else expect(outcome.slow).toBeGreaterThan(0)
@@ -111,7 +111,7 @@ describeOnEngine('a bucket driven at a steady rate below its limit', () => {
   it('always serves clients that write blindly and cannot refill', async () => {
     const peer = tappedPeer(scene, tap)
     const blind = async (consume: typeof CONSUME) => expect(await peer.speculative(consume)).toBe(true)
-    const outcome = await simulate({minutes: 20, clients: [blind], hasAggregator: true})
+    const outcome = await simulate({minutes: minutes(20), clients: [blind], hasAggregator: true})
     report('clients that cannot refill', outcome)
     expect(outcome.refills).toBeGreaterThan(0)
   }, 600_000)

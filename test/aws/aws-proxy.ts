@@ -2,38 +2,38 @@ import {createServer, type IncomingMessage, request} from 'node:http'
 import type {AddressInfo} from 'node:net'
 import {buffer, text} from 'node:stream/consumers'
 
-/** One request to AWS, as far as tests care. */
+/** One request to AWS, as far as tests need it. */
 export interface AwsRequest {
   /** `DescribeStacks`, `PutItem`; for Lambda and S3 the method and the path. */
   readonly operation: string
-  /** By the name in the signature: `cloudformation`, `monitoring`. */
+  /** The service name in the signature: `cloudformation`, `monitoring`. */
   readonly service: string
   readonly region: string
   readonly body: string
 }
 
-/** What becomes of a request: another body on the way there, another answer on the way back, or no word to moto at all. */
-export interface Meddling {
+/** What the proxy changes about a request: its body, the response, or both without asking moto at all. */
+export interface Intervention {
   readonly request?: (body: string) => string
-  readonly answer?: (body: string) => string
+  readonly response?: (body: string) => string
   readonly instead?: {readonly status: number; readonly body: string}
-  /** What the answer says of the time. */
+  /** The date header of the response. */
   readonly date?: Date
-  /** Nobody answers at all. */
+  /** Closes the connection without a response. */
   readonly hangUp?: true
 }
 
-/** A way to moto with somebody on it who changes single calls. */
+/** A proxy in front of moto that changes single calls. */
 export interface AwsProxy extends AsyncDisposable {
   readonly endpoint: string
   /** Operations seen since the last call. */
   takeOperations(): string[]
 }
 
-/** Passes everything on but what `meddle` wants otherwise. */
+/** Forwards everything except what `intervene` changes. */
 export async function awsProxy(
   moto: string,
-  meddle: (request: AwsRequest) => Meddling | undefined = () => undefined,
+  intervene: (request: AwsRequest) => Intervention | undefined = () => undefined,
 ): Promise<AwsProxy> {
   const {hostname, port} = new URL(moto)
   const seen: string[] = []
@@ -41,25 +41,26 @@ export async function awsProxy(
     const bytes = await buffer(incoming)
     const operation = operationOf(incoming, bytes)
     seen.push(operation)
-    const meddling = meddle({operation, ...scopeOf(incoming), body: bytes.toString()}) ?? {}
-    if (meddling.hangUp) return void outgoing.destroy()
-    if (meddling.instead) {
-      outgoing.writeHead(meddling.instead.status, {'content-type': contentTypeOf(meddling.instead.body)})
-      return void outgoing.end(meddling.instead.body)
+    const intervention = intervene({operation, ...scopeOf(incoming), body: bytes.toString()}) ?? {}
+    if (intervention.hangUp) return void outgoing.destroy()
+    if (intervention.instead) {
+      outgoing.writeHead(intervention.instead.status, {'content-type': contentTypeOf(intervention.instead.body)})
+      return void outgoing.end(intervention.instead.body)
     }
-    const sent = meddling.request ? Buffer.from(meddling.request(bytes.toString())) : bytes
+    const body = intervention.request ? Buffer.from(intervention.request(bytes.toString())) : bytes
     const {'transfer-encoding': _, ...headers} = incoming.headers
     const options = {hostname, port, method: incoming.method, path: incoming.url}
-    const onward = request({...options, headers: {...headers, 'content-length': sent.length}}, async answer => {
-      if (meddling.date) answer.headers.date = meddling.date.toUTCString()
-      if (!meddling.answer) return void answer.pipe(outgoing.writeHead(answer.statusCode ?? 500, answer.headers))
-      const changed = meddling.answer(await text(answer))
-      const {'content-length': __, 'x-amz-crc32': ___, ...kept} = answer.headers
-      outgoing.writeHead(answer.statusCode ?? 500, kept)
+    const forwarded = request({...options, headers: {...headers, 'content-length': body.length}}, async response => {
+      if (intervention.date) response.headers.date = intervention.date.toUTCString()
+      if (!intervention.response)
+        return void response.pipe(outgoing.writeHead(response.statusCode ?? 500, response.headers))
+      const changed = intervention.response(await text(response))
+      const {'content-length': __, 'x-amz-crc32': ___, ...kept} = response.headers
+      outgoing.writeHead(response.statusCode ?? 500, kept)
       outgoing.end(changed)
     })
-    onward.on('error', () => outgoing.destroy())
-    onward.end(sent)
+    forwarded.on('error', () => outgoing.destroy())
+    forwarded.end(body)
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   return {
@@ -73,8 +74,8 @@ export async function awsProxy(
   }
 }
 
-/** A refusal as services with XML answers word it. */
-export function xmlRefusal(code: string, message: string, status = 400): Meddling {
+/** An error response of a service with an XML protocol. */
+export function xmlRefusal(code: string, message: string, status = 400): Intervention {
   const body = `<ErrorResponse><Error><Type>Sender</Type><Code>${code}</Code><Message>${message}</Message></Error></ErrorResponse>`
   return {instead: {status, body}}
 }

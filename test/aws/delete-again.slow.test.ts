@@ -2,45 +2,44 @@ import {CreateStackCommand, DeleteStackCommand} from '@aws-sdk/client-cloudforma
 import {CreateBucketCommand, HeadBucketCommand, PutObjectCommand} from '@aws-sdk/client-s3'
 import {afterAll, beforeAll, describe, expect, it} from 'vitest'
 import {readStack, readStackResources} from '../../src/lib/infra/stacks/reader.js'
-import {type AwsRequest, type Meddling, xmlRefusal} from './aws-proxy.js'
-import {describeWithPython, type Moto, startMoto} from './moto.js'
-import {denial, type RefusingProxy, refusingProxy} from './refusing.js'
+import {type AwsRequest, type Intervention, xmlRefusal} from './aws-proxy.js'
+import {denial, type IamProxy, iamProxy} from './iam-proxy.js'
+import {describeWithPython, emptyMoto, type Moto} from './moto.js'
 import {type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
 /*
- * What stays of a deletion that did not get to its end, and of one that was to leave something. moto cannot tell the
- * resources of a deleted stack (it fails), so the proxy answers that one call in the way that AWS documents it.
+ * What remains of an interrupted deletion, and of one that keeps something. moto cannot list the resources of a deleted
+ * stack (it fails), so the proxy responds to that one call as AWS documents it.
  */
 
 describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
   let moto: Moto
   let account: MotoAccount
-  let proxy: RefusingProxy
+  let proxy: IamProxy
   let user: StackUser
   const archives = new Map<string, string>()
 
   beforeAll(async () => {
-    moto = await startMoto()
+    moto = await emptyMoto()
     account = openMoto(moto)
-    proxy = await refusingProxy(moto.endpoint)
-    user = remembering(stackUser(proxy.endpoint))
+    proxy = await iamProxy(moto.endpoint)
+    user = withFormerResources(stackUser(proxy.endpoint))
   }, 300_000)
 
   afterAll(async () => {
     await proxy?.[Symbol.asyncDispose]()
     await account?.[Symbol.asyncDispose]()
-    await moto?.[Symbol.asyncDispose]()
   })
 
-  type Answer = (action: string, request: AwsRequest) => Meddling | undefined
+  type Rule = (action: string, request: AwsRequest) => Intervention | undefined
 
-  /** Does the work while AWS answers so, and tells of deleted stacks what stayed of them. */
-  const during = <T>(answer: Answer, work: () => Promise<T>) =>
-    proxy.during((action, request) => answer(action, request) ?? formerResources(action, request, archives), work)
+  /** Applies a rule while `work` runs, and lists the retained resources of deleted stacks. */
+  const during = <T>(rule: Rule, work: () => Promise<T>) =>
+    proxy.during((action, request) => rule(action, request) ?? formerResources(action, request, archives), work)
 
-  /** A user who is always told so. */
-  function remembering({env, run, tell, fail}: StackUser): StackUser {
+  /** A user who always gets the retained resources of deleted stacks. */
+  function withFormerResources({env, run, json, fail}: StackUser): StackUser {
     const always =
       <T>(work: (command: string) => Promise<T>) =>
       (command: string) =>
@@ -48,15 +47,15 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
           () => undefined,
           () => work(command),
         )
-    return {env, run: always(run), tell: always(tell), fail: always(fail)}
+    return {env, run: always(run), json: always(json), fail: always(fail)}
   }
 
-  /** The error of a command that meets these answers. */
-  const failing = (command: string, answer: Answer) => during(answer, () => stackUser(proxy.endpoint).fail(command))
+  /** The error of a command under a rule. */
+  const failing = (command: string, rule: Rule) => during(rule, () => stackUser(proxy.endpoint).fail(command))
 
-  /** Deploys a stack and archives one event; the name of the bucket. */
+  /** Deploys a stack and archives one event; returns the name of the bucket. */
   async function deployWithArchive(name: string): Promise<string> {
-    await user.tell(`deploy --stack ${name} --yes`)
+    await user.json(`deploy --stack ${name} --yes`)
     const resources = await readStackResources(account.aws, name)
     const Bucket = resources.find(({logicalId}) => logicalId === 'AuditArchiveBucket')?.physicalId ?? ''
     await (await account.aws.s3()).send(new PutObjectCommand({Bucket, Key: 'audit/a', Body: 'a'}))
@@ -64,13 +63,13 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
     return Bucket
   }
 
-  const isThere = async (Bucket: string) =>
+  const bucketExists = async (Bucket: string) =>
     (await account.aws.s3()).send(new HeadBucketCommand({Bucket})).then(
       () => true,
       () => false,
     )
 
-  it('finds the archive of the stack that is gone, and goes on where it stopped', async () => {
+  it('finds the archive of the deleted stack, and continues where it stopped', async () => {
     const bucket = await deployWithArchive('again')
     const everything = 'delete --stack again --delete-table --empty-archive --confirm again'
     const stopped = await failing(everything, (action, request) =>
@@ -89,10 +88,10 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
     expect(stopped.error.hint).toMatch(/\nThen go on with: zael delete --stack again --delete-table --empty-archive$/)
     expect(await readStack(account.aws, 'again')).toBeUndefined()
 
-    const told = await user.tell(everything)
-    expect(told).toMatchObject({status: null, region: 'eu-west-1', archive: {bucket, delete: true}})
-    expect(told.result).toEqual({stackDeleted: false, tableDeleted: true, tableLeft: false, archivedObjectsDeleted: 1})
-    expect(await isThere(bucket)).toBe(false)
+    const again = await user.json(everything)
+    expect(again).toMatchObject({status: null, region: 'eu-west-1', archive: {bucket, delete: true}})
+    expect(again.result).toEqual({stackDeleted: false, tableDeleted: true, tableLeft: false, archivedObjectsDeleted: 1})
+    expect(await bucketExists(bucket)).toBe(false)
 
     expect(await user.fail(everything)).toMatchObject({
       code: 3,
@@ -103,7 +102,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
     })
   })
 
-  it('also after the table is gone', async () => {
+  it('continues also after the table is gone', async () => {
     const bucket = await deployWithArchive('half')
     const everything = 'delete --stack half --delete-table --empty-archive --confirm half'
     const stopped = await failing(everything, (_, {service, operation}) =>
@@ -114,18 +113,18 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       error: {code: 'delete.unfinished', details: {done: ['stack', 'table'], left: ['archive'], cause: 'aws.denied'}},
     })
     expect(stopped.error.message).toMatch(/^Stack "half" and the table half are deleted, but not the archive /)
-    expect((await user.tell(everything)).result).toMatchObject({tableDeleted: false, archivedObjectsDeleted: 1})
-    expect(await isThere(bucket)).toBe(false)
+    expect((await user.json(everything)).result).toMatchObject({tableDeleted: false, archivedObjectsDeleted: 1})
+    expect(await bucketExists(bucket)).toBe(false)
   })
 
-  describe('when the archive was to stay', () => {
+  describe('C-12 when the archive is kept', () => {
     let bucket = ''
     beforeAll(async () => {
       bucket = await deployWithArchive('kept')
-      await user.tell('delete --stack kept --confirm kept')
+      await user.json('delete --stack kept --confirm kept')
     }, 300_000)
 
-    it('it stays with the table, and is named', async () => {
+    it('it is listed with the table', async () => {
       const {stdout} = await user.run('delete --stack kept --delete-table --dry-run')
       expect(stdout.replaceAll(bucket, 'BUCKET').replace(/about \d+/, 'about N')).toBe(
         [
@@ -139,14 +138,14 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       )
     })
 
-    it('is not looked for by somebody who may not, unless it is to go', async () => {
-      const blind: Answer = (action, request) => (action === 'cloudformation:ListStacks' ? denial(request) : undefined)
-      const told = await during(blind, () =>
-        stackUser(proxy.endpoint).tell('delete --stack kept --delete-table --dry-run'),
+    it('it need not be readable, unless it is to be deleted', async () => {
+      const denied: Rule = (action, request) => (action === 'cloudformation:ListStacks' ? denial(request) : undefined)
+      const result = await during(denied, () =>
+        stackUser(proxy.endpoint).json('delete --stack kept --delete-table --dry-run'),
       )
-      expect(told).toMatchObject({archive: null, table: {delete: true}})
+      expect(result).toMatchObject({archive: null, table: {delete: true}})
       proxy.takeOperations()
-      const refused = await failing('delete --stack kept --delete-table --empty-archive --confirm kept', blind)
+      const refused = await failing('delete --stack kept --delete-table --empty-archive --confirm kept', denied)
       expect(refused).toMatchObject({
         code: 4,
         error: {code: 'aws.denied', details: {action: 'cloudformation:ListStacks'}},
@@ -154,9 +153,9 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       expect(proxy.takeOperations().filter(each => /^Delete/.test(each))).toEqual([])
     })
 
-    it('it can go later, before the table or after it', async () => {
-      await user.tell('delete --stack kept --delete-table --confirm kept')
-      expect(await isThere(bucket)).toBe(true)
+    it('it can be deleted later, before the table or after it', async () => {
+      await user.json('delete --stack kept --delete-table --confirm kept')
+      expect(await bucketExists(bucket)).toBe(true)
       const {code, error} = await user.fail('delete --stack kept --delete-table --confirm kept')
       expect({code, error}).toMatchObject({code: 3, error: {code: 'stack.missing'}})
       expect(error.message).toBe(`There is no stack "kept" here, only the archive ${bucket} of its audit events.`)
@@ -172,35 +171,35 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
           '',
         ].join('\n'),
       )
-      expect(await isThere(bucket)).toBe(false)
+      expect(await bucketExists(bucket)).toBe(false)
     })
   })
 
-  it('does not touch what a deleted stack of somebody else left', async () => {
+  it('does not delete the bucket of a deleted stack that was not zael’s', async () => {
     const client = await account.aws.cloudFormation()
     const bucket = {Type: 'AWS::S3::Bucket', DeletionPolicy: 'Retain', Properties: {BucketName: 'theirs-archive'}}
     const TemplateBody = JSON.stringify({Resources: {AuditArchiveBucket: bucket}})
     const Tags = [{Key: 'team', Value: 'billing'}]
     await client.send(new CreateStackCommand({StackName: 'theirs', TemplateBody, Tags}))
     await client.send(new DeleteStackCommand({StackName: 'theirs'}))
-    // Whether moto keeps it or not: it is there.
-    if (!(await isThere('theirs-archive'))) {
+    // moto may not retain it.
+    if (!(await bucketExists('theirs-archive'))) {
       await (await account.aws.s3()).send(new CreateBucketCommand({Bucket: 'theirs-archive'}))
     }
     archives.set('theirs', 'theirs-archive')
     expect(await user.fail('delete --stack theirs --empty-archive --confirm theirs')).toMatchObject({code: 3})
-    expect(await isThere('theirs-archive')).toBe(true)
+    expect(await bucketExists('theirs-archive')).toBe(true)
   })
 
-  it('says that there is no archive where one is to go', async () => {
-    await user.tell('deploy --stack plain --no-audit-archive --no-aggregator --yes')
+  it('reports that there is no archive to delete', async () => {
+    await user.json('deploy --stack plain --no-audit-archive --no-aggregator --yes')
     const {code, stdout} = await user.run('delete --stack plain --empty-archive --dry-run')
     expect(code).toBe(0)
     expect(stdout).toContain('\n  --empty-archive: there is no archive of audit events\n')
   })
 })
 
-/** The resources of a deleted stack, which is asked for by its ARN: what went, and what its template kept. */
+/** The resources of a deleted stack, which is read by its ARN: deleted ones and retained ones. */
 function formerResources(action: string, {body}: AwsRequest, archives: ReadonlyMap<string, string>) {
   const [arn, name = ''] = new URLSearchParams(body).get('StackName')?.split('/') ?? []
   const bucket = archives.get(name)

@@ -10,17 +10,17 @@ import {readStack, readStackResources} from '../../src/lib/infra/stacks/reader.j
 import {openTable} from '../../src/lib/repository/table/open-table.js'
 import {readVersion} from '../../src/lib/repository/table/version.js'
 import {type AwsProxy, awsProxy} from './aws-proxy.js'
-import {describeWithPython, type Moto, startMoto} from './moto.js'
+import {describeWithPython, emptyMoto, type Moto} from './moto.js'
 import {type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
 /*
- * The built command line against moto. What moto cannot show, and where it is shown instead:
+ * The built command line against moto. What moto cannot do, and where it is tested instead:
  * - Properties, replacements and values of a change set; failures and rollbacks; quotas; permissions; throttling; a stack
- *   that takes its time: refusals.slow.test.ts, with a proxy that changes that one call.
+ *   that is slow: refusals.slow.test.ts, with a proxy that changes that one call.
  * - Tags and outputs of a stack after an update through a change set: moto drops them.
- * - That an update of the function's settings leaves its code alone: moto puts the template's code back, so that here the
- *   code is uploaded again; the second deployment shows that equal code is not.
+ * - That an update of the function's settings does not change its code: moto restores the template's code, so that the
+ *   code is uploaded again here; the second deployment shows that unchanged code is not uploaded.
  */
 describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
   let moto: Moto
@@ -30,7 +30,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
   let folder = ''
 
   beforeAll(async () => {
-    moto = await startMoto()
+    moto = await emptyMoto()
     account = openMoto(moto)
     proxy = await awsProxy(moto.endpoint)
     user = stackUser(proxy.endpoint)
@@ -40,7 +40,6 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
   afterAll(async () => {
     await account?.[Symbol.asyncDispose]()
     await proxy?.[Symbol.asyncDispose]()
-    await moto?.[Symbol.asyncDispose]()
     await rm(folder, {recursive: true, force: true})
   })
 
@@ -53,11 +52,11 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
     return Summaries.filter(({ExecutionStatus}) => ExecutionStatus === 'AVAILABLE').length
   }
 
-  describe('a stack from its first day on', () => {
+  describe('the life of a stack', () => {
     it('--dry-run shows the plan and leaves nothing behind', async () => {
-      const told = await user.tell('deploy --stack prod --dry-run')
-      expect(told).toMatchObject({action: 'create', dryRun: true, complete: false, code: 'new', region: 'eu-west-1'})
-      expect(told.changes).toContainEqual({
+      const result = await user.json('deploy --stack prod --dry-run')
+      expect(result).toMatchObject({action: 'create', dryRun: true, complete: false, code: 'new', region: 'eu-west-1'})
+      expect(result.changes).toContainEqual({
         action: 'add',
         logicalId: 'Table',
         physicalId: null,
@@ -68,7 +67,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(await changeSetsLeft()).toBe(0)
     })
 
-    it('without consent nothing is made, and nothing is left', async () => {
+    it('without confirmation nothing is created, and nothing is left', async () => {
       expect(await user.fail('deploy --stack prod')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
       expect(await stackNamed('prod')).toBeUndefined()
       expect(await changeSetsLeft()).toBe(0)
@@ -113,7 +112,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect((await readVersion(tableOf('prod'))).record).toMatchObject({schemaVersion: '0.9.0'})
     })
 
-    it('a second deployment says "no changes", and writes nothing anywhere', async () => {
+    it('a second deployment reports "no changes", and writes nothing', async () => {
       proxy.takeOperations()
       const {code, stdout} = await user.run('deploy --stack prod')
       expect({code, stdout}).toMatchObject({
@@ -121,26 +120,36 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
         stdout: expect.stringContaining('Stack "prod" in eu-west-1: no changes'),
       })
       expect(stdout).toContain('Stack "prod" is up to date')
-      // The attempt at a change set is how CloudFormation is asked.
+      // CreateChangeSet is how CloudFormation compares.
       const writes = /^(Create|Update|Delete|Put|Transact|Execute|Batch|PUT|POST \/20)/
-      const wrote = proxy
+      const written = proxy
         .takeOperations()
         .filter(each => writes.test(each) && !/^(CreateChangeSet|BatchGet)/.test(each))
-      expect(wrote).toEqual([])
+      expect(written).toEqual([])
     })
 
-    it('a changed option is changed, and no other', async () => {
-      const told = await user.tell('deploy --stack prod --lambda-timeout 30 --yes')
-      expect(told).toMatchObject({action: 'update', complete: true})
-      expect(told.parameters).toEqual([{option: 'lambdaTimeout', before: '60', after: '30'}])
+    it('C-6 a second deployment changes the given option, and no other', async () => {
+      const result = await user.json('deploy --stack prod --lambda-timeout 30 --yes')
+      expect(result).toMatchObject({action: 'update', complete: true})
+      expect(result.parameters).toEqual([{option: 'lambdaTimeout', before: '60', after: '30'}])
       expect((await stackNamed('prod'))?.parameters).toMatchObject({LambdaTimeout: '30', LambdaMemorySize: '1024'})
+      const lambda = await account.aws.lambda()
+      const {Configuration} = await lambda.send(new GetFunctionCommand({FunctionName: 'prod-aggregator'}))
+      expect(Configuration).toMatchObject({Timeout: 30, MemorySize: 1024})
     })
 
-    it('options and tags come from a file; flags win', async () => {
+    it('C-7 --dry-run of an update shows what would change, and changes nothing', async () => {
+      const before = await stackNamed('prod')
+      const result = await user.json('deploy --stack prod --lambda-memory 2048 --dry-run')
+      expect(result.parameters).toEqual([{option: 'lambdaMemory', before: '1024', after: '2048'}])
+      expect(await stackNamed('prod')).toEqual(before)
+    })
+
+    it('options and tags come from a file; flags take precedence', async () => {
       const file = join(folder, 'prod.yaml')
       await writeFile(file, 'lambdaTimeout: 45\nlogRetentionDays: 7\ntags:\n  team: payments\n')
-      const told = await user.tell(`deploy --stack prod --from-file ${file} --lambda-timeout 50 --yes`)
-      expect(told.parameters).toEqual([
+      const result = await user.json(`deploy --stack prod --from-file ${file} --lambda-timeout 50 --yes`)
+      expect(result.parameters).toEqual([
         {option: 'lambdaTimeout', before: '30', after: '50'},
         {option: 'logRetentionDays', before: '30', after: '7'},
       ])
@@ -153,21 +162,21 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(acquired).toMatchObject({code: 0})
     })
 
-    it('the resource index cannot be changed in one step; the steps are told', async () => {
+    it('the resource index cannot be changed in one step; the steps are listed', async () => {
       const {code, error} = await user.fail('deploy --stack prod --resource-index all --yes')
       expect({code, error}).toMatchObject({code: 5, error: {code: 'deploy.index-rebuild', details: {asked: 'all'}}})
       expect(error.details.steps).toHaveLength(3)
       expect(await changeSetsLeft()).toBe(0)
     })
 
-    it('nor where the aggregator starts, while there is one', async () => {
+    it('the starting position of an existing aggregator cannot be changed', async () => {
       const {code, error} = await user.fail('deploy --stack prod --stream-start latest --yes')
       expect({code, error}).toMatchObject({
         code: 5,
         error: {
           code: 'deploy.stream-start',
           message:
-            'The aggregator of "prod" started at oldest; starting it at latest takes two changes: CloudFormation makes the new mapping before it deletes the old one, and Lambda allows one.',
+            'The aggregator of "prod" started at oldest; starting it at latest takes two changes: CloudFormation creates the new mapping before it deletes the old one, and Lambda allows only one.',
         },
       })
       expect(error.details.steps).toEqual([
@@ -175,25 +184,25 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
         'zael deploy --stack prod --aggregator --stream-start latest',
       ])
       expect(await changeSetsLeft()).toBe(0)
-      // What it was already is no change, and without an aggregator there is nothing to replace.
-      expect(await user.tell('deploy --stack prod --stream-start oldest --dry-run')).toMatchObject({parameters: []})
-      const without = await user.tell('deploy --stack prod --stream-start latest --no-aggregator --dry-run')
+      // The deployed value is no change, and without an aggregator there is nothing to replace.
+      expect(await user.json('deploy --stack prod --stream-start oldest --dry-run')).toMatchObject({parameters: []})
+      const without = await user.json('deploy --stack prod --stream-start latest --no-aggregator --dry-run')
       expect(without).toMatchObject({action: 'update'})
     })
   })
 
-  describe('the end of a stack', () => {
-    it('--dry-run tells what goes and what stays', async () => {
-      const told = await user.tell('delete --stack prod --dry-run')
-      expect(told).toMatchObject({
+  describe('the deletion of a stack', () => {
+    it('--dry-run lists what is deleted and what is kept', async () => {
+      const result = await user.json('delete --stack prod --dry-run')
+      expect(result).toMatchObject({
         dryRun: true,
         region: 'eu-west-1',
         table: {name: 'prod', delete: false},
         archive: {delete: false},
         result: null,
       })
-      expect(told.goes.map(({logicalId}: {logicalId: string}) => logicalId)).toContain('AggregatorFunction')
-      expect(told.stays.map(({logicalId}: {logicalId: string}) => logicalId)).toContain('AuditArchiveBucket')
+      expect(result.goes.map(({logicalId}: {logicalId: string}) => logicalId)).toContain('AggregatorFunction')
+      expect(result.stays.map(({logicalId}: {logicalId: string}) => logicalId)).toContain('AuditArchiveBucket')
     })
 
     it.each([
@@ -205,7 +214,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect((await stackNamed('prod'))?.status).toBe('UPDATE_COMPLETE')
     })
 
-    it('the table outlives its stack, and works', async () => {
+    it('C-12 the table is kept after the stack, and works', async () => {
       const {code, stdout} = await user.run('delete --stack prod --confirm prod')
       expect(code).toBe(0)
       expect(stdout).toMatch(
@@ -216,7 +225,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(JSON.parse(names.stdout).namespaces.map(({name}: {name: string}) => name)).toEqual(['acme', 'default'])
     })
 
-    it('a table without a stack is in the way of a new one, and is not touched', async () => {
+    it('a table without a stack prevents a new stack, and is not changed', async () => {
       expect(await user.fail('deploy --stack prod --yes')).toMatchObject({
         code: 5,
         error: {code: 'deploy.table-exists'},
@@ -228,9 +237,9 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect((await user.run('namespace list --stack prod')).code).toBe(0)
     })
 
-    it('goes with --delete-table, and then there is nothing', async () => {
-      const told = await user.tell('delete --stack prod --delete-table --confirm prod')
-      expect(told.result).toEqual({
+    it('the table is deleted with --delete-table, and then nothing is left', async () => {
+      const result = await user.json('delete --stack prod --delete-table --confirm prod')
+      expect(result.result).toEqual({
         stackDeleted: false,
         tableDeleted: true,
         tableLeft: false,
@@ -239,33 +248,38 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       expect(await user.fail('delete --stack prod --delete-table --confirm prod')).toMatchObject({code: 3})
     })
 
-    it('a protected table keeps --delete-table from deleting anything', async () => {
-      await user.tell('deploy --stack safe --no-aggregator --deletion-protection --yes')
+    it('C-12 a protected table prevents --delete-table from deleting anything', async () => {
+      await user.json('deploy --stack safe --no-aggregator --deletion-protection --yes')
       const {code, error} = await user.fail('delete --stack safe --delete-table --confirm safe')
       expect({code, error}).toMatchObject({code: 5, error: {code: 'table.protected'}})
       expect(error.hint).toContain('zael deploy --stack safe --no-deletion-protection')
       expect((await stackNamed('safe'))?.status).toBe('CREATE_COMPLETE')
     })
 
-    it('everything goes when everything is asked for, a full archive too', async () => {
-      await user.tell('deploy --stack gone --yes')
+    it('everything is deleted on request, including a non-empty archive', async () => {
+      await user.json('deploy --stack gone --yes')
       const aws = account.aws
       const resources = await readStackResources(aws, 'gone')
       const Bucket = resources.find(({logicalId}) => logicalId === 'AuditArchiveBucket')?.physicalId ?? ''
       const s3 = await aws.s3()
       for (const Key of ['audit/a', 'audit/b']) await s3.send(new PutObjectCommand({Bucket, Key, Body: Key}))
 
-      const told = await user.tell('delete --stack gone --delete-table --empty-archive --confirm gone')
-      expect(told.result).toEqual({stackDeleted: true, tableDeleted: true, tableLeft: false, archivedObjectsDeleted: 2})
+      const result = await user.json('delete --stack gone --delete-table --empty-archive --confirm gone')
+      expect(result.result).toEqual({
+        stackDeleted: true,
+        tableDeleted: true,
+        tableLeft: false,
+        archivedObjectsDeleted: 2,
+      })
       await expect(s3.send(new HeadBucketCommand({Bucket}))).rejects.toThrow()
     })
   })
 
-  it('--no-wait leaves the rest to a second run', async () => {
-    const told = await user.tell('deploy --stack later --no-wait --yes')
-    expect(told).toMatchObject({action: 'create', complete: false, aggregator: null})
+  it('--no-wait leaves the remaining steps to a second run', async () => {
+    const result = await user.json('deploy --stack later --no-wait --yes')
+    expect(result).toMatchObject({action: 'create', complete: false, aggregator: null})
     expect((await readVersion(tableOf('later'))).record).toBeUndefined()
-    const again = await user.tell('deploy --stack later --yes')
+    const again = await user.json('deploy --stack later --yes')
     expect(again).toMatchObject({action: 'none', complete: true, code: 'new', defaultNamespaceCreated: true})
     expect(again.aggregator).toMatchObject({codeUpdated: true, eventSource: 'Enabled'})
   })

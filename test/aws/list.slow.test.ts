@@ -1,20 +1,20 @@
 import {afterAll, beforeAll, expect, it} from 'vitest'
 import {schemaProblems} from '../e2e/schemas.js'
 import {xmlRefusal} from './aws-proxy.js'
-import {describeWithPython, type Moto, startMoto} from './moto.js'
-import {denial, type RefusingProxy, refusingProxy} from './refusing.js'
+import {denial, type IamProxy, iamProxy} from './iam-proxy.js'
+import {describeWithPython, emptyMoto, type Moto} from './moto.js'
 import {deploySmallStack, type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
 describeWithPython('zael list', {timeout: 300_000}, () => {
   let moto: Moto
-  let proxy: RefusingProxy
+  let proxy: IamProxy
   let user: StackUser
   const accounts: MotoAccount[] = []
 
   beforeAll(async () => {
-    moto = await startMoto()
-    proxy = await refusingProxy(moto.endpoint)
+    moto = await emptyMoto()
+    proxy = await iamProxy(moto.endpoint)
     user = stackUser(proxy.endpoint)
     const ireland = openMoto(moto)
     const virginia = openMoto(moto, 'us-east-1')
@@ -29,10 +29,9 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
   afterAll(async () => {
     for (const account of accounts) await account[Symbol.asyncDispose]()
     await proxy?.[Symbol.asyncDispose]()
-    await moto?.[Symbol.asyncDispose]()
   })
 
-  it('lists stacks of both tools in the region in force, and no others', async () => {
+  it('lists the stacks of both tools in the configured region, and no others', async () => {
     const {code, stdout, stderr} = await user.run('list')
     expect({code, stderr}).toEqual({code: 0, stderr: ''})
     expect(stdout.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, '2026-01-01T00:00:00Z')).toMatchInlineSnapshot(`
@@ -42,7 +41,7 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
       prod      zael         create complete  0.1.0    2026-01-01T00:00:00Z
       "
     `)
-    const {stacks} = await user.tell('list')
+    const {stacks} = await user.json('list')
     expect(stacks).toMatchObject([
       {name: 'ZAEL-old', tool: 'zae-limiter', version: null},
       {name: 'legacy', tool: 'zae-limiter', region: 'eu-west-1', version: '0.1.0', schemaVersion: '0.9.0'},
@@ -54,22 +53,22 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
     expect((await user.run('list --region us-west-2')).stdout).toBe('No stacks here; `zael deploy` makes one\n')
   })
 
-  it('reads the list to its end', async () => {
-    // moto has all stacks on one page, so the proxy says that there is more and lets the same page come again.
-    const told = await proxy.during(
+  it('reads all pages', async () => {
+    // moto has all stacks on one page, so the proxy adds a token and returns the same page again.
+    const result = await proxy.during(
       (action, {body}) => {
         if (action !== 'cloudformation:DescribeStacks') return undefined
-        if (!body.includes('NextToken')) return {answer: text => withToken(text)}
+        if (!body.includes('NextToken')) return {response: text => withToken(text)}
         return {request: text => text.replace(/&NextToken=[^&]*/, '')}
       },
-      () => user.tell('list'),
+      () => user.json('list'),
     )
-    expect(told.stacks.map(({name}: {name: string}) => name)).toEqual([
+    expect(result.stacks.map(({name}: {name: string}) => name)).toEqual([
       ...['ZAEL-old', 'ZAEL-old', 'legacy', 'legacy', 'prod', 'prod'],
     ])
   })
 
-  it('lists all regions; those that refuse are named and the rest is told', async () => {
+  it('lists all regions, and names those that refuse', async () => {
     const {code, stdout, stderr} = await proxy.during(
       (_, request) => {
         if (request.region === 'eu-west-3') return denial(request)
@@ -81,9 +80,9 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
     )
     expect(code).toBe(0)
     expect(stderr).toContain('eu-west-3 could not be asked: Not allowed to list the stacks of eu-west-3')
-    const told = JSON.parse(stdout)
-    expect(schemaProblems('list', told)).toEqual([])
-    const {stacks, refused, notEnabled} = told
+    const result = JSON.parse(stdout)
+    expect(schemaProblems('list', result)).toEqual([])
+    const {stacks, refused, notEnabled} = result
     expect(stacks.map(({name, region}: {name: string; region: string}) => `${name} ${region}`)).toEqual([
       'ZAEL-old eu-west-1',
       'legacy eu-west-1',
@@ -94,7 +93,7 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
     expect(notEnabled).toEqual(['af-south-1'])
   })
 
-  it('fails with the exit code of the reason when nobody answers', async () => {
+  it('fails with the exit code of the cause when every region refuses', async () => {
     const denied = await proxy.during(
       (_, request) => denial(request),
       () => user.fail('list --all-regions'),
@@ -111,7 +110,7 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
   })
 })
 
-/** The answer with more to come. */
+/** The response with a token for another page. */
 function withToken(body: string): string {
   return body.replace('</DescribeStacksResult>', '<NextToken>more</NextToken></DescribeStacksResult>')
 }

@@ -5,46 +5,52 @@ import {describe} from 'vitest'
 import {spawnOwned} from '../../src/lib/local/engines/owned-process.js'
 import {ROOT} from '../e2e/zael.js'
 
-/** Folder of moto_server and cfn-lint; `undefined` where there is no Python. In CI a missing Python is a failure. */
+/** Folder of moto_server and cfn-lint; `undefined` when there is no Python. On CI a missing Python is a failure. */
 export const pythonPrograms = findPrograms()
 
-/** Like `describe`, for tests that need the Python tools; skipped where there is no Python. */
+/** Like `describe`, for tests that need the Python tools; skipped when there is no Python. */
 export const describeWithPython = describe.skipIf(pythonPrograms === undefined)
 
-/** moto's server: an emulation of AWS that forgets everything when it ends. */
-export interface Moto extends AsyncDisposable {
+/** moto's server: an emulation of AWS. */
+export interface Moto {
   readonly endpoint: string
-  /** Variables for a process that is to see moto as AWS. */
+  /** Variables for a process that uses moto as AWS. */
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Identity and region that moto takes as well as any other. */
+/** Credentials and region; moto accepts any. */
 export const MOTO_IDENTITY = {
   AWS_REGION: 'eu-west-1',
   AWS_ACCESS_KEY_ID: 'testing',
   AWS_SECRET_ACCESS_KEY: 'testing',
 } as const
 
-const STOP_GRACE_MS = 2_000
+let running: Promise<Moto> | undefined
 
-/** Starts a server of its own on a free port of this machine; it dies with this process at the latest. */
-export async function startMoto(): Promise<Moto> {
-  if (pythonPrograms === undefined) throw new Error('startMoto needs Python; guard the suite with describeWithPython')
+/**
+ * An empty account on moto. Its server is started once per test process and reset for every file: a start with the first
+ * requests takes seconds. It dies with the process.
+ */
+export async function emptyMoto(): Promise<Moto> {
+  running ??= startMoto()
+  const moto = await running
+  const {status} = await fetch(`${moto.endpoint}/moto-api/reset`, {method: 'POST'})
+  if (status !== 200) throw new Error(`moto could not be reset: HTTP status ${status}`)
+  return moto
+}
+
+async function startMoto(): Promise<Moto> {
+  if (pythonPrograms === undefined) throw new Error('moto needs Python; guard the suite with describeWithPython')
   const server = await spawnOwned([join(pythonPrograms, 'moto_server'), '-H', '127.0.0.1', '-p', '0'])
-  let hasEnded = false
+  let hasExited = false
   void server.exited.then(() => {
-    hasEnded = true
+    hasExited = true
+    running = undefined
   })
   for (;;) {
     const [, endpoint] = /Running on (http:\/\/127\.0\.0\.1:\d+)/.exec(server.stderrTail()) ?? []
-    if (endpoint !== undefined) {
-      return {
-        endpoint,
-        env: {...MOTO_IDENTITY, AWS_ENDPOINT_URL: endpoint},
-        [Symbol.asyncDispose]: () => server.stop(STOP_GRACE_MS),
-      }
-    }
-    if (hasEnded) throw new Error(`moto_server did not start: ${server.stderrTail()}`)
+    if (endpoint !== undefined) return {endpoint, env: {...MOTO_IDENTITY, AWS_ENDPOINT_URL: endpoint}}
+    if (hasExited) throw new Error(`moto_server did not start: ${server.stderrTail()}`)
     await sleep(50)
   }
 }

@@ -1,8 +1,8 @@
 import {afterAll, beforeAll, expect, it} from 'vitest'
 import {readPrincipal} from '../../src/lib/infra/aws/caller-identity.js'
 import {encodeVersion} from '../../src/lib/schema/version-record.js'
-import {describeWithPython, type Moto, startMoto} from './moto.js'
-import {denial, type RefusingProxy, refusingProxy} from './refusing.js'
+import {denial, type IamProxy, iamProxy} from './iam-proxy.js'
+import {describeWithPython, emptyMoto, type Moto} from './moto.js'
 import {deploySmallStack, type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
@@ -11,14 +11,14 @@ const MOTO_USER = 'arn:aws:sts::123456789012:user/moto'
 describeWithPython('the author of a change', {timeout: 300_000}, () => {
   let moto: Moto
   let account: MotoAccount
-  let proxy: RefusingProxy
+  let proxy: IamProxy
   let user: StackUser
 
   beforeAll(async () => {
-    moto = await startMoto()
+    moto = await emptyMoto()
     account = openMoto(moto)
-    proxy = await refusingProxy(moto.endpoint)
-    // Leads to this machine, but is none of the addresses by which zael tells a local engine from AWS.
+    proxy = await iamProxy(moto.endpoint)
+    // Reaches this machine, but zael does not take this address for a local engine.
     user = stackUser(proxy.endpoint.replace('127.0.0.1', '0.0.0.0'))
     await deploySmallStack(account, {name: 'audited', owner: 'zael'})
     const version = {schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0'}
@@ -30,7 +30,6 @@ describeWithPython('the author of a change', {timeout: 300_000}, () => {
   afterAll(async () => {
     await proxy?.[Symbol.asyncDispose]()
     await account?.[Symbol.asyncDispose]()
-    await moto?.[Symbol.asyncDispose]()
   })
 
   const authors = async (entity: string): Promise<(string | null)[]> => {
@@ -38,26 +37,26 @@ describeWithPython('the author of a change', {timeout: 300_000}, () => {
     return JSON.parse(stdout).events.map(({principal}: {principal: string | null}) => principal)
   }
 
-  it('is named in the audit trail, and asked for once', async () => {
-    let asked: string[] = []
+  it('is named in the audit trail, and read once', async () => {
+    let calls: string[] = []
     let named: (string | null)[] = [null]
-    // Nobody waits long for it, so that a busy machine needs another try.
+    // The time limit is short: a busy machine may need another attempt.
     for (let attempt = 1; named[0] === null && attempt <= 20; attempt++) {
       proxy.takeActions()
       expect((await user.run(`entity create first-${attempt} --stack audited`)).code).toBe(0)
-      asked = proxy.takeActions().filter(action => action.startsWith('sts:'))
+      calls = proxy.takeActions().filter(action => action.startsWith('sts:'))
       named = await authors(`first-${attempt}`)
     }
-    expect({asked, named}).toEqual({asked: ['sts:GetCallerIdentity'], named: [MOTO_USER]})
+    expect({calls, named}).toEqual({calls: ['sts:GetCallerIdentity'], named: [MOTO_USER]})
   })
 
-  it('is not asked for by commands that only look', async () => {
+  it('is not read by commands that only read', async () => {
     proxy.takeActions()
     for (const command of ['entity list', 'limits list', 'audit list']) await user.run(`${command} --stack audited`)
     expect(proxy.takeActions().filter(action => action.startsWith('sts:'))).toEqual([])
   })
 
-  it('is left out when STS does not tell, and the change is made', async () => {
+  it('is omitted when STS refuses, and the change is made', async () => {
     const {code} = await proxy.during(
       (action, request) => (action.startsWith('sts:') ? denial(request) : undefined),
       () => user.run('entity create second --stack audited'),
@@ -66,15 +65,15 @@ describeWithPython('the author of a change', {timeout: 300_000}, () => {
     expect(await authors('second')).toEqual([null])
   })
 
-  it('is left out on a local engine, without asking', async () => {
-    const near = stackUser(proxy.endpoint)
+  it('is omitted on a local engine, without a request', async () => {
+    const localUser = stackUser(proxy.endpoint)
     proxy.takeActions()
-    expect((await near.run('entity create third --stack audited')).code).toBe(0)
+    expect((await localUser.run('entity create third --stack audited')).code).toBe(0)
     expect(proxy.takeActions().filter(action => action.startsWith('sts:'))).toEqual([])
     expect(await authors('third')).toEqual([null])
   })
 
-  it('is not waited for for long', async () => {
+  it('is read with a time limit', async () => {
     expect(await readPrincipal(account.aws, 60_000)).toBe(MOTO_USER)
     expect(await readPrincipal(account.aws, 0)).toBeUndefined()
   })

@@ -13,44 +13,43 @@ import {lambdaPackage} from '../../src/lib/infra/lambda/package.js'
 import {readStack} from '../../src/lib/infra/stacks/reader.js'
 import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
 import {BIN, ROOT, zael} from '../e2e/zael.js'
-import {type AwsProxy, type AwsRequest, awsProxy, type Meddling, xmlRefusal} from './aws-proxy.js'
-import {describeWithPython, MOTO_IDENTITY, type Moto, startMoto} from './moto.js'
+import {type AwsProxy, type AwsRequest, awsProxy, type Intervention, xmlRefusal} from './aws-proxy.js'
+import {describeWithPython, emptyMoto, MOTO_IDENTITY, type Moto} from './moto.js'
 import {type MotoAccount, openMoto} from './small-stack.js'
 import {type StackUser, stackUser} from './stack-user.js'
 
 /*
- * What moto does not do (refuse, throttle, fail half-way, take its time) is done by a proxy in front of it, which changes
- * one kind of call in the way that AWS documents it. Everything else is moto's.
+ * What moto does not do (refuse, throttle, fail midway, be slow) is done by a proxy in front of it, which changes one kind
+ * of call as AWS documents it. Everything else is moto's.
  */
 const QUEUE = JSON.stringify({Resources: {Queue: {Type: 'AWS::SQS::Queue'}}})
 
-describeWithPython('what can stand in the way of a deployment', {timeout: 300_000}, () => {
+describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
   let moto: Moto
   let account: MotoAccount
   let proxies: AwsProxy[] = []
 
   beforeAll(async () => {
-    moto = await startMoto()
+    moto = await emptyMoto()
     account = openMoto(moto)
   })
 
   afterAll(async () => {
     await account?.[Symbol.asyncDispose]()
     for (const proxy of proxies) await proxy[Symbol.asyncDispose]()
-    await moto?.[Symbol.asyncDispose]()
   })
 
-  /** A user whose requests meet the meddler. */
+  /** A user whose requests go through a proxy. */
   async function userWith(
-    meddle: (request: AwsRequest) => Meddling | undefined,
+    intervene: (request: AwsRequest) => Intervention | undefined,
   ): Promise<StackUser & {proxy: AwsProxy}> {
-    const proxy = await awsProxy(moto.endpoint, meddle)
+    const proxy = await awsProxy(moto.endpoint, intervene)
     proxies = [...proxies, proxy]
     return {...stackUser(proxy.endpoint), proxy}
   }
 
-  const on = (operation: string, meddling: Meddling) => (request: AwsRequest) =>
-    request.operation === operation ? meddling : undefined
+  const on = (operation: string, intervention: Intervention) => (request: AwsRequest) =>
+    request.operation === operation ? intervention : undefined
 
   async function createForeign(name: string, tags: Readonly<Record<string, string>>): Promise<void> {
     const Tags = Object.entries(tags).map(([Key, Value]) => ({Key, Value}))
@@ -63,7 +62,7 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
 
   describe('a stack of the same name', () => {
     it.each(['deploy --stack foreign --yes', 'delete --stack foreign --delete-table --confirm foreign'])(
-      'that is somebody else’s is not touched: %s',
+      'that is not a limiter is not changed: %s',
       async command => {
         await createForeign('foreign', {team: 'billing'}).catch(() => {})
         const user = await userWith(() => undefined)
@@ -73,14 +72,14 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
           error: {
             code: 'stack.foreign',
             message: 'There is a stack "foreign" (CREATE_COMPLETE) that is not a rate limiter.',
-            hint: 'Nothing was touched. Choose another name with --stack, or another --region or --profile.',
+            hint: 'Nothing was changed. Choose another name with --stack, or another --region or --profile.',
           },
         })
         expect(writesOf(user.proxy.takeOperations())).toEqual([])
       },
     )
 
-    it('of the Python tool is not touched; the way to adopt it is told', async () => {
+    it('of the Python tool is not changed; the hint says how to adopt it', async () => {
       await createForeign('python', {ManagedBy: 'zae-limiter', 'zae-limiter:type': 'limiter'})
       const user = await userWith(() => undefined)
       const {code, error} = await user.fail('deploy --stack python --yes')
@@ -90,11 +89,11 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
     })
 
-    it('that is busy is waited for by the person, not changed', async () => {
+    it('that is being changed is not changed; the hint says to wait', async () => {
       const user = await userWith(
-        on('DescribeStacks', {answer: body => body.replaceAll('CREATE_COMPLETE', 'UPDATE_IN_PROGRESS')}),
+        on('DescribeStacks', {response: body => body.replaceAll('CREATE_COMPLETE', 'UPDATE_IN_PROGRESS')}),
       )
-      await stackUser(moto.endpoint).tell('deploy --stack busy --no-aggregator --yes')
+      await stackUser(moto.endpoint).json('deploy --stack busy --no-aggregator --yes')
       const {code, error} = await user.fail('deploy --stack busy --yes')
       expect({code, error}).toMatchObject({
         code: 5,
@@ -105,14 +104,14 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
     })
   })
 
-  describe('who asks, and what AWS says', () => {
+  describe('access and errors of AWS', () => {
     it('no credentials', async () => {
-      const {code, stderr} = await zael(['deploy', '--stack', 'nobody'], {
+      const {code, stderr} = await zael(['deploy', '--stack', 'anonymous'], {
         env: {AWS_REGION: 'eu-west-1', AWS_EC2_METADATA_DISABLED: 'true'},
       })
       expect(code).toBe(4)
       expect(stderr).toBe(
-        'Error: Cannot read stack "nobody": no valid AWS credentials: Could not load credentials from any providers\n' +
+        'Error: Cannot read stack "anonymous": no valid AWS credentials: Could not load credentials from any providers\n' +
           'Try: Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; `aws sts get-caller-identity` shows who you are.\n',
       )
     })
@@ -131,7 +130,7 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
       const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--region', 'eu-nowhere-9'], {env: MOTO_IDENTITY})
       expect(code).toBe(1)
       expect(stderr).toMatch(
-        /^Error: Cannot read stack "prod": AWS gives no answer: getaddrinfo \S+ cloudformation\.eu-nowhere-9\./,
+        /^Error: Cannot read stack "prod": AWS does not answer: getaddrinfo \S+ cloudformation\.eu-nowhere-9\./,
       )
       expect(stderr).toContain(
         'Try: Check the network, the spelling of the region and --endpoint-url, then try again.\n',
@@ -140,34 +139,34 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
 
     it('a network that is down', async () => {
       const user = await userWith(() => ({hangUp: true}))
-      // Not on this machine, as far as zael can tell: otherwise it would look for an engine.
+      // zael does not take this address for a local one: otherwise it would look for an engine.
       const env = {...user.env, AWS_ENDPOINT_URL: user.env.AWS_ENDPOINT_URL?.replace('127.0.0.1', '0.0.0.0') ?? ''}
       const {code, stderr} = await zael(['deploy', '--stack', 'prod'], {env})
       expect(code).toBe(1)
-      expect(stderr).toMatch(/^Error: Cannot read stack "prod": AWS gives no answer: /)
+      expect(stderr).toMatch(/^Error: Cannot read stack "prod": AWS does not answer: /)
     })
 
-    it('access denied names the action that is missing', async () => {
-      const said =
+    it('access denied names the missing action', async () => {
+      const reason =
         'User: arn:aws:iam::123456789012:user/ann is not authorized to perform: cloudformation:CreateChangeSet on resource: *'
-      const user = await userWith(on('CreateChangeSet', xmlRefusal('AccessDenied', said, 403)))
+      const user = await userWith(on('CreateChangeSet', xmlRefusal('AccessDenied', reason, 403)))
       const {code, error} = await user.fail('deploy --stack denied --yes')
       expect({code, error}).toMatchObject({
         code: 4,
         error: {
           code: 'aws.denied',
-          message: `Not allowed to plan changes of stack "denied": ${said}`,
-          hint: 'Ask for cloudformation:CreateChangeSet, or choose another identity with --profile; `zael doctor` checks all that is needed.',
+          message: `Not allowed to plan changes of stack "denied": ${reason}`,
+          hint: 'Ask for cloudformation:CreateChangeSet, or choose another identity with --profile; `zael doctor` checks all permissions.',
           details: {action: 'cloudformation:CreateChangeSet'},
         },
       })
       expect(await readStack(account.aws, 'denied')).toBeUndefined()
     })
 
-    it('access denied at the last step leaves nothing half-made', async () => {
-      const said =
+    it('access denied at the last step leaves nothing behind', async () => {
+      const reason =
         'User: arn:aws:iam::123456789012:user/ann is not authorized to perform: cloudformation:ExecuteChangeSet'
-      const user = await userWith(on('ExecuteChangeSet', xmlRefusal('AccessDenied', said, 403)))
+      const user = await userWith(on('ExecuteChangeSet', xmlRefusal('AccessDenied', reason, 403)))
       expect(await user.fail('deploy --stack denied --yes')).toMatchObject({code: 4, error: {code: 'aws.denied'}})
       expect(await readStack(account.aws, 'denied')).toBeUndefined()
     })
@@ -177,29 +176,29 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
       const user = await userWith(({operation}) =>
         operation === 'DescribeStacks' && refusals-- > 0 ? xmlRefusal('Throttling', 'Rate exceeded') : undefined,
       )
-      expect(await user.tell('deploy --stack patient --no-aggregator --dry-run')).toMatchObject({action: 'create'})
+      expect(await user.json('deploy --stack patient --no-aggregator --dry-run')).toMatchObject({action: 'create'})
       expect(refusals).toBeLessThan(0)
     })
 
-    it('throttling without end is told', async () => {
+    it('permanent throttling is reported', async () => {
       const user = await userWith(on('CreateChangeSet', xmlRefusal('Throttling', 'Rate exceeded')))
       const {code, error} = await user.fail('deploy --stack patient --yes')
       expect({code, error}).toMatchObject({code: 1, error: {code: 'aws.throttled'}})
-      expect(error.message).toBe('Cannot plan changes of stack "patient": AWS refuses so many requests: Rate exceeded')
+      expect(error.message).toBe('Cannot plan changes of stack "patient": AWS throttles the requests: Rate exceeded')
     })
 
-    it('a quota that is used up', async () => {
-      const said = 'Limit for stack has been exceeded'
-      const user = await userWith(on('CreateChangeSet', xmlRefusal('LimitExceededException', said)))
+    it('an exhausted quota', async () => {
+      const reason = 'Limit for stack has been exceeded'
+      const user = await userWith(on('CreateChangeSet', xmlRefusal('LimitExceededException', reason)))
       const {code, error} = await user.fail('deploy --stack many --yes')
       expect({code, error}).toMatchObject({code: 1, error: {code: 'aws.quota'}})
-      expect(error.message).toContain(said)
+      expect(error.message).toContain(reason)
       expect(error.hint).toContain('Service Quotas')
     })
   })
 
-  it('a table that a newer zael has changed stops an older one before it touches the stack', async () => {
-    await stackUser(moto.endpoint).tell('deploy --stack newer --no-aggregator --yes')
+  it('a table that a newer zael has changed stops an older one before it changes the stack', async () => {
+    await stackUser(moto.endpoint).json('deploy --stack newer --no-aggregator --yes')
     await account.transport.send('UpdateItem', {
       TableName: 'newer',
       Key: {PK: {S: '_/SYSTEM#'}, SK: {S: '#VERSION'}},
@@ -213,10 +212,10 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
   })
 
   describe('a change set', () => {
-    it('is not left behind when the rest of the plan cannot be made', async () => {
-      await stackUser(moto.endpoint).tell('deploy --stack unread --yes')
-      const said = 'User: ann is not authorized to perform: lambda:GetFunctionConfiguration'
-      const body = JSON.stringify({__type: 'AccessDeniedException', message: said})
+    it('is not left behind when the plan fails', async () => {
+      await stackUser(moto.endpoint).json('deploy --stack unread --yes')
+      const reason = 'User: ann is not authorized to perform: lambda:GetFunctionConfiguration'
+      const body = JSON.stringify({__type: 'AccessDeniedException', message: reason})
       const user = await userWith(({operation}) =>
         /^GET .+\/configuration$/.test(operation) ? {instead: {status: 403, body}} : undefined,
       )
@@ -227,24 +226,24 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
       expect(Summaries.filter(({ExecutionStatus}) => ExecutionStatus === 'AVAILABLE')).toEqual([])
     })
 
-    it('that changes the processor of the function brings the placeholder: the code is uploaded again', async () => {
-      await stackUser(moto.endpoint).tell('deploy --stack chip --yes')
-      const user = await userWith(on('DescribeChangeSet', {answer: body => withChange(body, OTHER_PROCESSOR)}))
-      const dry = await user.tell('deploy --stack chip --lambda-architecture x86_64 --dry-run')
+    it('that changes the architecture of the function installs the placeholder: the code is uploaded again', async () => {
+      await stackUser(moto.endpoint).json('deploy --stack chip --yes')
+      const user = await userWith(on('DescribeChangeSet', {response: body => withChange(body, OTHER_PROCESSOR)}))
+      const dry = await user.json('deploy --stack chip --lambda-architecture x86_64 --dry-run')
       expect(dry).toMatchObject({action: 'update', code: 'new'})
-      const told = await user.tell('deploy --stack chip --lambda-architecture x86_64 --yes')
-      expect(told).toMatchObject({code: 'new', aggregator: {codeUpdated: true}})
+      const result = await user.json('deploy --stack chip --lambda-architecture x86_64 --yes')
+      expect(result).toMatchObject({code: 'new', aggregator: {codeUpdated: true}})
       const {sha256Base64} = await lambdaPackage()
       const lambda = await account.aws.lambda()
       const {Configuration} = await lambda.send(new GetFunctionCommand({FunctionName: 'chip-aggregator'}))
       expect(Configuration).toMatchObject({CodeSha256: sha256Base64, Architectures: ['x86_64']})
     })
 
-    it('that CloudFormation refuses is told with its reason, and nothing is left', async () => {
+    it('that CloudFormation rejects is reported with the reason, and nothing is left', async () => {
       const reason = 'Template format error: Unrecognized resource types'
       const user = await userWith(
         on('DescribeChangeSet', {
-          answer: body =>
+          response: body =>
             body.replace('<Status>CREATE_COMPLETE', `<StatusReason>${reason}</StatusReason><Status>FAILED`),
         }),
       )
@@ -253,7 +252,7 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
       expect(await readStack(account.aws, 'refused')).toBeUndefined()
     })
 
-    it('keeps the tags that the stack has, but those to be taken away', async () => {
+    it('keeps the tags of the stack, except those to be removed', async () => {
       let tags: (string | null)[] = []
       const user = await userWith(({operation, body}) => {
         const asked = new URLSearchParams(body)
@@ -261,16 +260,16 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
         if (operation === 'CreateChangeSet') tags = keys.map(key => asked.get(key))
         return undefined
       })
-      await user.tell('deploy --stack tagged --no-aggregator --tag team=a --tag cost=b --yes')
+      await user.json('deploy --stack tagged --no-aggregator --tag team=a --tag cost=b --yes')
       expect(tags).toEqual(expect.arrayContaining(['team', 'cost', 'zael:name']))
-      await user.tell('deploy --stack tagged --remove-tag team --tag owner=c --dry-run')
+      await user.json('deploy --stack tagged --remove-tag team --tag owner=c --dry-run')
       expect(tags).toEqual(expect.arrayContaining(['owner', 'cost', 'zael:name']))
       expect(tags).not.toContain('team')
     })
 
-    it('that would replace the table is never carried out', async () => {
-      await stackUser(moto.endpoint).tell('deploy --stack precious --no-aggregator --yes')
-      const user = await userWith(on('DescribeChangeSet', {answer: body => withChange(body, TABLE_REPLACED)}))
+    it('that would replace the table is never executed', async () => {
+      await stackUser(moto.endpoint).json('deploy --stack precious --no-aggregator --yes')
+      const user = await userWith(on('DescribeChangeSet', {response: body => withChange(body, TABLE_REPLACED)}))
       const {code, error} = await user.fail('deploy --stack precious --encryption-key aws-managed --yes')
       expect({code, error}).toMatchObject({code: 5, error: {code: 'deploy.replaces-table'}})
       expect(error.message).toBe(
@@ -281,9 +280,9 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
       expect(operations).not.toContain('ExecuteChangeSet')
     })
 
-    it('that replaces something else says so, in the plan and in the question', async () => {
-      await stackUser(moto.endpoint).tell('deploy --stack replaced --no-aggregator --yes')
-      const user = await userWith(on('DescribeChangeSet', {answer: body => withChange(body, QUEUE_REPLACED)}))
+    it('that replaces another resource is shown in the plan and in the confirmation', async () => {
+      await stackUser(moto.endpoint).json('deploy --stack replaced --no-aggregator --yes')
+      const user = await userWith(on('DescribeChangeSet', {response: body => withChange(body, QUEUE_REPLACED)}))
       const {code, stdout, stderr} = await user.run('deploy --stack replaced --encryption-key aws-managed')
       expect(code).toBe(2)
       expect(stdout).toBe(
@@ -304,10 +303,10 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
     })
   })
 
-  describe('a deployment that fails half-way', () => {
-    it('tells the first failure and not what was cancelled for it', async () => {
+  describe('a deployment that fails midway', () => {
+    it('reports the first failure, not what was cancelled because of it', async () => {
       const user = await userWith(
-        on('DescribeStackEvents', {answer: body => (body.includes('CREATE_COMPLETE') ? FAILED_CREATION : body)}),
+        on('DescribeStackEvents', {response: body => (body.includes('CREATE_COMPLETE') ? FAILED_CREATION : body)}),
       )
       const {code, stdout, stderr} = await user.run('deploy --stack unlucky --no-aggregator --yes')
       expect(code).toBe(1)
@@ -323,51 +322,51 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
           '            The following resource(s) failed to create: [ReadOnlyPolicy].',
           '  09:00:05  ROLLBACK_COMPLETE   unlucky',
           'Error: Stack "unlucky" could not be deployed. ReadOnlyPolicy (AWS::IAM::ManagedPolicy): A policy called unlucky-read already exists.',
-          'Try: Nothing of it is left but its record. Names of roles and policies are those of the whole account: beside a stack of this name in another region, add --role-name-format "{}-eu-west-1" --policy-name-format "{}-eu-west-1"; see docs/deploying.md#one-name-in-several-regions',
+          'Try: Only its record in CloudFormation is left. Names of roles and policies are unique in the account. If another region has a stack of this name, add --role-name-format "{}-eu-west-1" --policy-name-format "{}-eu-west-1"; see docs/deploying.md#one-name-in-several-regions',
           '',
         ].join('\n'),
       )
     })
 
-    it('is recreated by the next one, after a yes', async () => {
-      // Its table is there and empty, as DeletionPolicy: Retain leaves it.
+    it('C-11 is recreated by the next one, after confirmation', async () => {
+      // Its table exists and is empty, as DeletionPolicy: Retain leaves it.
       await createForeign('second-try', {ManagedBy: 'zael', 'zael:type': 'limiter'})
       await createTable(account.transport, await loadTableDefinition({tableName: 'second-try', stream: false}))
       let isRolledBack = true
       const user = await userWith(({operation}) => {
         if (operation === 'DeleteStack') isRolledBack = false
         const isAsked = operation === 'DescribeStacks' && isRolledBack
-        return isAsked ? {answer: body => body.replaceAll('CREATE_COMPLETE', 'ROLLBACK_COMPLETE')} : undefined
+        return isAsked ? {response: body => body.replaceAll('CREATE_COMPLETE', 'ROLLBACK_COMPLETE')} : undefined
       })
-      const dry = await user.tell('deploy --stack second-try --no-aggregator --dry-run')
+      const dry = await user.json('deploy --stack second-try --no-aggregator --dry-run')
       expect(dry).toMatchObject({action: 'recreate', changes: []})
-      const asked = await user.run('deploy --stack second-try --no-aggregator')
-      expect(asked.code).toBe(2)
-      expect(asked.stdout).toContain('an earlier deployment failed, and what it left can only be deleted')
-      expect(asked.stderr).toContain(
+      const unconfirmed = await user.run('deploy --stack second-try --no-aggregator')
+      expect(unconfirmed.code).toBe(2)
+      expect(unconfirmed.stdout).toContain('an earlier deployment failed, and what it left can only be deleted')
+      expect(unconfirmed.stderr).toContain(
         'This deletes what is left of the failed stack "second-try" and its empty table "second-try", and creates it anew',
       )
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
 
-      const told = await user.tell('deploy --stack second-try --no-aggregator --yes')
-      expect(told).toMatchObject({action: 'create', complete: true})
+      const result = await user.json('deploy --stack second-try --no-aggregator --yes')
+      expect(result).toMatchObject({action: 'create', complete: true})
       const operations = user.proxy.takeOperations()
       expect(operations.indexOf('DeleteStack')).toBeLessThan(operations.indexOf('CreateChangeSet'))
     })
 
-    it('is not recreated when its table has something in it', async () => {
-      await stackUser(moto.endpoint).tell('deploy --stack used --no-aggregator --yes')
+    it('is not recreated when its table has items', async () => {
+      await stackUser(moto.endpoint).json('deploy --stack used --no-aggregator --yes')
       const user = await userWith(
-        on('DescribeStacks', {answer: body => body.replaceAll('CREATE_COMPLETE', 'ROLLBACK_COMPLETE')}),
+        on('DescribeStacks', {response: body => body.replaceAll('CREATE_COMPLETE', 'ROLLBACK_COMPLETE')}),
       )
       const {code, error} = await user.fail('deploy --stack used --yes')
       expect({code, error}).toMatchObject({code: 5, error: {code: 'deploy.table-exists'}})
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
     })
 
-    it('Ctrl-C stops the watching, and says that CloudFormation goes on', async () => {
+    it('Ctrl-C stops the command, and reports that CloudFormation continues', async () => {
       const user = await userWith(
-        on('DescribeStackEvents', {answer: body => body.replaceAll('CREATE_COMPLETE', 'CREATE_IN_PROGRESS')}),
+        on('DescribeStackEvents', {response: body => body.replaceAll('CREATE_COMPLETE', 'CREATE_IN_PROGRESS')}),
       )
       const args = [BIN, 'deploy', '--stack', 'slow', '--no-aggregator', '--yes']
       const child = spawn(process.execPath, args, {cwd: ROOT, env: {PATH: process.env.PATH, ...user.env}})
@@ -375,7 +374,7 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
       let isStopped = false
       child.stderr.setEncoding('utf8').on('data', chunk => {
         stderr += chunk
-        // Once: the second Ctrl-C does not wait for the last word.
+        // Once: a second Ctrl-C exits without the final message.
         if (!isStopped && stderr.includes('CREATE_IN_PROGRESS')) isStopped = child.kill('SIGINT')
       })
       const [code] = await once(child, 'close')
@@ -388,7 +387,7 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
     })
   })
 
-  it('losing sight of the stack does not hide that CloudFormation goes on', async () => {
+  it('a deployment whose events can no longer be read reports that CloudFormation continues', async () => {
     let isStarted = false
     const user = await userWith(({operation}) => {
       if (operation === 'ExecuteChangeSet' || operation === 'DeleteStack') isStarted = true
@@ -417,7 +416,7 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
   })
 
   describe('a deletion', () => {
-    it('takes what a plan left that was never carried out, and no table beside it', async () => {
+    it('removes the empty stack of a plan that was never executed, and not the table of the same name', async () => {
       const client = await account.aws.cloudFormation()
       const plan = {StackName: 'shell', ChangeSetName: 'plan', ChangeSetType: 'CREATE', TemplateBody: QUEUE} as const
       await client.send(new CreateChangeSetCommand(plan))
@@ -428,21 +427,21 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
         code: 5,
         error: {code: 'table.foreign'},
       })
-      const told = await user.tell('delete --stack shell --retain-table --confirm shell')
-      expect(told).toMatchObject({status: 'REVIEW_IN_PROGRESS', goes: [], stays: []})
-      expect(told.result).toMatchObject({stackDeleted: true, tableDeleted: false, tableLeft: true})
+      const result = await user.json('delete --stack shell --retain-table --confirm shell')
+      expect(result).toMatchObject({status: 'REVIEW_IN_PROGRESS', goes: [], stays: []})
+      expect(result.result).toMatchObject({stackDeleted: true, tableDeleted: false, tableLeft: true})
       expect(await readStack(account.aws, 'shell')).toBeUndefined()
     })
 
-    it('that fails tells the first reason, and leaves table and data alone', async () => {
-      await stackUser(moto.endpoint).tell('deploy --stack sticky --no-aggregator --yes')
+    it('that fails reports the first reason, and does not delete the table', async () => {
+      await stackUser(moto.endpoint).json('deploy --stack sticky --no-aggregator --yes')
       let isDeleting = false
       const user = await userWith(({operation}) => {
         if (operation === 'DeleteStack') {
           isDeleting = true
           return {instead: {status: 200, body: '<DeleteStackResponse/>'}}
         }
-        return isDeleting && operation === 'DescribeStackEvents' ? {answer: withFailedDeletion} : undefined
+        return isDeleting && operation === 'DescribeStackEvents' ? {response: withFailedDeletion} : undefined
       })
       const {code, error} = await user.fail('delete --stack sticky --delete-table --confirm sticky')
       expect({code, error}).toMatchObject({
@@ -453,11 +452,11 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
       expect(user.proxy.takeOperations()).not.toContain('DeleteTable')
     })
 
-    it('is refused when the deployed template would take the table along', async () => {
-      await stackUser(moto.endpoint).tell('deploy --stack careless --no-aggregator --yes')
+    it('is refused when the deployed template would delete the table', async () => {
+      await stackUser(moto.endpoint).json('deploy --stack careless --no-aggregator --yes')
       const user = await userWith(
         on('GetTemplate', {
-          answer: body => body.replaceAll('DeletionPolicy: Retain', 'DeletionPolicy: Delete'),
+          response: body => body.replaceAll('DeletionPolicy: Retain', 'DeletionPolicy: Delete'),
         }),
       )
       const {code, error} = await user.fail('delete --stack careless --confirm careless')
@@ -466,10 +465,10 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
     })
 
     it('is refused while the stack is protected against termination', async () => {
-      await stackUser(moto.endpoint).tell('deploy --stack guarded --no-aggregator --yes')
+      await stackUser(moto.endpoint).json('deploy --stack guarded --no-aggregator --yes')
       const user = await userWith(
         on('DescribeStacks', {
-          answer: body => body.replace(/<EnableTerminationProtection>false/i, '<EnableTerminationProtection>true'),
+          response: body => body.replace(/<EnableTerminationProtection>false/i, '<EnableTerminationProtection>true'),
         }),
       )
       const {code, error} = await user.fail('delete --stack guarded --confirm guarded')
@@ -479,7 +478,7 @@ describeWithPython('what can stand in the way of a deployment', {timeout: 300_00
   })
 })
 
-/** A change set with one change of this kind instead of moto's. */
+/** A change set with this change instead of moto's. */
 function withChange(body: string, change: string): string {
   const changes = `<Changes><member><Type>Resource</Type><ResourceChange>${change}</ResourceChange></member></Changes>`
   const without = body.replace(/<Changes>[\s\S]*<\/Changes>|<Changes\s*\/>/, '')
@@ -505,7 +504,7 @@ const QUEUE_REPLACED = `
   <Details><member><Target><Attribute>Properties</Attribute><Name>QueueName</Name><BeforeValue>old</BeforeValue>
   <AfterValue>new</AfterValue><RequiresRecreation>Always</RequiresRecreation></Target></member></Details>`
 
-interface Told {
+interface SampleEvent {
   readonly id: string
   readonly second: number
   readonly logicalId: string
@@ -516,7 +515,7 @@ interface Told {
 
 const STACK_ID = 'arn:aws:cloudformation:eu-west-1:123456789012:stack/unlucky/0a1b'
 
-function eventXml({id, second, logicalId, type = 'AWS::CloudFormation::Stack', status, reason}: Told): string {
+function eventXml({id, second, logicalId, type = 'AWS::CloudFormation::Stack', status, reason}: SampleEvent): string {
   const physicalId = type === 'AWS::CloudFormation::Stack' ? STACK_ID : logicalId
   return `<member><StackId>${STACK_ID}</StackId><EventId>${id}</EventId><StackName>unlucky</StackName>
     <LogicalResourceId>${logicalId}</LogicalResourceId><PhysicalResourceId>${physicalId}</PhysicalResourceId>
@@ -525,8 +524,8 @@ function eventXml({id, second, logicalId, type = 'AWS::CloudFormation::Stack', s
     ${reason === undefined ? '' : `<ResourceStatusReason>${reason}</ResourceStatusReason>`}</member>`
 }
 
-/** As CloudFormation tells them: the newest first. */
-function eventsXml(events: readonly Told[]): string {
+/** Newest first, as CloudFormation returns them. */
+function eventsXml(events: readonly SampleEvent[]): string {
   const members = events.toReversed().map(eventXml).join('')
   return `<DescribeStackEventsResponse><DescribeStackEventsResult><StackEvents>${members}</StackEvents></DescribeStackEventsResult></DescribeStackEventsResponse>`
 }
@@ -561,7 +560,7 @@ const FAILED_CREATION = eventsXml([
   {id: '5', second: 5, logicalId: 'unlucky', status: 'ROLLBACK_COMPLETE'},
 ])
 
-/** The events so far, and after them those of a deletion that did not go through. */
+/** The events so far, followed by those of a failed deletion. */
 function withFailedDeletion(body: string): string {
   const members = [
     {id: '9', second: 3, logicalId: 'sticky', status: 'DELETE_FAILED'},

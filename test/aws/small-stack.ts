@@ -12,13 +12,13 @@ import {loadStackTemplate} from '../../src/lib/infra/stacks/template.js'
 import {loadTableDefinition} from '../../src/lib/schema/table-definition.js'
 import {MOTO_IDENTITY, type Moto} from './moto.js'
 
-/** What a test arranges by itself in an account on moto. */
+/** Clients with which a test prepares an account on moto. */
 export interface MotoAccount extends AsyncDisposable {
   readonly aws: Aws
   readonly transport: ClosableTransport
 }
 
-/** Clients of this process; whatever the environment says, they see moto. */
+/** Opens clients that use moto, independent of the environment. */
 export function openMoto({endpoint: endpointUrl}: Moto, region: string = MOTO_IDENTITY.AWS_REGION): MotoAccount {
   const aws = openAws({endpointUrl, region}, {})
   const transport = createTransport({connection: resolveConnection({endpointUrl, region}, {}), clock: Date.now})
@@ -32,16 +32,16 @@ export function openMoto({endpoint: endpointUrl}: Moto, region: string = MOTO_ID
   }
 }
 
-/** A stack that has one of each thing that `status` looks at, without the permissions and options of the real one. */
+/** A stack with one of each resource that `status` reads, without the policies and options of the real one. */
 export interface SmallStack {
   readonly name: string
   readonly owner: 'zael' | 'zae-limiter' | 'other'
-  /** Code of the aggregator; the placeholder unless it is the real one. */
+  /** Code of the aggregator. */
   readonly code?: 'packaged' | 'placeholder'
   readonly filters?: readonly string[]
 }
 
-/** Deploys it. moto's CloudFormation knows neither expiry nor alarms, so those are made by hand. */
+/** Deploys a small stack. moto's CloudFormation supports neither expiry nor alarms, so these are created by hand. */
 export async function deploySmallStack({aws, transport}: MotoAccount, stack: SmallStack): Promise<void> {
   const {name, owner, code = 'packaged'} = stack
   const role = await ensureRole(aws)

@@ -3,32 +3,32 @@ import type {Told} from '../e2e/table-cli.js'
 import {type Outcome, zael} from '../e2e/zael.js'
 import {MOTO_IDENTITY} from './moto.js'
 
-/** Somebody who works with the built command line on what answers at an address. */
+/** Runs the built command line against an endpoint. */
 export interface StackUser {
   readonly env: Readonly<Record<string, string>>
-  /** `zael …` without colours, in 80 columns. */
+  /** Runs `zael …` without colours, in 80 columns. */
   run(command: string): Promise<Outcome>
-  /** `zael … --json` that is to succeed; checked against its schema. */
-  tell(command: string): Promise<Told>
-  /** `zael … --json` that is to fail; its exit code and error. */
+  /** Runs `zael … --json`, which must succeed; the result is checked against its schema. */
+  json(command: string): Promise<Told>
+  /** Runs `zael … --json`, which must fail; returns its exit code and error. */
   fail(command: string): Promise<{code: number | null; error: Told}>
 }
 
-/** A user for whom the address is AWS. */
+/** A user for whom the endpoint is AWS. */
 export function stackUser(endpoint: string, env: Readonly<Record<string, string>> = {}): StackUser {
   const own = {...MOTO_IDENTITY, AWS_ENDPOINT_URL: endpoint, NO_COLOR: '1', COLUMNS: '80', ...env}
   const run = (command: string) => zael(command.split(' '), {env: own})
   return {
     env: own,
     run,
-    tell: async command => {
+    json: async command => {
       const {code, stdout, stderr} = await run(`${command} --json`)
       if (code !== 0) throw new Error(`exit ${code}: ${stdout}${stderr}`)
-      const told = JSON.parse(stdout)
+      const result = JSON.parse(stdout)
       const [name = ''] = command.split(' ')
-      const problems = schemaProblems(name, told)
+      const problems = schemaProblems(name, result)
       if (problems.length > 0) throw new Error(`${problems.join('\n')}\n${stdout}`)
-      return told
+      return result
     },
     fail: async command => {
       const {code, stdout} = await run(`${command} --json`)

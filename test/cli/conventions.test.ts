@@ -37,7 +37,7 @@ describeOnEngine('what operators can rely on in every command', () => {
   }
 
   /** Any command of a newer client replaced the code of the Lambda and moved the recorded version. */
-  it('C-3 no command here touches what is deployed, looking or writing', async () => {
+  it('C-3 no read or write command changes the deployed version', async () => {
     const Item = encodeVersion(VERSION)
     await table.transport.send('PutItem', {TableName: table.name, Item})
     await cli.tell('entity list')
@@ -46,13 +46,13 @@ describeOnEngine('what operators can rely on in every command', () => {
     expect((await table.transport.send('GetItem', {TableName: table.name, Key})).Item).toEqual(Item)
   })
 
-  it('C-4 a plan for a namespace that does not exist says so and registers nothing', async () => {
+  it('C-4 a plan for a missing namespace fails and registers nothing', async () => {
     const file = await fileOf('c-4', 'namespace: c-4-typo\nsystem:\n  limits:\n    rpm: 10/min\n')
     expect(await cli.fail(`limits plan -f ${file}`)).toMatchObject({code: 3, error: {code: 'namespace.missing'}})
     expect((await repository.namespaces.list()).map(({name}) => name)).not.toContain('c-4-typo')
   })
 
-  it('C-31 limits and entities are copied from one namespace to another through a file', async () => {
+  it('C-31 a manifest copies limits and entities from one namespace to another', async () => {
     await repository.namespaces.register('c-31-a')
     await repository.namespaces.register('c-31-b')
     await cli.run('entity create team-1 -n c-31-a')
@@ -66,13 +66,13 @@ describeOnEngine('what operators can rely on in every command', () => {
   })
 
   /** `--limit` was a limit, a row count or a page size; prompts ended in two ways; purge wanted an id. */
-  it('C-34 one meaning per flag, one answer to a missing yes, names where people have names', async () => {
+  it('C-34 flags have one meaning, a missing confirmation one error, and names work where ids do', async () => {
     const manifest = JSON.parse(await readFile(new URL('../../oclif.manifest.json', import.meta.url), 'utf8'))
     const flags = Object.values(manifest.commands).flatMap(command =>
       Object.values((command as {flags: Record<string, {name: string; description: string}>}).flags),
     )
     const meanings = (name: string) => new Set(flags.filter(flag => flag.name === name).map(flag => flag.description))
-    expect([...meanings('limit')]).toEqual(['Most rows to show.'])
+    expect([...meanings('limit')]).toEqual(['Maximum number of rows to show.'])
     expect(meanings('cursor').size).toBe(1)
 
     await repository.namespaces.register('c-34')

@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {type BucketState, type LimitState, refillBucket} from '../../src/lib/core/bucket.js'
-import {boundsOfFullness, type FullnessBounds} from '../../src/lib/core/fullness.js'
+import {
+  boundsOfFullness,
+  type FullnessBounds,
+  hasFilledUp,
+  hasOverflowed,
+  isOverfull,
+} from '../../src/lib/core/fullness.js'
 
 const NOW = 1_700_000_000_000
 
@@ -70,5 +76,45 @@ describe('bounds of fullness', () => {
       [2404, 95_994n],
       [4808, 91_987n],
     ])
+  })
+})
+
+describe('overflow', () => {
+  /** 10 a second, up to 100; so many tokens as of a second ago. */
+  const limit = (tokens: number): LimitState => ({
+    capacityMilli: 100_000n,
+    refillAmountMilli: 10_000n,
+    refillPeriodMs: 1000,
+    tokensMilli: BigInt(tokens) * 1000n,
+    remainder: 0n,
+    consumedMilli: 0n,
+  })
+  const share = (limits: Record<string, LimitState>): BucketState => ({
+    refilledAtMs: NOW - 1000,
+    limits: new Map(Object.entries(limits)),
+  })
+
+  it('a bucket has filled up when a limit asked for has reached its capacity since the last refill', () => {
+    expect(hasFilledUp(share({rpm: limit(90)}), ['rpm'], NOW)).toBe(true)
+    expect(hasFilledUp(share({rpm: limit(89)}), ['rpm'], NOW)).toBe(false)
+    expect(hasFilledUp(share({rpm: limit(89), tpm: limit(100)}), ['rpm'], NOW)).toBe(false)
+    expect(hasFilledUp(share({rpm: limit(89), tpm: limit(100)}), ['rpm', 'tpm'], NOW)).toBe(true)
+    expect(hasFilledUp(share({rpm: limit(100)}), ['rpm'], NOW - 1000)).toBe(false)
+    expect(hasFilledUp(share({rpm: limit(100)}), ['missing'], NOW)).toBe(false)
+  })
+
+  it('a bucket had overflowed when what was taken just now and the credit since exceed the capacity', () => {
+    const taken = new Map([['rpm', 5000n]])
+    expect(hasOverflowed(share({rpm: limit(86)}), taken, NOW)).toBe(true)
+    expect(hasOverflowed(share({rpm: limit(85)}), taken, NOW)).toBe(false)
+    expect(hasOverflowed(share({rpm: limit(86)}), taken, NOW - 1000)).toBe(false)
+    expect(hasOverflowed(share({rpm: limit(86)}), new Map([['rpm', -5000n]]), NOW)).toBe(false)
+  })
+
+  it('a bucket is overfull above the capacity of any limit but write pressure', () => {
+    const above = {...limit(100), tokensMilli: 100_001n}
+    expect(isOverfull(share({rpm: limit(100)}))).toBe(false)
+    expect(isOverfull(share({rpm: limit(100), tpm: above}))).toBe(true)
+    expect(isOverfull(share({rpm: limit(100), wcu: above}))).toBe(false)
   })
 })

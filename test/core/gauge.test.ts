@@ -65,7 +65,7 @@ describe('gauge', () => {
     )
   })
 
-  it('draws neither a little as nothing nor almost all as full', () => {
+  it('draws empty only for zero and full only for full', () => {
     fc.assert(
       fc.property(anyCapacity, fc.integer({min: 1, max: 40}), anyGlyphs, (capacity, width, glyphs) => {
         const draw = (level: number) => gauge(level, capacity, width, glyphs)
@@ -78,16 +78,16 @@ describe('gauge', () => {
 })
 
 describe('sparkline', () => {
-  it('tells no sample from zero, and all from almost all', () => {
+  it('distinguishes no sample from zero, and full from almost full', () => {
     expect(sparkline([null, 0, 0.001, 0.5, 0.999, 1, 1.5], 9, BLOCK_GLYPHS)).toBe('···▁▂▅▇██')
     expect(sparkline([null, 0, 0.001, 0.5, 0.999, 1, 1.5], 9, ASCII_GLYPHS)).toBe('   _.=*##')
   })
 
-  it('shows the last ones where there is little room', () => {
+  it('shows the latest samples where there is little room', () => {
     expect(sparkline([0, 1, 0], 2, BLOCK_GLYPHS)).toBe('█▁')
   })
 
-  it('is always as wide as asked', () => {
+  it('always has the requested width', () => {
     const anyUsed = fc.array(fc.option(fc.double({noNaN: true, min: -1, max: 3})), {maxLength: 70})
     fc.assert(
       fc.property(anyUsed, anyWidth, anyGlyphs, (used, width, glyphs) => {

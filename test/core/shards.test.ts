@@ -1,8 +1,16 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type BucketState, type LimitState, refillBucket} from '../../src/lib/core/bucket.js'
+import {type BucketState, type LimitState, refillBucket, tryConsumeBucket} from '../../src/lib/core/bucket.js'
 import {shouldGrow, writesPerSecond} from '../../src/lib/core/shard-growth.js'
-import {planGather, planSplit, shareOf, shareOfBucket, shareOfRate} from '../../src/lib/core/shards.js'
+import {
+  availableTogether,
+  planGather,
+  planSplit,
+  shareOf,
+  shareOfBucket,
+  shareOfRate,
+  timeUntilTogether,
+} from '../../src/lib/core/shards.js'
 import type {Rate} from '../../src/lib/core/token-math.js'
 import {anyRate} from './arbitraries.js'
 
@@ -173,7 +181,7 @@ describe('gather', () => {
     )
   })
 
-  it('D-10 serves a request up to the full capacity however many shards there are', () => {
+  it('D-10 admits a request up to the full capacity however many shards there are', () => {
     const whole: Rate = {capacityMilli: 1_000_003n, refillAmountMilli: 1000n, refillPeriodMs: 1000}
     for (const count of [1, 2, 8, 32, 64]) {
       const shards = new Map(
@@ -198,6 +206,48 @@ describe('gather', () => {
   })
 })
 
+describe('several shards together', () => {
+  const rate: Rate = {capacityMilli: 50_000n, refillAmountMilli: 1000n, refillPeriodMs: 1000}
+  const shards = (...held: bigint[]) => held.map(tokensMilli => bucket({x: {...rate, tokensMilli}}))
+  const of = (milli: bigint) => new Map([['x', milli]])
+
+  it('D-46 hold what those without debt hold, and only all in debt are in debt', () => {
+    expect(availableTogether(shards(3000n, 4000n), 'x')).toBe(7000n)
+    expect(availableTogether(shards(3000n, -9000n), 'x')).toBe(3000n)
+    expect(availableTogether(shards(-1000n, -9000n), 'x')).toBe(-10_000n)
+    expect(availableTogether(shards(3000n), 'missing')).toBe(0n)
+  })
+
+  it('L2 hold enough after the wait, and not two milliseconds earlier', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.bigInt({min: -20_000n, max: 50_000n}), {minLength: 1, maxLength: 4}),
+        fc.bigInt({min: 1n, max: 50_000n}),
+        (held, milli) => {
+          const states = shards(...held)
+          const waitMs = timeUntilTogether(states, of(milli), 0)
+          const heldAfter = (ms: number) => {
+            const positive = states.map(state => tokens(refillBucket(state, ms), 'x')).filter(each => each > 0n)
+            return sum(positive) >= milli
+          }
+          expect(heldAfter(waitMs)).toBe(true)
+          if (waitMs > 2) expect(heldAfter(waitMs - 2)).toBe(false)
+        },
+      ),
+    )
+  })
+
+  it('L2 a single one waits as long as it tells itself', () => {
+    const [one] = shards(-3000n) as [BucketState]
+    expect(timeUntilTogether([one], of(5000n), 0)).toBe(tryConsumeBucket(one, of(5000n), 0).retryAfterMs)
+  })
+
+  it('L3 never hold more than their capacities, nor a limit that none of them has', () => {
+    expect(timeUntilTogether(shards(0n, 0n), of(100_001n), 0)).toBe(Number.POSITIVE_INFINITY)
+    expect(timeUntilTogether(shards(0n), new Map([['missing', 1n]]), 0)).toBe(Number.POSITIVE_INFINITY)
+  })
+})
+
 describe('growth', () => {
   const plenty = new Map<string, Rate>([
     ['tpm', {capacityMilli: 10n ** 8n, refillAmountMilli: 10n ** 8n, refillPeriodMs: 60_000}],
@@ -211,7 +261,7 @@ describe('growth', () => {
     expect(shouldGrow({unitsPerSecond: 900, shardCount: 1, limits: plenty})).toEqual({grow: true, shardCount: 2})
   })
 
-  it('says nothing about looks too close together, out of order, or across a re-created bucket', () => {
+  it('is not measured by readings too close together, out of order, or across a re-created bucket', () => {
     const first = {atMs: 5000, countMilli: 1000n}
     expect(writesPerSecond(first, {atMs: 5900, countMilli: 900_000n})).toBeUndefined()
     expect(writesPerSecond(first, {atMs: 4000, countMilli: 900_000n})).toBeUndefined()

@@ -62,14 +62,14 @@ describe('D-38 batchGet never gives a partial answer', () => {
     expect(waits).toEqual([25, 50, 25])
   })
 
-  test('throws when nothing gets done for ever', async () => {
+  test('throws when there is no progress', async () => {
     server.play(getSome(3), getSome(0))
     const {backoff} = recorded()
     await expect(batchGet(transport, 't', keys(7), {backoff})).rejects.toBeInstanceOf(Throttled)
     expect(server.requests).toHaveLength(5)
   })
 
-  test('goes through throttling and lost answers, but not through a bug', async () => {
+  test('retries after throttling and lost answers, but not after a bug', async () => {
     server.play(refusal('ThrottlingException'), refusal('InternalServerError', {}, 500), getSome(100))
     expect((await batchGet(transport, 't', keys(7), recorded())).size).toBe(7)
     server.play(refusal('ValidationException'))
@@ -93,13 +93,13 @@ describe('batchGet', () => {
     expect(sizes.sort()).toEqual([100, 100, 50])
   })
 
-  test('asks for nothing when nothing is wanted', async () => {
+  test('sends nothing when no key is wanted', async () => {
     server.play(getSome(100))
     expect((await batchGet(transport, 't', [], recorded())).size).toBe(0)
     expect(server.requests).toHaveLength(0)
   })
 
-  test('reads what was projected and the key, consistently if told', async () => {
+  test('reads the projection and the key, consistently on request', async () => {
     server.play(getSome(100))
     await batchGet(transport, 't', keys(1), {...recorded(), projection: ['b.tk', 'SK'], consistent: true})
     expect(server.body(0)).toEqual({
@@ -118,7 +118,7 @@ describe('batchGet', () => {
 describe('D-38 batchWrite leaves nothing behind', () => {
   const deletions = (count: number) => keys(count).map(key => ({delete: key}))
 
-  test('sends unprocessed items again until none are left, and tells how far it is', async () => {
+  test('sends unprocessed items again until none are left, and reports progress', async () => {
     server.play(writeSome(10), writeSome(0), writeSome(100))
     const progress: number[] = []
     const {backoff, waits} = recorded()
@@ -128,7 +128,7 @@ describe('D-38 batchWrite leaves nothing behind', () => {
     expect(waits).toEqual([25, 50])
   })
 
-  test('throws when nothing gets done for ever', async () => {
+  test('throws when there is no progress', async () => {
     server.play(writeSome(10), writeSome(0))
     await expect(batchWrite(transport, 't', deletions(25), recorded())).rejects.toBeInstanceOf(Throttled)
     expect(server.requests).toHaveLength(5)

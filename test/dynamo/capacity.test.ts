@@ -20,7 +20,7 @@ const indexed: ConsumedCapacity = {
 }
 
 describe('the meter', () => {
-  test('tells reads from writes by the operation, and indexes from the table', () => {
+  test('separates reads from writes by the operation, and indexes from the table', () => {
     const meter = new CapacityMeter()
     meter.observe(response('UpdateItem', indexed))
     meter.observe(response('Query', {TableName: 't', CapacityUnits: 0.5, Table: {CapacityUnits: 0.5}}))
@@ -33,7 +33,7 @@ describe('the meter', () => {
     })
   })
 
-  test('believes a transaction that says both, over several tables', () => {
+  test('uses both numbers of a transaction, over several tables', () => {
     const meter = new CapacityMeter()
     const units = (read: number, write: number) => ({ReadCapacityUnits: read, WriteCapacityUnits: write})
     meter.observe(
@@ -51,13 +51,13 @@ describe('the meter', () => {
     })
   })
 
-  test('counts the calls of which no cost is known', () => {
+  test('counts calls without a known cost', () => {
     const meter = new CapacityMeter()
     meter.observe(response('ListTables'))
     expect(meter.snapshot()).toMatchObject({calls: 1, read: 0, write: 0, byTarget: {}})
   })
 
-  test('a snapshot stands still, and the difference holds only what came after', () => {
+  test('a snapshot does not change, and a difference contains only what came after it', () => {
     const meter = new CapacityMeter()
     meter.observe(response('UpdateItem', indexed))
     meter.observe(response('GetItem', {TableName: 't', CapacityUnits: 1, Table: {CapacityUnits: 1}}))

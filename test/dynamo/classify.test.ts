@@ -53,7 +53,7 @@ describe('what a failure means', () => {
     expect(failure.cause).toBe(error)
   })
 
-  test('a failure of our own passes as it is', () => {
+  test('an error of our own is returned unchanged', () => {
     const failure = new InvalidInput('x', 'y')
     expect(classifyError(failure, 'Query')).toBe(failure)
   })
@@ -63,22 +63,22 @@ describe('what a failure means', () => {
     expect(classifyError(named('ConditionalCheckFailedException', {Item}), 'PutItem')).toMatchObject({oldItem: Item})
   })
 
-  test('an answer that came is believed even if the signal fired too', () => {
+  test('an answer counts even if the signal fired too', () => {
     const failure = classifyError(named('ValidationException'), 'PutItem', {signal: AbortSignal.abort()})
     expect(failure).toBeInstanceOf(ValidationFailed)
   })
 
-  test('whatever breaks because the signal fired is the signal', () => {
+  test('a failure after the signal fired is the abort', () => {
     expect(classifyError(coded('ECONNRESET'), 'PutItem', {signal: AbortSignal.abort()})).toBeInstanceOf(Aborted)
   })
 
-  test('a refused connection to every address of a name never left', () => {
+  test('a request whose connections were all refused was not sent', () => {
     const refused = coded('ECONNREFUSED', {syscall: 'connect'})
     const all = Object.assign(new AggregateError([refused, refused]), {code: 'ECONNREFUSED'})
     expect(classifyError(all, 'UpdateItem')).toMatchObject({maybeApplied: false})
   })
 
-  test('a connection that timed out while connecting never left, one that timed out later may have', () => {
+  test('a request that timed out while connecting was not sent, one that timed out later may have been', () => {
     expect(classifyError(coded('ETIMEDOUT', {syscall: 'connect'}), 'PutItem')).toMatchObject({maybeApplied: false})
     expect(classifyError(coded('ETIMEDOUT', {syscall: 'read'}), 'PutItem')).toMatchObject({maybeApplied: true})
   })
@@ -88,10 +88,13 @@ describe('what a failure means', () => {
     expect(classifyError(jargon, 'GetItem').message).toBe('DynamoDB did not answer GetItem: took too long.')
   })
 
-  test('who has no credentials is told from who may not', () => {
-    const nobody = classifyError(named('CredentialsProviderError', {message: 'Could not load credentials'}), 'GetItem')
-    expect(nobody.message).toBe('Cannot GetItem without valid AWS credentials: Could not load credentials')
-    expect(nobody.hint).toContain('--profile')
+  test('missing credentials differ from missing permissions', () => {
+    const anonymous = classifyError(
+      named('CredentialsProviderError', {message: 'Could not load credentials'}),
+      'GetItem',
+    )
+    expect(anonymous.message).toBe('Cannot GetItem without valid AWS credentials: Could not load credentials')
+    expect(anonymous.hint).toContain('--profile')
   })
 
   test('a signature refused for its time points at the clock', () => {
@@ -101,7 +104,7 @@ describe('what a failure means', () => {
   })
 })
 
-describe('D-34 what counts as an outage, and what may be tried again', () => {
+describe('D-34 what counts as an outage, and what may be retried', () => {
   const reason = (code: string) => ({code, message: undefined, oldItem: undefined})
   const cancelled = (...codes: string[]) => new TransactionCancelled('TransactWriteItems', codes.map(reason))
   test.each([

@@ -1,6 +1,7 @@
 import {describe, expect, test} from 'vitest'
 import {InvalidInput} from '../../src/lib/core/errors.js'
 import {resolveConnection} from '../../src/lib/dynamo/connection.js'
+import {createSdkTransport} from '../../src/lib/dynamo/transports/sdk.js'
 
 describe('region', () => {
   const all = {AWS_REGION: 'eu-west-1', AWS_DEFAULT_REGION: 'eu-west-2'}
@@ -45,6 +46,20 @@ describe('a local engine', () => {
     expect(resolveConnection({}, env).isLocal).toBe(false)
     expect(resolveConnection({endpointUrl: 'http://localhost:2'}, env).isLocal).toBe(true)
     expect(resolveConnection({endpointUrl: ''}, {...env, AWS_ENDPOINT_URL_DYNAMODB: ''}).isLocal).toBe(true)
+  })
+
+  test('gives every client credentials of its own, because the SDK writes into those it gets', async () => {
+    const local = {accessKeyId: 'local', secretAccessKey: 'local'}
+    const connections = [1, 2].map(() => resolveConnection({endpointUrl: 'http://127.0.0.1:8000'}, {}))
+    expect(connections[0]?.credentials).not.toBe(connections[1]?.credentials)
+    for (const connection of connections) {
+      const transport = createSdkTransport({connection, clock: Date.now})
+      const {config} = await transport.client()
+      expect(await config.credentials()).toMatchObject({...local, $source: expect.anything()})
+      expect(connection.credentials).toEqual(local)
+      await transport.close()
+    }
+    expect(resolveConnection({endpointUrl: 'http://127.0.0.1:8000'}, {}).credentials).toEqual(local)
   })
 
   test('keeps an identity the user has chosen', () => {

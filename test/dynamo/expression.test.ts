@@ -36,14 +36,14 @@ test('a read with key condition, filter and projection', () => {
   })
 })
 
-test('nothing said, nothing sent: DynamoDB refuses empty maps', () => {
+test('without names and values no maps are sent, because DynamoDB refuses empty ones', () => {
   const nothing = JSON.stringify({})
   expect(JSON.stringify(new ExpressionBuilder().update())).toBe(nothing)
   expect(JSON.stringify(new ExpressionBuilder().read())).toBe(nothing)
   expect(JSON.stringify(new ExpressionBuilder().remove('ttl').update())).not.toContain('Values')
 })
 
-test('values of different types are different, though they look alike', () => {
+test('values of different types are different, even if they look alike', () => {
   const e = new ExpressionBuilder()
   const all: AttributeValue[] = [n(1), s('1'), s('{"BOOL":true}'), bool(true), {SS: ['1']}, {NS: ['1']}, {L: [n(1)]}]
   expect(new Set(all.map(value => e.value(value))).size).toBe(all.length)

@@ -9,7 +9,7 @@ describeOnEngine('a metered transport', () => {
   const {name: TableName} = useTable()
   const Key = {PK: {S: randomUUID()}, SK: {S: '#'}}
 
-  it('knows what requests cost, in front of a transport that does not ask', async () => {
+  it('measures the cost of requests through a transport that does not meter', async () => {
     const connection = resolveConnection({endpointUrl: inject('engineEndpoint')}, {})
     const inner = createTransport({connection, clock: Date.now})
     const meter = new CapacityMeter()

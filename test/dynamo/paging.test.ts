@@ -47,7 +47,7 @@ describe.skipIf(endpoint === '')('D-38 pages on a real engine, to the end', () =
     expect(sortKeys(await collect(queryItems(transport, query(20), {backoff})))).toEqual(firstKeys(COUNT))
   })
 
-  test('a limit over all pages is exact, and the cursor goes on right behind it', async () => {
+  test('a limit over all pages is exact, and the cursor continues right after it', async () => {
     const pages = await collect(queryPages(transport, query(20), {backoff, limit: 50}))
     expect(pages.map(page => page.items.length)).toEqual([20, 20, 10])
     const next = pages.at(-1)?.next
@@ -110,10 +110,10 @@ function scripted(...failures: (Error | undefined)[]) {
   return {sent, transport: {send} as unknown as Transport}
 }
 
-describe('pages that do not come at once', () => {
+describe('pages under faults', () => {
   const input = {TableName: 't'}
 
-  test('are asked for again after throttling and lost answers', async () => {
+  test('are requested again after throttling and lost answers', async () => {
     const {transport, sent} = scripted(new Throttled('Query'), undefined, new Unavailable('Query', false))
     expect(await collect(queryItems(transport, input, {backoff}))).toHaveLength(3)
     expect(sent).toHaveLength(5)
@@ -134,7 +134,7 @@ describe('pages that do not come at once', () => {
     expect(sent).toHaveLength(1)
   })
 
-  test('are not asked for when nobody wants them', async () => {
+  test('are not requested after the reader stopped', async () => {
     const {transport, sent} = scripted()
     for await (const _ of queryPages(transport, input, {backoff})) break
     expect(sent).toHaveLength(1)
@@ -142,7 +142,7 @@ describe('pages that do not come at once', () => {
     expect(sent).toHaveLength(1)
   })
 
-  test('of several segments: a reader who leaves early leaves no failure unheard', async () => {
+  test('of several segments: when the reader stops early, no rejection is unhandled', async () => {
     const unheard: unknown[] = []
     const note = (error: unknown) => void unheard.push(error)
     process.on('unhandledRejection', note)

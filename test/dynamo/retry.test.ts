@@ -27,14 +27,14 @@ function failing(...errors: unknown[]) {
   return {calls, fn}
 }
 
-describe('trying again', () => {
-  test('after a throttling, a conflict and an outage that applied nothing (D-42)', async () => {
+describe('a retry', () => {
+  test('happens after throttling, a conflict and an outage that applied nothing (D-42)', async () => {
     const {calls, fn} = failing(new Throttled('x'), new TransactionConflict('x'), new Unavailable('x', false))
     expect(await retrying(fn, recorded())).toBe('done')
     expect(calls.count).toBe(4)
   })
 
-  test('D-28 not after an outage in which the write may have been applied, unless the caller says that is fine', async () => {
+  test('D-28 does not happen after an outage in which the write may have been applied, unless the caller allows it', async () => {
     const lost = new Unavailable('x', true)
     const once = failing(lost)
     await expect(retrying(once.fn, recorded())).rejects.toBe(lost)
@@ -43,13 +43,13 @@ describe('trying again', () => {
     expect(await retrying(twice.fn, {...recorded(), retryable: isRetryableWhenIdempotent})).toBe('done')
   })
 
-  test('not after a bug', async () => {
+  test('does not happen after a bug', async () => {
     const {calls, fn} = failing(new TypeError('bug'))
     await expect(retrying(fn, recorded())).rejects.toThrow('bug')
     expect(calls.count).toBe(1)
   })
 
-  test('so many times and no more; the last failure is thrown, without a wait after it', async () => {
+  test('stops after the configured number of attempts and throws the last error without another wait', async () => {
     const last = new Throttled('third')
     const {calls, fn} = failing(new Throttled('first'), new Throttled('second'), last, new Throttled('fourth'))
     const backoff = recorded()
@@ -60,7 +60,7 @@ describe('trying again', () => {
 })
 
 describe('waiting', () => {
-  test('doubles its bound up to the longest', async () => {
+  test('doubles its bound up to the maximum', async () => {
     const {fn} = failing(...Array.from({length: 5}, () => new Throttled('x')))
     const backoff = recorded()
     await retrying(fn, {...backoff, attempts: 6, baseMs: 10, maxMs: 60})

@@ -86,7 +86,7 @@ describe('server time', () => {
   })
 })
 
-describe('what no longer holds is forgotten', () => {
+describe('old evidence is dropped', () => {
   test('a jump of either clock: the latest response counts alone', () => {
     const clock = new ServerClock(() => NOON)
     clock.observe(response(NOON, 0, 5, 5))
@@ -97,7 +97,7 @@ describe('what no longer holds is forgotten', () => {
     expect(clock.offsetMs).toBe(0)
   })
 
-  test('a slow drift is followed, though no two neighbours contradict each other', () => {
+  test('a slow drift is followed, although no two successive samples contradict each other', () => {
     const clock = new ServerClock(() => NOON)
     // 5 s in an hour, three responses a minute.
     for (let i = 0; i <= 180; i++) clock.observe(response(NOON + i * 20_011, (i * 5_000) / 180, 5, 5))
@@ -117,7 +117,7 @@ describe('what no longer holds is forgotten', () => {
   })
 })
 
-describe('what says nothing is ignored', () => {
+describe('useless evidence is ignored', () => {
   test.each([
     ['no date', dated(undefined, NOON)],
     ['not a number', dated(Number.NaN, NOON)],

@@ -25,10 +25,8 @@ describeOnEngine('zael autocomplete', () => {
 
   it('C-36 teaches it the names of entities', async () => {
     const place = `--stack ${table.name} --endpoint-url ${inject('engineEndpoint')}`
-    await run(process.execPath, [BIN, 'namespace', 'create', 'default', ...place.split(' ')], {})
-    for (const id of ['ada', 'adele', 'ben']) {
-      await run(process.execPath, [BIN, 'entity', 'create', id, ...place.split(' ')], {})
-    }
+    await zael(['namespace', 'create', 'default', ...place.split(' ')])
+    for (const id of ['ada', 'adele', 'ben']) await zael(['entity', 'create', id, ...place.split(' ')])
     // A completion that takes too long offers nothing, so that nobody waits for it; a busy machine needs another try.
     await expect.poll(() => offeredByBash(`zael entity show ${place} ad`)).toEqual(['ada', 'adele'])
   })

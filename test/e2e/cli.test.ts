@@ -2,7 +2,7 @@ import {readdirSync, readFileSync} from 'node:fs'
 import {tmpdir} from 'node:os'
 import {describe, expect, it} from 'vitest'
 import {schemaProblems} from './schemas.js'
-import {BIN, ROOT, run, zael} from './zael.js'
+import {BIN, ROOT, run, spawnZael, zael} from './zael.js'
 
 const {version} = JSON.parse(readFileSync(`${ROOT}/package.json`, 'utf8'))
 const ESCAPE = '\u001b['
@@ -168,26 +168,28 @@ describe('surroundings', () => {
   })
 
   it('colours obey NO_COLOR, FORCE_COLOR and --no-color', async () => {
-    for (const args of [['--help'], ['nonsense']]) {
-      const printed = async (env: Record<string, string>, ...flags: string[]): Promise<string> => {
-        const {stdout, stderr} = await zael([...args, ...flags], {env})
-        return stdout + stderr
-      }
-      expect(await printed({FORCE_COLOR: '1'})).toContain(ESCAPE)
-      expect(await printed({NO_COLOR: '1'})).not.toContain(ESCAPE)
-      expect(await printed({})).not.toContain(ESCAPE)
-      expect(await printed({FORCE_COLOR: '1'}, '--no-color')).not.toContain(ESCAPE)
-    }
+    await Promise.all(
+      ['--help', 'nonsense'].map(async word => {
+        const printed = async (env: Record<string, string>, ...flags: string[]): Promise<string> => {
+          const {stdout, stderr} = await spawnZael([word, ...flags], {env})
+          return stdout + stderr
+        }
+        expect(await printed({FORCE_COLOR: '1'})).toContain(ESCAPE)
+        expect(await printed({NO_COLOR: '1'})).not.toContain(ESCAPE)
+        expect(await printed({})).not.toContain(ESCAPE)
+        expect(await printed({FORCE_COLOR: '1'}, '--no-color')).not.toContain(ESCAPE)
+      }),
+    )
   })
 
   it('works from another folder', async () => {
-    expect(await zael(['help'], {cwd: tmpdir()})).toEqual(await zael(['help']))
+    expect(await spawnZael(['help'], {cwd: tmpdir()})).toEqual(await zael(['help']))
     expect(await zael(['hlep'], {cwd: tmpdir()})).toMatchObject({code: 2})
   })
 
   it.each(['test', 'development'])("a user's NODE_ENV=%s changes nothing", async nodeEnv => {
     const env = {NODE_ENV: nodeEnv}
-    expect(await zael(['help'], {env})).toEqual(await zael(['help']))
-    expect(await zael(['hlep'], {env})).toEqual(await zael(['hlep']))
+    expect(await spawnZael(['help'], {env})).toEqual(await zael(['help']))
+    expect(await spawnZael(['hlep'], {env})).toEqual(await zael(['hlep']))
   })
 })

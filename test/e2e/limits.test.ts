@@ -34,7 +34,7 @@ describeOnEngine('zael limits', () => {
       "Limits of resource gpt-4
         rpm           (none) → 100/min
         tpm           (none) → 20k/min:40k
-        live buckets  none concerned
+        live buckets  none affected
       "
     `)
     const merged = await cli.tell('limits set --resource gpt-4 rpm=200')
@@ -52,7 +52,7 @@ describeOnEngine('zael limits', () => {
 
   it('set --dry-run writes nothing', async () => {
     expect(await cli.show('limits set --resource gpt-4 rpm=7/sec --dry-run', 120)).toMatchInlineSnapshot(`
-      "Limits of resource gpt-4 (dry run: nothing is written)
+      "Limits of resource gpt-4 (dry run, nothing is written)
         rpm  (none) → 7/sec
       "
     `)
@@ -114,12 +114,12 @@ describeOnEngine('zael limits', () => {
         rpm           100/min, unchanged
         tpd           100/min → (none)
         tpm           100/min, unchanged
-        live buckets  none concerned
+        live buckets  none affected
       "
     `)
     const unconfirmed = await cli.fail('limits unset --all --entity team-1')
     expect(unconfirmed).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
-    expect(unconfirmed.error.message).toContain('This takes away rpm, tpm of entity team-1 for every resource')
+    expect(unconfirmed.error.message).toContain('This removes rpm and tpm from entity team-1 for every resource')
     expect((await namespace.configs.get(scope))?.limits).toHaveLength(2)
     const gone = await cli.tell('limits unset --all --entity team-1 --yes')
     expect(gone.changes).toMatchObject([
@@ -170,22 +170,22 @@ describeOnEngine('zael limits', () => {
     const wide = await cli.show('limits resolve user-1 gpt-4', 120)
     expect(await cli.show('limits resolve user-1 --resource gpt-4', 80)).toBe(wide)
     expect(wide).toMatchInlineSnapshot(`
-      "user-1 uses gpt-4 within these limits
+      "Limits of user-1 for gpt-4
         rpm  7/min:100
 
       LEVEL           ENTITY  RESOURCE  LIMITS
-      entity          user-1  gpt-4     -              nothing set
-      entity_default  user-1  -         -              nothing set
+      entity          user-1  gpt-4     -              not set
+      entity_default  user-1  -         -              not set
       resource        -       gpt-4     rpm=7/min:100  applies
       system          -       -         rpm=100/min    hidden by resource
 
       While the table is out of reach: allow.
 
-      Every request is charged to the parent team-1 too, within these limits
+      Limits of its parent team-1, which is charged for every request too
         tpm  100/min
 
       LEVEL           ENTITY  RESOURCE  LIMITS
-      entity          team-1  gpt-4     -              nothing set
+      entity          team-1  gpt-4     -              not set
       entity_default  team-1  -         tpm=100/min    applies
       resource        -       gpt-4     rpm=7/min:100  hidden by entity_default
       system          -       -         rpm=100/min    hidden by entity_default

@@ -5,12 +5,12 @@ import {setTimeout as sleep} from 'node:timers/promises'
 import {stateDirAt} from '../../src/lib/local/state-dir/paths.js'
 import {isRunning, untilGone} from '../local/support.js'
 import {schemaProblems} from './schemas.js'
-import {type Outcome, zael} from './zael.js'
+import {type Outcome, spawnZael, zael} from './zael.js'
 
 /** What `--json` printed. */
 export type Told = Record<string, unknown>
 
-/** A user with a home of his own, who works with the built command line. */
+/** A user with a home of their own. */
 export class LocalUser {
   readonly #pids = new Set<number>()
 
@@ -28,9 +28,11 @@ export class LocalUser {
     return {XDG_DATA_HOME: this.folder}
   }
 
-  /** `zael local …` */
+  /** `zael local …`; what starts processes is the built command line in a process of its own. */
   async run(args: string, env: Record<string, string> = {}): Promise<Outcome> {
-    const outcome = await zael(['local', ...args.split(' ')], {env: {...this.env, ...env}})
+    const words = args.split(' ')
+    const run = words[0] === 'up' ? spawnZael : zael
+    const outcome = await run(['local', ...words], {env: {...this.env, ...env}})
     await this.#noteProcesses()
     return outcome
   }

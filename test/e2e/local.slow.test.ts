@@ -8,9 +8,9 @@ import {createInterface} from 'node:readline/promises'
 import {afterEach, beforeEach, describe, expect, inject, it} from 'vitest'
 import {parseLimits, RateLimiter, Repository} from '../../src/lib/index.js'
 import {PATIENT_MS} from '../helpers/table.js'
-import {enginesUnderTest, isRunning, untilGone, writeStandInJava} from '../local/support.js'
+import {enginesUnderTest, isRunning, untilGone, writeFakeJava} from '../local/support.js'
 import {LocalUser} from './local-stack.js'
-import {BIN, run} from './zael.js'
+import {BIN, run, zael} from './zael.js'
 
 let user: LocalUser
 
@@ -44,7 +44,9 @@ describeWithEngine('zael local', () => {
   it('C-40 up, status, logs, env, down: without Docker or a cloud account', async () => {
     const up = await user.run('up')
     expect(up).toMatchObject({code: 0})
-    expect(up.stdout).toMatch(/^The local stack is up\n {2}endpoint +http:\/\/127\.0\.0\.1:\d+\n {2}engine +\S+ \S+\n/)
+    expect(up.stdout).toMatch(
+      /^The local stack is running\n {2}endpoint +http:\/\/127\.0\.0\.1:\d+\n {2}engine +\S+ \S+\n/,
+    )
     expect(up.stdout).toContain(`data        ${user.home.dataDir}\n`)
     expect(up.stderr).toMatch(/^\nNext:\n {2}eval .+\n {2}zael local status .+\n {2}zael local down .+\n$/)
 
@@ -70,7 +72,7 @@ describeWithEngine('zael local', () => {
     const down = await user.run('down')
     expect(down).toMatchObject({code: 0, stderr: ''})
     expect(down.stdout).toBe(
-      `The local stack at ${again.endpoint} is stopped\nIts data stays in ${user.home.dataDir}\n`,
+      `The local stack at ${again.endpoint} is stopped\nIts data is kept in ${user.home.dataDir}\n`,
     )
     await untilGone([user.note(status.pid), user.note(status.enginePid)])
     expect(await user.tell('down')).toEqual({stopped: false, endpoint: null, purged: null})
@@ -176,7 +178,7 @@ describeWithEngine('zael local', () => {
     await user.tell('up')
     expect(await user.run('down --purge')).toMatchObject({
       code: 2,
-      stderr: `Error: This deletes all data in ${user.home.dataDir}: this needs a yes\nTry: Add --yes; without a terminal nobody can be asked.\n`,
+      stderr: `Error: This deletes all data in ${user.home.dataDir}. This needs confirmation.\nTry: Add --yes: there is no terminal to ask on.\n`,
     })
     expect(await user.tell('status')).toMatchObject({running: true})
     expect(await user.tell('down --purge --yes')).toMatchObject({stopped: true, purged: user.home.dataDir})
@@ -390,7 +392,7 @@ describeWithEngine('zael local, when it cannot start', () => {
   })
 
   it.skipIf(process.platform === 'win32')('a Java that is too old', async () => {
-    await writeStandInJava(user.folder, 'echo java.base@11.0.2; echo jdk.compiler@11.0.2')
+    await writeFakeJava(user.folder, 'echo java.base@11.0.2; echo jdk.compiler@11.0.2')
     expect(await user.tell('up --engine dynamodb-local', 1, {JAVA_HOME: user.folder})).toMatchObject({
       error: {code: 'engine.java-too-old', message: expect.stringContaining('this is Java 11')},
     })
@@ -406,7 +408,7 @@ describeWithEngine('zael local, when it cannot start', () => {
     ['logs --tail -1', '--tail'],
     ['env --format csh', '--format'],
   ])('%s is refused', async (args, named) => {
-    const {code, stdout, stderr} = await user.run(args)
+    const {code, stdout, stderr} = await zael(['local', ...args.split(' ')], {env: user.env})
     expect({code, stdout}).toEqual({code: 2, stdout: ''})
     expect(stderr).toContain(named)
     expect(stderr).toMatch(/^Error: .+\nTry: zael local \w+ --help\n$/s)

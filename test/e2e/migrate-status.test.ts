@@ -25,7 +25,7 @@ describeOnEngine('zael migrate status and plan', () => {
       expect(status.stdout.replaceAll(table.name, 'old')).toMatchInlineSnapshot(`
         "Stack "old": 65 items, 64 of them in older layouts
           recorded  layout 0.8.0, from before namespaces
-          missing   index GSI4, stream, expiry of items, namespace "default"
+          missing   index GSI4, stream, item expiry, namespace "default"
 
         RECORDS         RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
         usage           0.1–0.9            1     26       26          0        0
@@ -37,18 +37,18 @@ describeOnEngine('zael migrate status and plan', () => {
         registries      0.8–0.9            4      1        0          0        0
         version record  0.8–0.9            4      1        1          0        0
 
-        1 item of no known shape; left alone:
+        1 item of unknown format; not changed:
           ENTITY#user-1 #NOTE
 
         Migration is pending.
 
         Next:
-          zael migrate plan -s old  the steps and what they cost
+          zael migrate plan -s old  show the steps and their cost
         "
       `)
       expect(plan).toMatchObject({code: 0, stderr: ''})
       expect(plan.stdout.replaceAll(table.name, 'old')).toMatchInlineSnapshot(`
-        "To bring stack "old" up to date, 61 items of older layouts have to be moved:
+        "Migration of stack "old": 61 items of older layouts to move
 
         STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
         indexes        Add the missing indexes                3           0            0
@@ -58,16 +58,16 @@ describeOnEngine('zael migrate status and plan', () => {
         catch-up       Catch up with later changes            0          81            0
         version        Record the new layout                  1           0            2
 
-        About 224 read units and 224 write units, more with traffic.
-        At 10 write units a second it takes about 23 s.
-        Old items stay where they are until \`zael migrate cleanup\`.
+        About 224 read units and 224 write units; more while there is traffic.
+        At 10 write units per second this takes about 23 s.
+        Old items are kept until \`zael migrate cleanup\`.
 
-        1 item of no known shape; left alone:
+        1 item of unknown format; not changed:
           ENTITY#user-1 #NOTE
 
         Next:
-          zael migrate run -s old --dry-run  look at everything, write nothing
-          zael migrate run -s old            while traffic goes on
+          zael migrate run -s old --dry-run  check everything, write nothing
+          zael migrate run -s old            migrate while traffic continues
         "
       `)
     })

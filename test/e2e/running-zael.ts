@@ -1,19 +1,55 @@
 import {type ChildProcessByStdio, spawn} from 'node:child_process'
 import {once} from 'node:events'
-import {tmpdir} from 'node:os'
 import type {Readable} from 'node:stream'
+import {cleanEnvironment, type RunningCommand, startCommand} from '../helpers/run-command.js'
 import {BIN, type Outcome} from './zael.js'
 
-/** The built command line while it runs. */
-export class RunningZael {
+/** A command line that runs until it is told to stop. */
+export interface RunningZael {
   /** What came of it, once it has ended. */
+  readonly ended: Promise<Outcome>
+  /** Waits until stdout has it; the test's own timeout is the limit. */
+  until(pattern: RegExp): Promise<void>
+  /** Sends a signal, and waits for the end. */
+  stop(signal: NodeJS.Signals): Promise<Outcome>
+}
+
+/** A command in this process, from its sources: signals reach only those who listen for them. */
+export class RunningHere implements RunningZael {
+  readonly ended: Promise<Outcome>
+  readonly #command: RunningCommand
+  #outcome: Outcome | undefined
+
+  constructor(args: readonly string[]) {
+    this.#command = startCommand(args, {env: {NO_COLOR: '1'}})
+    this.ended = this.#command.ended.then(outcome => {
+      this.#outcome = outcome
+      return outcome
+    })
+  }
+
+  async until(pattern: RegExp): Promise<void> {
+    while (!pattern.test(this.#command.output.stdout)) {
+      await Promise.race([this.#command.written(), this.ended])
+      if (this.#outcome) throw new Error(`ended without ${pattern}: ${JSON.stringify(this.#outcome)}`)
+    }
+  }
+
+  async stop(signal: NodeJS.Signals): Promise<Outcome> {
+    if (!this.#outcome) process.emit(signal)
+    return this.ended
+  }
+}
+
+/** The built command line in a process of its own. */
+export class RunningProcess implements RunningZael {
   readonly ended: Promise<Outcome>
   readonly #child: ChildProcessByStdio<null, Readable, Readable>
   #stdout = ''
   #stderr = ''
 
   constructor(args: readonly string[]) {
-    const env = {PATH: process.env.PATH, HOME: tmpdir(), XDG_CONFIG_HOME: `${tmpdir()}/no-such-folder`, NO_COLOR: '1'}
+    const env = cleanEnvironment({NO_COLOR: '1'})
     this.#child = spawn(process.execPath, [BIN, ...args], {env, stdio: ['ignore', 'pipe', 'pipe']})
     this.#child.stdout.setEncoding('utf8').on('data', chunk => {
       this.#stdout += chunk
@@ -27,7 +63,6 @@ export class RunningZael {
     })
   }
 
-  /** Waits until stdout has it; the test's own timeout is the limit. */
   async until(pattern: RegExp): Promise<void> {
     while (!pattern.test(this.#stdout)) {
       const outcome = await Promise.race([once(this.#child.stdout, 'data'), this.ended])
@@ -40,7 +75,7 @@ export class RunningZael {
     this.#child.stdout.destroy()
   }
 
-  kill(signal: NodeJS.Signals): Promise<Outcome> {
+  stop(signal: NodeJS.Signals): Promise<Outcome> {
     this.#child.kill(signal)
     return this.ended
   }

@@ -1,17 +1,19 @@
 import {readFileSync} from 'node:fs'
-import {Ajv2020} from 'ajv/dist/2020.js'
+import {Ajv2020, type ValidateFunction} from 'ajv/dist/2020.js'
 import {ROOT} from './zael.js'
 
 const ajv = new Ajv2020({allErrors: true, strict: true})
+const validators = new Map<string, ValidateFunction>()
 
 /** The published schema of a command's result: `namespace list` → docs/schemas/namespace.list.json. */
-export function schemaOf(command: string): object {
+function schemaOf(command: string): object {
   return JSON.parse(readFileSync(`${ROOT}/docs/schemas/${command.replaceAll(' ', '.')}.json`, 'utf8'))
 }
 
 /** What a result has that its schema does not allow, and what it lacks; nothing when it fits. */
 export function schemaProblems(command: string, result: unknown): string[] {
-  const validate = ajv.compile(schemaOf(command))
+  const validate = validators.get(command) ?? ajv.compile(schemaOf(command))
+  validators.set(command, validate)
   if (validate(result)) return []
   return (validate.errors ?? []).map(({instancePath, message}) => `${instancePath || '/'} ${message}`)
 }

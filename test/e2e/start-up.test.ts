@@ -3,7 +3,7 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {pathToFileURL} from 'node:url'
 import {describe, expect, it} from 'vitest'
-import {BIN, ROOT, run, zael} from './zael.js'
+import {BIN, ROOT, run, spawnZael} from './zael.js'
 
 const HEAVY = /\/node_modules\/(?:@aws-sdk|@smithy|zod|ink|react)\//
 
@@ -28,7 +28,7 @@ function builtCommands(): string[] {
 
 describe('start-up', () => {
   it('zael --help loads no heavy package', async () => {
-    await zael([]) // says what to do when dist is missing
+    await spawnZael([]) // says what to do when dist is missing
     const scripts = await scriptsLoadedBy([BIN, '--help'])
     expect(scripts.filter(url => url.includes('/@oclif/core/')).length).toBeGreaterThan(0)
     expect(scripts.filter(url => HEAVY.test(url))).toEqual([])

@@ -3,7 +3,7 @@ import type {TestTable} from '../helpers/table.js'
 import {schemaProblems} from './schemas.js'
 import {type Outcome, zael} from './zael.js'
 
-/** The built command line, pointed at a test table. */
+/** The command line, pointed at a test table. */
 export interface TableCli {
   /** The flags that name the table. */
   readonly flags: readonly string[]

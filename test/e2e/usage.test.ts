@@ -27,7 +27,7 @@ describeOnEngine('zael usage', () => {
       Total: 95 requests
         gpt-4: rpm 90, tpm 912,345
         search: rpm 5
-      100 % is what the limit now gives per hour: its rate, or its burst if larger.
+      100 % is what the limit allows per hour: its rate, or its burst if larger.
       "
     `)
     expect(await cli.show(`usage show --resource gpt-4 ${DAY}`, 120)).toMatchInlineSnapshot(`
@@ -42,7 +42,7 @@ describeOnEngine('zael usage', () => {
 
       Total: 100 requests
         gpt-4: rpm 100, tpm 913,345
-      100 % is what the limit now gives per hour: its rate, or its burst if larger.
+      100 % is what the limit allows per hour: its rate, or its burst if larger.
       "
     `)
   })

@@ -1,33 +1,27 @@
 import {spawn} from 'node:child_process'
 import {existsSync} from 'node:fs'
-import {tmpdir} from 'node:os'
-import {fileURLToPath} from 'node:url'
+import {BIN, cleanEnvironment, type Outcome, ROOT, runCommand, type Surroundings} from '../helpers/run-command.js'
 
-export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-export const BIN = fileURLToPath(new URL('../../bin/run.js', import.meta.url))
+export {BIN, type Outcome, ROOT}
 
-export interface Outcome {
-  readonly code: number | null
-  readonly stdout: string
-  readonly stderr: string
-}
+/** Runs the command line from its sources, in this process: what it prints and its exit code are those of `spawnZael`. */
+export const zael: (args: readonly string[], surroundings?: Surroundings) => Promise<Outcome> = runCommand
 
 export interface SpawnOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly cwd?: string
 }
 
-/** Runs the built command line as a user would. */
-export function zael(args: readonly string[], options: SpawnOptions = {}): Promise<Outcome> {
+/** Runs the built command line in a process of its own, as a user would; for what only a process can show. */
+export function spawnZael(args: readonly string[], options: SpawnOptions = {}): Promise<Outcome> {
   if (!existsSync(`${ROOT}/dist/commands`)) throw new Error('dist is missing: run "npm run build" first')
   return run(process.execPath, [BIN, ...args], options)
 }
 
-/** Runs a program with nothing but PATH and a home without settings: what the test runner exports must not leak in. */
+/** Runs a program with nothing but PATH and a home without settings. */
 export function run(program: string, args: readonly string[], {env = {}, cwd = ROOT}: SpawnOptions): Promise<Outcome> {
   return new Promise((resolve, reject) => {
-    const clean = {PATH: process.env.PATH, HOME: tmpdir(), XDG_CONFIG_HOME: `${tmpdir()}/no-such-folder`}
-    const child = spawn(program, args, {cwd, env: {...clean, ...env}, stdio: ['ignore', 'pipe', 'pipe']})
+    const child = spawn(program, args, {cwd, env: cleanEnvironment(env), stdio: ['ignore', 'pipe', 'pipe']})
     let stdout = ''
     let stderr = ''
     child.stdout.setEncoding('utf8').on('data', chunk => {

@@ -44,7 +44,7 @@ export class Scene {
     }
   }
 
-  /** A limiter as one process has it: with caches and desks of its own. */
+  /** A limiter as one process has it: with caches and queues of its own. */
   limiter(options: Partial<RateLimiterOptions> = {}): RateLimiter {
     return new RateLimiter({
       stack: this.table.name,

@@ -1,13 +1,13 @@
 import type {Aws} from '../../src/lib/infra/aws/clients.js'
 
-/** Answers by the name of the command, such as `describeStackEvents`; each gets the command's input. */
-export type Answers = Readonly<Record<string, (input: Record<string, unknown>) => unknown>>
+/** Responses by the name of the command, such as `describeStackEvents`; each gets the command's input. */
+export type Responses = Readonly<Record<string, (input: Record<string, unknown>) => unknown>>
 
 /**
- * AWS with given answers, for what neither an engine nor moto can show: pages, states on the way, refusals. All services
- * are one client; `calls` are the commands in their order.
+ * A fake AWS with given responses, for what neither an engine nor moto can do: pages, intermediate states, refusals. All
+ * services are one client; `calls` are the commands in order.
  */
-export function fakeAws(answers: Answers): {
+export function fakeAws(responses: Responses): {
   aws: Aws
   calls: {readonly name: string; readonly input: Record<string, unknown>}[]
 } {
@@ -17,9 +17,9 @@ export function fakeAws(answers: Answers): {
       const [first = '', ...rest] = command.constructor.name.replace(/Command$/, '')
       const name = `${first.toLowerCase()}${rest.join('')}`
       calls.push({name, input: command.input})
-      const answer = answers[name]
-      if (!answer) throw new Error(`No answer for ${name}`)
-      return answer(command.input)
+      const respond = responses[name]
+      if (!respond) throw new Error(`No response for ${name}`)
+      return respond(command.input)
     },
   }
   const service = async () => client as never
@@ -38,19 +38,19 @@ export function fakeAws(answers: Answers): {
   return {aws, calls}
 }
 
-/** Gives one answer after the other; the last again and again. */
-export function inTurn<T>(...answers: readonly T[]): () => T {
+/** Returns one response after the other, and then the last one again. */
+export function inTurn<T>(...responses: readonly T[]): () => T {
   let at = 0
-  return () => answers[Math.min(at++, answers.length - 1)] as T
+  return () => responses[Math.min(at++, responses.length - 1)] as T
 }
 
-/** Waits for nobody; `pauses` are the times that would have passed, in ms. */
-export function noWaiting() {
+/** Does not wait; `pauses` are the requested times in ms. */
+export function instantWait() {
   const pauses: number[] = []
   return {
     pauses,
     sleep: async (ms: number) => {
-      if (pauses.push(ms) > 1000) throw new Error('This waits for ever')
+      if (pauses.push(ms) > 1000) throw new Error('This waits without end')
     },
   }
 }

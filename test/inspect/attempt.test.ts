@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
+import {parseConsumption} from '../../src/lib/core/consumption.js'
 import {type AttemptOptions, attemptAcquire} from '../../src/lib/inspect/attempt.js'
-import {parseConsumption} from '../../src/lib/limiter/amounts.js'
 import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -57,7 +57,7 @@ describeOnEngine('a request that is tried once', () => {
     return {scene, tryIt, waits}
   }
 
-  it('keeps its charge and says what is left', async () => {
+  it('keeps its charge and returns what is left', async () => {
     const {scene, tryIt} = await stage()
     expect(await tryIt(2)).toMatchObject({
       admitted: true,
@@ -85,7 +85,7 @@ describeOnEngine('a request that is tried once', () => {
     expect(waits).toEqual([retryAfterMs])
   })
 
-  it('goes on waiting when others were faster, but not beyond its time', async () => {
+  it('waits again when other requests were faster, but not beyond its limit', async () => {
     const {scene, tryIt, waits} = await stage()
     await tryIt(5)
     const rival = scene.limiter()
@@ -99,7 +99,7 @@ describeOnEngine('a request that is tried once', () => {
     expect(outcome.waitedMs).toBeLessThanOrEqual(40_000)
   })
 
-  it('sleeps an hour at most, and looks again', async () => {
+  it('sleeps an hour at most, then tries again', async () => {
     const {scene, tryIt} = await stage()
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day')
     const naps: number[] = []
@@ -138,7 +138,7 @@ describeOnEngine('a request that is tried once', () => {
     expect(await tryIt(5)).toMatchObject({parent: 'team-1', statuses: [{level: 'entity'}, {level: 'parent'}]})
   })
 
-  it('ends when it is given up, without a charge', async () => {
+  it('ends when it is aborted, without a charge', async () => {
     const {scene, tryIt} = await stage()
     await tryIt(5)
     const stop = new AbortController()
@@ -151,7 +151,7 @@ describeOnEngine('a request that is tried once', () => {
     expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 5})
   })
 
-  it('is let through unmetered in an outage, where that is the policy', async () => {
+  it('is admitted unmetered in an outage, where that is the policy', async () => {
     const {scene, tryIt} = await stage({onUnavailable: 'allow', timeoutMs: 50})
     scene.transport = {send: () => new Promise(() => {})}
     expect(await tryIt(1)).toMatchObject({admitted: true, isMetered: false, statuses: []})

@@ -7,7 +7,7 @@ import {newTenant} from '../repository/namespace-table.js'
 
 const event = (eventId: string) => ({eventId}) as AuditRecord
 
-/** What a follower tells when its looks find this, one after another. */
+/** What a follower yields when its reads find this, one after another. */
 async function follow(looks: string[][], shown: string[]): Promise<string[]> {
   const seen: string[] = []
   const since: number[] = []
@@ -27,7 +27,7 @@ async function follow(looks: string[][], shown: string[]): Promise<string[]> {
 }
 
 describe('following', () => {
-  it('tells every event once, oldest first', async () => {
+  it('yields every event once, oldest first', async () => {
     expect(
       await follow(
         [
@@ -40,12 +40,12 @@ describe('following', () => {
     ).toEqual(['c', 'd'])
   })
 
-  it('does not miss what happened between the list and the first look', async () => {
+  it('does not miss what happened between the list and the first read', async () => {
     expect(await follow([['c', 'b', 'a']], ['a'])).toEqual(['b', 'c'])
     expect(await follow([['a']], [])).toEqual(['a'])
   })
 
-  it('does not tell what the list left out, but tells what an index shows late', async () => {
+  it('does not yield what the list left out, but yields what an index shows late', async () => {
     expect(
       await follow(
         [
@@ -75,7 +75,7 @@ describeOnEngine('searching', () => {
     await expect(findEvent(own, 'nonsense', undefined)).rejects.toMatchObject({code: 'audit.id', exitCode: 2})
   })
 
-  it('gives a search up after many pages and says what to do', async () => {
+  it('stops a search after many pages and names the next command', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, 'ops')
     await own.audit.record({entity: 'a', action: 'x', details: {}})
@@ -94,7 +94,7 @@ describeOnEngine('searching', () => {
     expect(tenant.transport.count('Query')).toBe(100)
   })
 
-  it('an entity that is gone is known by its events; one that never was is not', async () => {
+  it('a deleted entity is known by its events; one that never existed is not', async () => {
     const own = new NamespaceRepository(newTenant(table), 'ops')
     await own.audit.record({entity: 'gone', action: 'x', details: {}})
     expect(await findEvents(own, {entity: 'gone', action: 'none'})).toEqual({records: [], next: undefined})

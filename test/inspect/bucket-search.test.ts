@@ -11,7 +11,7 @@ const limits = parseLimits(['rpm=60', 'tpm=10'])
 describeOnEngine('buckets as they are now', () => {
   const table = useTable()
 
-  it('refill by arithmetic, shard by shard, without a write', async () => {
+  it('are refilled by calculation, shard by shard, without a write', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     await putBucket(tenant, {
@@ -78,7 +78,7 @@ describeOnEngine('buckets as they are now', () => {
     await expect(bucketsFor(own, 'r', {cursor: 'a#b'}, 0)).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
   })
 
-  it('what nobody knows is an error, what is only empty is not', async () => {
+  it('an unknown name is an error, an empty result is not', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     await expect(bucketsOf(own, 'e', undefined, 0)).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})

@@ -5,7 +5,7 @@ import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket} from '../repository/namespace-table.js'
 
-describeOnEngine('an entity at a glance', () => {
+describeOnEngine('an overview of an entity', () => {
   const table = useTable()
 
   function arranged() {
@@ -15,7 +15,7 @@ describeOnEngine('an entity at a glance', () => {
     return {tenant, namespace, look}
   }
 
-  it('agrees with what is resolved for every resource, whichever level says it', async () => {
+  it('agrees with the resolution of every resource, at every level', async () => {
     const {namespace, look} = arranged()
     await namespace.configs.set({level: 'system'}, parseLimits(['rpm=1']))
     await namespace.configs.set({level: 'resource', resource: 'a'}, parseLimits(['rpm=2']))
@@ -43,7 +43,7 @@ describeOnEngine('an entity at a glance', () => {
     })
   })
 
-  it('levels are those of now, over all shards, under the limits of now; looking writes nothing', async () => {
+  it('levels are current, over all shards, under the current limits; nothing is written', async () => {
     const {tenant, namespace, look} = arranged()
     const limits = parseLimits(['rpm=60/min:100', 'tpm=1000/min'])
     await namespace.configs.set({level: 'resource', resource: 'r'}, limits)
@@ -67,7 +67,7 @@ describeOnEngine('an entity at a glance', () => {
     expect([...calls].sort()).toEqual(['BatchGetItem', 'GetItem', 'Query'])
   })
 
-  it('a debt shows, an unused resource has no level, and a bucket is enough to be known', async () => {
+  it('a debt is shown, an unused resource has no level, and a bucket alone is enough', async () => {
     const {tenant, look} = arranged()
     await putBucket(tenant, {entity: 'e', resource: 'r', limits: parseLimits(['rpm=10/day']), consumed: 14})
     expect(await look('e')).toEqual({
@@ -86,7 +86,7 @@ describeOnEngine('an entity at a glance', () => {
     expect([used?.limits[0]?.available, unused?.limits[0]?.available]).toEqual([-4, undefined])
   })
 
-  it('parents are told from the nearest upwards; nobody at all is missed', async () => {
+  it('parents are listed from the nearest upwards; an unknown entity is an error', async () => {
     const {namespace, look} = arranged()
     await namespace.entities.create({id: 'org'})
     await namespace.entities.create({id: 'team', parent: 'org'})
@@ -94,6 +94,6 @@ describeOnEngine('an entity at a glance', () => {
     const {record, parents} = await look('user')
     expect(record).toMatchObject({entity: 'user', cascade: true})
     expect(parents.map(({entity}) => entity)).toEqual(['team', 'org'])
-    await expect(look('nobody')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    await expect(look('unknown')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
   })
 })

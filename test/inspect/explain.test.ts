@@ -42,20 +42,20 @@ describeOnEngine('an explanation', () => {
     await table.transport.send('PutItem', {TableName: table.name, Item: encodeEntity(record)})
   }
 
-  it('of a bucket that nobody has used: one of each limit fits', async () => {
+  it('of an unused bucket: one of each limit fits', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'system'}, 'rpm=60/min')
     await scene.configure({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}, 'rpm=100/min', 'tpm=20k/min')
-    const told = await ask(scene)
-    expect(told).toMatchObject({admitted: true, retryAfterMs: 0, isRegistered: false, parent: undefined})
-    expect(told.limits).toMatchObject([
+    const explanation = await ask(scene)
+    expect(explanation).toMatchObject({admitted: true, retryAfterMs: 0, isRegistered: false, parent: undefined})
+    expect(explanation.limits).toMatchObject([
       {name: 'rpm', source: 'entity_default', requested: 1, available: 100, shards: [{shard: 0, available: 100}]},
       {name: 'tpm', source: 'entity_default', requested: 1, available: 20_000},
     ])
-    expect(told.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
+    expect(explanation.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
   })
 
-  it('tells the time until it clears, which is the one a refusal tells', async () => {
+  it('shows the time until it clears, the same as a refusal', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
     const limiter = scene.limiter()
@@ -63,9 +63,9 @@ describeOnEngine('an explanation', () => {
     scene.nowMs += 5000
     const {retryAfterMs} = await limiter.check(request({rpm: 2}))
     expect(retryAfterMs).toBeGreaterThan(0)
-    const told = await ask(scene, {consume: {rpm: 2}})
-    expect(told).toMatchObject({admitted: false, retryAfterMs})
-    expect(told.limits).toMatchObject([{name: 'rpm', available: 0, requested: 2, deficit: 2, exceeded: true}])
+    const explanation = await ask(scene, {consume: {rpm: 2}})
+    expect(explanation).toMatchObject({admitted: false, retryAfterMs})
+    expect(explanation.limits).toMatchObject([{name: 'rpm', available: 0, requested: 2, deficit: 2, exceeded: true}])
     scene.nowMs += retryAfterMs
     expect(await ask(scene, {consume: {rpm: 2}})).toMatchObject({admitted: true})
   })
@@ -104,14 +104,14 @@ describeOnEngine('an explanation', () => {
     await used(scene, 'stranger', {rpm: 50})
     await loner(scene, 'user-4', 'team-1')
     await used(scene, 'user-4', {rpm: 50})
-    const told = await ask(scene, {consume: {rpm: 1, tpm: 1}})
-    expect(told).toMatchObject({admitted: false, parent: 'team-1', isRegistered: true})
-    expect(told.limits.map(({name, level, exceeded}) => [name, level, exceeded])).toEqual([
+    const explanation = await ask(scene, {consume: {rpm: 1, tpm: 1}})
+    expect(explanation).toMatchObject({admitted: false, parent: 'team-1', isRegistered: true})
+    expect(explanation.limits.map(({name, level, exceeded}) => [name, level, exceeded])).toEqual([
       ['rpm', 'entity', false],
       ['tpm', 'entity', false],
       ['rpm', 'parent', true],
     ])
-    expect(told.limits.map(({drainedBy}) => drainedBy)).toEqual([
+    expect(explanation.limits.map(({drainedBy}) => drainedBy)).toEqual([
       [],
       [],
       [
@@ -134,9 +134,9 @@ describeOnEngine('an explanation', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
     await scene.entity('team-1')
     await loner(scene, 'user-1', 'team-1')
-    const told = await ask(scene)
-    expect(told).toMatchObject({isRegistered: true, parent: undefined})
-    expect(told.limits).toHaveLength(1)
+    const explanation = await ask(scene)
+    expect(explanation).toMatchObject({isRegistered: true, parent: undefined})
+    expect(explanation.limits).toHaveLength(1)
   })
 
   it('of too large a request never clears', async () => {

@@ -82,7 +82,7 @@ describeOnEngine('reports on usage', () => {
     await expect(totalUsage(own, range)).rejects.toMatchObject({code: 'usage.subject', exitCode: 2})
   })
 
-  it('S10 count a request that cascades once, however many budgets bear it', async () => {
+  it('S10 count a request that cascades once, however many entities are charged', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     await own.entities.create({id: 'org'})
@@ -97,23 +97,23 @@ describeOnEngine('reports on usage', () => {
     await use(tenant, 'org', 'r', 1, {tpm: 50}, 1)
     await use(tenant, 'apart', 'r', 1, {rpm: 1, tpm: 7}, 1)
     const subject = {resource: 'r', ...range}
-    const told = await totalUsage(own, subject)
-    expect(told).toMatchObject({requests: 5, windows: 5})
-    expect(told.totals).toEqual([
+    const report = await totalUsage(own, subject)
+    expect(report).toMatchObject({requests: 5, windows: 5})
+    expect(report.totals).toEqual([
       expect.objectContaining({name: 'rpm', tokens: 4, windows: 3}),
       expect.objectContaining({name: 'tpm', tokens: 357, windows: 4, average: 357 / 4}),
     ])
     // The largest window is still the team's.
-    expect(told.totals[1]?.peak).toMatchObject({entity: 'team', tokens: 350})
+    expect(report.totals[1]?.peak).toMatchObject({entity: 'team', tokens: 350})
     const {requests, totals} = await reportUsage(own, subject, {})
-    expect({requests, totals}).toEqual({requests: 5, totals: told.totals})
+    expect({requests, totals}).toEqual({requests: 5, totals: report.totals})
     const top = await topConsumers(own, {...subject, by: 'requests', most: 3})
     expect(top.consumers.map(({entity, share}) => `${entity} ${share}`)).toEqual(['team 0.8', 'u1 0.4', 'apart 0.2'])
     // What one entity was charged is what it was charged.
     expect(await totalUsage(own, {entity: 'team', ...range})).toMatchObject({requests: 4})
   })
 
-  it('never count less than the children were asked for, where a parent bore only a part', async () => {
+  it('never count less than the children requested, where a parent was charged only a part', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     await own.entities.create({id: 'team'})
@@ -124,7 +124,7 @@ describeOnEngine('reports on usage', () => {
     expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 10, totals: [{tokens: 10}]})
   })
 
-  it('come to an end where parents go round in a circle', async () => {
+  it('terminate where parents form a cycle', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     const circle = {namespace: tenant.namespace, name: '', cascade: true, metadata: {}, createdAt: '', version: 0}
@@ -135,7 +135,7 @@ describeOnEngine('reports on usage', () => {
     expect(await totalUsage(own, {resource: 'r', ...range})).toMatchObject({requests: 3, totals: [{tokens: 3}]})
   })
 
-  it('stop at a bound, with the newest read, and say so', async () => {
+  it('stop at a bound with the newest windows, and report it', async () => {
     const tenant = newTenant(table)
     const own = new NamespaceRepository(tenant, undefined)
     for (const hour of [1, 2, 3]) await use(tenant, 'e', 'r', hour, {rpm: 1})

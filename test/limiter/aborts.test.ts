@@ -37,7 +37,7 @@ describeOnEngine('callers that give up', () => {
     })
   }
 
-  it('before the start: nothing is sent', async () => {
+  it('an abort before the start: nothing is sent', async () => {
     await expect(limiter().acquire(request({tpm: 500}, AbortSignal.abort()))).rejects.toMatchObject({
       code: 'dynamo.aborted',
     })
@@ -50,7 +50,7 @@ describeOnEngine('callers that give up', () => {
     await expect(asked).rejects.toMatchObject({code: 'dynamo.aborted'})
   })
 
-  it('while queued: taken out, never charged', async () => {
+  it('an abort while queued: the request is never charged', async () => {
     const busy = limiter()
     await busy.acquire(request({rpm: 1}))
     const controller = new AbortController()
@@ -64,18 +64,21 @@ describeOnEngine('callers that give up', () => {
     expect(await consumed()).toBe(100)
   })
 
-  it.each(['late answer', 'late arrival'] as const)('while in flight (%s): given back', async kind => {
-    const busy = limiter()
-    await busy.acquire(request({rpm: 1}))
-    const controller = new AbortController()
-    faults.start({kind, at: 1})
-    await giveUp(controller, busy.acquire(request({tpm: 500}, controller.signal)))
-    faults.stop()
-    await busy.close()
-    expect(await consumed()).toBe(0)
-  })
+  it.each(['late answer', 'late arrival'] as const)(
+    'an abort while in flight (%s): the charge is returned',
+    async kind => {
+      const busy = limiter()
+      await busy.acquire(request({rpm: 1}))
+      const controller = new AbortController()
+      faults.start({kind, at: 1})
+      await giveUp(controller, busy.acquire(request({tpm: 500}, controller.signal)))
+      faults.stop()
+      await busy.close()
+      expect(await consumed()).toBe(0)
+    },
+  )
 
-  it('while in flight with others: theirs is kept', async () => {
+  it('an abort while in flight with others: theirs is kept', async () => {
     const busy = limiter()
     await busy.acquire(request({rpm: 1}))
     const controller = new AbortController()
@@ -89,7 +92,7 @@ describeOnEngine('callers that give up', () => {
     expect(await consumed()).toBe(111)
   })
 
-  it('while the limits are read: nothing is written', async () => {
+  it('an abort while the limits are read: nothing is written', async () => {
     const fresh = limiter()
     const controller = new AbortController()
     faults.start({kind: 'late answer', at: 1, operation: 'BatchGetItem'})

@@ -1,4 +1,5 @@
-import {beforeEach, describe, expect, it} from 'vitest'
+import {beforeEach, describe, expect, it, vi} from 'vitest'
+import {BucketQueue} from '../../src/lib/limiter/bucket-queue.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -69,7 +70,17 @@ describeOnEngine('acquire', () => {
       expect(scene.calls).toEqual([])
     })
 
-    it('100 at once: two writes', async () => {
+    it('an admission and a known refusal look up what is known once', async () => {
+      const limiter = scene.limiter()
+      for (let i = 0; i < 2; i++) await limiter.acquire(request({tpm: 5000}))
+      using lookup = vi.spyOn(BucketQueue.prototype, 'knownRefusal')
+      await limiter.acquire(request({rpm: 1}))
+      expect(lookup).toHaveBeenCalledTimes(1)
+      await refusal(limiter.acquire(request({tpm: 100})))
+      expect(lookup).toHaveBeenCalledTimes(2)
+    })
+
+    it('100 requests at once take two writes', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({tpm: 1}))
       scene.calls.length = 0

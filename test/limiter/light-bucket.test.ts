@@ -2,15 +2,13 @@ import {expect, it} from 'vitest'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {HotBucket} from './fixtures/hot-bucket.js'
 
 const REQUEST = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}}
 
-/** Several processes, one bucket that has always filled up again when somebody comes: the usual customer. */
-describeOnEngine('a lightly used bucket', {timeout: 300_000}, () => {
-  const table = useTable()
-
+/** Several processes share a bucket that is full again whenever a request comes: the usual case. */
+describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
   it.each([
     ['one limiter', 1, 0.2, 1.02],
     ['three limiters', 3, 0.2, 1.2],
@@ -21,13 +19,14 @@ describeOnEngine('a lightly used bucket', {timeout: 300_000}, () => {
     const {namespace} = new Scene(table)
     const bucket = new HotBucket({table, namespace, limit: 'rpm=100/min', limiters, jitter: 0.25})
     await bucket.warmUp()
-    await bucket.offer(perSecond, 400 / perSecond)
+    const decisions = extent === 'all' ? 2000 : 100
+    await bucket.offer(perSecond, decisions / perSecond)
     expect(bucket.granted).toBe(bucket.decisions)
     expect(bucket.writesPerDecision).toBeLessThanOrEqual(most)
     expect(bucket.largestExcess).toBeLessThanOrEqual(0)
   })
 
-  /** Two limiters know the bucket as full; then somebody writes past one of them. */
+  /** Two limiters know the bucket as full; then one of them writes without the other knowing. */
   async function knownAsFull() {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=1000/min')
@@ -41,7 +40,7 @@ describeOnEngine('a lightly used bucket', {timeout: 300_000}, () => {
     return {scene, first, second}
   }
 
-  it('S2 everybody takes from a full bucket with one call, and what is taken is missing', async () => {
+  it('S2 every process takes from a full bucket with one call, and what is taken is missing', async () => {
     const {scene, first, second} = await knownAsFull()
     await first.acquire(REQUEST)
     scene.nowMs += 4_000

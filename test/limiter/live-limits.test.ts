@@ -19,7 +19,7 @@ describeOnEngine('limits of live buckets', () => {
 
   const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
 
-  describe('D-16 adding or renaming a limit blocked a live bucket for ever', () => {
+  describe('D-16 adding or renaming a limit blocked a live bucket permanently', () => {
     beforeEach(async () => {
       await scene.configure(resource, 'rpm=60/min')
       await scene.limiter().acquire(request({rpm: 1}))
@@ -73,7 +73,7 @@ describeOnEngine('limits of live buckets', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 900, consumed: 100})
     })
 
-    it('D-16 rename: the new name is admitted, the old one goes, and leases under the old name end in peace', async () => {
+    it('D-16 rename: the new name is admitted, the old one is removed, and leases under the old name end without an error', async () => {
       const before = scene.limiter()
       const lease = await before.acquire(request({rpm: 10}))
       await scene.configure(resource, 'requests=60/min')
@@ -157,7 +157,7 @@ describeOnEngine('limits of live buckets', () => {
     )
 
     it.each(cases)(
-      'D-18 adding, removing and renaming at the $level level reach all $count shards, and block nobody',
+      'D-18 adding, removing and renaming at the $level level reach all $count shards, and block no request',
       async ({scope, count}) => {
         const limiter = await liveBucket(scope, count)
         await scene.configure(scope, 'rpm=1000/day', 'new=400/day')
@@ -227,7 +227,7 @@ describeOnEngine('limits of live buckets', () => {
     })
   })
 
-  describe('D-19 limits given by the caller shaped a bucket at creation, then ruled for everybody', () => {
+  describe('D-19 limits given by the caller shaped a bucket at creation, then applied to all callers', () => {
     const limit = {name: 'rpm', capacity: 100, refillAmount: 100, refillPeriodSeconds: 86_400}
 
     it('D-19 default limits give way to configured ones, on the live bucket too', async () => {

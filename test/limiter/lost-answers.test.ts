@@ -138,7 +138,7 @@ describeOnEngine('failures in between', () => {
   it.each([
     [-30, 70],
     [30, 100],
-  ])('D-33 a ghost with %i tokens blocked its bucket for ever: it is healed and holds %i', async (left, holds) => {
+  ])('D-33 a ghost with %i tokens blocked its bucket permanently: it is healed and holds %i', async (left, holds) => {
     const {PK, SK} = bucketKey()
     const Item = {PK: s(PK), SK: s(SK), b_tpm_tk: n(left * 1000), b_tpm_tc: n(-left * 1000)}
     await table.transport.send('PutItem', {TableName: table.name, Item})

@@ -243,7 +243,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
     const {refillAmount, refillPeriodSeconds} = parseLimit(raised)
     expect(gained).toBeLessThanOrEqual((elapsedMs * BigInt(refillAmount)) / BigInt(refillPeriodSeconds))
 
-    // The last word reaches the bucket with the next look at the configuration.
+    // The last change reaches the bucket with the next check of the configuration.
     await configs.set(scope, parseLimits(['tpm=300/7sec:30', 'last=5/min']), {replace: true})
     const limiter = scene.limiter({clock: Date.now, configCacheMs: 1})
     await limiter.check({entity: 'user-1', resource: RESOURCE, consume: {tpm: 1}})
@@ -261,7 +261,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
   it('L1 one is killed in the middle, and the others go on', async () => {
     await scene.entity('user-1', 'team')
     const {lanes} = SIZE
-    // The victim has more to do than it lives to see.
+    // The worker that is killed has more to do than it can finish.
     await prepare({}, {requests: 1000 * SIZE.requests})
     await create('team')
     const before = await scene.shards('team', RESOURCE)
@@ -282,14 +282,14 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
       rpd: consumedMilli(child, 'rpd') - heldMilli(outcomes).rpd,
     }
     const told = heldMilli([{tally: victim.tally as Tally}])
-    // It has told of less than it was given, and it cannot have been given more than it asked for since.
-    // A lane may have one request that was not counted yet when it told, one when it should have, one on its way.
+    // It has reported less than it was granted, and it cannot have been granted more than it asked for since.
+    // A lane may have one request not yet counted at its last report, one at the next, and one in flight.
     const askedSince = BigInt(PROGRESS_EVERY + 3 * lanes)
     expect(lost.rpd).toBeGreaterThanOrEqual(told.rpd - BigInt(lanes) * MILLI)
     expect(lost.rpd).toBeLessThanOrEqual(told.rpd + askedSince * MILLI)
     expect(lost.tpm).toBeGreaterThanOrEqual(told.tpm - BigInt(lanes * LARGEST) * MILLI)
     expect(lost.tpm).toBeLessThanOrEqual(told.tpm + askedSince * BigInt(LARGEST + 1) * MILLI)
-    // Each of its lanes may have had one request on its way and one being given back; nothing else sets the two apart.
+    // Each of its lanes may have had one request in flight and one being returned; nothing else explains a difference.
     const apart = consumedSince(before, parent).rpd - consumedMilli(child, 'rpd')
     expect(apart).toBeLessThanOrEqual(BigInt(2 * lanes) * MILLI)
     expect(apart).toBeGreaterThanOrEqual(BigInt(-2 * lanes) * MILLI)

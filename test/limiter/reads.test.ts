@@ -7,7 +7,7 @@ import {isAdmitted, refusal, request, splitInto} from './visit.js'
 
 const bucket = {entity: 'user-1', resource: 'gpt-4'}
 
-describeOnEngine('looking without touching', () => {
+describeOnEngine('reading without writing', () => {
   const table = useTable()
   let scene: Scene
   let python: PythonPeer
@@ -17,7 +17,7 @@ describeOnEngine('looking without touching', () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=100/min', 'tpm=1000/min')
   })
 
-  it('D-46 a bucket that nobody has used is full', async () => {
+  it('D-46 a bucket that has not been used is full', async () => {
     const limiter = scene.limiter()
     expect(await limiter.available(bucket)).toEqual({rpm: 100, tpm: 1000})
     expect(await limiter.timeUntilAvailable({...bucket, consume: {rpm: 100}})).toBe(0)
@@ -60,7 +60,7 @@ describeOnEngine('looking without touching', () => {
     expect(await isAdmitted(limiter.acquire(request({rpm: 1, tpm: 301})))).toBe(true)
   })
 
-  it('D-46 looking reads each item once and writes nothing', async () => {
+  it('D-46 a check reads each item once and writes nothing', async () => {
     await scene.entity('user-1', 'team-1')
     const limiter = scene.limiter()
     await limiter.acquire(request({rpm: 1}))
@@ -83,7 +83,7 @@ describeOnEngine('looking without touching', () => {
     expect(await limiter.timeUntilAvailable({...bucket, consume: {rpm: 21}})).toBe(Number.POSITIVE_INFINITY)
   })
 
-  it('D-46 a shard in debt takes nothing from the others: check says what acquire does', async () => {
+  it('D-46 a shard in debt takes nothing from the others: check agrees with acquire', async () => {
     await scene.limiter().acquire(request({}))
     await splitInto(scene, 2)
     await python.adjust({rpm: 90}, 1)
@@ -105,7 +105,7 @@ describeOnEngine('looking without touching', () => {
     expect(await python.number('shard_count')).toBe(2048)
   })
 
-  describe('what a refusal says', () => {
+  describe('what a refusal reports', () => {
     it('L6 every limit asked for, where it stands, and nothing of wcu', async () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 60, tpm: 10}))
@@ -178,7 +178,7 @@ describeOnEngine('looking without touching', () => {
     })
 
     it.each([1, 4])(
-      'L3 more than the capacity of a bucket of %d shards is another error, at once and for ever',
+      'L3 more than the capacity of a bucket of %d shards is another error, at once and every time',
       async count => {
         const limiter = scene.limiter()
         for (const shards of [0, count]) {

@@ -7,8 +7,8 @@ import {PythonPeer} from '../helpers/python-peer.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, failure, refusal, request, splitInto} from './visit.js'
 
-/** Faults that the reference system has had and mended; named by its commits and issues. */
-describeOnEngine('A.6 what was broken once', () => {
+/** Faults that the reference system has had and fixed; named by its commits and issues. */
+describeOnEngine('A.6 faults that were fixed once', () => {
   const table = useTable()
   let scene: Scene
   let python: PythonPeer
@@ -36,7 +36,7 @@ describeOnEngine('A.6 what was broken once', () => {
 
   const concernsTeam = ({Key}: OperationInput<'UpdateItem'>) => JSON.stringify(Key ?? {}).includes('team-1')
 
-  it('ced59de #428: the slow path finds the bucket it has read; a refusal never says "retry after 0.0 s"', async () => {
+  it('ced59de #428: the slow path finds the bucket it has read; no refusal has "retry after 0.0 s"', async () => {
     await scene.limiter().acquire(request({rpm: 100}))
     const error = await refusal(scene.limiter().acquire(request({rpm: 1})))
     expect(error.retryAfterMs).toBe(601)

@@ -8,7 +8,7 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 const RESOURCE = 'gpt-4'
 const of = (entity: string, rpm: number) => ({entity, resource: RESOURCE, consume: {rpm}})
 
-/** Every write that admits says how many requests it admits: the tokens alone do not tell. */
+/** Every write that admits counts the requests it admits, which the tokens alone do not show. */
 describeOnEngine('the number of admitted requests', () => {
   const table = useTable()
   let scene: Scene
@@ -88,7 +88,7 @@ describeOnEngine('the number of admitted requests', () => {
     expect([await counted('user-1'), await counted('team')]).toEqual([2, 2])
   })
 
-  it('counts a request that several shards serve together once', async () => {
+  it('counts a request that several shards admit together once', async () => {
     const limiter = scene.limiter()
     await limiter.acquire(of('user-1', 1))
     for (const count of [1, 2]) await splitBucket(scene.tenant, 'user-1', RESOURCE, count)

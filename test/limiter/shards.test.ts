@@ -256,7 +256,7 @@ describeOnEngine('shards', () => {
     expect(await failure(limiter.acquire(request({rpd: 1001})))).toMatchObject({code: 'request.too-large'})
   })
 
-  it('D-10 a limit that lost its parameters on one shard is healed when several shards serve a request', async () => {
+  it('D-10 a limit that lost its parameters on one shard is healed when several shards admit a request together', async () => {
     await limits('rpd=1000/day', 'tpd=1000/day')
     await scene.limiter().acquire(request({rpd: 1}))
     await splitInto(scene, 2)
@@ -264,5 +264,18 @@ describeOnEngine('shards', () => {
     await python.set({b_tpd_tk: n(0)}, 1)
     await (await drawing(FIRST)).acquire(request({rpd: 900}))
     expect(await scene.totals('user-1', 'gpt-4', 'rpd', 2)).toMatchObject({consumed: 901})
+  })
+
+  it('L7 requests that wait behind a gather use what it has read: the first takes, one reads, 18 need no call', async () => {
+    await limits('rpm=100/day')
+    await scene.limiter().acquire(request({}))
+    await splitInto(scene, 2)
+    const limiter = await drawing(FIRST)
+    scene.calls.length = 0
+    const attempts = await Promise.allSettled(Array.from({length: 20}, () => limiter.acquire(request({rpm: 60}))))
+    expect(attempts.filter(({status}) => status === 'fulfilled')).toHaveLength(1)
+    expect(scene.calls.filter(call => call === 'TransactWriteItems')).toHaveLength(1)
+    // Two of all shards, and one of the limits.
+    expect(scene.calls.filter(call => call === 'BatchGetItem')).toHaveLength(3)
   })
 })

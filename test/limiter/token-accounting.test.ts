@@ -2,12 +2,11 @@ import {beforeEach, expect, it} from 'vitest'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth, longTest} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, isAdmitted, refusal, request} from './visit.js'
 
-describeOnEngine('refill', {timeout: 300_000}, () => {
-  const table = useTable()
+describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
   let scene: Scene
   let python: PythonPeer
   beforeEach(() => {
@@ -17,23 +16,26 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
 
   const limits = (...texts: string[]) => scene.configure({level: 'resource', resource: 'gpt-4'}, ...texts)
 
-  it('D-2 a 10-per-day limit written every 5 s for 2000 s gained 0 milli: it gains 231, and the fraction is kept', async () => {
-    await limits('rpd=10/day', 'rps=1/sec')
-    const limiter = scene.limiter({configCacheMs: 600_000})
-    await limiter.acquire(request({rpd: 10, rps: 1}))
-    for (let written = 0; written < 400; written++) {
-      scene.nowMs += 5000
+  longTest(extent)(
+    'D-2 a 10-per-day limit written every 5 s for 2000 s gained 0 milli: it gains 231, and the fraction is kept',
+    async () => {
+      await limits('rpd=10/day', 'rps=1/sec')
+      const limiter = scene.limiter({configCacheMs: 600_000})
+      await limiter.acquire(request({rpd: 10, rps: 1}))
+      for (let written = 0; written < 400; written++) {
+        scene.nowMs += 5000
+        await limiter.acquire(request({rps: 1}))
+      }
+      expect(await python.number('b_rpd_tk')).toBe(231)
+      // 2000 s are 231 milli and 4,160 of the 8,640 ms that the next one takes.
+      scene.nowMs += 4_479
       await limiter.acquire(request({rps: 1}))
-    }
-    expect(await python.number('b_rpd_tk')).toBe(231)
-    // 2000 s are 231 milli and 4,160 of the 8,640 ms that the next one takes.
-    scene.nowMs += 4_479
-    await limiter.acquire(request({rps: 1}))
-    expect(await python.number('b_rpd_tk')).toBe(231)
-    scene.nowMs += 1_000
-    await limiter.acquire(request({rps: 1}))
-    expect(await python.number('b_rpd_tk')).toBe(232)
-  })
+      expect(await python.number('b_rpd_tk')).toBe(231)
+      scene.nowMs += 1_000
+      await limiter.acquire(request({rps: 1}))
+      expect(await python.number('b_rpd_tk')).toBe(232)
+    },
+  )
 
   it('D-2 a peer that moves rf voids the fraction: nothing is credited twice', async () => {
     await limits('rpd=10/day', 'rps=1/sec')
@@ -49,20 +51,23 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
     expect(await python.number('b_rpd_tk')).toBe(0)
   })
 
-  it('D-3 each of 600 refills 1 ms apart paid part of a millisecond twice: 600 ms pay for 600 ms', async () => {
-    await limits('rpm=100/min', 'tpm=10M/min', 'tick=1000/sec:1')
-    const limiter = scene.limiter()
-    await limiter.acquire(request({rpm: 100, tpm: 10_000_000, tick: 1}))
-    for (let ms = 0; ms < 600; ms++) {
-      scene.nowMs += 1
-      await limiter.acquire(request({tick: 1}))
-    }
-    expect(await python.number('b_rpm_tk')).toBe(1_000)
-    expect(await python.number('b_tpm_tk')).toBe(100_000_000)
-    expect(await python.number('rf')).toBe(scene.nowMs)
-  })
+  longTest(extent)(
+    'D-3 each of 600 refills 1 ms apart paid part of a millisecond twice: 600 ms pay for 600 ms',
+    async () => {
+      await limits('rpm=100/min', 'tpm=10M/min', 'tick=1000/sec:1')
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 100, tpm: 10_000_000, tick: 1}))
+      for (let ms = 0; ms < 600; ms++) {
+        scene.nowMs += 1
+        await limiter.acquire(request({tick: 1}))
+      }
+      expect(await python.number('b_rpm_tk')).toBe(1_000)
+      expect(await python.number('b_tpm_tk')).toBe(100_000_000)
+      expect(await python.number('rf')).toBe(scene.nowMs)
+    },
+  )
 
-  /** Every answer takes 20 ms: the clock at the write is not the clock at the look. */
+  /** Every answer takes 20 ms: the clock at the write is not the clock at the read. */
   const slow = (inner: Transport): Transport => ({
     send: async (operation, input, options) => {
       const answer = inner.send(operation, input, options)
@@ -72,26 +77,29 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
     },
   })
 
-  it('D-4 100/s, 20 ms between look and write: a client that asks 50 times a second got 667 of 1000; it gets all 1000', async () => {
-    await limits('rps=100/sec:100')
-    await scene.limiter().acquire(request({rps: 100}))
-    const {transport} = scene
-    scene.transport = {
-      send: async (operation, input, options) => {
-        const answer = await transport.send(operation, input, options)
-        if (operation === 'BatchGetItem') scene.nowMs += 20
-        return answer
-      },
-    }
-    const startMs = scene.nowMs
-    let admitted = 0
-    for (let asked = 1; asked <= 1000; asked++) {
-      scene.nowMs = Math.max(scene.nowMs, startMs + asked * 20)
-      // Without a memory of the bucket it must look, and read the limits, before it can refill.
-      if (await isAdmitted(scene.limiter().acquire(request({rps: 2})))) admitted++
-    }
-    expect(admitted).toBe(1000)
-  })
+  longTest(extent)(
+    'D-4 100/s, 20 ms between look and write: a client that asks 50 times a second got 667 of 1000; it gets all 1000',
+    async () => {
+      await limits('rps=100/sec:100')
+      await scene.limiter().acquire(request({rps: 100}))
+      const {transport} = scene
+      scene.transport = {
+        send: async (operation, input, options) => {
+          const answer = await transport.send(operation, input, options)
+          if (operation === 'BatchGetItem') scene.nowMs += 20
+          return answer
+        },
+      }
+      const startMs = scene.nowMs
+      let admitted = 0
+      for (let asked = 1; asked <= 1000; asked++) {
+        scene.nowMs = Math.max(scene.nowMs, startMs + asked * 20)
+        // A process that does not know the bucket must read it, and its limits, before it can refill.
+        if (await isAdmitted(scene.limiter().acquire(request({rps: 2})))) admitted++
+      }
+      expect(admitted).toBe(1000)
+    },
+  )
 
   it('D-4 rf is the instant that the refill was computed for', async () => {
     await limits('rps=100/sec:100k')
@@ -107,25 +115,28 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
     expect(credited).toBe(elapsedMs * 100)
   })
 
-  it('D-5 clocks 10 s apart, 1/s, capacity 100, 60 s: 481 instead of 160; at most the 10 s the fast clock is ahead', async () => {
-    await limits('rps=1/sec:100')
-    const options = {denyCacheMs: 0}
-    const behind = scene.limiter({...options, clock: () => scene.nowMs - 5000})
-    const ahead = scene.limiter({...options, clock: () => scene.nowMs + 5000})
-    let admitted = 0
-    let rf = 0
-    for (let second = 0; second <= 60; second++) {
-      for (const limiter of [ahead, behind, behind, ahead]) {
-        admitted += await admittedUntilRefused(limiter, {rps: 1}, second === 0 ? 60 : 3)
-        const stored = await python.number('rf')
-        expect(stored).toBeGreaterThanOrEqual(rf)
-        rf = stored
+  longTest(extent)(
+    'D-5 clocks 10 s apart, 1/s, capacity 100, 60 s: 481 instead of 160; at most the 10 s the fast clock is ahead',
+    async () => {
+      await limits('rps=1/sec:100')
+      const options = {denyCacheMs: 0}
+      const behind = scene.limiter({...options, clock: () => scene.nowMs - 5000})
+      const ahead = scene.limiter({...options, clock: () => scene.nowMs + 5000})
+      let admitted = 0
+      let rf = 0
+      for (let second = 0; second <= 60; second++) {
+        for (const limiter of [ahead, behind, behind, ahead]) {
+          admitted += await admittedUntilRefused(limiter, {rps: 1}, second === 0 ? 60 : 3)
+          const stored = await python.number('rf')
+          expect(stored).toBeGreaterThanOrEqual(rf)
+          rf = stored
+        }
+        scene.nowMs += 1000
       }
-      scene.nowMs += 1000
-    }
-    expect(admitted).toBeGreaterThanOrEqual(160)
-    expect(admitted).toBeLessThanOrEqual(170)
-  })
+      expect(admitted).toBeGreaterThanOrEqual(160)
+      expect(admitted).toBeLessThanOrEqual(170)
+    },
+  )
 
   it('D-5 a clock that jumps back by an hour and returns credits the hour once', async () => {
     await limits('rps=1/sec:100')
@@ -142,7 +153,7 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
     expect(await admittedUntilRefused(limiter, {rps: 1}, 100)).toBe(5)
   })
 
-  // Setting it back would credit the same time twice for real (S7), so the bucket waits and says for how long.
+  // Setting it back would credit the same time twice for real (S7), so the bucket waits and reports for how long.
   it('D-5 an rf ahead of the clock: it stays, and the wait counts it in', async () => {
     await limits('rps=1/sec:100')
     await scene.limiter().acquire(request({rps: 100}))
@@ -155,7 +166,7 @@ describeOnEngine('refill', {timeout: 300_000}, () => {
     await limiter.acquire(request({rps: 1}))
   })
 
-  it('D-6 30 s of a 1000-per-day limit were lost because another needed refill: whoever moves rf credits every limit', async () => {
+  it('D-6 30 s of a 1000-per-day limit were lost because another needed refill: a write that moves rf credits every limit', async () => {
     await limits('tpm=1000/min', 'rpd=1000/day')
     await scene.limiter().acquire(request({tpm: 1000, rpd: 1000}))
     await python.set({b_wcu_tk: n(400_000)})

@@ -45,14 +45,14 @@ describeOnEngine('when the table cannot be reached', () => {
   }
 
   describe('policy', () => {
-    it('block is an error that says why', async () => {
+    it('block is an error with the reason', async () => {
       faults.start(OUTAGE)
       const failure = limiter({onUnavailable: 'block'}).acquire(request)
       await expect(failure).rejects.toThrow(RateLimiterUnavailable)
       await expect(failure).rejects.toMatchObject({code: 'limiter.unavailable', cause: {code: 'dynamo.unavailable'}})
     })
 
-    it('allow is a lease that says that nothing was metered, and can be used like any other', async () => {
+    it('allow is a lease that is marked as unmetered and can be used like any other', async () => {
       faults.start(OUTAGE)
       const lease = await limiter({onUnavailable: 'allow'}).acquire(request)
       expect(lease.isMetered).toBe(false)
@@ -64,7 +64,7 @@ describeOnEngine('when the table cannot be reached', () => {
       expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
     })
 
-    it('what a call says goes before what the limiter says', async () => {
+    it('the policy of a call takes precedence over that of the limiter', async () => {
       faults.start(OUTAGE)
       const blocking = limiter({onUnavailable: 'block'})
       expect((await blocking.acquire({...request, onUnavailable: 'allow'})).isMetered).toBe(false)
@@ -72,7 +72,7 @@ describeOnEngine('when the table cannot be reached', () => {
       await expect(allowing.acquire({...request, onUnavailable: 'block'})).rejects.toThrow(RateLimiterUnavailable)
     })
 
-    it('what the limiter says goes before what is stored', async () => {
+    it('the policy of the limiter takes precedence over the stored one', async () => {
       await store('allow')
       const blocking = limiter({onUnavailable: 'block'})
       await blocking.acquire(request)
@@ -100,7 +100,7 @@ describeOnEngine('when the table cannot be reached', () => {
       await store('allow')
       faults.start({kind: 'throttled', operation: 'UpdateItem', at: 1, times: Number.POSITIVE_INFINITY})
       const learning = limiter()
-      // Nobody waits long for the policy, and a busy engine may take longer: then the next request has it.
+      // A request waits only briefly for the policy, and a busy engine may take longer: then the next request has it.
       const isLetThrough = () =>
         learning.acquire(request).then(
           lease => !lease.isMetered,
@@ -112,7 +112,7 @@ describeOnEngine('when the table cannot be reached', () => {
       await expect.poll(isLetThrough).toBe(true)
     })
 
-    it('nothing said, nothing known: block', async () => {
+    it('without a policy given or known: block', async () => {
       await store('allow')
       faults.start(OUTAGE)
       await expect(limiter().acquire(request)).rejects.toThrow(RateLimiterUnavailable)
@@ -120,19 +120,19 @@ describeOnEngine('when the table cannot be reached', () => {
   })
 
   describe('L5 deadline', () => {
-    it('a table that never answers: the decision comes all the same, for everybody who waits', async () => {
-      const patient = limiter({onUnavailable: 'block'})
-      await patient.acquire({...request, consume: {rpm: 1}})
+    it('a table that never answers: the decision still comes, for every caller that waits', async () => {
+      const waiting = limiter({onUnavailable: 'block'})
+      await waiting.acquire({...request, consume: {rpm: 1}})
       faults.start({kind: 'late answer', at: 1})
-      const asked = Array.from({length: 5}, () => patient.acquire({...request, timeoutMs: 30}))
+      const asked = Array.from({length: 5}, () => waiting.acquire({...request, timeoutMs: 30}))
       for (const outcome of await Promise.allSettled(asked)) {
         expect(outcome).toMatchObject({status: 'rejected', reason: {code: 'limiter.unavailable'}})
       }
       faults.stop()
-      await patient.close()
+      await waiting.close()
       expect(faults.calls).toHaveLength(2)
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 10_000, consumed: 0})
-      await patient.acquire(request)
+      await waiting.acquire(request)
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9500, consumed: 500})
     })
 
@@ -155,7 +155,7 @@ describeOnEngine('when the table cannot be reached', () => {
       faults.stop()
     })
 
-    it('a write that is never answered is given up in its own time, however patient its caller', async () => {
+    it('a write that is never answered times out by itself, however long its caller would wait', async () => {
       const hurried = limiter({onUnavailable: 'block', timeoutMs: 40})
       faults.start({kind: 'late answer', at: 1, times: Number.POSITIVE_INFINITY})
       await expect(hurried.acquire({...request, timeoutMs: 600_000})).rejects.toThrow(RateLimiterUnavailable)

@@ -26,7 +26,7 @@ export async function failure(attempt: Promise<unknown>): Promise<unknown> {
   )
 }
 
-/** Whether a request was admitted; errors other than "not now" and "never" go on. */
+/** Whether a request was admitted; errors other than "not now" and "never" are thrown. */
 export async function isAdmitted(attempt: Promise<unknown>): Promise<boolean> {
   return attempt.then(
     () => true,

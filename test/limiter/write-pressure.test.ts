@@ -1,12 +1,11 @@
 import {beforeEach, expect, it} from 'vitest'
 import {n} from '../../src/lib/schema/attribute-value.js'
 import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth, longTest} from '../helpers/memory-table/use-memory-table.js'
 import {PythonPeer} from '../helpers/python-peer.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
 import {admittedUntilRefused, request} from './visit.js'
 
-describeOnEngine('write pressure', {timeout: 300_000}, () => {
-  const table = useTable()
+describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
   let scene: Scene
   let python: PythonPeer
   beforeEach(async () => {
@@ -15,22 +14,25 @@ describeOnEngine('write pressure', {timeout: 300_000}, () => {
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day:1M')
   })
 
-  it('D-1 wcu was a lifetime budget of 1000 writes: 3000 writes at 100/s leave one shard and a wcu that Python can spend', async () => {
-    const limiter = scene.limiter()
-    await limiter.acquire(request({rpm: 1}))
-    let lowest = 1_000_000
-    for (let written = 0; written < 3000; written++) {
-      scene.nowMs += 10
-      if (written % 2 === 0) await limiter.acquire(request({rpm: 1}))
-      else expect(await python.speculative({rpm: 1})).toBe(true)
-      if (written % 50 === 0) lowest = Math.min(lowest, await python.number('b_wcu_tk'))
-    }
-    await limiter.close()
-    expect(lowest).toBeGreaterThanOrEqual(200_000)
-    expect(await python.number('shard_count')).toBe(1)
-    expect(await python.number('b_wcu_tc')).toBe(3_000_000)
-    expect(await python.number('b_rpm_tc')).toBe(3_001_000)
-  })
+  longTest(extent)(
+    'D-1 wcu was a lifetime budget of 1000 writes: 3000 writes at 100/s leave one shard and a wcu that Python can spend',
+    async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 1}))
+      let lowest = 1_000_000
+      for (let written = 0; written < 3000; written++) {
+        scene.nowMs += 10
+        if (written % 2 === 0) await limiter.acquire(request({rpm: 1}))
+        else expect(await python.speculative({rpm: 1})).toBe(true)
+        if (written % 50 === 0) lowest = Math.min(lowest, await python.number('b_wcu_tk'))
+      }
+      await limiter.close()
+      expect(lowest).toBeGreaterThanOrEqual(200_000)
+      expect(await python.number('shard_count')).toBe(1)
+      expect(await python.number('b_wcu_tc')).toBe(3_000_000)
+      expect(await python.number('b_rpm_tc')).toBe(3_001_000)
+    },
+  )
 
   it('D-1 a bucket whose wcu a Python client has used up is neither refused nor split, and is repaired', async () => {
     const limiter = scene.limiter()
@@ -47,7 +49,7 @@ describeOnEngine('write pressure', {timeout: 300_000}, () => {
     expect(await python.speculative({rpm: 1})).toBe(true)
   })
 
-  it('D-1 above 800 writes per second it splits: tokens are conserved', async () => {
+  longTest(extent)('D-1 above 800 writes per second it splits: tokens are conserved', async () => {
     const limiter = scene.limiter()
     for (let written = 0; written < 700; written++) {
       scene.nowMs += written % 10 === 0 ? 9 : 1
@@ -142,7 +144,7 @@ describeOnEngine('write pressure', {timeout: 300_000}, () => {
     }
     scene.calls.length = 0
     await all()
-    // Two updates each, for ever: the reference needs three and a read once the budget is spent.
+    // Always two updates each: the reference needs three and a read once the budget is spent.
     expect(scene.calls.every(call => call === 'UpdateItem')).toBe(true)
     expect(scene.calls.length).toBeLessThanOrEqual(2 * children.length)
     await limiter.close()
@@ -157,17 +159,20 @@ describeOnEngine('write pressure', {timeout: 300_000}, () => {
     expect(shards.filter(({state}) => (state.limits.get('rpm')?.consumedMilli ?? 0n) > 0n).length).toBeGreaterThan(1)
   })
 
-  it('D-24 calm children at 100/s leave their parent in one piece, with a wcu that Python can spend', async () => {
-    const children = Array.from({length: 10}, (_, index) => `child-${index}`)
-    await Promise.all(children.map(child => scene.entity(child, 'team-1')))
-    const parent = new PythonPeer(scene, 'team-1')
-    const limiter = scene.limiter()
-    for (let written = 0; written < 700; written++) {
-      scene.nowMs += 10
-      if (written % 2 === 0) await limiter.acquire(request({rpm: 1}, children[written % 10] as string))
-      else if (written > 100) expect(await parent.speculative({rpm: 1})).toBe(true)
-    }
-    expect(await parent.number('shard_count')).toBe(1)
-    expect(await parent.number('b_wcu_tk')).toBeGreaterThanOrEqual(200_000)
-  })
+  longTest(extent)(
+    'D-24 calm children at 100/s leave their parent in one piece, with a wcu that Python can spend',
+    async () => {
+      const children = Array.from({length: 10}, (_, index) => `child-${index}`)
+      await Promise.all(children.map(child => scene.entity(child, 'team-1')))
+      const parent = new PythonPeer(scene, 'team-1')
+      const limiter = scene.limiter()
+      for (let written = 0; written < 700; written++) {
+        scene.nowMs += 10
+        if (written % 2 === 0) await limiter.acquire(request({rpm: 1}, children[written % 10] as string))
+        else if (written > 100) expect(await parent.speculative({rpm: 1})).toBe(true)
+      }
+      expect(await parent.number('shard_count')).toBe(1)
+      expect(await parent.number('b_wcu_tk')).toBeGreaterThanOrEqual(200_000)
+    },
+  )
 })

@@ -26,13 +26,13 @@ afterEach(async () => {
   await rm(folder, {recursive: true})
 })
 
-const home = () => stateDirAt(join(folder, 'local'))
+const stateDir = () => stateDirAt(join(folder, 'local'))
 
-/** A state as a supervisor would have written it, this very process being the supervisor. */
+/** Writes a state as if this process were the supervisor. */
 async function record(changes: Partial<StackState> = {}): Promise<void> {
-  await mkdir(home().folder, {recursive: true})
+  await mkdir(stateDir().folder, {recursive: true})
   const facts = {startToken: 'mine', controlPort: control.port, endpoint: 'http://127.0.0.1:1', dataDir: null}
-  await writeState(home(), {...facts, ...(await ownIdentity()), ...changes} as StackState)
+  await writeState(stateDir(), {...facts, ...(await ownIdentity()), ...changes} as StackState)
 }
 
 async function deadPid(): Promise<number> {
@@ -44,47 +44,47 @@ async function deadPid(): Promise<number> {
 describe('looking for a stack', () => {
   it('finds the one whose supervisor answers by its token', async () => {
     await record()
-    expect(await findStack(home())).toMatchObject({kind: 'running', live})
-    expect(await stackStatus(home())).toMatchObject({running: true, live})
+    expect(await findStack(stateDir())).toMatchObject({kind: 'running', live})
+    expect(await stackStatus(stateDir())).toMatchObject({running: true, live})
   })
 
-  it('finds none where there is none, or nothing to be understood', async () => {
-    expect(await findStack(home())).toEqual({kind: 'none'})
-    await mkdir(home().folder)
+  it('finds none where the state is missing or invalid', async () => {
+    expect(await findStack(stateDir())).toEqual({kind: 'none'})
+    await mkdir(stateDir().folder)
     for (const text of ['', '{', '[]', 'null', '{"pid": "x"}']) {
-      await writeFile(home().stateFile, text)
-      expect(await findStack(home())).toEqual({kind: 'none'})
+      await writeFile(stateDir().stateFile, text)
+      expect(await findStack(stateDir())).toEqual({kind: 'none'})
     }
   })
 
-  it('is not taken in by a stranger on the port: not by another stack, not by something else', async () => {
+  it('is not misled by another stack or another program on the control port', async () => {
     await record({startToken: 'another'})
-    expect(await findStack(home())).toMatchObject({kind: 'silent'})
-    const stranger = createServer(socket => socket.end('220 mail\r\n')).listen(0, '127.0.0.1')
-    await once(stranger, 'listening')
-    const {port} = stranger.address() as {port: number}
+    expect(await findStack(stateDir())).toMatchObject({kind: 'unresponsive'})
+    const otherProgram = createServer(socket => socket.end('220 mail\r\n')).listen(0, '127.0.0.1')
+    await once(otherProgram, 'listening')
+    const {port} = otherProgram.address() as {port: number}
     expect(await fetchStatus(port, 'mine')).toBe(undefined)
-    stranger.close()
+    otherProgram.close()
   })
 
-  it('tells a killed supervisor from a silent one, also when its number is in use again', async () => {
-    const gone = {controlPort: 1}
-    await record({...gone, pid: await deadPid()})
-    expect(await findStack(home())).toMatchObject({kind: 'killed'})
+  it('distinguishes a killed supervisor from an unresponsive one, even when its pid is in use again', async () => {
+    const noControl = {controlPort: 1}
+    await record({...noControl, pid: await deadPid()})
+    expect(await findStack(stateDir())).toMatchObject({kind: 'killed'})
     if (process.platform !== 'win32') {
-      await record({...gone, began: 'another time'})
-      expect(await findStack(home())).toMatchObject({kind: 'killed'})
+      await record({...noControl, began: 'another time'})
+      expect(await findStack(stateDir())).toMatchObject({kind: 'killed'})
     }
-    await record(gone)
-    expect(await findStack(home())).toMatchObject({kind: 'silent'})
-    expect(await stackStatus(home())).toMatchObject({
+    await record(noControl)
+    expect(await findStack(stateDir())).toMatchObject({kind: 'unresponsive'})
+    expect(await stackStatus(stateDir())).toMatchObject({
       running: false,
       problem: expect.stringContaining('does not answer'),
     })
   })
 
-  it('that is needed says what to do when there is none', async () => {
-    await expect(requireStack(home())).rejects.toMatchObject({
+  it('fails with the next command when a stack is required and none runs', async () => {
+    await expect(requireStack(stateDir())).rejects.toMatchObject({
       code: 'local.not-running',
       exitCode: 3,
       message: 'the local stack is not running',

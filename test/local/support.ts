@@ -6,8 +6,8 @@ import {findEngines} from '../../src/lib/local/engines/find.js'
 import type {EngineName} from '../../src/lib/local/engines/kind.js'
 
 /**
- * The engines to test here. On CI all of them, so that a missing one fails; elsewhere one line tells what is left out.
- * Docker is tested with a stand-in only: its container holds the same DynamoDB Local.
+ * The engines to test here. On CI all of them, so that a missing one fails; elsewhere a line names those that are skipped.
+ * Docker is tested with a fake program only: its container runs the same DynamoDB Local.
  */
 export async function enginesUnderTest(): Promise<{name: EngineName; isSkipped: boolean}[]> {
   const engines = (await findEngines()).filter(({name}) => name !== 'docker')
@@ -18,7 +18,7 @@ export async function enginesUnderTest(): Promise<{name: EngineName; isSkipped: 
   })
 }
 
-/** Sends one DynamoDB operation with a signature that local engines accept, and returns the parsed answer. */
+/** Sends one DynamoDB operation with a signature that local engines accept, and returns the parsed response. */
 export async function call(endpoint: string, operation: string, body: object): Promise<Record<string, unknown>> {
   const response = await fetch(endpoint, {
     method: 'POST',
@@ -41,7 +41,7 @@ interface ProcessRow {
   parentPid: number
 }
 
-/** All processes that still run; one that ended and waits to be reaped does not. */
+/** All running processes, without zombies. */
 export function runningProcesses(): ProcessRow[] {
   const rows = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat='], {encoding: 'utf8'}).trim().split('\n')
   return rows
@@ -50,12 +50,12 @@ export function runningProcesses(): ProcessRow[] {
     .map(([pid, parentPid]) => ({pid: Number(pid), parentPid: Number(parentPid)}))
 }
 
-/** Whether a process of this id runs. */
+/** Whether a process with this id is running. */
 export function isRunning(pid: number): boolean {
   return runningProcesses().some(row => row.pid === pid)
 }
 
-/** Running children of the test process, without the `ps` that looks for them. */
+/** Running children of the test process, without the `ps` that lists them. */
 export function childrenOfThisProcess(): number[] {
   const rows = runningProcesses().filter(row => row.parentPid === process.pid)
   return rows.map(row => row.pid).filter(isRunning)
@@ -66,14 +66,14 @@ export async function untilGone(pids: readonly number[]): Promise<void> {
   while (pids.some(isRunning)) await sleep(20)
 }
 
-/** What a Java 17 development kit prints when asked for its modules, as far as zael reads it. */
+/** What a Java 17 development kit prints for --list-modules, as far as zael reads it. */
 export const PRINT_JDK_17 = 'echo java.base@17.0.15; echo jdk.compiler@17.0.15'
 
 /**
- * Writes a stand-in for a Java installation into an empty folder, to be named by JAVA_HOME: a real program that runs
- * the first shell script when asked for its modules, and the second instead of a JVM.
+ * Writes a fake Java installation into an empty folder, for JAVA_HOME: a program that runs the first shell script for
+ * --list-modules, and the second instead of a JVM.
  */
-export async function writeStandInJava(javaHome: string, printModules: string, serve = ''): Promise<void> {
+export async function writeFakeJava(javaHome: string, printModules: string, serve = ''): Promise<void> {
   await mkdir(join(javaHome, 'bin'))
   const program = `#!/bin/sh\nif [ "$1" = --list-modules ]; then\n${printModules}\nexit\nfi\n${serve}\n`
   await writeFile(join(javaHome, 'bin', 'java'), program, {mode: 0o755})

@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
-import {Denied, TransactionCancelled, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
+import {Denied, Throttled, TransactionCancelled, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
 import {type ApplyProgress, applyPlan} from '../../src/lib/manifest/apply.js'
 import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
@@ -176,6 +176,16 @@ entities: {u: {limits: {rpm: 1/min}, resources: {z: {limits: {rpm: 1/min}}, a: {
     expect(tenant.transport.count('TransactWriteItems')).toBe(failures.length)
     stopFailures(namespace)
     expect((await repository.provisioner.get()).record.entities).toEqual(new Map())
+  })
+
+  it('stops with the first failed retry while the table is throttled', async () => {
+    const namespace = newNamespace(table, {attempts: 1})
+    const names = Array.from({length: 12}, (_, at) => `e${at}`)
+    const text = `entities: {${names.map(name => `${name}: {limits: {rpm: 1/min}}`).join(', ')}}`
+    failWrites(namespace, 'ENTITY#', operation => new Throttled(operation))
+    const {outcome, failures, left} = await apply(namespace.repository, text)
+    expect({outcome, failed: failures.length, left}).toEqual({outcome: 'failed', failed: 1, left: 11})
+    expect(namespace.tenant.transport.count('TransactWriteItems')).toBe(12 + 1)
   })
 
   it('rethrows an unexpected error after recording what was done', async () => {

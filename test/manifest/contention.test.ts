@@ -1,4 +1,3 @@
-import {setTimeout as wait} from 'node:timers/promises'
 import {expect, it} from 'vitest'
 import {TransactionCancelled} from '../../src/lib/dynamo/errors.js'
 import type {OperationInput, Transport} from '../../src/lib/dynamo/transport.js'
@@ -35,7 +34,6 @@ class ContendedTransport implements Transport {
     }
     for (const key of keys) this.#held.add(key)
     try {
-      await wait(5)
       return await this.#inner.send(operation, input, options)
     } finally {
       for (const key of keys) this.#held.delete(key)

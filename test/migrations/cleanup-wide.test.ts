@@ -51,7 +51,7 @@ const wide: Item[] = [
 const get = async (scene: OldTableScene, {PK = s(''), SK = s('')}: Item): Promise<Item> =>
   (await scene.own.send('GetItem', {TableName: scene.name, Key: {PK, SK}, ConsistentRead: true})).Item ?? {}
 
-describeOnEngine('a clean-up of items with more attributes than a condition takes', () => {
+describeOnEngine('a clean-up of items with more attributes than a condition allows', () => {
   const scene = useOldTable(4, () => wide)
 
   it.each([
@@ -59,7 +59,7 @@ describeOnEngine('a clean-up of items with more attributes than a condition take
     ['the refill instant', 1, 'rf'],
     ['the rate of the last limit', 2, 'l_limit-39_ra'],
     ['its burst, which is the capacity now', 2, 'l_limit-39_bx'],
-  ])('leaves what changes before it is deleted: %s', async (_, at, attribute) => {
+  ])('keeps an item that changes before it is deleted: %s', async (_, at, attribute) => {
     await scene.migrate()
     const item = wide[at] as Item
     const before = await get(scene, item)
@@ -83,7 +83,7 @@ describeOnEngine('a clean-up of items with more attributes than a condition take
     for (const old of wide) await scene.own.send('PutItem', {TableName: scene.name, Item: old === item ? before : old})
   })
 
-  it('finishes', async () => {
+  it('deletes them', async () => {
     await scene.migrate()
     expect(await scene.cleanUp()).toMatchObject({
       deleted: {registry: 1, bucket: 1, limits: 1},
@@ -103,7 +103,7 @@ function shard(number: number): BucketRecord {
   return {namespace: 'default', ...rest, shard: number, shardCount: SHARDS, state}
 }
 
-describeOnEngine('a clean-up of a bucket with more shards than a transaction takes', () => {
+describeOnEngine('a clean-up of a bucket with more shards than a transaction allows', () => {
   const registered = {
     id: 'aB3x_9QwErT',
     name: 'default',
@@ -129,11 +129,11 @@ describeOnEngine('a clean-up of a bucket with more shards than a transaction tak
     let transactions = 0
     scene.transport = {
       send: (operation, input, options) => {
-        if (operation === 'TransactWriteItems' && transactions++ > 0) throw new Error('the power is gone')
+        if (operation === 'TransactWriteItems' && transactions++ > 0) throw new Error('connection lost')
         return scene.own.send(operation, input, options)
       },
     }
-    await expect(scene.cleanUp()).rejects.toThrow('the power is gone')
+    await expect(scene.cleanUp()).rejects.toThrow('connection lost')
     scene.transport = scene.own
     const left = (await scene.census()).old.bucket ?? 0
     expect(left).toBeGreaterThan(0)

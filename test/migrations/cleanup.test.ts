@@ -11,7 +11,7 @@ import {AddingClient, oldBucketItem} from './old-clients.js'
 import {useOldTable, VERSION} from './old-table-scene.js'
 
 describeOnEngine('a clean-up', () => {
-  const population = makePopulation({entities: 3})
+  const population = makePopulation({entities: 1})
   const scene = useOldTable(
     3,
     () => [...itemsOf(3, population), oldBucketItem('ENTITY#late', 60, population.nowMs, 'composite')],
@@ -23,9 +23,9 @@ describeOnEngine('a clean-up', () => {
   )
   const isLate = (input: unknown) => JSON.stringify(input).includes('ENTITY#late')
 
-  it('leaves what changes between the comparison and the deletion', async () => {
+  it('keeps a record that changes between the comparison and the deletion', async () => {
     await scene.migrate()
-    // An old client consumes in the instant before its bucket would go.
+    // An old client consumes right before its bucket would be deleted.
     scene.transport = {
       send: async (operation, input, options) => {
         const isDeletion = operation === 'DeleteItem' || operation === 'TransactWriteItems'
@@ -43,26 +43,29 @@ describeOnEngine('a clean-up', () => {
     expect((await scene.cleanUp()).deleted).toEqual({bucket: 1})
   })
 
-  it('takes the marks with it: a bucket that an old client makes anew is charged from the start', async () => {
+  it('removes the marks too: a bucket that an old client creates again is charged from the start', async () => {
     const balance = async () => {
       const item = (await scene.items()).find(each => (each.PK as {S: string}).S.endsWith('/BUCKET#late#gpt-4#0'))
       return {tokens: readNumber(item ?? {}, 'b_rpm_tk') ?? 0, mark: item?.mg}
     }
     const before = await balance()
     expect(before.mark).toBeUndefined()
-    const anew = oldBucketItem('ENTITY#late', 93, scene.nowMs, 'composite')
-    await scene.own.send('PutItem', {TableName: scene.name, Item: {...anew, b_rpm_tc: n(7000), PK: s('ENTITY#late')}})
+    const recreated = oldBucketItem('ENTITY#late', 93, scene.nowMs, 'composite')
+    await scene.own.send('PutItem', {
+      TableName: scene.name,
+      Item: {...recreated, b_rpm_tc: n(7000), PK: s('ENTITY#late')},
+    })
     await scene.migrate()
-    // Seven tokens are gone from a full bucket.
+    // Seven tokens were consumed from a full bucket.
     expect((await balance()).tokens).toBe(before.tokens - 7000)
   })
 })
 
-describeOnEngine('a clean-up whose answers get lost', () => {
-  const population = makePopulation({entities: 3})
+describeOnEngine('a clean-up whose responses get lost', () => {
+  const population = makePopulation({entities: 2})
   const scene = useOldTable(4, () => itemsOf(4, population), population)
 
-  it('counts what is deleted as deleted', async () => {
+  it('counts deleted items as deleted', async () => {
     await scene.migrate()
     const lost = new Set<string>()
     scene.transport = {
@@ -79,11 +82,11 @@ describeOnEngine('a clean-up whose answers get lost', () => {
     scene.transport = scene.own
     expect(lost.size).toBeGreaterThan(5)
     expect(left).toEqual({count: 0, shown: []})
-    expect(deleted).toMatchObject({entity: 3})
+    expect(deleted).toMatchObject({entity: 2})
     expect((await scene.census()).old).toEqual({})
   })
 
-  it('asks nobody when there is nothing old', async () => {
+  it('asks for no confirmation when there is nothing old', async () => {
     const before = await scene.items()
     const confirm = async () => {
       throw new Error('asked')

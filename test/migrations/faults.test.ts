@@ -10,8 +10,8 @@ import {useOldTable} from './old-table-scene.js'
 
 const KINDS: FaultKind[] = ['lost after apply', 'lost before apply', 'overtaken', '5xx']
 
-/** Disturbs every third write. */
-function disturbed(inner: Transport, kind: FaultKind): {transport: Transport; hits: () => number} {
+/** Injects a fault into every third write. */
+function faulty(inner: Transport, kind: FaultKind): {transport: Transport; hits: () => number} {
   const faults = new FaultTransport(inner)
   let writes = 0
   let hits = 0
@@ -25,12 +25,12 @@ function disturbed(inner: Transport, kind: FaultKind): {transport: Transport; hi
   return {transport: {send}, hits: () => hits}
 }
 
-describeOnEngine('S6: every third write of a migration goes wrong', () => {
-  describe.each(KINDS)('%s', kind => {
+describeOnEngine('S6: when every third write of a migration fails', () => {
+  describe.each(KINDS)('with %s', kind => {
     const scene = useOldTable(3, population => itemsOf(3, population), makePopulation({entities: 4}))
 
-    it('and everything is there once all the same', async () => {
-      const {transport, hits} = disturbed(scene.own, kind)
+    it('everything is copied exactly once', async () => {
+      const {transport, hits} = faulty(scene.own, kind)
       scene.transport = transport
       expect(await scene.migrate()).toMatchObject({finished: true, conflicts: {count: 0}})
       expect(hits()).toBeGreaterThan(20)

@@ -24,7 +24,7 @@ const NOT_OBSERVED = /^default\//
 
 const population = makePopulation({entities: 60})
 
-it.each(GENERATIONS)('fixtures of generation %i are spelled as its releases spelled them', generation => {
+it.each(GENERATIONS)('fixtures of generation %i have the shapes that its releases wrote', generation => {
   const shapes = new Map<string, Set<string>>()
   for (const release of RELEASES[generation]) {
     for (const [kind, seen] of Object.entries(observed[release] ?? {})) {

@@ -35,7 +35,7 @@ async function descriptionOf({own, name}: OldTableScene): Promise<unknown> {
   return {KeySchema, GlobalSecondaryIndexes, StreamSpecification, TimeToLiveDescription}
 }
 
-describeOnEngine('a table that is not a rate limiter’s', () => {
+describeOnEngine('a table that does not belong to a rate limiter', () => {
   const foreign = useOldTable(1, () => orders)
   const empty = useOldTable(1, () => [])
   const unversioned = useOldTable(3, population =>
@@ -66,7 +66,7 @@ describeOnEngine('a table that is not a rate limiter’s', () => {
     await expect(command()).rejects.toMatchObject({...refusal, message: expect.stringContaining('id')})
   })
 
-  it('is not looked through for ever', async () => {
+  it('is searched for ten pages at most', async () => {
     let pages = 0
     foreign.transport = {
       send: (operation, input, options) => {
@@ -80,13 +80,13 @@ describeOnEngine('a table that is not a rate limiter’s', () => {
     expect(pages).toBe(10)
   })
 
-  it('an empty one may become one', async () => {
+  it('is accepted when it is empty', async () => {
     const survey = await surveyTable(empty.table, {ourVersion: VERSION})
     expect(planMigration(survey, DEFAULT_PACE).isPending).toBe(true)
     expect(await empty.migrate()).toMatchObject({finished: true})
   })
 
-  it('one with records that are known needs no version', async () => {
+  it('is accepted without a version record when it has known records', async () => {
     expect(await unversioned.migrate()).toMatchObject({finished: true})
     expect((await unversioned.verify()).clean).toBe(true)
   })

@@ -7,7 +7,7 @@ import {makePopulation} from './fixtures/make-population.js'
 import {itemsOf} from './fixtures/old-table.js'
 import {useOldTable} from './old-table-scene.js'
 
-/** A table of every old generation with so many entities in it, all the way to a table without old items. */
+/** Migrates a table of every old generation with that many entities, until no old items are left. */
 export function testGenerations(entities: number): void {
   describeOnEngine(`migration of ${entities} entities`, () => {
     describe.each([1, 2, 3, 4, 5] as Generation[])('of generation %i', generation => {

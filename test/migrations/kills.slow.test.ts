@@ -16,7 +16,7 @@ const PROGRAM = fileURLToPath(new URL('fixtures/migration-process.ts', import.me
 const POPULATION = makePopulation({entities: 8})
 const ITEMS = [...mixtureItems(POPULATION), ...strangers]
 
-/** Everything but the record of the migration itself, and when things were written. */
+/** Everything except the migration record and timestamps. */
 async function contents(scene: OldTableScene): Promise<Item[]> {
   const items = (await scene.items()).filter(item => !keyText(item).includes('#MIGRATION'))
   return items.map(item => {
@@ -37,7 +37,7 @@ async function onTable<T>(work: (scene: OldTableScene) => Promise<T>): Promise<T
   }
 }
 
-/** A run in a process of its own. */
+/** Runs a migration in another process. */
 async function runProcess(scene: OldTableScene, ...point: string[]): Promise<{signal: string | null; said: string}> {
   const args = ['--import', 'tsx', PROGRAM, inject('engineEndpoint'), scene.name, String(scene.nowMs), ...point]
   const child = spawn(process.execPath, args, {stdio: ['ignore', 'pipe', 'inherit']})
@@ -46,7 +46,7 @@ async function runProcess(scene: OldTableScene, ...point: string[]): Promise<{si
 }
 
 describeOnEngine('a migration that is killed', () => {
-  it('ends in the same state as one that was not, wherever it was hit', {timeout: 900_000}, async () => {
+  it('ends in the same state as one that was not, wherever it was killed', {timeout: 900_000}, async () => {
     const whole = await onTable(async scene => {
       const {signal, said} = await runProcess(scene)
       expect(signal).toBeNull()
@@ -66,14 +66,14 @@ describeOnEngine('a migration that is killed', () => {
       await onTable(async scene => {
         const {signal} = await runProcess(scene, ...point)
         if (signal === 'SIGKILL') killed++
-        // Its lease has to end first.
+        // Its lease has to expire first.
         scene.nowMs += 3_600_001
         const {signal: end} = await runProcess(scene)
         expect(end).toBeNull()
         expect({point, items: await contents(scene)}).toEqual({point, items: whole.items})
       })
     }
-    // Requests go out side by side, so the last ones of a shorter run may not be reached.
+    // Requests are concurrent, so the last ones of a shorter run may not be reached.
     expect(killed).toBeGreaterThanOrEqual(anywhere.length + boundaries.length - 2)
   })
 })

@@ -19,7 +19,7 @@ import type {Population} from './fixtures/population.js'
 
 export const VERSION = '0.3.0'
 
-/** A table of an older layout with something in it, and a clock that moves only when told. */
+/** A table of an older layout with data, and a clock that the test moves. */
 export class OldTableScene {
   readonly name = `old-${randomUUID()}`
   readonly capacity = new CapacityMeter()
@@ -32,9 +32,9 @@ export class OldTableScene {
     onResponse: info => this.capacity.observe(info),
   })
   nowMs: number
-  /** What everything goes through; replace it to inject failures. */
+  /** Transport of all requests; replace it to inject failures. */
   transport: Transport = this.own
-  /** How a pause passes; by default at once, while the clock stands still. */
+  /** Pauses return at once by default, and the clock does not move. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void> = async () => {}
 
   constructor(readonly population: Population) {
@@ -81,7 +81,7 @@ export class OldTableScene {
     return found.sort((a, b) => (keyText(a) < keyText(b) ? -1 : 1))
   }
 
-  /** How many items of each kind there are, in the old places, in the new ones, and in none. */
+  /** Number of old and current items of each kind, and of unknown ones. */
   async census(): Promise<{old: Counts; current: Counts; unknown: number}> {
     const census = {old: {} as Counts, current: {} as Counts, unknown: 0}
     for (const item of await this.items()) {
@@ -101,7 +101,7 @@ export const keyText = ({PK, SK}: Item): string => JSON.stringify([PK, SK])
 export function useOldTable(
   generation: Generation,
   itemsOf: (population: Population) => readonly Item[],
-  population: Population = makePopulation({entities: 12}),
+  population: Population = makePopulation({entities: 4}),
 ): OldTableScene {
   const scene = new OldTableScene(population)
   beforeAll(async () => {

@@ -10,9 +10,9 @@ import {makePopulation} from './fixtures/make-population.js'
 import {writeGeneration, writeItems} from './fixtures/old-table.js'
 import {useOldTable} from './use-old-table.js'
 
-const population = makePopulation({entities: 5})
+const population = makePopulation({entities: 1})
 
-describeOnEngine('a table of an older layout is not taken for an empty one', () => {
+describeOnEngine('a table of an older layout is refused', () => {
   describe.each([1, 2, 3, 4, 5] as const)('generation %i', generation => {
     const {name: stack, transport} = useOldTable(generation, population.nowMs)
     beforeAll(() => writeGeneration({name: stack, transport}, generation, population))
@@ -27,18 +27,18 @@ describeOnEngine('a table of an older layout is not taken for an empty one', () 
       await expect(new Repository({stack, transport}).namespace()).rejects.toEqual(refusal)
     })
 
-    it('by the limiter, which would start every bucket anew', async () => {
+    it('by the limiter, which would start every bucket full', async () => {
       const limiter = new RateLimiter({stack, transport})
       await expect(limiter.acquire({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}})).rejects.toEqual(refusal)
     })
   })
 })
 
-describeOnEngine('a namespace that is not there', () => {
+describeOnEngine('a namespace that does not exist', () => {
   const table = useTable()
   const stack = table.name
 
-  it('is missing in a table of today, with or without a version record', async () => {
+  it('is missing in a table of the current layout, with or without a version record', async () => {
     const missing = {code: 'namespace.missing', exitCode: 3}
     await expect(new Repository({stack, transport: table.transport}).namespace('acme')).rejects.toMatchObject(missing)
     const version = {PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s('0.9.0')}
@@ -47,7 +47,7 @@ describeOnEngine('a namespace that is not there', () => {
     await expect(new Repository({stack, transport: table.transport}).namespace('acme')).rejects.toMatchObject(missing)
   })
 
-  it('costs one more call than one that is there', async () => {
+  it('costs one more call than one that exists', async () => {
     const transport = new Interceptor(table.transport)
     const repository = new Repository({stack, transport})
     await new Namespaces(tableOf(table)).register('there')
@@ -57,7 +57,7 @@ describeOnEngine('a namespace that is not there', () => {
     expect(transport.calls.slice(2)).toEqual(['GetItem', 'GetItem', 'BatchGetItem'])
   })
 
-  it('is not opened in a layout newer than ours, and is opened in an older one once a migration has begun', async () => {
+  it('is not opened in a newer layout, and is opened in an older one once a migration has started', async () => {
     const {id} = (await new Namespaces(tableOf(table)).register('moving')).namespace
     const open = () => new Repository({stack, transport: table.transport}).namespace('moving')
     const version = (schema: string) => ({PK: s('_/SYSTEM#'), SK: s('#VERSION'), schema_version: s(schema)})
@@ -72,7 +72,7 @@ describeOnEngine('a namespace that is not there', () => {
     await writeItems(table, [version('0.9.0')])
   })
 
-  it('is opened by those who may not look at the version', async () => {
+  it('is opened by clients that may not read the version', async () => {
     const {id} = (await new Namespaces(tableOf(table)).register('tenant')).namespace
     const transport = new Interceptor(table.transport)
     transport.before = (operation, input) => {
@@ -81,7 +81,7 @@ describeOnEngine('a namespace that is not there', () => {
     await expect(new Repository({stack, transport}).namespace('tenant')).resolves.toMatchObject({id})
   })
 
-  it('is missing too for those who may not look at the version', async () => {
+  it('is missing too for clients that may not read the version', async () => {
     const transport = new Interceptor(table.transport)
     transport.before = operation => {
       if (operation === 'BatchGetItem') throw new Denied(operation, new Error('not allowed'))

@@ -10,7 +10,7 @@ const pendingSteps = (survey: Parameters<typeof planMigration>[0]) =>
     .map(({id}) => id)
 
 describe('the plan of a migration', () => {
-  it('has every step in order, and nothing to do for a table of today', () => {
+  it('has every step in order, and nothing to do for a table of the current layout', () => {
     const plan = planMigration(surveyOf(), 100)
     expect(plan.steps.map(({id}) => id)).toEqual(STEP_IDS)
     expect(plan).toMatchObject({isPending: false, items: 0, readUnits: 0, writeUnits: 0, seconds: 0, leftovers: 0})
@@ -37,12 +37,12 @@ describe('the plan of a migration', () => {
     expect(pendingSteps(surveyOf({schema: none, old: [row('entity', 2)]}))).toEqual(['version'])
   })
 
-  it('old items that are moved, and expired ones, are only left to be cleaned up', () => {
+  it('counts copied and expired old items as leftovers for the clean-up only', () => {
     const old: SurveyRow[] = [row('bucket', 3, {items: 10, expired: 4}), row('audit', 2, {items: 5})]
     expect(planMigration(surveyOf({old}), 100)).toMatchObject({isPending: false, leftovers: 15, writeUnits: 0})
   })
 
-  it('costs more with more pending items, larger items and a larger table, and never less than nothing', () => {
+  it('costs more with more pending items, larger items and a larger table', () => {
     const cost = (pending: number, bytes: number, tableBytes: number) => {
       const old = [row('audit', 2, {items: 100, pending, bytes})]
       return planMigration(surveyOf({old, bytes: tableBytes}), 100)
@@ -54,22 +54,22 @@ describe('the plan of a migration', () => {
     expect(cost(50, 100 * 500, 10_000_000).readUnits).toBeGreaterThan(base.readUnits)
   })
 
-  it('goes through the table twice, and once more only when something has to be moved', () => {
-    const walks = (part: Parameters<typeof surveyOf>[0]) =>
+  it('reads the table twice, and once more only when something has to be copied', () => {
+    const scans = (part: Parameters<typeof surveyOf>[0]) =>
       planMigration(surveyOf({bytes: 4096 * 1000, ...part}), 100)
         .steps.filter(({readUnits}) => readUnits >= 1000)
         .map(({id}) => id)
     const old = [row('audit', 2)]
     const missing = {indexes: ['GSI4'], stream: false, expiry: false}
-    expect(walks({old})).toEqual([])
-    expect(walks({old, missing})).toEqual(['configuration', 'data'])
-    expect(walks({old: [row('audit', 2, {pending: 1})]})).toEqual(['configuration', 'data', 'catch-up'])
-    // Whether there is data without a namespace can only be told by looking at everything, where there is none.
-    expect(walks({missing, hasDefault: false})).toEqual(['namespaces', 'configuration', 'data'])
-    expect(walks({missing, hasDefault: false, registersDefault: true})).toEqual(['configuration', 'data'])
+    expect(scans({old})).toEqual([])
+    expect(scans({old, missing})).toEqual(['configuration', 'data'])
+    expect(scans({old: [row('audit', 2, {pending: 1})]})).toEqual(['configuration', 'data', 'catch-up'])
+    // That there is no data without a namespace is only known after reading everything.
+    expect(scans({missing, hasDefault: false})).toEqual(['namespaces', 'configuration', 'data'])
+    expect(scans({missing, hasDefault: false, registersDefault: true})).toEqual(['configuration', 'data'])
   })
 
-  it('reckons with the copies that a later walk meets, and with places that it need not ask any more', () => {
+  it('includes the copies that a later pass reads, and leaves out locations that it need not query', () => {
     const reads = (old: SurveyRow[], bytes: number) =>
       Object.fromEntries(planMigration(surveyOf({old, bytes}), 100).steps.map(({id, readUnits}) => [id, readUnits]))
     const bulk = reads([row('audit', 2, {items: 10, pending: 10, bytes: 4096 * 1000})], 4096 * 1000)
@@ -80,30 +80,30 @@ describe('the plan of a migration', () => {
       reads([row('limits', 4, {items: 100, pending: 100, bytes: 100, ...part})], 0)
     expect(limits({}).configuration).toBe(600 + 1)
     expect(limits({})['catch-up']).toBe(100 + 1)
-    // One item per limit: the others of its scope are asked for.
+    // One item per limit: the others of its scope are queried.
     expect(limits({records: 50})['catch-up']).toBe(50 + 50 + 1)
   })
 
-  it('several items that become one are written once', () => {
+  it('counts one write for several items that become one', () => {
     const old = (records: number) => [row('limits', 2, {items: 30, records, pending: 30, bytes: 3000})]
     expect(planMigration(surveyOf({old: old(10)}), 100).writeUnits).toBe(80)
     expect(planMigration(surveyOf({old: old(30)}), 100).writeUnits).toBe(240)
   })
 
-  it('takes as long as the pace allows', () => {
+  it('takes as long as the rate limit requires', () => {
     const slow = planMigration(wholeTable(), 10)
     const fast = planMigration(wholeTable(), 1000)
     expect(slow.seconds).toBe(Math.ceil(slow.writeUnits / 10))
     expect(fast.seconds).toBeLessThan(slow.seconds)
   })
 
-  it('a conflict is pending, but not for a run', () => {
+  it('is pending with a conflict, but has nothing for a run to do', () => {
     const plan = planMigration(surveyOf({old: [row('entity', 2, {items: 3, conflicts: 1})]}), 100)
     expect(plan).toMatchObject({isPending: true, items: 0, conflicts: 1, writeUnits: 0})
     expect(plan.steps.some(step => step.isPending)).toBe(false)
   })
 
-  it('a run elsewhere stands in the way of a run, a conflict in the way of the cleanup', () => {
+  it('is blocked by another run, and its clean-up by a conflict', () => {
     const {blockers, isPending} = planMigration(wholeTable(), 100)
     expect(blockers).toEqual([
       {blocks: 'run', code: 'running', reason: 'ops@bastion is migrating the table, in step data'},

@@ -10,13 +10,13 @@ import {useOldTable} from './use-old-table.js'
 
 const population = makePopulation({entities: 20})
 
-describeOnEngine('what a plan says is what a run does', () => {
+describeOnEngine('a plan matches what a run does', () => {
   describe.each(GENERATIONS)('generation %i', generation => {
     const capacity = new CapacityMeter()
     const table = useOldTable(generation, population.nowMs, capacity)
     beforeAll(() => writeGeneration(table, generation, population))
 
-    it('nothing is pending afterwards, and the estimate was of the right size', async () => {
+    it('nothing is pending afterwards, and the estimate was of the right order', async () => {
       const plan = planMigration(await surveyTable(table, {ourVersion: '0.1.0'}), 100)
       const before = capacity.snapshot()
       await migrateTable(table, {owner: 'test', ourVersion: '0.1.0'})

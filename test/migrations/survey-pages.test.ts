@@ -8,16 +8,16 @@ import {writeItems} from './fixtures/old-table.js'
 import {oldBucketItem} from './old-clients.js'
 import {type OldTableScene, useOldTable, VERSION} from './old-table-scene.js'
 
-const BUCKETS = 40
+const BUCKETS = 24
 const ITEMS_PER_PAGE = 10
 
-/** Small pages, so that the items of one bucket lie on several; tells how much each query brings. */
+/** Small pages, so that the items of one bucket are on several; reports the number of items of each query. */
 const inSmallPages = (scene: OldTableScene, onQuery: (items: number) => void = () => {}): Transport => ({
   async send(operation, input, options) {
     const request = operation === 'Scan' ? {...input, Limit: ITEMS_PER_PAGE} : input
-    const answer = await scene.own.send(operation, request, options)
-    if (operation === 'Query') onQuery((answer as {Items?: unknown[]}).Items?.length ?? 0)
-    return answer
+    const response = await scene.own.send(operation, request, options)
+    if (operation === 'Query') onQuery((response as {Items?: unknown[]}).Items?.length ?? 0)
+    return response
   },
 })
 
@@ -33,7 +33,7 @@ describeOnEngine('a survey of a table of many pages', () => {
     scene.transport = inSmallPages(scene)
   })
 
-  it('counts the items of a bucket wherever they lie, and the bucket once', async () => {
+  it('counts the items of a bucket on all pages, and the bucket once', async () => {
     const {old} = await surveyTable(scene.table, {ourVersion: VERSION})
     expect(old).toMatchObject([
       {type: 'bucket', generation: 3, items: BUCKETS, pending: BUCKETS},
@@ -53,7 +53,7 @@ describeOnEngine('a survey of a table of many pages', () => {
   })
 })
 
-describeOnEngine('a survey of an entity with very many resources', () => {
+describeOnEngine('a survey of an entity with many resources', () => {
   const scene = useOldTable(4, ({nowMs}) =>
     Array.from({length: BUCKETS}, (_, at) => ({
       ...oldBucketItem('ENTITY#user-1', 50, nowMs, 'composite'),
@@ -62,11 +62,11 @@ describeOnEngine('a survey of an entity with very many resources', () => {
     })),
   )
 
-  it('reads no more of them at once than lie on a page', async () => {
-    const brought: number[] = []
-    scene.transport = inSmallPages(scene, items => brought.push(items))
+  it('queries no more of them at once than are on a page', async () => {
+    const queried: number[] = []
+    scene.transport = inSmallPages(scene, items => queried.push(items))
     const {old} = await surveyTable(scene.table, {ourVersion: VERSION})
     expect(old).toMatchObject([{type: 'bucket', items: BUCKETS, pending: BUCKETS}])
-    expect(Math.max(...brought)).toBe(ITEMS_PER_PAGE)
+    expect(Math.max(...queried)).toBe(ITEMS_PER_PAGE)
   })
 })

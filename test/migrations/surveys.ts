@@ -2,7 +2,7 @@ import type {OldGeneration, OldRecordType} from '../../src/lib/migrations/record
 import type {Survey} from '../../src/lib/migrations/survey.js'
 import type {SurveyRow} from '../../src/lib/migrations/survey-counts.js'
 
-/** A survey of a table of today, with some things otherwise. */
+/** A survey of a table of the current layout, with some changes. */
 export function surveyOf(part: Partial<Survey> = {}): Survey {
   return {
     items: 10,
@@ -37,7 +37,7 @@ export function row(type: OldRecordType, generation: OldGeneration, part: Partia
   }
 }
 
-/** A table of 0.9 in the middle of its migration, with everything that can be told about one. */
+/** A table of 0.9 in the middle of its migration, with a value in every field. */
 export function wholeTable(): Survey {
   return surveyOf({
     items: 12_345,

@@ -30,7 +30,7 @@ describeOnEngine('traffic of both layouts during a migration', () => {
   describe.each(['composite', 'per limit'] as const)('on buckets with %s items', layout => {
     const scene = useOldTable(4, population => itemsFor(layout)(population))
 
-    it('loses and mints no token (S2), and the union stays within the stated bound (S1)', {
+    it('loses and mints no token (S2), and both sides together stay within the stated bound (S1)', {
       timeout: SLOW_MS,
     }, async () => {
       const traffic = new Traffic(scene, layout, 7)
@@ -79,11 +79,11 @@ describeOnEngine('traffic of both layouts during a migration', () => {
   })
 })
 
-describeOnEngine('clients of both layouts while nobody runs a pass', () => {
+describeOnEngine('clients of both layouts without a pass', () => {
   const scene = useOldTable(4, population => itemsFor('composite')(population))
   const MINUTES = 60
 
-  it('admit what one side can earn in that time too much, and nobody admits anything until that is paid back', {
+  it('admit as much too much as one side can earn in that time, and then nothing until that is paid back', {
     timeout: SLOW_MS,
   }, async () => {
     const traffic = new Traffic(scene, 'composite', 7)

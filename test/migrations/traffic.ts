@@ -11,7 +11,7 @@ import type {OldTableScene} from './old-table-scene.js'
 export const LIMIT: Limit = {name: 'rpm', capacity: 100, refillAmount: 100, refillPeriodSeconds: 60}
 export const ENTITIES = ['user-1', 'user-2', 'user-3']
 
-/** One configured limit for everybody, and three buckets. */
+/** One configured limit for all entities, and three buckets. */
 export const itemsFor =
   (layout: 'composite' | 'per limit') =>
   (population: {nowMs: number}): Item[] => [

@@ -63,7 +63,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       return syncLimits(tenant, scope)
     }
 
-    it('raises without minting', async () => {
+    it('raises a capacity without adding tokens', async () => {
       await start(5, 'rpm=100/min')
       expect(await change('rpm=200/min')).toEqual({checked: shardCount, updated: shardCount, failed: 0})
       const bucket = await find()
@@ -120,7 +120,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       expect(await records()).toEqual(before)
     })
 
-    it('leaves a bucket alone to which nothing applies any more', async () => {
+    it('leaves a bucket unchanged to which no limits apply any more', async () => {
       await start(5, 'rpm=100/min')
       const before = await records()
       await configs.delete(scope)
@@ -204,7 +204,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
     expect(await capacities()).toEqual([3, 2, 3, 4])
   })
 
-  it('keeps buckets with limits of their own for ever, and lets others expire', async () => {
+  it('never lets buckets of entities with limits of their own expire', async () => {
     await configs.set(ofResource, limits('rpm=100/min'))
     await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
     await configs.set(ofEntity, limits('rpm=100/min'))
@@ -235,7 +235,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
     expect(lifetimes).toEqual(Array.from({length: shardCount}, () => seconds))
   })
 
-  it('heals limits without parameters and skips ghosts', async () => {
+  it('repairs limits without parameters and skips ghosts', async () => {
     await configs.set(system, limits('rpm=100/min'))
     await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})
     const {b_rpm_cp, b_rpm_ra, b_rpm_rp, ...broken} = (await stored(
@@ -250,7 +250,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
     expect(await syncLimits(tenant, ofEntity)).toEqual({checked: 0, updated: 0, failed: 0})
   })
 
-  it('loses no credit of those who consumed after it had looked', async () => {
+  it('loses no credit of requests that consumed after its read', async () => {
     const old = limits('rpm=6000/min:100')
     await putBucket(tenant, {entity: 'e', resource: 'r', limits: old, consumed: 5, ttlSeconds: 2e9})
     await configs.set(system, limits('rpm=3000/min:100'))
@@ -264,7 +264,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
     expect(totalOf(await find(), 'rpm')).toBe(100)
   })
 
-  it('does not believe what a warm cache says of other levels', async () => {
+  it('does not use the cached limits of other levels', async () => {
     await putBucket(tenant, {entity: 'e', resource: 'r', limits: limits('rpm=100/min')})
     await configs.set(system, limits('rpm=100/min'))
     await configs.resolve('e', 'r')
@@ -281,7 +281,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       await configs.set(system, limits('rpm=50/min'))
     }
     const keyOf = (input: unknown) => (input as {Key?: {PK?: {S: string}}}).Key?.PK?.S ?? ''
-    /** Somebody refills the bucket of `e` just before the write. */
+    /** Another client refills the bucket of `e` just before the write. */
     const refillBefore = (times: number) => {
       let left = times
       tenant.transport.before = async (operation, input) => {
@@ -295,7 +295,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       }
     }
 
-    it('decides anew on a bucket that changed in between, without reading it again', async () => {
+    it('decides again on a bucket that changed in between, without another read', async () => {
       await many()
       tenant.transport.calls.length = 0
       refillBefore(3)
@@ -318,7 +318,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       expect(await syncLimits(tenant, system)).toEqual({checked: 3, updated: 2, failed: 1})
     })
 
-    it('stops at once when told to, and at a failure that is no outage', async () => {
+    it('stops at once on a signal, and at a failure that is no outage', async () => {
       await many()
       const controller = new AbortController()
       const seen: SyncResult[] = []
@@ -336,7 +336,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
       await expect(syncLimits(tenant, system)).rejects.toThrow(TypeError)
     })
 
-    it('tells how far it is and has at most 8 writes in flight', async () => {
+    it('reports progress and has at most 8 writes in flight', async () => {
       await configs.set(system, limits('rpm=50/min'))
       for (let at = 0; at < 30; at++)
         await putBucket(tenant, {entity: `e${at}`, resource: 'r', limits: limits('rpm=100/min'), ttlSeconds: 2e9})

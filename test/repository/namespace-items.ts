@@ -18,7 +18,7 @@ const range = (count: number) => Array.from({length: count}, (_, i) => i)
 export const bucketItem = (namespace: string, entity: string, resource: string, shard = 0, shardCount = 1): Item =>
   encodeBucket({...firstAcquire, namespace, entity, resource, shard, shardCount})
 
-export function configItem(namespace: string, scope: ConfigScope): Item {
+function configItem(namespace: string, scope: ConfigScope): Item {
   const limits = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60}]
   return encodeConfig({namespace, scope, limits, onUnavailable: undefined, auditRetentionDays: undefined})
 }

@@ -84,7 +84,7 @@ export interface BucketSketch {
   readonly ttlSeconds?: number | undefined
 }
 
-/** Writes the shards of a bucket as of now: full, less what is said to be consumed. */
+/** Writes the shards of a bucket as of now: full, minus the given consumption. */
 export async function putBucket(tenant: TestTenant, sketch: BucketSketch): Promise<void> {
   const {entity, resource, shardCount = 1, ttlSeconds} = sketch
   const consumedMilli = toMilli(sketch.consumed ?? 0)

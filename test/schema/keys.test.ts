@@ -123,7 +123,7 @@ describe('numbers', () => {
 })
 
 describe('free-form data', () => {
-  it('survives the way through attributes', () => {
+  it('survives encoding and decoding', () => {
     // As JSON text would carry it: without negative zeros, at any depth.
     const json = fc.jsonValue().map(value => JSON.parse(JSON.stringify(value)))
     fc.assert(

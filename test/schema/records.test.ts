@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
-import {decodeBucket, encodeBucket, type StoredBucket} from '../../src/lib/schema/bucket-record.js'
+import {decodeBucket, encodeBucket, readConsumption, type StoredBucket} from '../../src/lib/schema/bucket-record.js'
 import {decodeConfig, levelOf} from '../../src/lib/schema/config-record.js'
 import {decodeEntity} from '../../src/lib/schema/entity-record.js'
 import {decodeNamespace} from '../../src/lib/schema/namespace-record.js'
@@ -9,7 +9,7 @@ import {decodeUsage} from '../../src/lib/schema/usage-record.js'
 import {firstAcquire, firstAcquireItem, NOW, samples} from './samples.js'
 
 describe.each(samples)('$name', sample => {
-  it('is written exactly as the wire contract says', () => {
+  it('is written exactly as the wire contract specifies', () => {
     expect(sample.encode()).toEqual(sample.item)
   })
 
@@ -60,7 +60,7 @@ describe('buckets of other writers', () => {
     expect(encodeBucket(record)).toMatchObject({b_wcu_tk: {N: '1000000'}, b_wcu_tc: {N: '0'}})
   })
 
-  it('D-33 a stub left by a refund is a ghost, with what it knows', () => {
+  it('D-33 what a refund left is a ghost with its counters', () => {
     const stub: Item = {
       PK: firstAcquireItem.PK as never,
       SK: {S: '#STATE'},
@@ -77,7 +77,7 @@ describe('buckets of other writers', () => {
     })
   })
 
-  it('D-16 a limit with counters but no parameters is set apart', () => {
+  it('D-16 a limit with counters but no parameters is kept apart', () => {
     const {record, incomplete} = readBucket({...firstAcquireItem, b_tpm_tk: {N: '0'}, b_tpm_tc: {N: '0'}})
     expect([...record.state.limits.keys()].sort()).toEqual(['rpm', 'wcu'])
     expect(incomplete).toEqual(new Map([['tpm', {tokensMilli: 0n, consumedMilli: 0n}]]))
@@ -87,6 +87,20 @@ describe('buckets of other writers', () => {
     const {record} = readBucket({...firstAcquireItem, b_rpm_bx: {N: '200000'}, shard_count: {N: '4096'}})
     expect(record.shardCount).toBe(4096)
     expect(record.state.limits.get('rpm')?.capacityMilli).toBe(100_000n)
+  })
+
+  it('have no limits besides those whose attributes are complete names', () => {
+    const odd = {
+      b_tk: {N: '1'},
+      b__tk: {N: '1'},
+      b_rpdtk: {N: '1'},
+      c_rpd_tk: {N: '1'},
+      b_tc: {N: '1'},
+      b_rpdtc: {N: '1'},
+    }
+    const {record, incomplete} = readBucket({...firstAcquireItem, ...odd})
+    expect([...record.state.limits.keys(), ...incomplete.keys()].sort()).toEqual(['rpm', 'wcu'])
+    expect(readConsumption({...firstAcquireItem, ...odd})).toEqual(new Map([['rpm', 1000n]]))
   })
 
   it('read decimals and exponents rounded down', () => {

@@ -10,45 +10,11 @@ import {spelledNames, vocabulary} from './spelling.js'
 /** Lists which names cannot be used for limits and resources, but lies below schema: compared with it below. */
 const RESERVED_NAMES = 'src/lib/core/names.ts'
 
-/** TEMPORARY: what two rooms still spell. Delete the lines of a room as soon as it uses the names of schema. */
-const STILL_SPELLED: Readonly<Record<string, string>> = {
-  'infra/deploy/resource-index.ts': 'GSI2',
-  'infra/doctor/needed-actions.ts': 'GSI1',
-  'infra/doctor/stack-checks.ts': 'GSI2',
-  'infra/health/findings.ts': 'GSI1 GSI2 GSI3 GSI4',
-  'infra/health/list-tables.ts': 'GSI4',
-  'migrations/buckets/buckets.ts': 'PK ENTITY# SK #META',
-  'migrations/buckets/old-bucket-items.ts': 'ENTITY# BUCKET# shard_count',
-  'migrations/buckets/old-bucket.ts': 'ttl',
-  'migrations/buckets/writes.ts': 'rf',
-  'migrations/companions.ts': '#META #CONFIG PK',
-  'migrations/decisive.ts': 'PK SK total_events b_',
-  'migrations/limiter-table.ts': 'PK SK',
-  'migrations/records/classify.ts': 'PK SK cascade schema_version',
-  'migrations/records/conditional.ts': 'PK SK',
-  'migrations/records/copied-records.ts': 'PK GSI1PK GSI2PK GSI3PK GSI1SK GSI4PK GSI4SK',
-  'migrations/records/finding.ts': 'PK SK',
-  'migrations/records/limits.ts': 'PK SK config_version l_ audit_retention_days on_unavailable',
-  'migrations/records/record-shapes.ts':
-    'entity_id created_at schema_version resources window config_version on_unavailable audit_retention_days b_',
-  'migrations/resolve.ts': 'PK SK',
-  'migrations/survey.ts': 'schema_version',
-  'migrations/usage/series.ts': 'ENTITY#',
-  'migrations/usage/usage.ts': 'entity_id window_start PK ttl',
-  'migrations/walk/lease.ts': 'run_id PK lease_until',
-  'migrations/walk/scan.ts': 'SK',
-  'migrations/walk/steps.ts': '#USAGE# #AUDIT#',
-  'migrations/walk/version-step.ts': 'lambda_version',
-}
-
 describe('attribute names and key prefixes', () => {
   it('are spelled in schema only', () => {
     const files = readSources().filter(({path}) => !path.startsWith('src/lib/schema/') && path !== RESERVED_NAMES)
     expect(files.length).toBeGreaterThan(100)
-    const allowed = Object.entries(STILL_SPELLED).flatMap(([path, names]) =>
-      names.split(' ').map(name => `src/lib/${path} spells ${name}`),
-    )
-    expect(files.flatMap(spelledNames)).toEqual(allowed)
+    expect(files.flatMap(spelledNames)).toEqual([])
   })
 
   it('are all in the vocabulary that the sources are searched for', () => {

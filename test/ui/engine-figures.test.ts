@@ -4,14 +4,14 @@ import {parseLimits} from '../../src/lib/core/limit.js'
 import {formatNumber, formatShortNumber} from '../../src/lib/core/text.js'
 import {type LimitLevel, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
+import {LiveViewController} from '../../src/lib/ui/controller.js'
 import {BLOCK_GLYPHS} from '../../src/lib/ui/draw/glyphs.js'
-import type {Scene} from '../../src/lib/ui/model/scene.js'
-import {LiveSession} from '../../src/lib/ui/session.js'
+import type {Frame} from '../../src/lib/ui/model/frame.js'
 import type {Watch} from '../../src/lib/watch/model.js'
 import {openWatch} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket} from '../repository/namespace-table.js'
-import {easel} from './painted.js'
+import {screenOn} from './draw.js'
 
 const WRITTEN_AT_MS = 1_800_000_000_000
 
@@ -30,12 +30,12 @@ function figuresOf(screen: string, entity: string, resource: string) {
   return {bar, level, capacity, limit, shards}
 }
 
-describeOnEngine('every figure on the screen is that of the repository for the same instant (L6)', () => {
+describeOnEngine('every figure on the screen equals that of the repository at the same instant (L6)', () => {
   const table = useTable()
   let nowMs = WRITTEN_AT_MS
   let watch: Watch
-  let scenes: Scene[]
-  let session: LiveSession
+  let frames: Frame[]
+  let controller: LiveViewController
   let repository: Repository
 
   beforeAll(async () => {
@@ -56,7 +56,7 @@ describeOnEngine('every figure on the screen is that of the repository for the s
       intervalMs: 60_000,
     })
     await watch.start()
-    scenes = []
+    frames = []
     const settings = {
       stack: 's',
       namespace: 'n',
@@ -64,20 +64,20 @@ describeOnEngine('every figure on the screen is that of the repository for the s
       top: undefined,
       glyphs: BLOCK_GLYPHS,
     }
-    session = new LiveSession(
+    controller = new LiveViewController(
       watch,
       settings,
       {sort: 'entity', reversed: false, filter: ''},
       {columns: 120, rows: 24},
-      scene => scenes.push(scene),
+      frame => frames.push(frame),
     )
     return () => watch.stop()
   })
 
-  const painted = easel({columns: 120, rows: 24})
+  const screenOf = screenOn({columns: 120, rows: 24})
   const screenNow = () => {
-    session.refresh()
-    return painted(scenes.at(-1) as Scene)
+    controller.refresh()
+    return screenOf(frames.at(-1) as Frame)
   }
   const stored = async (entity: string, resource: string) => {
     const found = await (await repository.namespace('default')).buckets.find(entity, resource)
@@ -116,9 +116,9 @@ describeOnEngine('every figure on the screen is that of the repository for the s
     const shards = buckets.reduce((sum, {shardCount}) => sum + shardCount, 0)
     const totals = screenNow().split('\n').at(-2)
     expect(totals).toMatch(new RegExp(`^4 buckets .* ◂ ${debts} in debt · ${shards} shards$`))
-    session.press('', {tab: true})
+    controller.press('', {tab: true})
     const screen = screenNow()
-    session.press('', {escape: true})
+    controller.press('', {escape: true})
     for (const resource of ['gpt-4', 'search']) {
       const row = screen.split('\n').find(line => line.includes(` ${resource} `)) ?? ''
       const [, level, capacity, limit] = /(\S+)\/(\S+) +(\S+) /.exec(row) ?? []
@@ -131,9 +131,9 @@ describeOnEngine('every figure on the screen is that of the repository for the s
 
   it('in the detail, shard by shard', async () => {
     nowMs = WRITTEN_AT_MS + 7777
-    session.press('G', {})
-    session.press('k', {})
-    session.press('', {return: true})
+    controller.press('G', {})
+    controller.press('k', {})
+    controller.press('', {return: true})
     const screen = screenNow()
     const {limits, shards} = await stored('split', 'gpt-4')
     for (const {name, level, capacity} of limits) {

@@ -6,16 +6,16 @@ import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
 import {type BucketView, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import {writeUnitsOf} from '../../src/lib/schema/item-size.js'
+import {LiveViewController} from '../../src/lib/ui/controller.js'
 import {BLOCK_GLYPHS} from '../../src/lib/ui/draw/glyphs.js'
-import type {Scene} from '../../src/lib/ui/model/scene.js'
-import {LiveSession} from '../../src/lib/ui/session.js'
+import type {Frame} from '../../src/lib/ui/model/frame.js'
 import {openWatch} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket, totalOf} from '../repository/namespace-table.js'
-import {easel} from './painted.js'
+import {screenOn} from './draw.js'
 
 const ELAPSED_MS = 2000
-/** Of the writes that an item takes per second, enough to be seen: 60 in two seconds are 3 %. */
+/** Enough to be visible: 60 in two seconds are 3 % of the writes that an item allows. */
 const WRITES = 60
 
 const SETTINGS = {stack: 's', namespace: 'n', where: 'w', top: undefined, glyphs: BLOCK_GLYPHS}
@@ -34,13 +34,13 @@ function rowOf(screen: string, {entity, resource}: BucketView) {
   return {mark, limit, used, writes}
 }
 
-describeOnEngine('what is derived from two readings is what the repository tells of the two instants (L6)', () => {
+describeOnEngine('figures derived from two readings equal those of the repository at the two instants (L6)', () => {
   const table = useTable()
   let nowMs = 1_800_000_000_000
   let before: ShardedBucket[]
   let after: ShardedBucket[]
   let screenAt: (atMs: number) => string
-  let press: LiveSession['press']
+  let press: LiveViewController['press']
 
   beforeAll(async () => {
     const tenant = newTenant(table)
@@ -55,7 +55,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
     const shared = parseLimits(['rpm=600/min', 'tpm=60k/min'])
     await putBucket(tenant, {entity: 'one-sided', resource: 'gpt-4', limits: shared, shardCount: 2})
     await putBucket(tenant, {entity: 'dry', resource: 'search', limits, consumed: 60})
-    // Where there are several shards the first is taken, so that they differ.
+    // Always uses the first shard, so that the shards differ.
     const random = () => 0
     const limiter = new RateLimiter({stack: table.name, namespaceId: tenant.namespace, transport, clock, random})
     const use = (entity: string, tpm: number) => limiter.acquire({entity, resource: 'gpt-4', consume: {rpm: 1, tpm}})
@@ -80,15 +80,17 @@ describeOnEngine('what is derived from two readings is what the repository tells
     })
     after = await allBuckets(names)
 
-    const scenes: Scene[] = []
-    const painted = easel({columns: 120, rows: 24})
+    const frames: Frame[] = []
+    const screenOf = screenOn({columns: 120, rows: 24})
     const selection = {sort: 'entity', reversed: false, filter: ''} as const
-    const session = new LiveSession(watch, SETTINGS, selection, {columns: 120, rows: 24}, scene => scenes.push(scene))
-    press = (input, key) => session.press(input, key)
+    const controller = new LiveViewController(watch, SETTINGS, selection, {columns: 120, rows: 24}, frame =>
+      frames.push(frame),
+    )
+    press = (input, key) => controller.press(input, key)
     screenAt = atMs => {
       nowMs = atMs
-      session.refresh()
-      return painted(scenes.at(-1) as Scene)
+      controller.refresh()
+      return screenOf(frames.at(-1) as Frame)
     }
     return async () => {
       await watch.stop()
@@ -123,7 +125,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
         writes: formatShortPercent(Math.max(...pressuresOf(bucket))),
       })
     }
-    // The figures are not all nothing: 700 × 60 in two seconds, a refund, and 60 writes.
+    // Not all zeros: 700 × 60 in two seconds, a refund, and 60 writes.
     const figures = Object.fromEntries(shown.map(({bucket, row}) => [bucket.entity, [row.limit, row.used, row.writes]]))
     expect(figures).toEqual({
       ada: ['tpm', '21k', '3%'],
@@ -136,7 +138,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
   })
 
   it('write pressure of every shard in the drill-in', () => {
-    const told = after.map(bucket => {
+    const shown = after.map(bucket => {
       const {entity} = bucket
       press(`/entity:${entity}\r`, {})
       press('', {return: true})
@@ -148,10 +150,10 @@ describeOnEngine('what is derived from two readings is what the repository tells
       expect({entity, writes}).toEqual({entity, writes: pressuresOf(bucket).map(formatShortPercent)})
       return [entity, writes] as const
     })
-    expect(Object.fromEntries(told)).toMatchObject({ada: ['3%'], 'one-sided': ['1%', '0%']})
+    expect(Object.fromEntries(shown)).toMatchObject({ada: ['3%'], 'one-sided': ['1%', '0%']})
   })
 
-  it('what all consume together: a request that a parent is charged for as well counts once', () => {
+  it('total consumption, in which a request that is also charged to a parent counts once', () => {
     const own = after.filter(bucket => !viewBucket(bucket, nowMs).cascade)
     const together = ['rpm', 'tpm'].map(limit => {
       return `${limit} ${formatShortNumber(own.reduce((sum, bucket) => sum + rateOf(bucket, limit), 0))}/s`
@@ -160,7 +162,7 @@ describeOnEngine('what is derived from two readings is what the repository tells
     expect(screenAt(nowMs)).toContain(` used ${together.join(', ')} `)
   })
 
-  it.each([0, 900, 5000, 50_000, 600_000])('who is over and who is near, %d ms later', laterMs => {
+  it.each([0, 900, 5000, 50_000, 600_000])('which buckets are over or near, %d ms later', laterMs => {
     const atMs = 1_800_000_000_000 + ELAPSED_MS + laterMs
     const statuses = after.map(bucket => {
       const {shards, limits} = viewBucket(bucket, atMs)

@@ -1,9 +1,9 @@
-import type {Knowledge, Reading, Watch} from '../../src/lib/watch/model.js'
+import type {Reading, Watch, WatchData} from '../../src/lib/watch/model.js'
 import {READ_AT_MS} from '../watch/support.js'
 
-/** What a watch knows after one poll of some buckets. */
-export function knowledgeOf(readings: readonly Reading[], rest: Partial<Knowledge> = {}): Knowledge {
-  // The catalogue forgets a bucket that is gone; only its last reading stays.
+/** The data of a watch after one poll of some buckets. */
+export function watchDataOf(readings: readonly Reading[], rest: Partial<WatchData> = {}): WatchData {
+  // The catalogue drops a deleted bucket; only its last reading stays.
   const count = readings.filter(({isGone}) => !isGone).length
   return {
     scope: {kind: 'namespace'},
@@ -27,20 +27,20 @@ export function knowledgeOf(readings: readonly Reading[], rest: Partial<Knowledg
 }
 
 /**
- * A fake: it reads nothing. Tests of behaviour tell it what a poll has found and see what the view asks of it; the watch
- * that polls a real table has tests of its own.
+ * A fake that reads nothing: tests set the result of a poll and check the calls of the view. The real watch has its own
+ * tests.
  */
 export class FakeWatch implements Watch {
-  /** Everything that the view asked for, in order. */
-  readonly asked: string[] = []
-  /** What is to be read with every poll. */
+  /** Calls of the view, in order. */
+  readonly calls: string[] = []
+  /** Ids to read with every poll. */
   focused: readonly string[] = []
   readonly #listeners = new Set<() => void>()
-  #knowledge: Knowledge
+  #data: WatchData
   readonly #clock: () => number
 
   constructor(readings: readonly Reading[], clock: () => number) {
-    this.#knowledge = knowledgeOf(readings)
+    this.#data = watchDataOf(readings)
     this.#clock = clock
   }
 
@@ -48,29 +48,29 @@ export class FakeWatch implements Watch {
     return this.#listeners.size
   }
 
-  tell(change: Partial<Knowledge>): void {
-    this.#knowledge = {...this.#knowledge, ...change}
+  update(change: Partial<WatchData>): void {
+    this.#data = {...this.#data, ...change}
     for (const listener of [...this.#listeners]) listener()
   }
 
   /** Another poll has ended now. */
   poll(readings: readonly Reading[], readUnits = 12.5): void {
-    const {lastPoll, ...rest} = knowledgeOf(readings)
-    const number = (this.#knowledge.lastPoll?.number ?? 0) + 1
+    const {lastPoll, ...rest} = watchDataOf(readings)
+    const number = (this.#data.lastPoll?.number ?? 0) + 1
     const facts = lastPoll && {...lastPoll, number, atMs: this.now(), readUnits}
-    this.tell({readings: rest.readings, known: rest.known, lastPoll: facts, problem: undefined})
+    this.update({readings: rest.readings, known: rest.known, lastPoll: facts, problem: undefined})
   }
 
-  knowledge = (): Knowledge => this.#knowledge
+  data = (): WatchData => this.#data
   now = (): number => this.#clock()
   start = async (): Promise<void> => {}
   stop = async (): Promise<void> => {}
-  pollNow = (): void => void this.asked.push('poll')
-  look = (id: string | undefined): void => void this.asked.push(`look ${id}`)
-  watchHealth = (isWatched: boolean): void => void this.asked.push(`health ${isWatched}`)
+  pollNow = (): void => void this.calls.push('poll')
+  setDetail = (id: string | undefined): void => void this.calls.push(`detail ${id}`)
+  watchHealth = (isWatched: boolean): void => void this.calls.push(`health ${isWatched}`)
 
   focus(ids: readonly string[]): void {
-    this.asked.push(`focus ${ids.length}`)
+    this.calls.push(`focus ${ids.length}`)
     this.focused = ids
   }
 
@@ -80,12 +80,12 @@ export class FakeWatch implements Watch {
   }
 
   setIntervalMs(intervalMs: number): void {
-    this.asked.push(`interval ${intervalMs}`)
-    this.tell({intervalMs})
+    this.calls.push(`interval ${intervalMs}`)
+    this.update({intervalMs})
   }
 
   setPaused(isPaused: boolean): void {
-    this.asked.push(`paused ${isPaused}`)
-    this.tell({isPaused})
+    this.calls.push(`paused ${isPaused}`)
+    this.update({isPaused})
   }
 }

@@ -3,7 +3,7 @@ import {bucketOf, READ_AT_MS, readingOf} from '../watch/support.js'
 
 const used = Array.from({length: 40}, (_, index) => (index % 13 === 5 ? null : (index % 9) / 8))
 
-/** A little of everything: refusing, in debt, near its end, shards that differ, hot, unlimited history, gone. */
+/** One of each: over, in debt, near, unequal shards, hot, full history, gone. */
 export const SAMPLE: readonly Reading[] = [
   readingOf(
     bucketOf('team-research#gpt-4', {

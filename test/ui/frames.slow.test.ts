@@ -22,7 +22,7 @@ function moving(count: number): Reading[] {
 }
 
 describe('ten thousand buckets', () => {
-  it('show what a key does at once', async () => {
+  it('show the effect of a key at once', async () => {
     view = await OpenView.open(moving(10_000), {rows: 24})
     const steps = [
       ['j', '▸▲ user-1 '],
@@ -38,7 +38,7 @@ describe('ten thousand buckets', () => {
     ] as const
     for (const [key, text] of steps) {
       view.keyboard.press(key)
-      // Of all keys only escape has to wait, in case that more of a sequence comes.
+      // Only escape has to wait, because it may start a sequence.
       if (key === KEY.escape) await view.pass(20)
       expect(view.terminal.screen).toContain(text)
     }
@@ -62,7 +62,7 @@ describe('ten thousand buckets', () => {
 })
 
 describe('frames', () => {
-  it('are small while nothing but levels moves: bytes of a steady time', async () => {
+  it('are small while only levels move', async () => {
     view = await OpenView.open(moving(40), {columns: 100, rows: 30})
     const {terminal} = view
     const [frames, written] = [terminal.frames, terminal.written]
@@ -71,20 +71,20 @@ describe('frames', () => {
     const bytes = Math.round((terminal.written - written) / shown)
     console.log(`live view, 100×30, 25 rows moving, 5 seconds: ${shown} frames, ${bytes} bytes per frame`)
     expect(shown).toBeLessThanOrEqual(4 * 5 + 1)
-    // The screen has 3,000 characters, in more bytes and with colours; of each row at most three figures change.
+    // The screen has 3,000 characters; at most three figures of each row change.
     expect(bytes).toBeLessThan(25 * 60)
   })
 
-  it('are none when nothing moves but the clock: one a second', async () => {
+  it('come once a second when only the clock moves', async () => {
     view = await OpenView.open([readingOf(bucketOf('user-1#gpt-4', {limits: {tpm: {capacity: 100}}}))])
     const {frames} = view.terminal
     await view.pass(10_000)
     expect(view.terminal.frames - frames).toBe(10)
   })
 
-  it('never scroll the terminal, whatever is done to its size', async () => {
+  it('never scroll the terminal, however it is resized', async () => {
     view = await OpenView.open(SAMPLE, {columns: 120, rows: 30})
-    view.watch.tell({detail: DETAIL})
+    view.watch.update({detail: DETAIL})
     for (const key of ['', KEY.enter, KEY.escape, '?', KEY.escape, KEY.tab, KEY.tab, KEY.tab]) {
       if (key !== '') await view.press(key)
       for (const [columns, rows] of [

@@ -20,7 +20,7 @@ afterEach(async () => {
   vi.useRealTimers()
 })
 
-/** Buckets whose order by what is left is that of their numbers; they hardly refill. */
+/** Buckets whose order by level is that of their numbers; they hardly refill. */
 function many(count: number, left = (index: number) => index): Reading[] {
   return Array.from({length: count}, (_, index) => {
     const name = `user-${String(index).padStart(5, '0')}`
@@ -29,11 +29,11 @@ function many(count: number, left = (index: number) => index): Reading[] {
   })
 }
 
-describe('how it ends', () => {
+describe('the view ends', () => {
   it.each([
     ['q', 'q', 0],
     ['Ctrl-C', KEY.ctrlC, 130],
-  ])('%s', async (_, key, exitCode) => {
+  ])('on %s', async (_, key, exitCode) => {
     const view = await show(SAMPLE)
     expect([view.terminal.isAlternate, view.terminal.isCursorShown, view.keyboard.isRaw]).toEqual([true, false, true])
     await view.press(key)
@@ -46,7 +46,7 @@ describe('how it ends', () => {
   it.each([
     ['SIGTERM', 143],
     ['SIGINT', 130],
-  ] as const)('%s', async (signal, exitCode) => {
+  ] as const)('on %s', async (signal, exitCode) => {
     const before = process.listenerCount(signal)
     const view = await show(SAMPLE)
     process.emit(signal)
@@ -64,23 +64,23 @@ describe('how it ends', () => {
     expect((await view.result).exitCode).toBe(0)
   })
 
-  it('with a fault: the terminal is as before, and the fault is told', async () => {
+  it('with an error, which it rethrows after restoring the terminal', async () => {
     const view = await show(SAMPLE)
-    const spoilt = readingOf({entity: 'x', resource: 'y', shardCount: 1, shards: undefined as never})
-    view.watch.poll([spoilt])
+    const broken = readingOf({entity: 'x', resource: 'y', shardCount: 1, shards: undefined as never})
+    view.watch.poll([broken])
     await view.pass(100)
     await expect(view.result).rejects.toThrow(TypeError)
     expect([view.terminal.isAlternate, view.terminal.isCursorShown, view.keyboard.isRaw]).toEqual([false, true, false])
     open = undefined
   })
 
-  it('is not shifted by keys that were echoed before it began, and echoes none', async () => {
+  it('and is not shifted by keys echoed before it opened, and echoes none', async () => {
     const view = await show(SAMPLE, {typedBefore: 'ppj'})
     expect(view.terminal.lines[0]).toMatch(/^zael watch/)
     expect(view.hasEchoed).toBe(false)
   })
 
-  it('with a line for the scrollback', async () => {
+  it('with a summary line for the scrollback', async () => {
     const view = await show(SAMPLE, {rows: 8})
     await view.press('p')
     await view.pass(64_000)
@@ -93,26 +93,26 @@ describe('how it ends', () => {
 })
 
 describe('a frame', () => {
-  it('comes with its key: no time passes, and nothing is written twice', async () => {
+  it('is drawn at once with its key, and only once', async () => {
     const view = await show(many(50))
     const {frames, written} = view.terminal
     view.keyboard.press('j')
-    expect(view.chosen).toBe('user-00001')
+    expect(view.selected).toBe('user-00001')
     expect(view.terminal.frames).toBe(frames + 1)
-    // Two lines of sixteen: the one that is chosen, and the one that is not any more.
+    // Two of sixteen lines: the newly selected one and the previous one.
     expect(view.terminal.written - written).toBeLessThan(300)
     await view.pass(200)
     expect(view.terminal.frames).toBe(frames + 1)
   })
 
-  it('is in colours where the terminal has some', async () => {
+  it('has colours where the terminal supports them', async () => {
     const [reading] = many(1)
     const view = await show(reading ? [reading] : [], {colourBits: 4})
     view.terminal.resize(80, 12)
     expect(view.terminal.lastWrite).toContain('\u001b[1;31m✖\u001b[m')
   })
 
-  it('is painted as a whole on another size, whatever the terminal or Ink made of the old one', async () => {
+  it('is drawn as a whole after a resize, whatever the terminal or Ink made of the old one', async () => {
     const view = await show(many(50))
     for (const columns of [70, 60, 50, 120]) {
       view.terminal.resize(columns, 12)
@@ -125,10 +125,10 @@ describe('a frame', () => {
     expect(view.terminal.scrolled).toBe(0)
   })
 
-  it('is not spoilt by what a name or a message holds', async () => {
+  it('is not corrupted by control characters in names and messages', async () => {
     const view = await show([readingOf(bucketOf('a\u001b[2Jb\nc\u202ed#gpt-4', {limits: {tpm: {capacity: 9}}}))])
     expect(view.terminal.screen).toContain('▸● a [2Jb c d')
-    view.watch.tell({
+    view.watch.update({
       problem: {message: 'no\r\u009b2Jthing', isThrottled: false, sinceMs: READ_AT_MS, nextTryAtMs: READ_AT_MS},
     })
     expect(view.statusLine).toMatch(/: no {2}2Jthing$/)
@@ -136,46 +136,46 @@ describe('a frame', () => {
 })
 
 describe('moving', () => {
-  it('chooses the next, the last, the first', async () => {
+  it('selects the next, the last, the first', async () => {
     const view = await show(many(50))
-    expect(view.chosen).toBe('user-00000')
+    expect(view.selected).toBe('user-00000')
     await view.press('j', KEY.down)
-    expect(view.chosen).toBe('user-00002')
+    expect(view.selected).toBe('user-00002')
     await view.press('G')
-    expect([view.chosen, view.entities.at(-1)]).toEqual(['user-00049', 'user-00049'])
+    expect([view.selected, view.entities.at(-1)]).toEqual(['user-00049', 'user-00049'])
     await view.press('g')
-    expect([view.chosen, view.entities[0]]).toEqual(['user-00000', 'user-00000'])
+    expect([view.selected, view.entities[0]]).toEqual(['user-00000', 'user-00000'])
     await view.press(KEY.pageDown, KEY.ctrlD)
-    expect(view.chosen).toBe('user-00016')
+    expect(view.selected).toBe('user-00016')
     await view.press(KEY.pageUp, KEY.ctrlU, KEY.up)
-    expect(view.chosen).toBe('user-00000')
+    expect(view.selected).toBe('user-00000')
   })
 
-  it('takes keys that come together one by one', async () => {
+  it('handles keys that arrive together one by one', async () => {
     const view = await show(many(50))
     await view.press('jjjj')
-    expect(view.chosen).toBe('user-00004')
+    expect(view.selected).toBe('user-00004')
     await view.press('/user-0001\rS')
     expect(view.entities).toEqual(Array.from({length: 10}, (_, index) => `user-0001${9 - index}`))
   })
 
-  it('follows the chosen bucket where sorting takes it', async () => {
+  it('follows the selected bucket where sorting moves it', async () => {
     const view = await show(many(50))
     await view.press('j')
     view.watch.poll(many(50, index => 100 - index))
     await view.pass(100)
-    expect(view.chosen).toBe('user-00001')
+    expect(view.selected).toBe('user-00001')
     expect(view.entities.slice(-2)).toEqual(['user-00002', 'user-00001'])
   })
 
-  it('stays at the top as long as nothing is chosen', async () => {
+  it('stays at the top while nothing is selected', async () => {
     const view = await show(many(50))
     view.watch.poll(many(50, index => 100 - index))
     await view.pass(100)
-    expect(view.chosen).toBe('user-00049')
+    expect(view.selected).toBe('user-00049')
   })
 
-  it('takes the neighbour of what is gone, where it was last', async () => {
+  it('selects the neighbour when the selected bucket disappears', async () => {
     const view = await show(many(50))
     await view.press('jj')
     const [, , third, ...rest] = many(50, index => 100 - index)
@@ -183,21 +183,21 @@ describe('moving', () => {
     await view.pass(100)
     view.watch.poll(rest)
     await view.pass(100)
-    expect(view.chosen).toBe('user-00003')
+    expect(view.selected).toBe('user-00003')
   })
 
-  it('reads what is on the screen', async () => {
+  it('has the visible buckets read', async () => {
     const view = await show(many(50))
-    expect(view.watch.asked).toEqual(['focus 11'])
+    expect(view.watch.calls).toEqual(['focus 11'])
     await view.press('j')
-    expect(view.watch.asked).toEqual(['focus 11'])
+    expect(view.watch.calls).toEqual(['focus 11'])
     await view.press('G')
-    expect(view.watch.asked).toEqual(['focus 11', 'focus 11'])
+    expect(view.watch.calls).toEqual(['focus 11', 'focus 11'])
   })
 })
 
 describe('filter', () => {
-  it('takes letters as text while it is typed, and chooses as one types', async () => {
+  it('takes letters as text while it is typed, and filters while typing', async () => {
     const view = await show(SAMPLE)
     await view.press('/', 'q', KEY.backspace, 's', 'p')
     expect(view.terminal.screen).toContain('/sp_')
@@ -210,10 +210,10 @@ describe('filter', () => {
     expect(view.entities).toEqual(['hot-key', 'team-research', 'user-empty'])
     await view.press(KEY.escape)
     expect(view.entities).toHaveLength(6)
-    expect(view.watch.asked).not.toContain('paused true')
+    expect(view.watch.calls).not.toContain('paused true')
   })
 
-  it('knows status and negation', async () => {
+  it('supports status and negation', async () => {
     const view = await show(SAMPLE)
     await view.press('/status:over')
     expect(view.entities).toEqual(['user-debt', 'user-empty'])
@@ -221,14 +221,14 @@ describe('filter', () => {
     expect(view.entities).toEqual(['team-research', 'hot-key'])
   })
 
-  it('starts with that of the command line', async () => {
+  it('starts with the filter of the command line', async () => {
     const view = await show(SAMPLE, {selection: {sort: 'entity', reversed: false, filter: 'gpt'}})
     expect(view.entities).toEqual(['team-research', 'user-debt', 'user-gone'])
   })
 })
 
 describe('sort', () => {
-  it('cycles, reverses, goes by column', async () => {
+  it('cycles, reverses, and selects by column', async () => {
     const view = await show(SAMPLE, {columns: 120})
     expect(view.terminal.screen).toContain(' USED/S ')
     await view.press('s')
@@ -247,7 +247,7 @@ describe('sort', () => {
 })
 
 describe('pause', () => {
-  it('stops polls and levels, and tells the age of both', async () => {
+  it('stops polls and levels, and shows the age of both', async () => {
     const view = await show(SAMPLE)
     await view.press('p')
     const row = () => view.terminal.lines.find(line => line.includes('team-research'))
@@ -257,13 +257,13 @@ describe('pause', () => {
     expect(view.statusLine).toContain('‖ paused: levels of 08:00:01Z, 9s ago')
     await view.press(' ')
     expect(row()).not.toBe(before)
-    expect(view.watch.asked.filter(each => each.startsWith('paused'))).toEqual(['paused true', 'paused false'])
+    expect(view.watch.calls.filter(each => each.startsWith('paused'))).toEqual(['paused true', 'paused false'])
   })
 
-  it('shows a poll that was asked for', async () => {
+  it('shows a manual poll', async () => {
     const view = await show(SAMPLE)
     await view.press('p', 'r')
-    expect(view.watch.asked).toContain('poll')
+    expect(view.watch.calls).toContain('poll')
     await view.pass(5000)
     view.watch.poll(many(2))
     await view.pass(100)
@@ -273,7 +273,7 @@ describe('pause', () => {
 })
 
 describe('between polls', () => {
-  it('levels move by arithmetic alone (L6)', async () => {
+  it('levels are computed (L6)', async () => {
     const view = await show(SAMPLE)
     const level = () => /team-research.*?([\d.]+)k\/100k/.exec(view.terminal.screen)?.[1]
     expect(level()).toBe('13.3')
@@ -283,7 +283,7 @@ describe('between polls', () => {
     expect(level()).toBe('14.8')
   })
 
-  it('a row that is gone stays for a poll, dimmed and marked', async () => {
+  it('a deleted bucket stays for one poll, dimmed and marked', async () => {
     const view = await show(SAMPLE)
     expect(view.terminal.screen).toContain('○ user-gone')
     view.watch.poll(SAMPLE.filter(({isGone}) => !isGone))
@@ -292,8 +292,8 @@ describe('between polls', () => {
   })
 })
 
-describe('trouble', () => {
-  it('keeps the last good frame, tells the error, and forgets it', async () => {
+describe('a failed poll', () => {
+  it('keeps the data and shows the error until the next success', async () => {
     const view = await show(SAMPLE)
     const problem = {
       message: 'connect ECONNREFUSED',
@@ -301,7 +301,7 @@ describe('trouble', () => {
       sinceMs: READ_AT_MS,
       nextTryAtMs: READ_AT_MS + 6000,
     }
-    view.watch.tell({problem})
+    view.watch.update({problem})
     await view.pass(2000)
     expect(view.entities).toHaveLength(6)
     expect(view.statusLine).toContain('✖ cannot read for 3s, next try in 3s: connect ECONNREFUSED')
@@ -315,28 +315,28 @@ describe('trouble', () => {
 })
 
 describe('panels', () => {
-  it('drills in, scrolls, refreshes, and comes back to the same row', async () => {
+  it('open a detail, scroll, refresh, and return to the same row', async () => {
     const view = await show(SAMPLE, {rows: 18})
     await view.press('jj', KEY.enter)
-    expect(view.watch.asked.slice(-2)).toEqual(['look team-research#gpt-4', 'focus 1'])
-    expect(view.terminal.screen).toContain('Reading the rest.')
-    view.watch.tell({detail: DETAIL})
+    expect(view.watch.calls.slice(-2)).toEqual(['detail team-research#gpt-4', 'focus 1'])
+    expect(view.terminal.screen).toContain('Loading the rest.')
+    view.watch.update({detail: DETAIL})
     await view.pass(100)
     await view.press('G')
     expect(view.terminal.screen).toContain('usage: the request was throttled')
     expect(view.terminal.screen).not.toContain('alice\u001b')
     await view.press('r')
-    expect(view.watch.asked.slice(-2)).toEqual(['poll', 'look team-research#gpt-4'])
+    expect(view.watch.calls.slice(-2)).toEqual(['poll', 'detail team-research#gpt-4'])
     await view.press(KEY.escape)
-    expect(view.watch.asked.slice(-2)).toEqual(['look undefined', 'focus 6'])
-    expect(view.chosen).toBe('team-research')
+    expect(view.watch.calls.slice(-2)).toEqual(['detail undefined', 'focus 6'])
+    expect(view.selected).toBe('team-research')
   })
 
-  it('reads a parent with every poll, and shows it as it was read last', async () => {
+  it('read the parent with every poll, and show its latest reading', async () => {
     const view = await show(SAMPLE, {rows: 30})
     await view.press('jj', KEY.enter)
     expect(view.watch.focused).toEqual(['team-research#gpt-4'])
-    view.watch.tell({detail: DETAIL})
+    view.watch.update({detail: DETAIL})
     await view.pass(100)
     expect(view.watch.focused).toEqual(['team-research#gpt-4', 'org-1#gpt-4'])
     expect(view.terminal.screen).toMatch(/400,001\S* of 1,000,000/)
@@ -346,22 +346,22 @@ describe('panels', () => {
     expect(view.terminal.screen).toMatch(/ 8\S* of 1,000,000/)
   })
 
-  it('goes from panel to panel; health is asked only where it is seen', async () => {
+  it('change with tab; health is loaded only while it is visible', async () => {
     const view = await show(SAMPLE, {columns: 120})
     await view.press(KEY.tab)
     expect(view.terminal.screen).toContain('[resources]')
     expect(view.terminal.screen).toContain('team-research 2.5k/s (tpm)')
     await view.press(KEY.tab)
-    expect(view.watch.asked.at(-1)).toBe('health true')
-    view.watch.tell({health: HEALTH})
+    expect(view.watch.calls.at(-1)).toBe('health true')
+    view.watch.update({health: HEALTH})
     await view.pass(100)
     expect(view.terminal.screen).toContain('✖ table')
     await view.press(KEY.tab)
-    expect(view.watch.asked).toContain('health false')
+    expect(view.watch.calls).toContain('health false')
     expect(view.terminal.screen).toContain('[overview]')
   })
 
-  it('opens a resource as a filter for it alone; esc leads back to what was there before', async () => {
+  it('open a resource as a filter; esc restores the previous filter', async () => {
     const ids = ['ada#gpt-4', 'ben#gpt-4o', 'gpt-4-user#search']
     const view = await show(ids.map(id => readingOf(bucketOf(id, {limits: {rpm: {capacity: 9}}}))))
     await view.press('/gpt', KEY.enter, KEY.tab, KEY.enter)
@@ -376,7 +376,7 @@ describe('panels', () => {
     expect(view.terminal.screen).not.toContain('/gpt ')
   })
 
-  it('scrolls its help where that is longer than the screen, and says so', async () => {
+  it('scroll the help where it is longer than the screen, and show the position', async () => {
     const view = await show(SAMPLE, {rows: 10})
     await view.press('?')
     expect(view.terminal.lines[2]).toMatch(/^Keys here {2}lines 1-5 of \d+; j k scroll$/)
@@ -392,12 +392,12 @@ describe('panels', () => {
     expect(view.terminal.lines[3]).toContain('Ctrl-C quit')
     await view.press('G', KEY.escape, '?')
     expect(view.terminal.lines[3]).toContain('Ctrl-C quit')
-    expect(view.chosen).toBeUndefined()
+    expect(view.selected).toBeUndefined()
     await view.press(KEY.escape)
-    expect(view.chosen).toBe('user-debt')
+    expect(view.selected).toBe('user-debt')
   })
 
-  it('helps, and leads back', async () => {
+  it('open the help and return', async () => {
     const view = await show(SAMPLE, {rows: 24})
     await view.press('?')
     expect(view.terminal.screen).toContain('Keys here')
@@ -407,7 +407,7 @@ describe('panels', () => {
     expect(view.entities).toHaveLength(6)
   })
 
-  it('tells a name instead of copying it', async () => {
+  it('show a command for the bucket', async () => {
     const view = await show(SAMPLE)
     await view.press('j', 'c')
     expect(view.statusLine).toContain('zael bucket show user-empty --resource search')
@@ -415,10 +415,10 @@ describe('panels', () => {
     expect(view.statusLine).toContain('? help')
   })
 
-  it('polls more and less often', async () => {
+  it('change the poll interval', async () => {
     const view = await show(SAMPLE)
     await view.press('+', '+', '-', '-', '-', '-')
-    const asked = view.watch.asked.filter(each => each.startsWith('interval'))
+    const asked = view.watch.calls.filter(each => each.startsWith('interval'))
     expect(asked.map(each => Number(each.slice(9)))).toEqual([5000, 10_000, 5000, 2000, 1000, 1000])
     expect(view.statusLine).toContain('polling every 1s')
   })

@@ -1,20 +1,20 @@
 import {EventEmitter} from 'node:events'
 import {stripVTControlCharacters} from 'node:util'
 
-/** Takes two columns. */
+/** Characters that take two columns. */
 const WIDE = /\p{Script=Han}/u
 const SEQUENCE = new RegExp(`^${'\u001b'}\\[([?0-9;]*)([A-Za-z])`)
 
-/** A screen that understands what the view writes: text, movements of the cursor, erasing, and the alternate screen. */
+/** A terminal emulator for what the view writes: text, cursor movements, erasing, and the alternate screen. */
 export class FakeTerminal extends EventEmitter {
   readonly isTTY = true
-  /** Bytes of all writes, and how many writes with visible text there were. */
+  /** Bytes of all writes, and the number of writes with visible text. */
   written = 0
   frames = 0
   lastWrite = ''
   isAlternate = false
   isCursorShown = true
-  /** Lines that were pushed out at the top: a frame was too tall. */
+  /** Lines scrolled out at the top: a frame was too tall. */
   scrolled = 0
   #lines: string[][] = []
   #row = 0
@@ -30,7 +30,7 @@ export class FakeTerminal extends EventEmitter {
     this.#clear()
   }
 
-  /** What one sees, without blanks at the end of lines. */
+  /** The visible text, without trailing blanks. */
   get screen(): string {
     return this.#lines.map(line => line.join('').trimEnd()).join('\n')
   }
@@ -57,17 +57,17 @@ export class FakeTerminal extends EventEmitter {
     this.written += Buffer.byteLength(text)
     this.lastWrite = text
     if (/\S/.test(stripVTControlCharacters(text))) this.frames++
-    this.#take(text)
+    this.#interpret(text)
     const callback = rest.find(each => typeof each === 'function') as (() => void) | undefined
     if (callback) queueMicrotask(callback)
     return true
   }
 
-  #take(text: string): void {
+  #interpret(text: string): void {
     for (let at = 0; at < text.length; ) {
       const sequence = SEQUENCE.exec(text.slice(at))
       if (sequence) {
-        this.#obey(sequence[1] ?? '', sequence[2] ?? '')
+        this.#execute(sequence[1] ?? '', sequence[2] ?? '')
         at += sequence[0].length
         continue
       }
@@ -90,7 +90,7 @@ export class FakeTerminal extends EventEmitter {
     }
   }
 
-  /** Of a wide character that is overwritten in part nothing stays. The second half of one is an empty string. */
+  /** Overwriting half of a wide character erases the other half. Its second half is an empty string. */
   #fill(column: number, part: string): void {
     const line = this.#lines[this.#row]
     if (!line) return
@@ -108,7 +108,7 @@ export class FakeTerminal extends EventEmitter {
     if (/\S/.test((this.#lines.shift() ?? []).join(''))) this.scrolled++
   }
 
-  #obey(parameters: string, command: string): void {
+  #execute(parameters: string, command: string): void {
     const count = Number(parameters.split(';')[0] || 1)
     if (parameters === '?1049') this.#switch(command === 'h')
     else if (parameters === '?7') this.#wraps = command === 'h'
@@ -130,7 +130,7 @@ export class FakeTerminal extends EventEmitter {
     const column = this.#column
     this.emit('switch', isAlternate)
     this.#clear()
-    // The line of the cursor does not matter, as a frame that fills the screen scrolls; its column does.
+    // Only the column of the cursor matters: a frame that fills the screen scrolls anyway.
     this.#column = column
   }
 

@@ -5,7 +5,7 @@ import {READ_AT_MS} from '../watch/support.js'
 import {FakeWatch} from './fake-watch.js'
 import {FakeKeyboard, FakeTerminal} from './terminal.js'
 
-/** Keys that have no letter. */
+/** Escape sequences and control characters of keys. */
 export const KEY = {
   enter: '\r',
   escape: '\u001b',
@@ -23,23 +23,22 @@ export const KEY = {
 /** Ink holds a lone escape for 20 ms, and leaves a timer of 34 ms behind when it ends. */
 const SETTLE_MS = 60
 
-/** What the view finds. */
-interface Surroundings {
+interface TerminalOptions {
   readonly columns?: number
   readonly rows?: number
-  /** Keys that the terminal echoed. */
+  /** Text echoed before the view opened. */
   readonly typedBefore?: string
-  /** 1: it has no colours. */
+  /** 1: no colours. */
   readonly colourBits?: number
 }
 
-/** The whole view on a fake terminal, with a fake watch and fake timers: time passes only when told. */
+/** The whole view on a fake terminal, with a fake watch and fake timers. */
 export class OpenView {
   readonly terminal: FakeTerminal
   readonly keyboard = new FakeKeyboard()
   readonly watch: FakeWatch
   readonly result: Promise<LiveViewResult>
-  /** Whether keys were echoed onto the screen of the view, at its beginning or its end. */
+  /** Whether keys were echoed while the view was opened or closed. */
   hasEchoed = false
 
   private constructor(readings: readonly Reading[], terminal: FakeTerminal, options: Partial<LiveViewOptions>) {
@@ -60,11 +59,11 @@ export class OpenView {
       stdout: this.terminal as never,
       ...options,
     })
-    // Tests that expect a fault look at it later.
+    // Tests that expect an error await the result later.
     this.result.catch(() => {})
   }
 
-  /** Opens a view one second after its data were read. */
+  /** Opens a view one second after its data was read. */
   static async open(
     readings: readonly Reading[],
     {
@@ -73,7 +72,7 @@ export class OpenView {
       typedBefore = '',
       colourBits = 1,
       ...options
-    }: Partial<LiveViewOptions> & Surroundings = {},
+    }: Partial<LiveViewOptions> & TerminalOptions = {},
   ): Promise<OpenView> {
     vi.useFakeTimers({now: READ_AT_MS + 1000})
     const terminal = new FakeTerminal(columns, rows, colourBits)
@@ -87,7 +86,7 @@ export class OpenView {
     await vi.advanceTimersByTimeAsync(ms)
   }
 
-  /** Presses keys one after the other, and waits for the frame. */
+  /** Presses keys one after the other, and waits for each frame. */
   async press(...keys: string[]): Promise<void> {
     for (const key of keys) {
       this.keyboard.press(key)
@@ -95,13 +94,13 @@ export class OpenView {
     }
   }
 
-  /** Names in the order of the screen. */
+  /** Entities in the order of the screen. */
   get entities(): string[] {
     return this.terminal.lines.flatMap(line => /^.[●▲✖○][ ~](\S+)/.exec(line)?.[1] ?? [])
   }
 
-  /** The name that the cursor stands on. */
-  get chosen(): string | undefined {
+  /** The entity or name at the cursor. */
+  get selected(): string | undefined {
     return this.terminal.lines.flatMap(line => /^▸[●▲✖○]?[ ~]?(\S+)/.exec(line)?.[1] ?? [])[0]
   }
 

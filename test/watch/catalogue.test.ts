@@ -7,38 +7,38 @@ const at = (entity: string, ...shards: number[]) => shards.map(shard => ({entity
 const shard = (entity: string, number: number, shardCount = 1) => shardOf(`${entity}#r`, number, {limits, shardCount})
 
 describe('the catalogue', () => {
-  it('looks for shard 0 whatever the index says, and for the shards that shard 0 tells of', () => {
+  it('reads shard 0 even if the index lacks it, and all shards that shard 0 counts', () => {
     const catalogue = new Catalogue()
-    catalogue.learn(at('a', 1))
+    catalogue.addShards(at('a', 1))
     expect(catalogue.addressesOf(['a#r'])).toEqual(at('a', 0, 1))
     expect(catalogue.unknownShards([shard('a', 0, 4), shard('a', 1, 4)])).toEqual(at('a', 2, 3))
   })
 
-  it('a count that is an accident is looked after once', () => {
+  it('looks for the shards of an absurd count only once', () => {
     const catalogue = new Catalogue()
-    catalogue.learn(at('a', 0, 1))
+    catalogue.addShards(at('a', 0, 1))
     const stored = [shard('a', 0, 1_000_000), shard('a', 1, 1_000_000)]
     expect(catalogue.unknownShards(stored)).toHaveLength(1022)
-    catalogue.take(['a#r'], stored, READ_AT_MS)
+    catalogue.update(['a#r'], stored, READ_AT_MS)
     expect(catalogue.unknownShards(stored)).toEqual([])
     expect(catalogue.addressesOf(['a#r'])).toEqual(at('a', 0, 1))
-    catalogue.learn(at('a', 7))
+    catalogue.addShards(at('a', 7))
     expect(catalogue.addressesOf(['a#r'])).toEqual(at('a', 0, 1, 7))
   })
 
-  it('a bucket of which nothing is left stays for one poll, as gone', () => {
+  it('keeps a deleted bucket for one poll, as gone', () => {
     const catalogue = new Catalogue()
-    catalogue.learn([...at('a', 0), ...at('b', 0), ...at('never-seen', 0)])
-    catalogue.take(['a#r', 'b#r'], [shard('a', 0), shard('b', 0)], READ_AT_MS)
+    catalogue.addShards([...at('a', 0), ...at('b', 0), ...at('never-read', 0)])
+    catalogue.update(['a#r', 'b#r'], [shard('a', 0), shard('b', 0)], READ_AT_MS)
     const ghost = {kind: 'ghost', namespace: 'ns', entity: 'b', resource: 'r', shard: 0, residue: new Map()} as const
-    catalogue.take(['a#r', 'b#r', 'never-seen#r'], [shard('a', 0), ghost], READ_AT_MS + 2000)
+    catalogue.update(['a#r', 'b#r', 'never-read#r'], [shard('a', 0), ghost], READ_AT_MS + 2000)
     const gone = () => [...catalogue.readings().values()].map(({id, isGone}) => [id, isGone])
     expect(gone()).toEqual([
       ['b#r', true],
       ['a#r', false],
     ])
     expect(catalogue.size()).toEqual({count: 1, unreadable: 1})
-    catalogue.take(['a#r'], [shard('a', 0)], READ_AT_MS + 4000)
+    catalogue.update(['a#r'], [shard('a', 0)], READ_AT_MS + 4000)
     expect(gone()).toEqual([['a#r', false]])
   })
 })

@@ -7,7 +7,7 @@ import {anyBucket, anyInstant, bucketOf, READ_AT_MS, shardOf} from './support.js
 
 const plain = ({entity, resource, shardCount, shards}: ShardedBucket) => ({entity, resource, shardCount, shards})
 
-it('a compact bucket says the same, at every instant (L6)', () => {
+it('a compact bucket equals the original at every instant (L6)', () => {
   fc.assert(
     fc.property(anyBucket, anyInstant, (bucket, nowMs) => {
       expect(plain(compactRecord(bucket))).toEqual(plain(bucket))
@@ -16,7 +16,7 @@ it('a compact bucket says the same, at every instant (L6)', () => {
   )
 })
 
-/** A bucket of one shard whose record is changed. */
+/** A single-shard bucket with changed fields. */
 function bucketWith(change: object): ShardedBucket {
   const limits = {rpm: {capacity: 10, left: -3, consumed: 41, remainder: 5, refillPeriodMs: 7}}
   const shard = shardOf('a#b', 0, {limits, writes: 9, parent: 'team'})
@@ -26,7 +26,7 @@ function bucketWith(change: object): ShardedBucket {
 }
 
 it.each([{}, {ttlSeconds: 1_900_000_000}, {parent: undefined}, {cascade: false}, {shard: 3, shardCount: 4}])(
-  'keeps everything of the usual bucket: %o',
+  'keeps every field of a usual bucket: %o',
   change => {
     const bucket = bucketWith(change)
     const compacted = compactRecord(bucket)
@@ -35,7 +35,7 @@ it.each([{}, {ttlSeconds: 1_900_000_000}, {parent: undefined}, {cascade: false},
   },
 )
 
-it('keeps balances that a number cannot hold', () => {
+it('keeps balances beyond safe integers', () => {
   const [shard] = bucketOf('a#b', {limits: {rpm: {capacity: 10}}}).shards
   const limit = shard?.kind === 'bucket' ? shard.record.state.limits.get('rpm') : undefined
   for (const large of [{tokensMilli: 2n ** 53n + 1n}, {consumedMilli: 2n ** 60n + 1n}, {remainder: 2n ** 53n + 1n}]) {
@@ -44,7 +44,7 @@ it('keeps balances that a number cannot hold', () => {
   }
 })
 
-it('keeps what another client left of a limit', () => {
+it('keeps an incomplete limit of another client', () => {
   const [shard] = bucketWith({}).shards
   if (shard?.kind !== 'bucket') throw new Error('no bucket')
   const incomplete = new Map([['tpm', {tokensMilli: -5n, consumedMilli: 7n}]])

@@ -1,8 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {consumptionBetween} from '../../src/lib/watch/consumption.js'
 import type {Reading} from '../../src/lib/watch/model.js'
-import {resourcesAt} from '../../src/lib/watch/resources.js'
-import {totalsAt} from '../../src/lib/watch/totals.js'
+import {resourcesAt, totalConsumption, totalsAt} from '../../src/lib/watch/totals.js'
 import {bucketOf, READ_AT_MS, readingOf} from './support.js'
 
 /** A bucket with rates; `parent` is charged for the same requests. */
@@ -13,10 +11,10 @@ function used(entity: string, rates: Readonly<Record<string, number>>, parent?: 
   })
 }
 
-const together = (...readings: Reading[]) => Object.fromEntries(consumptionBetween(readings))
+const together = (...readings: Reading[]) => Object.fromEntries(totalConsumption(readings))
 
-describe('what buckets consume together', () => {
-  it('counts a request once that is charged to a parent too', () => {
+describe('total consumption', () => {
+  it('counts a request once that is also charged to a parent', () => {
     const children = [used('ada', {rpm: 1, tpm: 900}, 'team'), used('ben', {rpm: 2, tpm: 100}, 'team')]
     // Four requests per second went to the team itself.
     expect(together(...children, used('team', {rpm: 7, tpm: 1000}))).toEqual({rpm: 7, tpm: 1000})
@@ -26,14 +24,14 @@ describe('what buckets consume together', () => {
     })
   })
 
-  it('counts a child where the parent is not watched, was read once, or does not have the limit', () => {
+  it('counts a child whose parent is not watched, was read only once, or lacks the limit', () => {
     const ada = used('ada', {rpm: 1, tpm: 900}, 'team')
     expect(together(ada)).toEqual({rpm: 1, tpm: 900})
     expect(together(ada, used('team', {}))).toEqual({rpm: 1, tpm: 900})
     expect(together(ada, used('team', {tpm: 900}))).toEqual({rpm: 1, tpm: 900})
   })
 
-  it('counts a child whose request only its parent is charged for, not the parent of that', () => {
+  it('counts a child whose requests are charged to its parent but not to its grandparent', () => {
     const ada = used('ada', {tpm: 30}, 'team')
     const team = used('team', {tpm: 50}, 'firm') // 20 of its own
     const firm = used('firm', {tpm: 25}) // 5 of its own
@@ -43,12 +41,12 @@ describe('what buckets consume together', () => {
     expect(together(ada, team, owned, owner)).toEqual({tpm: 30 + 20 + 5 + 1})
   })
 
-  it('comes to an end with parents in a circle', () => {
-    const circle = [used('a', {tpm: 3}, 'b'), used('b', {tpm: 3}, 'a'), used('c', {tpm: 3}, 'c')]
-    expect(together(...circle).tpm).toBeTypeOf('number')
+  it('ends with parents in a cycle', () => {
+    const cycle = [used('a', {tpm: 3}, 'b'), used('b', {tpm: 3}, 'a'), used('c', {tpm: 3}, 'c')]
+    expect(together(...cycle).tpm).toBeTypeOf('number')
   })
 
-  it('is what totals and resources tell; a parent that is gone counts for nothing', () => {
+  it('is used for totals and resources; a deleted parent does not count', () => {
     const readings = [used('ada', {tpm: 900}, 'team'), used('team', {tpm: 900})]
     expect(totalsAt(readings, READ_AT_MS).ratePerSecond).toEqual(new Map([['tpm', 900]]))
     expect(resourcesAt(readings, READ_AT_MS)[0]?.ratePerSecond).toEqual(new Map([['tpm', 900]]))

@@ -10,7 +10,7 @@ import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, put, putBucket, type TestTenant} from '../repository/namespace-table.js'
 import {shardOf} from './support.js'
 
-describeOnEngine('what there is about a bucket', () => {
+describeOnEngine('the detail of a bucket', () => {
   const table = useTable()
   const never = new AbortController().signal
 
@@ -55,7 +55,7 @@ describeOnEngine('what there is about a bucket', () => {
     return loadDetail({table: tenant, known: () => undefined}, reading, never)
   }
 
-  it('L6 is the parent, the limits with their source, the last hours and the last events', async () => {
+  it('L6 has the parent, the limits with their source, the last hours and the last events', async () => {
     const {tenant, names} = await populated()
     const detail = await detailOf(tenant, names)
     const parent = await names.buckets.find('team', 'gpt-4')
@@ -77,14 +77,14 @@ describeOnEngine('what there is about a bucket', () => {
     expect(detail.audit.map(({action}) => action)).toEqual(['limits_set', 'entity_created'])
   })
 
-  it('limits are those of now, though they were changed a moment ago', async () => {
+  it('has the current limits, even if they were just changed', async () => {
     const {tenant, names} = await populated()
     await detailOf(tenant, names)
     await names.setLimits({level: 'entity', entity: 'ada', resource: 'gpt-4'}, parseLimits(['rpm=7/min']))
     expect((await detailOf(tenant, names)).limits[0]).toMatchObject({name: 'rpm', text: '7/min'})
   })
 
-  it('an entity without a parent has none', async () => {
+  it('has no parent for an entity without one', async () => {
     const {tenant, names} = await populated()
     expect(await detailOf(tenant, names, 'team')).toMatchObject({
       parent: undefined,
@@ -93,7 +93,7 @@ describeOnEngine('what there is about a bucket', () => {
     })
   })
 
-  it('what cannot be read is named and does not hide the rest', async () => {
+  it('lists the parts that cannot be read, and has the rest', async () => {
     const {tenant, names} = await populated()
     const bucket = await names.buckets.find('ada', 'gpt-4')
     if (!bucket) throw new Error('no bucket')

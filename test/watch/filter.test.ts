@@ -17,7 +17,7 @@ it.each([
   ['entity:gpt-4', []],
   ['entity:resource:x', ['resource:x#search']],
   ['!entity:ada', ['Ada#GPT-4', 'ada-2#gpt-4o', 'gpt-4-user#search', 'resource:x#search']],
-])('the filter "%s" leaves %j', (filter, ids) => {
+])('the filter "%s" matches %j', (filter, ids) => {
   const readings = IDS.map(id => readingOf(bucketOf(id, {limits: {rpm: {capacity: 9}}})))
   expect(rank(readings, READ_AT_MS, {sort: 'entity', reversed: false, filter}).toSorted()).toEqual(ids)
 })

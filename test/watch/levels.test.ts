@@ -4,12 +4,12 @@ import {type LimitLevel, viewBucket} from '../../src/lib/repository/buckets/view
 import {levelsAt} from '../../src/lib/watch/levels.js'
 import {anyBucket, anyInstant, bucketOf, READ_AT_MS} from './support.js'
 
-/** In the unit that is stored, thousandths; a sum of fractions may differ beyond that. */
+/** In thousandths, the stored unit; sums of fractions may differ beyond that. */
 const inMilli = (limits: readonly LimitLevel[]) =>
   limits.map(({name, level, capacity, debt}) => [name, ...[level, capacity, debt].map(each => Math.round(each * 1000))])
 
 describe('levels', () => {
-  it('L6 are those of the repository, whatever the bucket and the instant', () => {
+  it('L6 equal those of the repository, for any bucket and instant', () => {
     fc.assert(
       fc.property(anyBucket, anyInstant, anyInstant, (bucket, one, other) => {
         for (const nowMs of [one, other, READ_AT_MS]) {
@@ -21,7 +21,7 @@ describe('levels', () => {
           }
         }
       }),
-      {numRuns: 500},
+      {numRuns: 200},
     )
   })
 
@@ -33,7 +33,7 @@ describe('levels', () => {
     }
   })
 
-  it('are exact where plain numbers are not', () => {
+  it('are exact beyond safe integers', () => {
     const rpm = {capacity: 9_000_000_000_000, refillPerSecond: 9_000_000_000.001, refillPeriodMs: 7, left: 0}
     const bucket = bucketOf('a#b', {limits: {rpm}})
     for (let elapsed = 2900; elapsed < 3100; elapsed++) {
@@ -42,7 +42,7 @@ describe('levels', () => {
     }
   })
 
-  it('a balance above a lowered capacity counts as it is until time passes', () => {
+  it('keep a balance above a lowered capacity until time passes', () => {
     const bucket = bucketOf('a#b', {limits: {rpm: {capacity: 10, left: 15}}})
     expect(levelsAt(bucket, READ_AT_MS)[0]?.level).toBe(15)
     expect(levelsAt(bucket, READ_AT_MS + 1)[0]?.level).toBe(10)

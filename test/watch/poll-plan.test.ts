@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {
   affordableShards,
-  isWalkDue,
+  isListingDue,
   POLL_UNITS,
   type PollCandidate,
   pageSize,
@@ -30,13 +30,13 @@ const anyCandidates = fc
   .map(all => all.map((each, at) => candidate(at, each)))
 
 describe('a poll', () => {
-  it('reads everything when that can be afforded', () => {
+  it('reads all buckets if they are affordable', () => {
     const all = range(100).map(at => candidate(at))
     expect(planReads(all, new Set(), 100)).toEqual(all.map(({id}) => id))
     expect(planReads([], new Set(), 100)).toEqual([])
   })
 
-  it('names no bucket twice, and costs no more than is affordable, or than the one whose turn it is', () => {
+  it('reads no bucket twice, and stays within the budget, except for the bucket with the oldest reading', () => {
     fc.assert(
       fc.property(anyCandidates, fc.integer({min: 1, max: 120}), fc.array(fc.nat(70)), (all, affordable, focus) => {
         const ids = planReads(all, new Set(focus.map(String)), affordable)
@@ -49,7 +49,7 @@ describe('a poll', () => {
     )
   })
 
-  it('reads what is on the screen, then what is in use, and keeps a part for the others', () => {
+  it('reads visible buckets, then active ones, and reserves a fraction for the others', () => {
     const all = range(400).map(at => candidate(at, {readAtMs: 1000 + at, isActive: at >= 300}))
     const ids = planReads(all, new Set(['390', '391', '250']), 100)
     expect(ids).toHaveLength(100)
@@ -58,14 +58,14 @@ describe('a poll', () => {
     expect(ids.filter(id => Number(id) < 300 && id !== '250')).toEqual(range(26).map(String))
   })
 
-  it('keeps a larger part while some were never read', () => {
+  it('reserves a larger fraction while some were never read', () => {
     const all = range(400).map(at => candidate(at, at < 200 ? {readAtMs: 1000 + at, isActive: true} : {}))
     const ids = planReads(all, new Set(), 100)
     expect(ids.filter(id => Number(id) < 200)).toHaveLength(49)
     expect(ids.filter(id => Number(id) >= 200)).toHaveLength(51)
   })
 
-  it('comes round to every bucket, also to one that does not fit with the others', () => {
+  it('reads every bucket eventually, also one that exceeds the budget', () => {
     const all = [
       candidate('big', {shards: 60, readAtMs: 500}),
       ...range(300).map(at => candidate(at, {isActive: at < 150})),
@@ -78,7 +78,7 @@ describe('a poll', () => {
     expect(Math.min(...readAtMs.values())).toBeGreaterThan(1000)
   })
 
-  it('asks an index for as much as a part of the units pays', () => {
+  it('lists as many addresses as its share of the units allows', () => {
     expect(pageSize(undefined)).toBe(100)
     expect(pageSize(0)).toBe(100)
     expect(pageSize(0.03)).toBe(333)
@@ -86,13 +86,13 @@ describe('a poll', () => {
     expect(pageSize(0.0001)).toBe(1000)
   })
 
-  it('walks a long index with pauses, a short one every time', () => {
-    expect(isWalkDue({pages: 1, endedAtMs: 1000}, 1000)).toBe(true)
-    expect(isWalkDue({pages: 2, endedAtMs: 1000}, 30_999)).toBe(false)
-    expect(isWalkDue({pages: 2, endedAtMs: 1000}, 31_000)).toBe(true)
+  it('lists a long index with pauses, a short one with every poll', () => {
+    expect(isListingDue({pages: 1, endedAtMs: 1000}, 1000)).toBe(true)
+    expect(isListingDue({pages: 2, endedAtMs: 1000}, 30_999)).toBe(false)
+    expect(isListingDue({pages: 2, endedAtMs: 1000}, 31_000)).toBe(true)
   })
 
-  it('never reads nothing', () => {
+  it('always reads at least one item', () => {
     expect(affordableShards(0, 0.5)).toBe(POLL_UNITS * 2)
     expect(affordableShards(10, 1)).toBe(40)
     expect(affordableShards(60, 1)).toBe(1)

@@ -1,6 +1,5 @@
 import {expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
-import {chunksOf, forEachConcurrently} from '../../src/lib/dynamo/concurrency.js'
 import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {keys} from '../../src/lib/schema/keys.js'
@@ -8,6 +7,7 @@ import type {WatchScope} from '../../src/lib/watch/model.js'
 import {BucketPoller} from '../../src/lib/watch/poller.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
+import {putUsers} from './support.js'
 
 const limits = parseLimits(['rpm=100', 'tpm=10k'])
 const NAMESPACE: WatchScope = {kind: 'namespace'}
@@ -16,13 +16,7 @@ const never = new AbortController().signal
 describeOnEngine('the poller', () => {
   const table = useTable()
 
-  const putMany = async (tenant: TestTenant, count: number) => {
-    const numbers = Array.from({length: count}, (_, at) => at)
-    // Some at a time: a slow engine does not answer a thousand at once in time.
-    await forEachConcurrently(chunksOf(numbers, 1), 16, async ([at = 0]) => {
-      await putBucket(tenant, {entity: `user-${at}`, resource: `r${at % 2}`, limits})
-    })
-  }
+  const putMany = (tenant: TestTenant, count: number) => putUsers(tenant, count, limits, user => `r${user % 2}`)
   const poll = (poller: BucketPoller, ...focus: string[]) => poller.poll(new Set(focus), never)
 
   it('reads every bucket of the scope with all its shards, and nothing else', async () => {
@@ -36,7 +30,7 @@ describeOnEngine('the poller', () => {
     expect(await ids(NAMESPACE)).toEqual(['ada#gpt-4', 'ada#search', 'ben#gpt-4'])
     expect(await ids({kind: 'resource', resource: 'gpt-4'})).toEqual(['ada#gpt-4', 'ben#gpt-4'])
     expect(await ids({kind: 'entity', entity: 'ada'})).toEqual(['ada#gpt-4', 'ada#search'])
-    expect(await ids({kind: 'entity', entity: 'nobody'})).toEqual([])
+    expect(await ids({kind: 'entity', entity: 'no-match'})).toEqual([])
 
     const {readings, known, lastPoll} = await poll(new BucketPoller(tenant, NAMESPACE))
     const repository = new Buckets(tenant)
@@ -48,7 +42,7 @@ describeOnEngine('the poller', () => {
     expect(lastPoll).toMatchObject({number: 1, atMs: tenant.nowMs, durationMs: 0, calls: 2, bucketsRead: 3})
   })
 
-  it('tells what the engine says that it cost', async () => {
+  it('reports the read units of the engine', async () => {
     const tenant = newTenant(table)
     await putMany(tenant, 30)
     const before = table.capacity.snapshot()
@@ -58,7 +52,7 @@ describeOnEngine('the poller', () => {
     expect(read).toBeGreaterThan(0)
   })
 
-  it('1,000 buckets stay under 50 read units per poll; those on the screen are read each time, all come round', async () => {
+  it('stays under 50 read units per poll with 1,000 buckets; visible ones are read each time, all others in turn', async () => {
     const tenant = newTenant(table)
     await putMany(tenant, 1000)
     const poller = new BucketPoller(tenant, NAMESPACE)
@@ -80,13 +74,10 @@ describeOnEngine('the poller', () => {
     expect(Math.max(...units)).toBeLessThanOrEqual(50)
   })
 
-  it('what large items cost is learned: after the first poll it stays under 50 read units with them, too', async () => {
+  it('learns the cost of large items: from the second poll on it stays under 50 read units', async () => {
     const tenant = newTenant(table)
     const many = Array.from({length: 40}, (_, at) => `a-limit-with-a-long-name-${at}=1000000`)
-    const numbers = Array.from({length: 120}, (_, at) => at)
-    await forEachConcurrently(chunksOf(numbers, 1), 16, async ([at = 0]) => {
-      await putBucket(tenant, {entity: `user-${at}`, resource: 'r', limits: parseLimits(many)})
-    })
+    await putUsers(tenant, 120, parseLimits(many))
     const poller = new BucketPoller(tenant, NAMESPACE)
     const perBucket: number[] = []
     for (let polls = 1; polls <= 4; polls++) {
@@ -95,11 +86,11 @@ describeOnEngine('the poller', () => {
       if (polls > 1) expect(lastPoll.readUnits).toBeLessThanOrEqual(50)
       tenant.nowMs += 2000
     }
-    // Otherwise this test says nothing.
+    // Otherwise this test proves nothing.
     expect(Math.min(...perBucket)).toBeGreaterThan(0.75)
   })
 
-  it('of more buckets than a poll reads, those that were in use have a rate with the poll after the first reading', async () => {
+  it('has a rate of every active bucket one poll after its first reading, also when polls sample', async () => {
     const tenant = newTenant(table)
     await putMany(tenant, 400)
     const busy = ['user-3#r1', 'user-200#r0', 'user-399#r1']
@@ -123,7 +114,7 @@ describeOnEngine('the poller', () => {
     for (const id of busy) expect(rated.get(id)).toBe((firstRead.get(id) ?? 0) + 1)
   })
 
-  it('items without a state are counted, and are buckets again once they have one', async () => {
+  it('counts items without a state separately, until they have one', async () => {
     const tenant = newTenant(table)
     await putBucket(tenant, {entity: 'ada', resource: 'r', limits})
     await putBucket(tenant, {entity: 'ben', resource: 'r', limits})
@@ -145,7 +136,7 @@ describeOnEngine('the poller', () => {
     expect((await poll(poller)).known).toEqual({count: 1, isComplete: true, unreadable: 0})
   })
 
-  it('sees buckets that come and go, and shards that were added', async () => {
+  it('finds created and deleted buckets, and added shards', async () => {
     const tenant = newTenant(table)
     await putBucket(tenant, {entity: 'old', resource: 'r', limits})
     await putBucket(tenant, {entity: 'hot', resource: 'r', limits})
@@ -167,7 +158,7 @@ describeOnEngine('the poller', () => {
     expect([...(await poll(poller)).readings.keys()].toSorted()).toEqual(['hot#r', 'new#r'])
   })
 
-  it('what shard 0 tells of is read at once, also while the index does not know it', async () => {
+  it('reads all shards that shard 0 counts, even if the index lacks them', async () => {
     const tenant = newTenant(table)
     await putBucket(tenant, {entity: 'hot', resource: 'r', limits, shardCount: 8})
     tenant.transport.after = (operation, output) => {
@@ -179,7 +170,7 @@ describeOnEngine('the poller', () => {
     expect(readings.get('hot#r')?.bucket.shards).toHaveLength(8)
   })
 
-  it('rates are what was consumed between two polls', async () => {
+  it('computes rates from the consumption between two polls', async () => {
     const tenant = newTenant(table)
     await putBucket(tenant, {entity: 'ada', resource: 'r', limits, shardCount: 2, consumed: 10})
     const poller = new BucketPoller(tenant, NAMESPACE)
@@ -201,7 +192,7 @@ describeOnEngine('the poller', () => {
     expect(inputs.filter(input => input.includes('"ConsistentRead":true'))).toEqual([])
   })
 
-  it('an empty namespace has nothing to read', async () => {
+  it('reads nothing in an empty namespace', async () => {
     expect(await poll(new BucketPoller(newTenant(table), NAMESPACE))).toMatchObject({
       readings: new Map(),
       known: {count: 0, isComplete: true, unreadable: 0},

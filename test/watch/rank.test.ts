@@ -5,7 +5,7 @@ import {rank, ranking} from '../../src/lib/watch/rank.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from './support.js'
 
-/** What a row shows in the column it is sorted by; the rate is that of the limit which all are sorted by. */
+/** The value of a row in the sorted column; the rate is that of the limit which all are sorted by. */
 const SHOWN: Readonly<Record<SortKey, (row: Row, rateLimit: string | undefined) => number | string | undefined>> = {
   left: ({tightest}) => tightest && tightest.level / tightest.capacity,
   rate: ({rates}, rateLimit = '') => {
@@ -19,33 +19,34 @@ const SHOWN: Readonly<Record<SortKey, (row: Row, rateLimit: string | undefined) 
   resource: ({resource}) => resource,
 }
 
-/** A row and the ranking reckon in different ways, and may disagree about the order of what is so near each other. */
+/** Rows and ranking compute these differently; the order of nearly equal values may differ. */
 const ROUNDED: ReadonlySet<SortKey> = new Set(['left', 'empty'])
 const isNear = (a: number | string, b: number | string) =>
   typeof a === 'number' && typeof b === 'number' && Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(a), Math.abs(b))
 
 describe('ranking', () => {
-  it.each(SORT_KEYS)('by %s has every bucket once, in the order of what its row shows, then by id', sort => {
+  it.each(SORT_KEYS)('by %s has every bucket once, in the order of the column, then by id', sort => {
     fc.assert(
       fc.property(anyReadings, anyInstant, fc.boolean(), (readings, nowMs, reversed) => {
         const {ids, rateLimit} = ranking(readings, nowMs, {sort, reversed, filter: ''})
         expect(ids.toSorted()).toEqual(readings.map(({id}) => id).toSorted())
         const byId = new Map(readings.map(reading => [reading.id, reading]))
-        const shown = ids.map(id => ({id, place: SHOWN[sort](rowAt(byId.get(id) as never, nowMs), rateLimit)}))
-        for (const [at, {id, place}] of shown.entries()) {
+        const shown = ids.map(id => ({id, value: SHOWN[sort](rowAt(byId.get(id) as never, nowMs), rateLimit)}))
+        for (const [at, {id, value}] of shown.entries()) {
           const next = shown[at + 1]
           if (!next) continue
-          if (place === undefined) expect(next.place).toBeUndefined()
-          else if (next.place === undefined) continue
-          else if (ROUNDED.has(sort) && isNear(place, next.place)) continue
-          else if (next.place === place) expect(id < next.id).toBe(true)
-          else expect(place < next.place).toBe(!reversed)
+          if (value === undefined) expect(next.value).toBeUndefined()
+          else if (next.value === undefined) continue
+          else if (ROUNDED.has(sort) && isNear(value, next.value)) continue
+          else if (next.value === value) expect(id < next.id).toBe(true)
+          else expect(value < next.value).toBe(!reversed)
         }
       }),
+      {numRuns: 50},
     )
   })
 
-  it.each(SORT_KEYS)('of equals by %s the first by id comes first, in either direction', sort => {
+  it.each(SORT_KEYS)('by %s sorts equal buckets by id, in either direction', sort => {
     const same = ['b', 'c', 'a'].map(name => {
       const reading = readingOf(bucketOf('x#y', {limits: {rpm: {capacity: 100, left: 30}}}))
       return {...reading, id: name, ratePerSecond: new Map([['rpm', 70]])}
@@ -64,7 +65,7 @@ describe('ranking', () => {
     )
   })
 
-  it('by rate compares one limit: the one of which most is consumed by those who are chosen', () => {
+  it('by rate compares one limit: the one with the highest total rate among the filtered buckets', () => {
     const limits = {limits: {rpm: {capacity: 100}, tpm: {capacity: 100_000}}}
     const consumer = (id: string, rates: Record<string, number>) =>
       readingOf(bucketOf(id, limits), {ratePerSecond: new Map(Object.entries(rates))})
@@ -106,8 +107,8 @@ describe('ranking', () => {
     ['status:gone', 'old'],
     ['!status:ok', 'Ben ada old'],
     ['#', ''],
-    ['nobody', ''],
-  ])('the filter "%s" leaves %s', (filter, names) => {
+    ['no-match', ''],
+  ])('with the filter "%s" has %s', (filter, names) => {
     const ids = rank(readings, READ_AT_MS, {sort: 'left', reversed: false, filter})
     expect(ids.map(id => id.split('#')[0]).join(' ')).toBe(names)
   })

@@ -9,14 +9,14 @@ const rpm = (consumed: number, rest: Partial<ShardSketch> = {}): ShardSketch => 
   ...rest,
 })
 
-/** What one limit consumes per second, after a bucket was read as sketched, two seconds apart. */
+/** The reading of a bucket after two reads, two seconds apart. */
 function rateOf(before: readonly ShardSketch[], after: readonly ShardSketch[], elapsedMs = 2000) {
   const first = nextReading(undefined, bucketOf('a#b', ...before), READ_AT_MS)
   return nextReading(first, bucketOf('a#b', ...after), READ_AT_MS + elapsedMs)
 }
 
 describe('a reading', () => {
-  it('the first has no rate; the second has what was consumed between', () => {
+  it('has no rate at first; then the consumption since the previous one', () => {
     const first = nextReading(undefined, bucketOf('a#b', rpm(500)), READ_AT_MS)
     expect(first).toMatchObject({id: 'a#b', writePressure: 0, isGone: false, readAtMs: READ_AT_MS})
     expect([...first.ratePerSecond]).toEqual([])
@@ -24,16 +24,16 @@ describe('a reading', () => {
     expect([...rateOf([rpm(500)], [rpm(500)]).ratePerSecond]).toEqual([['rpm', 0]])
   })
 
-  it('what was given back counts as less than nothing', () => {
+  it('has a negative rate after a refund', () => {
     expect(rateOf([rpm(500, {writes: 5})], [rpm(480, {writes: 6})]).ratePerSecond.get('rpm')).toBe(-10)
   })
 
-  it('shards are added up, and those of a split count from nothing', () => {
+  it('adds up shards, and counts those of a split from zero', () => {
     expect(rateOf([rpm(100), rpm(200)], [rpm(110), rpm(230)]).ratePerSecond.get('rpm')).toBe(20)
     expect(rateOf([rpm(100)], [rpm(110), rpm(30)]).ratePerSecond.get('rpm')).toBe(20)
   })
 
-  it('a shard that should have been there before is not counted as consumption of these seconds', () => {
+  it('does not count a shard that the previous reading missed', () => {
     const first = nextReading(
       undefined,
       {...bucketOf('a#b', rpm(100)), shardCount: 2, shards: [shardOf('a#b', 0, rpm(100, {shardCount: 2}))]},
@@ -43,12 +43,12 @@ describe('a reading', () => {
     expect(second.ratePerSecond.get('rpm')).toBe(5)
   })
 
-  it('an item that was made anew counts from nothing, not back to it', () => {
+  it('counts a re-created item from zero', () => {
     const later = {refilledAtMs: READ_AT_MS + 1000}
     expect(rateOf([rpm(500, {writes: 50})], [rpm(10, {writes: 1, ...later})]).ratePerSecond.get('rpm')).toBe(5)
   })
 
-  it('an answer from the past changes nothing', () => {
+  it('ignores a stale read', () => {
     const first = nextReading(undefined, bucketOf('a#b', rpm(500, {writes: 50})), READ_AT_MS)
     const stale = bucketOf('a#b', rpm(490, {writes: 49, refilledAtMs: READ_AT_MS - 10}))
     const second = nextReading(first, stale, READ_AT_MS + 2000)
@@ -56,14 +56,14 @@ describe('a reading', () => {
     expect(second.ratePerSecond.get('rpm')).toBe(0)
   })
 
-  it('two readings in a moment keep the rate that is known', () => {
+  it('keeps the known rate when it follows too soon', () => {
     const second = rateOf([rpm(500)], [rpm(540)])
     const third = nextReading(second, bucketOf('a#b', rpm(541)), second.readAtMs + 100)
     expect([...third.ratePerSecond]).toEqual([['rpm', 20]])
     expect(third).toMatchObject({id: 'a#b', readAtMs: second.readAtMs + 100, isGone: false})
   })
 
-  it('many readings in a moment have the rate of all of them together, as soon as there is one', () => {
+  it('has the rate over several readings in quick succession, once they span enough time', () => {
     let reading = nextReading(undefined, bucketOf('a#b', rpm(500)), READ_AT_MS)
     for (const at of [1, 2, 3, 4]) {
       reading = nextReading(reading, bucketOf('a#b', rpm(500 + at * 2)), READ_AT_MS + at * 100)
@@ -71,19 +71,19 @@ describe('a reading', () => {
     }
     reading = nextReading(reading, bucketOf('a#b', rpm(510)), READ_AT_MS + 500)
     expect([...reading.ratePerSecond]).toEqual([['rpm', 20]])
-    // From here on it counts from the last one again.
+    // From here on, it counts from the previous reading again.
     reading = nextReading(reading, bucketOf('a#b', rpm(511)), READ_AT_MS + 1000)
     expect([...reading.ratePerSecond]).toEqual([['rpm', 2]])
   })
 
-  it('an answer from the past is one in comparison with the last reading, not with the one that rates count from', () => {
+  it('detects a stale read by the previous reading, not by the base of the rates', () => {
     const first = nextReading(undefined, bucketOf('a#b', rpm(500, {writes: 50})), READ_AT_MS)
     const second = nextReading(first, bucketOf('a#b', rpm(520, {writes: 52})), READ_AT_MS + 100)
     const third = nextReading(second, bucketOf('a#b', rpm(510, {writes: 51})), READ_AT_MS + 1000)
     expect([...third.ratePerSecond]).toEqual([['rpm', 20]])
   })
 
-  it('tells which bucket is charged for the same requests, if they cascade', () => {
+  it('names the bucket that is charged for the same requests, if they cascade', () => {
     const [child] = bucketOf('a#b', rpm(0, {parent: 'team'})).shards
     if (child?.kind !== 'bucket') throw new Error('no bucket')
     const chargedTo = (change: object) => {
@@ -95,7 +95,7 @@ describe('a reading', () => {
     expect(chargedTo({parent: undefined})).toBeUndefined()
   })
 
-  it('write pressure is the hardest written shard, in units', () => {
+  it('has the write pressure of the busiest shard, in units', () => {
     const calm = rpm(0, {writes: 10})
     const {writePressure, writePressures} = rateOf([calm, calm], [rpm(0, {writes: 110}), rpm(0, {writes: 1010})])
     expect([writePressure, ...writePressures]).toEqual([0.5, [0, 0.05], [1, 0.5]])
@@ -107,7 +107,7 @@ describe('a reading', () => {
     expect(rateOf([large(0)], [large(1000)]).writePressure).toBeGreaterThan(1)
   })
 
-  it('keeps the last samples of what was in use', () => {
+  it('keeps the latest samples of the used fraction', () => {
     let reading = nextReading(undefined, bucketOf('a#b', {limits: {}}), READ_AT_MS)
     expect(reading.used).toEqual([null])
     for (let at = 1; at <= 70; at++) {
@@ -120,7 +120,7 @@ describe('a reading', () => {
     expect(reading.used[0]).toBeCloseTo(0.11)
   })
 
-  it('whatever is read after whatever, rates are numbers', () => {
+  it('has finite rates for any two buckets', () => {
     fc.assert(
       fc.property(anyBucket, anyBucket, (one, other) => {
         const first = nextReading(undefined, one, READ_AT_MS)

@@ -7,7 +7,7 @@ import {anyInstant, anyReading, bucketOf, READ_AT_MS, readingOf} from './support
 const rates = (ratePerSecond: Record<string, number>) => ({ratePerSecond: new Map(Object.entries(ratePerSecond))})
 
 describe('a row', () => {
-  it('L6 shows the bucket as the repository sees it at that instant, and one of its limits', () => {
+  it('L6 equals the view of the repository at that instant, and has one of its limits as tightest', () => {
     fc.assert(
       fc.property(anyReading, anyInstant, (reading, nowMs) => {
         const row = rowAt(reading, nowMs)
@@ -19,7 +19,7 @@ describe('a row', () => {
     )
   })
 
-  it('L6 is over exactly when some limit holds less than one token on all shards together', () => {
+  it('L6 is over exactly when some limit has less than one token over all shards', () => {
     fc.assert(
       fc.property(anyReading, anyInstant, (reading, nowMs) => {
         const {limits, shards} = viewBucket(reading.bucket, nowMs)
@@ -34,7 +34,7 @@ describe('a row', () => {
     )
   })
 
-  it('a request takes from every shard, so the debt of one does not make it over', () => {
+  it('is not over because of the debt of one shard: a request takes from every shard', () => {
     const rpm = {capacity: 100, refillPerSecond: 0.001}
     const bucket = bucketOf('a#b', {limits: {rpm: {...rpm, left: -30}}}, {limits: {rpm: {...rpm, left: 5}}})
     expect(rowAt(readingOf(bucket), READ_AT_MS)).toMatchObject({
@@ -45,14 +45,14 @@ describe('a row', () => {
     })
   })
 
-  it('is near its end a minute before it is empty, and not earlier', () => {
+  it('is near a minute before it is empty, and not earlier', () => {
     const limits = {rpm: {capacity: 1000, refillPerSecond: 1, left: 600}}
     const status = (rate: number) => rowAt(readingOf(bucketOf('a#b', {limits}), rates({rpm: rate})), READ_AT_MS)
     expect(status(11)).toMatchObject({emptyInMs: 60_000, status: 'near'})
     expect(status(10.99)).toMatchObject({emptyInMs: expect.closeTo(60_060, 0), status: 'ok'})
   })
 
-  it('names the limit that is worst off: one that refuses before one with less left', () => {
+  it('has the worst limit as tightest: one that refuses before one with less left', () => {
     const limits = {few: {capacity: 2, left: 0.9}, many: {capacity: 1000, left: 300}}
     expect(rowAt(readingOf(bucketOf('a#b', {limits})), READ_AT_MS)).toMatchObject({
       tightest: {name: 'few'},
@@ -68,7 +68,7 @@ describe('a row', () => {
     })
   })
 
-  it('of limits that are equally full names the one that is used', () => {
+  it('has the limit in use as tightest among equally full ones', () => {
     const limits = {a: {capacity: 100}, b: {capacity: 100}, c: {capacity: 100}}
     const row = rowAt(readingOf(bucketOf('a#b', {limits}), rates({a: 0, b: 5, c: 1})), READ_AT_MS)
     expect(row).toMatchObject({tightest: {name: 'b'}, ratePerSecond: 5})
@@ -85,7 +85,7 @@ describe('a row', () => {
     expect(rowAt(readingOf(bucketOf('a#b', {limits})), READ_AT_MS).status).toBe(status)
   })
 
-  it('tells when it will be empty or full, and nothing where nobody knows', () => {
+  it('estimates when it will be empty or full, and has null where that is unknown', () => {
     const at = (left: number, rate?: number) => {
       const limits = {rpm: {capacity: 100, refillPerSecond: 10, left}}
       const known = rate === undefined ? {} : rates({rpm: rate})
@@ -101,13 +101,13 @@ describe('a row', () => {
     expect(at(-5, 20)).toEqual([0, null])
   })
 
-  it('moves between readings by arithmetic, and says how old it is', () => {
+  it('is computed between readings, and has its age', () => {
     const reading = readingOf(bucketOf('a#b', {limits: {rpm: {capacity: 100, refillPerSecond: 10, left: 0}}}))
     expect(rowAt(reading, READ_AT_MS + 1500)).toMatchObject({tightest: {level: 15}, ageMs: 1500, status: 'near'})
     expect(rowAt(reading, READ_AT_MS + 99_000)).toMatchObject({tightest: {level: 100}, fullInMs: 0, status: 'ok'})
   })
 
-  it('without a usable limit is still a row', () => {
+  it('exists without a usable limit', () => {
     expect(rowAt(readingOf(bucketOf('a#b', {limits: {}})), READ_AT_MS)).toMatchObject({
       tightest: undefined,
       status: 'ok',

@@ -1,16 +1,16 @@
 import {beforeEach, expect, it} from 'vitest'
 import {parseLimits} from '../../src/lib/core/limit.js'
-import {chunksOf, forEachConcurrently} from '../../src/lib/dynamo/concurrency.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {readOnce} from '../../src/lib/watch/snapshot.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
+import {putUsers} from './support.js'
 
 const limits = parseLimits(['rpm=100'])
 
-describeOnEngine('one snapshot', () => {
+describeOnEngine('a snapshot', () => {
   const table = useTable()
   let tenant: TestTenant
   let faults: FaultTransport
@@ -21,23 +21,14 @@ describeOnEngine('one snapshot', () => {
     faults.start()
   })
 
-  // Some at a time: a slow engine does not answer hundreds at once in time.
-  const putMany = (count: number) =>
-    forEachConcurrently(
-      chunksOf(
-        Array.from({length: count}, (_, at) => at),
-        1,
-      ),
-      16,
-      ([at]) => putBucket(tenant, {entity: `user-${at}`, resource: 'r', limits}),
-    )
+  const putMany = (count: number) => putUsers(tenant, count, limits)
   const read = (signal = new AbortController().signal) => {
     const repository = new Repository({stack: tenant.name, transport: faults, clock: tenant.clock})
     const names = repository.namespaceById(tenant.namespace)
     return readOnce(names, {...tenant, transport: faults}, {kind: 'namespace'}, signal)
   }
 
-  it('reads every bucket, however many polls that takes', async () => {
+  it('has every bucket, however many polls that takes', async () => {
     await putMany(250)
     const before = table.capacity.snapshot()
     const result = await read()
@@ -47,7 +38,7 @@ describeOnEngine('one snapshot', () => {
     expect(result.lastPoll).toMatchObject({bucketsRead: 250, readUnits, calls})
   })
 
-  it('has no bucket that went away while it was taken', async () => {
+  it('has no bucket that was deleted while it was taken', async () => {
     await putMany(150)
     const {PK, SK} = keys.bucket(tenant.namespace, 'user-0', 'r', 0)
     let isRead = false
@@ -63,7 +54,7 @@ describeOnEngine('one snapshot', () => {
     expect([...readings.values()].filter(({isGone}) => isGone)).toEqual([])
   })
 
-  it('is as patient as every other command: no poll comes after it', async () => {
+  it('retries requests like every other command, because no poll follows', async () => {
     await putBucket(tenant, {entity: 'ada', resource: 'r', limits})
     faults.start({kind: 'throttled', at: 1, times: 4})
     const {readings} = await read()
@@ -71,7 +62,7 @@ describeOnEngine('one snapshot', () => {
     expect([...readings.keys()]).toEqual(['ada#r'])
   })
 
-  it('ends with its signal', async () => {
+  it('ends when its signal aborts', async () => {
     await putBucket(tenant, {entity: 'ada', resource: 'r', limits})
     faults.start({kind: 'late answer', at: 1})
     const stop = new AbortController()

@@ -1,24 +1,27 @@
 import fc from 'fast-check'
 import type {LimitState} from '../../src/lib/core/bucket.js'
+import {type Limit, rateOf} from '../../src/lib/core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../src/lib/core/names.js'
 import {shareOfRate} from '../../src/lib/core/shards.js'
+import {batchWrite} from '../../src/lib/dynamo/batch.js'
 import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
-import {type StoredBucket, WRITE_PRESSURE_RATE} from '../../src/lib/schema/bucket-record.js'
+import {encodeBucket, type StoredBucket, WRITE_PRESSURE_RATE} from '../../src/lib/schema/bucket-record.js'
 import type {Reading} from '../../src/lib/watch/model.js'
+import type {TestTenant} from '../repository/namespace-table.js'
 
-/** When everything in these tests was read. */
+/** Read time of everything in these tests. */
 export const READ_AT_MS = 1_800_000_000_000
 
-/** One limit as a test wants it; tokens are whole ones. */
+/** One limit of a test bucket; in whole tokens. */
 export interface LimitSketch {
   readonly capacity: number
-  /** Per second; a tenth of the capacity unless said. */
+  /** Per second; default: a tenth of the capacity. */
   readonly refillPerSecond?: number
-  /** Left on each shard; its share of the capacity unless said. */
+  /** Left on each shard; default: its share of the capacity. */
   readonly left?: number
-  /** Ever consumed on each shard. */
+  /** Total consumption of each shard. */
   readonly consumed?: number
-  /** Ms that `refillPerSecond` takes instead of a second. */
+  /** Period of `refillPerSecond`; default: a second. */
   readonly refillPeriodMs?: number
   readonly remainder?: number
 }
@@ -27,7 +30,7 @@ export interface ShardSketch {
   readonly limits: Readonly<Record<string, LimitSketch>>
   readonly shardCount?: number
   readonly refilledAtMs?: number
-  /** Admitted since the item exists. */
+  /** Total writes of the item. */
   readonly writes?: number
   readonly parent?: string
 }
@@ -72,6 +75,30 @@ export function bucketOf(id: string, ...shards: ShardSketch[]): ShardedBucket {
     shardCount: count,
     shards: shards.map((sketch, shard) => shardOf(id, shard, {shardCount: count, ...sketch})),
   }
+}
+
+/** Writes full single-shard buckets `user-0`, `user-1`… in batches. */
+export async function putUsers(
+  tenant: TestTenant,
+  count: number,
+  limits: readonly Limit[],
+  resourceOf: (user: number) => string = () => 'r',
+): Promise<void> {
+  const states = limits.map(limit => {
+    const rate = rateOf(limit)
+    return [limit.name, {...rate, tokensMilli: rate.capacityMilli, consumedMilli: 0n, remainder: 0n}] as const
+  })
+  const state = {refilledAtMs: tenant.nowMs, limits: new Map(states)}
+  const common = {shard: 0, shardCount: 1, cascade: false, parent: undefined, ttlSeconds: undefined, state}
+  const puts = Array.from({length: count}, (_, user) => ({
+    put: encodeBucket({
+      namespace: tenant.namespace,
+      entity: `user-${user}`,
+      resource: resourceOf(user),
+      ...common,
+    }),
+  }))
+  await batchWrite(tenant.transport, tenant.name, puts, {backoff: tenant.backoff})
 }
 
 export function readingOf(bucket: ShardedBucket, rest: Partial<Reading> = {}): Reading {
@@ -139,7 +166,7 @@ export const anyReading: fc.Arbitrary<Reading> = fc
 /** Instants before and after everything was read. */
 export const anyInstant = fc.integer({min: READ_AT_MS - 120_000, max: READ_AT_MS + 2_000_000})
 
-/** Several readings, each with an id of its own. */
+/** Several readings with distinct ids. */
 export const anyReadings: fc.Arbitrary<Reading[]> = fc
   .array(anyReading, {maxLength: 12})
   .map(readings => readings.map((reading, at) => ({...reading, id: `${reading.id}${at % 7}-${at}`})))

@@ -1,15 +1,14 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
-import {resourcesAt} from '../../src/lib/watch/resources.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
-import {totalsAt} from '../../src/lib/watch/totals.js'
+import {resourcesAt, totalsAt} from '../../src/lib/watch/totals.js'
 import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from './support.js'
 
 const sum = (numbers: Iterable<number>): number => [...numbers].reduce((total, each) => total + each, 0)
 
 describe('totals', () => {
-  it('L6 count what the rows show', () => {
+  it('L6 equal the sums of the rows', () => {
     fc.assert(
       fc.property(anyReadings, anyInstant, (readings, nowMs) => {
         const live = readings.filter(({isGone}) => !isGone)
@@ -32,7 +31,7 @@ describe('totals', () => {
 })
 
 describe('resources', () => {
-  it('L6 add up the limits of their buckets as the repository sees them', () => {
+  it('L6 add up the limits of their buckets as the repository computes them', () => {
     fc.assert(
       fc.property(anyReadings, anyInstant, (readings, nowMs) => {
         const live = readings.filter(({isGone}) => !isGone)
@@ -60,7 +59,7 @@ describe('resources', () => {
     )
   })
 
-  it('name who takes most of what is taken most, and nobody who takes nothing', () => {
+  it('list the largest consumers of the most consumed limit, and no idle ones', () => {
     const reading = (entity: string, rpm: number, tpm: number) =>
       readingOf(bucketOf(`${entity}#gpt-4`, {limits: {rpm: {capacity: 10}, tpm: {capacity: 10}}}), {
         ratePerSecond: new Map([

@@ -6,17 +6,16 @@ import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {type BucketView, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {BucketPoller} from '../../src/lib/watch/poller.js'
-import {resourcesAt} from '../../src/lib/watch/resources.js'
 import {rowAt} from '../../src/lib/watch/rows.js'
-import {totalsAt} from '../../src/lib/watch/totals.js'
+import {resourcesAt, totalsAt} from '../../src/lib/watch/totals.js'
 import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 import {newTenant, putBucket} from '../repository/namespace-table.js'
 
-describeOnEngine('L6 what a watch tells after real traffic', () => {
+describeOnEngine('L6 the data of a watch after real traffic', () => {
   const table = useTable()
   const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0)
 
-  it('is what the repository says for the same instants', async () => {
+  it('equals that of the repository at the same instants', async () => {
     const tenant = newTenant(table)
     const {transport} = table
     const repository = new Repository({stack: table.name, transport, clock: tenant.clock})
@@ -86,10 +85,10 @@ describeOnEngine('L6 what a watch tells after real traffic', () => {
       expect(pollLine(document)).toContain(`5 buckets, ${totals.over} over, ${totals.near} near`)
     }
     expect(totalsAt(readings.values(), tenant.nowMs)).toMatchObject({over: 2, near: 2, inDebt: 2})
-    // What was adjusted within the two seconds, of the child and of its parent.
+    // The adjustment within the two seconds, of the child and of its parent.
     expect(readings.get('ada#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
     expect(readings.get('team#gpt-4')?.ratePerSecond.get('tpm')).toBe(1500)
-    // Together it was consumed once.
+    // In total it was consumed once.
     expect(totalsAt(readings.values(), tenant.nowMs).ratePerSecond.get('tpm')).toBe(1500)
     expect(resourcesAt(readings.values(), tenant.nowMs)[0]?.ratePerSecond.get('tpm')).toBe(1500)
     await limiter.close()

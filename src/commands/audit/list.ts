@@ -7,21 +7,21 @@ import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
 export default class AuditList extends StackCommand<typeof AuditList> {
-  static override summary = 'List who changed what and when'
+  static override summary = 'List audit events: who changed what and when'
 
   static override description =
-    'Newest first; of one entity, or of the whole namespace. Defaults of a resource are changed under the name ' +
-    '"$RESOURCE:name", those of the system under "$SYSTEM". With --follow new events are added until Ctrl-C, oldest ' +
-    'first; with --json then every line is a document of its own.'
+    'Newest first, for one entity or the whole namespace. Changes to the limits of a resource are recorded for the entity ' +
+    '"$RESOURCE:name", those of the system for "$SYSTEM". With --follow, prints new events until Ctrl-C, oldest first; ' +
+    'with --json, one JSON document per line.'
 
-  static override args = {entity: stringArg({description: 'Whom the events are about.', ignoreStdin: true})}
+  static override args = {entity: stringArg({description: 'Only events of this entity.', ignoreStdin: true})}
 
   static override flags = {
     ...timeFlags,
-    action: string({description: 'Only events of this kind, such as limits_set.', helpValue: 'ACTION'}),
+    action: string({description: 'Only events with this action, such as limits_set.', helpValue: 'ACTION'}),
     follow: boolean({
       char: 'f',
-      description: 'Go on with new events until Ctrl-C.',
+      description: 'Print new events until Ctrl-C.',
       exclusive: ['until', 'all', 'cursor', 'columns', 'sort'],
     }),
     ...listFlags,
@@ -29,9 +29,9 @@ export default class AuditList extends StackCommand<typeof AuditList> {
   }
 
   static override examples = [
-    {command: 'zael audit list --since 24h', description: 'What happened in the last day'},
-    {command: 'zael audit list user-1 --columns time,action,details,id', description: 'Of one entity, with ids'},
-    {command: 'zael audit list --action bucket_reset --follow', description: 'Watch for resets'},
+    {command: 'zael audit list --since 24h', description: 'Events of the last day'},
+    {command: 'zael audit list user-1 --columns time,action,details,id', description: 'Events of one entity, with ids'},
+    {command: 'zael audit list --action bucket_reset --follow', description: 'Watch for bucket resets'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {
@@ -44,13 +44,13 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     const {records, next} = await findEvents(repository, {entity, action, ...range, ...page})
     if (follow) {
       const print = this.jsonEnabled() ? (each: object) => JSON.stringify(each) : undefined
-      // Ends with the process: Ctrl-C, or a reader that goes away.
+      // Runs until the process ends: Ctrl-C or a closed pipe.
       for await (const record of watchEvents(repository, {entity, action}, records, stack.table)) {
         process.stdout.write(`${print ? print(auditResult(record)) : auditLine(record)}\n`)
       }
     }
     this.list(auditListing(records, entity !== undefined && this.format !== 'csv'))
-    this.tellMore(next)
+    this.suggestNextPage(next)
     return {events: records.map(auditResult), next: next ?? null}
   }
 }

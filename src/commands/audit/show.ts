@@ -8,22 +8,22 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
   static override summary = 'Show one audit event with all its details'
 
   static override description =
-    'The id is in the column "id" of `zael audit list --columns time,action,id`. With --entity one item is read; without ' +
-    'it the keys of the events in the namespace are looked through.'
+    '`zael audit list --columns time,action,id` shows event ids. With --entity one item is read; without it the keys of all ' +
+    'events in the namespace are searched.'
 
   static override args = {
-    id: string({description: 'Id of the event, 26 letters and digits.', required: true, ignoreStdin: true}),
+    id: string({description: 'Event id, 26 letters and digits.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    entity: stringFlag({char: 'e', description: 'Whom the event is about.', helpValue: 'ENTITY'}),
+    entity: stringFlag({char: 'e', description: 'Entity of the event.', helpValue: 'ENTITY'}),
   }
 
   static override examples = [
-    {command: 'zael audit show 01JCQ3Z7M8X5T0V4K2N6P9R1SB', description: 'Find it, whomever it is about'},
+    {command: 'zael audit show 01JCQ3Z7M8X5T0V4K2N6P9R1SB', description: 'Search the whole namespace'},
     {
       command: "zael audit show 01JCQ3Z7M8X5T0V4K2N6P9R1SB --entity '$SYSTEM'",
-      description: 'Where it is known whom it is about',
+      description: 'Read it directly, when its entity is known',
     },
   ]
 

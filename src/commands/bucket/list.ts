@@ -8,18 +8,18 @@ export default class BucketList extends StackCommand<typeof BucketList> {
   static override summary = 'List the buckets of a resource'
 
   static override description =
-    'By entity; the shards of a bucket are added up. What has refilled since the last write is counted in. Nothing is ' +
+    'Sorted by entity, with the shards of a bucket added up. Levels include the refill since the last write. Nothing is ' +
     'written.'
 
   static override flags = {
-    resource: string({char: 'r', description: 'What is limited.', required: true, helpValue: 'RESOURCE'}),
+    resource: string({char: 'r', description: 'Resource name.', required: true, helpValue: 'RESOURCE'}),
     ...listFlags,
     ...pageFlags,
   }
 
   static override examples = [
-    {command: 'zael bucket list --resource gpt-4', description: 'The first 50'},
-    {command: 'zael bucket list --resource gpt-4 --all --sort full', description: 'All, the emptiest first'},
+    {command: 'zael bucket list --resource gpt-4', description: 'The first 50 buckets'},
+    {command: 'zael bucket list --resource gpt-4 --all --sort full', description: 'All buckets, emptiest first'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {
@@ -28,7 +28,7 @@ export default class BucketList extends StackCommand<typeof BucketList> {
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await bucketsFor(await stack.namespace(), resource, page, stack.table.clock())
     this.list(bucketListing(records))
-    this.tellMore(next)
+    this.suggestNextPage(next)
     return {resource, buckets: records, next: next ?? null}
   }
 }

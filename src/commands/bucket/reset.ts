@@ -6,23 +6,23 @@ import {resetLine} from '../../lib/cli/data/bucket-presenter.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
 
 export default class BucketReset extends StackCommand<typeof BucketReset> {
-  static override summary = 'Fill a bucket and forgive its debts'
+  static override summary = 'Refill a bucket and clear its debt'
 
   static override description =
-    'Every limit of the bucket is full afterwards, on every shard. What was consumed stays counted as usage. An audit ' +
-    'event is written.'
+    'Sets every limit of the bucket to its capacity, on every shard. Recorded usage does not change. An audit event is ' +
+    'written.'
 
   static override args = {
-    entity: string({description: 'Whose bucket.', required: true, ignoreStdin: true}),
+    entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'What is limited.', required: true, helpValue: 'RESOURCE'}),
-    yes: boolean({char: 'y', description: 'Do not ask.'}),
+    resource: stringFlag({char: 'r', description: 'Resource name.', required: true, helpValue: 'RESOURCE'}),
+    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
   }
 
   static override examples = [
-    {command: 'zael bucket reset user-1 --resource gpt-4', description: 'Ask, then fill it'},
+    {command: 'zael bucket reset user-1 --resource gpt-4', description: 'Ask, then refill'},
     {command: 'zael bucket reset user-1 --resource gpt-4 --yes', description: 'In a script'},
   ]
 
@@ -31,9 +31,9 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     const {resource, yes} = this.flags
     const repository = await stack.namespace()
     const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
-    // Nobody is asked about a bucket that is not there.
+    // Throws for a missing bucket before asking for confirmation.
     await bucketsOf(repository, entity, resource, stack.table.clock())
-    await confirm(`This fills every limit of ${entity} for ${resource} and forgives its debts`, {yes})
+    await confirm(`This refills every limit of ${entity} for ${resource} and clears its debt`, {yes})
     const result = await repository.resetBucket(entity, resource)
     this.log(resetLine(entity, resource, result))
     return {entity, resource, ...result}

@@ -6,24 +6,24 @@ import {bucketTitle, shardListing} from '../../lib/cli/data/bucket-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class BucketShow extends StackCommand<typeof BucketShow> {
-  static override summary = 'Show how full the buckets of an entity are, shard by shard'
+  static override summary = 'Show the bucket levels of an entity, shard by shard'
 
   static override description =
-    'What has refilled since the last write is counted in. "pressure" is the part of the 1,000 writes per second, which ' +
-    'one item takes, that is in use; "age" is the time since the last refill was written. Nothing is written.'
+    'Levels include the refill since the last write. "pressure" is the write rate as a share of the 1,000 writes per second ' +
+    'that DynamoDB allows per item; "age" is the time since a refill was last written. Nothing is written.'
 
   static override args = {
-    entity: string({description: 'Whose buckets.', required: true, ignoreStdin: true}),
+    entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'Only the bucket for this.', helpValue: 'RESOURCE'}),
+    resource: stringFlag({char: 'r', description: 'Only the bucket for this resource.', helpValue: 'RESOURCE'}),
     ...listFlags,
   }
 
   static override examples = [
     {command: 'zael bucket show user-1', description: 'All buckets of an entity'},
-    {command: 'zael bucket show user-1 --resource gpt-4', description: 'One of them'},
+    {command: 'zael bucket show user-1 --resource gpt-4', description: 'One bucket'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {

@@ -6,19 +6,19 @@ import {listFlags} from '../../lib/cli/output/listing.js'
 export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
   static override baseFlags = StackCommand.baseFlags
 
-  static override summary = 'Show the settings in force and where each comes from'
+  static override summary = 'Show the current settings and where each comes from'
 
   static override description =
-    'A flag wins over a ZAEL_ variable, that over zael.config.json in this folder or the nearest one above, that over ' +
-    'config.json in your own config folder, and that over what AWS SDKs read and the default. A file is one JSON object ' +
-    'of texts with the keys stack, namespace, region, profile, endpointUrl and output. Credentials are never settings.'
+    'Precedence: flags, ZAEL_ variables, zael.config.json in this folder or the nearest parent folder, config.json in your ' +
+    'config folder, variables of the AWS SDK, defaults. A settings file is one JSON object of strings with the keys stack, ' +
+    'namespace, region, profile, endpointUrl and output. Credentials are never settings.'
 
   static override flags = {...listFlags}
 
   static override examples = [
-    {command: 'zael config show', description: 'What the next command would work with'},
-    {command: 'ZAEL_STACK=local zael config show', description: 'The same, with a variable set'},
-    {command: 'zael config show --json', description: 'For programs'},
+    {command: 'zael config show', description: 'Settings of the next command'},
+    {command: 'ZAEL_STACK=local zael config show', description: 'With a variable set'},
+    {command: 'zael config show --json', description: 'As JSON'},
   ]
 
   async run(): Promise<object> {

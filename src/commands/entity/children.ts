@@ -5,17 +5,20 @@ import {entityJson, entityListing} from '../../lib/cli/data/entity-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class EntityChildren extends StackCommand<typeof EntityChildren> {
-  static override summary = 'List the entities directly below another one'
+  static override summary = 'List the direct children of an entity'
 
   static override args = {
-    id: string({description: 'Id of the parent.', required: true, ignoreStdin: true}),
+    id: string({description: 'Entity id of the parent.', required: true, ignoreStdin: true}),
   }
 
   static override flags = listFlags
 
   static override examples = [
     {command: 'zael entity children team-1', description: 'The members of a team'},
-    {command: 'zael entity children team-1 --columns id,cascade', description: 'And who spends its budget'},
+    {
+      command: 'zael entity children team-1 --columns id,cascade',
+      description: 'And whether they are also charged to the team',
+    },
   ]
 
   protected async work(stack: StackContext): Promise<object> {

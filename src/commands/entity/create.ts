@@ -6,23 +6,23 @@ import {entityCreatedLines, entityJson} from '../../lib/cli/data/entity-presente
 import {parseMetadata} from '../../lib/cli/flags/metadata.js'
 
 export default class EntityCreate extends StackCommand<typeof EntityCreate> {
-  static override summary = 'Create an entity: a user, a key, a team, whoever is limited'
+  static override summary = 'Create an entity, such as a user, an API key or a team'
 
   static override description =
-    'An entity with a parent and --cascade shares its budget: every admitted request is charged to the parent too. ' +
+    'With --parent and --cascade, every admitted request is also charged to the parent, so that children share its limits. ' +
     'The parent must exist.'
 
   static override args = {
-    id: stringArg({description: 'Id of the entity.', required: true, ignoreStdin: true}),
+    id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    name: string({description: 'Name for people; the id unless given.'}),
-    parent: string({description: 'Id of the entity above it.', helpValue: 'ID'}),
-    cascade: boolean({description: 'Charge every request to the parent too.', dependsOn: ['parent']}),
+    name: string({description: 'Display name; defaults to the id.'}),
+    parent: string({description: 'Entity id of the parent.', helpValue: 'ID'}),
+    cascade: boolean({description: 'Also charge every request to the parent.', dependsOn: ['parent']}),
     metadata: string({
       char: 'm',
-      description: 'Something to remember about it; can be given several times.',
+      description: 'Metadata to store; can be repeated.',
       helpValue: 'KEY=VALUE',
       multiple: true,
       multipleNonGreedy: true,
@@ -31,8 +31,11 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
 
   static override examples = [
     {command: 'zael entity create team-1 --name "Search team"', description: 'A team'},
-    {command: 'zael entity create user-7 --parent team-1 --cascade', description: 'A member who spends its budget'},
-    {command: 'zael entity create key-9 -m tier=gold -m owner=ann', description: 'With notes'},
+    {
+      command: 'zael entity create user-7 --parent team-1 --cascade',
+      description: 'A member whose requests are also charged to the team',
+    },
+    {command: 'zael entity create key-9 -m tier=gold -m owner=ann', description: 'With metadata'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {

@@ -10,20 +10,20 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'
 
   static override description =
-    'Audit events stay. An entity that is the parent of others is refused. Interrupted, a deletion can be run again.'
+    'Audit events are kept. An entity with children cannot be deleted. An interrupted deletion can be run again.'
 
   static override args = {
-    id: string({description: 'Id of the entity.', required: true, ignoreStdin: true}),
+    id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    yes: boolean({char: 'y', description: 'Do not ask.'}),
-    'dry-run': boolean({description: 'Count what would be deleted, and delete nothing.'}),
+    yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
+    'dry-run': boolean({description: 'Count what would be deleted; delete nothing.'}),
   }
 
   static override examples = [
-    {command: 'zael entity delete user-7 --dry-run', description: 'What would go'},
-    {command: 'zael entity delete user-7', description: 'Asks first'},
+    {command: 'zael entity delete user-7 --dry-run', description: 'Preview'},
+    {command: 'zael entity delete user-7', description: 'Ask first'},
     {command: 'zael entity delete user-7 --yes', description: 'In a script'},
   ]
 
@@ -31,7 +31,7 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
     const {id} = this.args
     const {entities} = await stack.namespace()
     const planned = kindCounts(await entities.countRemoval(id))
-    const dryRun = this.flags['dry-run'] === true // oclif leaves out what is not typed
+    const dryRun = this.flags['dry-run'] === true // oclif omits flags that are not typed
     if (!dryRun) await confirm(entityDeletionPhrase(id, planned), this.flags)
     const counts = dryRun ? planned : kindCounts((await entities.delete(id)).byKind)
     this.log(entityDeletionLines(id, counts, dryRun).join('\n'))

@@ -8,7 +8,10 @@ export default class EntityList extends StackCommand<typeof EntityList> {
   static override summary = 'List the entities of a namespace'
 
   static override flags = {
-    filter: string({description: 'Only those whose id or name contains this, in whatever case.', helpValue: 'TEXT'}),
+    filter: string({
+      description: 'Only entities whose id or name contains this text; ignores case.',
+      helpValue: 'TEXT',
+    }),
     ...pageFlags,
     ...listFlags,
   }
@@ -16,7 +19,7 @@ export default class EntityList extends StackCommand<typeof EntityList> {
   static override examples = [
     {command: 'zael entity list', description: 'The first 50 by id'},
     {command: 'zael entity list --filter ann --all', description: 'Search the whole namespace'},
-    {command: 'zael entity list --all --output csv --columns id,parent', description: 'For a spreadsheet'},
+    {command: 'zael entity list --all --output csv --columns id,parent', description: 'As CSV'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {
@@ -25,7 +28,7 @@ export default class EntityList extends StackCommand<typeof EntityList> {
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await (filter ? entities.search(filter, page) : entities.list(page))
     this.list(entityListing(records, filter ? `No entity contains "${filter}"` : 'There are no entities'))
-    this.tellMore(next)
+    this.suggestNextPage(next)
     return {entities: records.map(entityJson), next: next ?? null}
   }
 }

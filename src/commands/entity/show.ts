@@ -4,19 +4,19 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 
 export default class EntityShow extends StackCommand<typeof EntityShow> {
-  static override summary = 'Show an entity, the limits that apply to it and what is left of them'
+  static override summary = 'Show an entity, its limits and their current levels'
 
   static override description =
-    'Limits are those in force for each resource, with the place they were set for. What is available is the level of the ' +
-    'live bucket at this moment, over all shards; a dash means that the entity has not used the resource lately.'
+    'For each resource: the limits that apply and the scope they are set for. AVAILABLE is the current level of the live ' +
+    'bucket over all shards; a dash means that the entity has not used the resource recently.'
 
   static override args = {
-    id: string({description: 'Id of the entity.', required: true, ignoreStdin: true}),
+    id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override examples = [
     {command: 'zael entity show user-7', description: 'Parents, limits and levels'},
-    {command: 'zael entity show user-7 --json', description: 'For programs'},
+    {command: 'zael entity show user-7 --json', description: 'As JSON'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {

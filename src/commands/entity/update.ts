@@ -9,28 +9,29 @@ import {InvalidInput} from '../../lib/core/errors.js'
 const multiple = {multiple: true, multipleNonGreedy: true} as const
 
 export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
-  static override summary = 'Change an entity'
+  static override summary = 'Update an entity'
 
   static override description =
-    'What is not named stays as it is, other metadata included. Live buckets follow a change of parent or cascade at once.'
+    'Fields that are not given, including other metadata, do not change. A change of parent or cascade takes effect in live ' +
+    'buckets at once.'
 
   static override args = {
-    id: stringArg({description: 'Id of the entity.', required: true, ignoreStdin: true}),
+    id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    name: string({description: 'Another name for people.'}),
-    parent: string({description: 'Another entity above it.', helpValue: 'ID', exclusive: ['no-parent']}),
-    'no-parent': boolean({description: 'No entity above it any more.'}),
-    cascade: boolean({description: 'Whether to charge every request to the parent too.', allowNo: true}),
-    metadata: string({char: 'm', description: 'Something to remember about it.', helpValue: 'KEY=VALUE', ...multiple}),
-    'unset-metadata': string({description: 'Something to forget.', helpValue: 'KEY', ...multiple}),
+    name: string({description: 'New display name.'}),
+    parent: string({description: 'Entity id of the new parent.', helpValue: 'ID', exclusive: ['no-parent']}),
+    'no-parent': boolean({description: 'Remove the parent.'}),
+    cascade: boolean({description: 'Also charge every request to the parent.', allowNo: true}),
+    metadata: string({char: 'm', description: 'Metadata to set.', helpValue: 'KEY=VALUE', ...multiple}),
+    'unset-metadata': string({description: 'Metadata key to remove.', helpValue: 'KEY', ...multiple}),
   }
 
   static override examples = [
     {command: 'zael entity update user-7 --parent team-2', description: 'Move it to another team'},
-    {command: 'zael entity update user-7 --no-cascade', description: 'Let it spend its own budget only'},
-    {command: 'zael entity update user-7 -m tier=silver --unset-metadata owner', description: 'Change its notes'},
+    {command: 'zael entity update user-7 --no-cascade', description: 'Charge only its own limits'},
+    {command: 'zael entity update user-7 -m tier=silver --unset-metadata owner', description: 'Change metadata'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {

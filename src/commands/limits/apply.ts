@@ -11,20 +11,20 @@ import {EXIT} from '../../lib/core/errors.js'
 const EXIT_OF = {complete: EXIT.ok, failed: EXIT.failed, interrupted: EXIT.interrupted} as const
 
 export default class LimitsApply extends StackCommand<typeof LimitsApply> {
-  static override summary = 'Make the table as a manifest states it'
+  static override summary = 'Apply a manifest: set and delete limits so that the table matches it'
 
   static override description =
-    'Sets what the file states and deletes only what an earlier apply made and the file no longer states; that is asked ' +
-    'for first. Interrupted or failed on the way, a second run does the rest.'
+    'Sets everything in the manifest. Deletes only limits that an earlier apply created and that are no longer in the ' +
+    'manifest, and asks before it does. After a failure or interruption, run the command again to apply the rest.'
 
   static override flags = {
     ...manifestFlags,
     'dry-run': boolean({description: 'Show what would change; write nothing.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before limits are deleted.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before deleting limits.'}),
   }
 
   static override examples = [
-    {command: 'zael limits apply -f limits.yaml --dry-run', description: 'Look first'},
+    {command: 'zael limits apply -f limits.yaml --dry-run', description: 'Preview'},
     {command: 'zael limits apply -f limits.yaml --yes', description: 'In a pipeline'},
   ]
 
@@ -34,13 +34,13 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
     const {planManifest} = await import('../../lib/manifest/plan.js')
     const plan = await planManifest(namespace, manifest)
     this.log(manifestPlanLines(plan).join('\n'))
-    const told = {dryRun, ...manifestPlanJson(plan)}
-    if (dryRun) return {...told, result: null}
+    const planned = {dryRun, ...manifestPlanJson(plan)}
+    if (dryRun) return {...planned, result: null}
     const {delete: doomed} = plan.counts
     if (doomed > 0) await confirm(`This deletes the limits of ${doomed} ${doomed === 1 ? 'scope' : 'scopes'}`, {yes})
     const result = await applyWithProgress(namespace, plan)
     this.log(applyLines(result).join('\n'))
     process.exitCode = EXIT_OF[result.outcome]
-    return {...told, result: applyResultJson(result)}
+    return {...planned, result: applyResultJson(result)}
   }
 }

@@ -6,16 +6,16 @@ import {diffLines} from '../../lib/cli/limits/manifest-presenter.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
-  static override summary = 'Show where the table differs from a manifest'
+  static override summary = 'Show differences between the table and a manifest'
 
   static override description =
-    'Compares with what is configured now, whoever changed it, and writes nothing. The exit code is 0 when all is as ' +
-    'stated and 6 when there is drift.'
+    'Compares the manifest with the current limits, regardless of who changed them. Writes nothing. The exit code is 0 when ' +
+    'they match and 6 when there is drift.'
 
   static override flags = manifestFlags
 
   static override examples = [
-    {command: 'zael limits diff -f limits.yaml', description: 'Has anybody changed limits by hand?'},
+    {command: 'zael limits diff -f limits.yaml', description: 'Find limits that were changed by hand'},
     {command: 'zael limits diff -f limits.yaml --json', description: 'In a nightly job'},
   ]
 

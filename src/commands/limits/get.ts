@@ -5,17 +5,17 @@ import {configJson} from '../../lib/cli/limits/json.js'
 import {configLines} from '../../lib/cli/limits/presenter.js'
 
 export default class LimitsGet extends StackCommand<typeof LimitsGet> {
-  static override summary = 'Show the limits of one scope as they are configured'
+  static override summary = 'Show the limits configured for one scope'
 
   static override description =
-    'Only what is set at exactly this level. What applies to a request in the end is told by `zael limits resolve`.'
+    'Shows only what is set for exactly this scope. `zael limits resolve` shows which limits apply to a request.'
 
   static override flags = scopeFlags
 
   static override examples = [
     {command: 'zael limits get --resource gpt-4', description: 'The limits of a resource'},
-    {command: 'zael limits get --entity team-1', description: 'The limits of an entity for every resource'},
-    {command: 'zael limits get --system --json', description: 'For programs'},
+    {command: 'zael limits get --entity team-1', description: 'The limits of an entity for all resources'},
+    {command: 'zael limits get --system --json', description: 'As JSON'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {

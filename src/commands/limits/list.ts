@@ -6,18 +6,18 @@ import {configListing} from '../../lib/cli/limits/presenter.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 
 export default class LimitsList extends StackCommand<typeof LimitsList> {
-  static override summary = 'List what is configured where'
+  static override summary = 'List the configured limits by scope'
 
   static override description =
-    'Everything in the namespace: the system, then resources, then entities. With --resource that resource and the ' +
-    'entities with limits of their own for it, with --entity everything of that entity.'
+    'Lists all limits of the namespace: system, then resources, then entities. With --resource, that resource and the ' +
+    'entities with their own limits for it; with --entity, all limits of that entity.'
 
   static override flags = {...scopeFlags, ...listFlags, ...pageFlags}
 
   static override examples = [
-    {command: 'zael limits list', description: 'Everything, 50 rows at a time'},
-    {command: 'zael limits list --resource gpt-4 --all', description: 'Who has limits for a resource'},
-    {command: 'zael limits list --output csv', description: 'For a spreadsheet'},
+    {command: 'zael limits list', description: 'The first 50 scopes'},
+    {command: 'zael limits list --resource gpt-4 --all', description: 'All limits for a resource'},
+    {command: 'zael limits list --output csv', description: 'As CSV'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {
@@ -27,7 +27,7 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
     const {configs} = await stack.namespace()
     const {records, next} = await configPage(configs, selection, {limit: all ? undefined : limit, cursor})
     this.list(configListing(records))
-    this.tellMore(next)
+    this.suggestNextPage(next)
     return {configs: records.map(configJson), next: next ?? null}
   }
 }

@@ -8,13 +8,13 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
   static override summary = 'Show what `zael limits apply` would change'
 
   static override description =
-    'Compares a manifest with what is configured now and writes nothing. The namespace is the one that the file names.'
+    'Compares a manifest with the current limits. Writes nothing. The namespace is the one named in the manifest.'
 
   static override flags = manifestFlags
 
   static override examples = [
     {command: 'zael limits plan -f limits.yaml', description: 'Old and new values of every change'},
-    {command: 'zael limits plan -f limits.yaml --json', description: 'For programs'},
+    {command: 'zael limits plan -f limits.yaml --json', description: 'As JSON'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {

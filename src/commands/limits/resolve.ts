@@ -10,28 +10,28 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
   static override summary = 'Show which limits apply to an entity and resource, and why'
 
   static override description =
-    'Level by level: the most specific one that has limits applies as a whole. Where the entity shares every charge ' +
-    "with its parent, the parent's limits are shown too."
+    'Shows each level; the most specific level that has limits applies as a whole. If requests are also charged to a ' +
+    "parent, the parent's limits are shown too."
 
   static override args = {
-    entity: string({description: 'Id of the entity.', required: true, ignoreStdin: true}),
-    resource: string({description: 'Name of the resource.', ignoreStdin: true}),
+    entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
+    resource: string({description: 'Resource name.', ignoreStdin: true}),
   }
 
   static override flags = {
-    resource: stringFlag({char: 'r', description: 'The resource, instead of the second argument.', helpValue: 'NAME'}),
+    resource: stringFlag({char: 'r', description: 'Resource name, instead of the second argument.', helpValue: 'NAME'}),
   }
 
   static override examples = [
-    {command: 'zael limits resolve user-1 gpt-4', description: 'What applies, and where it is set'},
-    {command: 'zael limits resolve user-1 --resource gpt-4 --json', description: 'For programs'},
+    {command: 'zael limits resolve user-1 gpt-4', description: 'The limits that apply, and where they are set'},
+    {command: 'zael limits resolve user-1 --resource gpt-4 --json', description: 'As JSON'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {
     const {entity} = this.args
     const resource = this.args.resource ?? this.flags.resource
     if (resource === undefined || (this.args.resource !== undefined && this.flags.resource !== undefined)) {
-      throw new InvalidInput('limits.resource', 'the resource must be named, once', {
+      throw new InvalidInput('limits.resource', 'exactly one resource must be given', {
         hint: `zael limits resolve ${entity} RESOURCE`,
       })
     }

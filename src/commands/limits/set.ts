@@ -8,11 +8,11 @@ import {changeLines} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
-  static override summary = 'Set limits and bring live buckets in line'
+  static override summary = 'Set limits and update live buckets'
 
   static override description =
-    'Limits that are not named stay as they are unless --replace is given. Of the levels system, resource, entity and ' +
-    'entity with resource the most specific one that has limits applies, as a whole. See `zael help limit-syntax`.'
+    'Other limits of the scope do not change unless --replace is given. Of the levels system, resource, entity, and entity ' +
+    'with resource, the most specific one that has limits applies as a whole. See `zael help limit-syntax`.'
 
   static override args = {
     limits: string({description: 'Limits such as rpm=100/min.', multiple: true, ignoreStdin: true}),
@@ -20,14 +20,14 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
 
   static override flags = {
     ...scopeFlags,
-    replace: boolean({description: 'Drop the limits that are not named.'}),
+    replace: boolean({description: 'Remove limits of the scope that are not given.'}),
     'on-unavailable': option({
       options: ['allow', 'block'] as const,
-      description: 'What to do with requests while the table is out of reach; stays as it is unless given.',
+      description: 'Whether to admit requests while the table is unavailable; unchanged unless given.',
       dependsOn: ['system'],
     })(),
     'audit-retention-days': integer({
-      description: 'How long audit events of the namespace are kept from now on; 90 unless ever given.',
+      description: 'Days to keep new audit events of the namespace; 90 until set.',
       dependsOn: ['system'],
       min: 1,
     }),
@@ -35,9 +35,9 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   }
 
   static override examples = [
-    {command: 'zael limits set --resource gpt-4 rpm=100/min tpm=20k/min:40k', description: 'For everybody'},
-    {command: 'zael limits set --entity team-1 --resource gpt-4 rpm=1000 --dry-run', description: 'Look first'},
-    {command: 'zael limits set --system --on-unavailable allow', description: 'Let requests through in an outage'},
+    {command: 'zael limits set --resource gpt-4 rpm=100/min tpm=20k/min:40k', description: 'For all entities'},
+    {command: 'zael limits set --entity team-1 --resource gpt-4 rpm=1000 --dry-run', description: 'Preview'},
+    {command: 'zael limits set --system --on-unavailable allow', description: 'Admit requests during an outage'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {

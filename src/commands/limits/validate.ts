@@ -3,9 +3,9 @@ import {manifestFlags, readManifest} from '../../lib/cli/limits/manifest-file.js
 import {manifestCounts, validLine} from '../../lib/cli/limits/manifest-presenter.js'
 
 export default class LimitsValidate extends BaseCommand<typeof LimitsValidate> {
-  static override summary = 'Check a manifest without a table'
+  static override summary = 'Check a manifest without connecting to a table'
 
-  static override description = 'Everything that is wrong is told at once, with line and column.'
+  static override description = 'Reports all problems at once, with line and column.'
 
   static override flags = manifestFlags
 

@@ -7,26 +7,26 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
   static override summary = 'Stop the local stack'
 
   static override description =
-    'The aggregator finishes its batch, then the engine stops. The data stays for the next start unless it is purged.'
+    'The aggregator finishes its batch, then the engine stops. The data is kept for the next start unless --purge is given.'
 
   static override flags = {
-    purge: boolean({description: 'Delete the data and the log as well.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before data is deleted.'}),
+    purge: boolean({description: 'Also delete the data and the log.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before deleting data.'}),
   }
 
   static override examples = [
-    {command: 'zael local down', description: 'Stop; the data stays'},
-    {command: 'zael local down --purge --yes', description: 'Stop and leave nothing behind'},
+    {command: 'zael local down', description: 'Stop and keep the data'},
+    {command: 'zael local down --purge --yes', description: 'Stop and delete everything'},
   ]
 
   async run(): Promise<object> {
     const {purge, yes} = this.flags
     const {bringDown, dataToPurge} = await import('../../lib/local/down.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
-    const home = findStateDir()
-    const doomed = purge ? await dataToPurge(home) : undefined
+    const stateDir = findStateDir()
+    const doomed = purge ? await dataToPurge(stateDir) : undefined
     if (doomed !== undefined) await confirm(`This deletes all data in ${doomed}`, {yes})
-    const result = await bringDown(home, {purge})
+    const result = await bringDown(stateDir, {purge})
     this.log(downLines(result).join('\n'))
     const {stopped, purged = null} = result
     return {stopped: stopped !== undefined, endpoint: stopped?.endpoint ?? null, purged}

@@ -2,14 +2,14 @@ import {option} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 
 export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
-  static override summary = 'Print the variables that point programs at the local stack'
+  static override summary = 'Print environment variables that point programs to the local stack'
 
   static override flags = {
     format: option({
       char: 'f',
       options: ['sh', 'fish', 'powershell', 'dotenv'] as const,
       default: 'sh',
-      description: 'Language of the lines.',
+      description: 'Output syntax.',
     })(),
   }
 

@@ -6,20 +6,20 @@ export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
   static override summary = 'Show the log of the local stack'
 
   static override description =
-    'The log is there also when the stack is not running. With --follow and --json every line is a JSON document of its own.'
+    'The log can be read even when the stack is not running. With --follow and --json, every line is one JSON document.'
 
   static override flags = {
-    follow: boolean({char: 'f', description: 'Go on with new lines until Ctrl-C.'}),
+    follow: boolean({char: 'f', description: 'Print new lines until Ctrl-C.'}),
     tail: integer({min: 0, default: 100, description: 'Number of lines from the end.', helpValue: 'N'}),
   }
 
   static override examples = [
     {command: 'zael local logs', description: 'The last 100 lines'},
-    {command: 'zael local logs --follow --tail 0', description: 'Only what is new'},
+    {command: 'zael local logs --follow --tail 0', description: 'Only new lines'},
   ]
 
   async run(): Promise<object> {
-    const {followLog, tailLog} = await import('../../lib/local/state-dir/read-log.js')
+    const {followLog, tailLog} = await import('../../lib/local/state-dir/log.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
     const {logFile} = findStateDir()
     const {follow, tail} = this.flags
@@ -29,7 +29,7 @@ export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
       return {file: logFile, entries}
     }
     const print = this.jsonEnabled() ? JSON.stringify : logLine
-    // Ends with the process: Ctrl-C, or a reader that goes away.
+    // Runs until the process ends: Ctrl-C or a closed pipe.
     for await (const entry of followLog(logFile, tail, new AbortController().signal)) {
       process.stdout.write(`${print(entry)}\n`)
     }

@@ -4,28 +4,28 @@ import {localStatusLines, stateJson, type TableFacts} from '../../lib/cli/stack/
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
-  static override summary = 'Show how the local stack is doing'
+  static override summary = 'Show the state of the local stack'
 
   static override description = 'The exit code is 0 when the stack is running and 6 when it is not.'
 
   static override examples = [
     {command: 'zael local status', description: 'Engine, uptime, table, stream and aggregator'},
-    {command: 'zael local status --json', description: 'For programs'},
+    {command: 'zael local status --json', description: 'As JSON'},
   ]
 
   async run(): Promise<object> {
     const {stackStatus} = await import('../../lib/local/status.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
-    const home = findStateDir()
-    const status = await stackStatus(home)
+    const stateDir = findStateDir()
+    const status = await stackStatus(stateDir)
     const table = status.running ? await describeTable() : null
-    this.log(localStatusLines(status, table, home.logFile).join('\n'))
+    this.log(localStatusLines(status, table, stateDir.logFile).join('\n'))
     if (!status.running) {
       process.exitCode = EXIT.negative
-      return {...status, home: home.folder}
+      return {...status, home: stateDir.folder}
     }
     const {startToken: _, ...live} = status.live
-    return {running: true, ...stateJson(status.state), ...live, table, home: home.folder}
+    return {running: true, ...stateJson(status.state), ...live, table, home: stateDir.folder}
   }
 }
 

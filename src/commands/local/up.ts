@@ -7,31 +7,31 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
   static override summary = 'Start a stack on this machine, without Docker or an AWS account'
 
   static override description =
-    'Starts a DynamoDB-compatible engine, creates the table, registers the namespace "default" and follows the table\'s ' +
-    'stream as the Lambda does on AWS. The stack then runs in the background under the name "local". ' +
-    'Running the command again is harmless.'
+    'Starts a DynamoDB-compatible engine, creates the table, registers the namespace "default" and processes the table\'s ' +
+    'stream as the Lambda function does on AWS. The stack then runs in the background under the name "local". ' +
+    'Running the command again is safe.'
 
   static override flags = {
     engine: option({
       options: ['dynoxide', 'dynamodb-local', 'docker'] as const,
-      description: 'Engine; the first that can run here and can read the data, unless named.',
+      description: 'Engine; defaults to the first one that can run on this machine and read the data.',
     })(),
     port: integer({
       min: 1,
       max: 65_535,
-      description: 'Port on 127.0.0.1; that of the last time or a free one, unless named.',
+      description: 'Port on 127.0.0.1; defaults to the previous port or a free one.',
     }),
     'data-dir': string({description: 'Folder for the data.', helpValue: 'DIR'}),
-    'in-memory': boolean({description: 'Keep nothing on disk; for short runs.', exclusive: ['data-dir']}),
-    reset: boolean({description: 'Stop what runs and delete its data first.'}),
-    'no-aggregator': boolean({description: 'Do not follow the stream: no usage figures, no refills.'}),
-    yes: boolean({char: 'y', description: 'Do not ask before data is deleted.'}),
+    'in-memory': boolean({description: 'Store nothing on disk; for short runs.', exclusive: ['data-dir']}),
+    reset: boolean({description: 'Stop a running stack and delete its data first.'}),
+    'no-aggregator': boolean({description: 'Do not process the stream: no usage records, no refills.'}),
+    yes: boolean({char: 'y', description: 'Do not ask before deleting data.'}),
   }
 
   static override examples = [
-    {command: 'zael local up', description: 'Start the stack, or find it running'},
+    {command: 'zael local up', description: 'Start the stack unless it is running'},
     {command: 'zael local up --in-memory --port 8000', description: 'For a test run'},
-    {command: 'zael local up --reset --yes', description: 'Start anew, without the old data'},
+    {command: 'zael local up --reset --yes', description: 'Start again without the old data'},
   ]
 
   async run(): Promise<object> {
@@ -41,14 +41,14 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
       import('../../lib/local/state-dir/data-dir.js'),
       import('../../lib/local/state-dir/paths.js'),
     ])
-    const home = findStateDir()
-    const doomed = dataDirFor(home, {dataDir})
+    const stateDir = findStateDir()
+    const doomed = dataDirFor(stateDir, {dataDir})
     if (reset && !inMemory && (await hasData(doomed))) await confirm(`This deletes all data in ${doomed}`, {yes})
     const {version} = this.config
     const options = {engine, port, dataDir, inMemory, reset, aggregator: !flags['no-aggregator'], version}
-    const result = await bringUp(home, options)
+    const result = await bringUp(stateDir, options)
     this.log(upLines(result).join('\n'))
     this.logToStderr(upHints().join('\n'))
-    return {started: result.started, mended: result.mended, ...stateJson(result.state)}
+    return {started: result.started, mended: result.recovered, ...stateJson(result.state)}
   }
 }

@@ -9,22 +9,22 @@ import {EXIT} from '../../lib/core/errors.js'
 export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Delete the items of older layouts, for good'
+  static override summary = 'Permanently delete the items of older layouts'
 
   static override description =
-    'Compares the whole table first and deletes nothing when something differs. An item that changes meanwhile stays, and ' +
-    'so does everything of an unknown shape or that cannot be moved. After this, clients of an older layout find nothing; ' +
-    'there is no way back.'
+    'Compares the whole table first and deletes nothing if records differ. Items that change in the meantime, items of an ' +
+    'unknown format and items that cannot be moved are kept. Clients of an older layout then find no data; this cannot be ' +
+    'undone.'
 
   static override flags = {
-    confirm: string({description: 'Name of the stack once more, instead of typing it.', helpValue: 'NAME'}),
+    confirm: string({description: 'Stack name, to confirm without a prompt.', helpValue: 'NAME'}),
     'dry-run': boolean({char: 'n', description: 'Compare and show what would be deleted; delete nothing.'}),
-    'rate-limit': integer({description: 'Write units a second at most.', helpValue: 'WCU', min: 1}),
+    'rate-limit': integer({description: 'Maximum write units per second.', helpValue: 'WCU', min: 1}),
   }
 
   static override examples = [
-    {command: 'zael migrate cleanup -s prod --dry-run', description: 'Look first'},
-    {command: 'zael migrate cleanup -s prod', description: 'Compares, then asks for the name of the stack'},
+    {command: 'zael migrate cleanup -s prod --dry-run', description: 'Preview'},
+    {command: 'zael migrate cleanup -s prod', description: 'Compare, then ask for the stack name'},
     {command: 'zael migrate cleanup -s prod --confirm prod', description: 'In a script'},
   ]
 

@@ -9,15 +9,15 @@ import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
 export default class MigratePlan extends StackCommand<typeof MigratePlan> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Show the steps of a migration, what they cost and what stands in the way'
+  static override summary = 'Show the steps of a migration, their cost and what blocks them'
 
   static override description =
-    'Looks at every item and writes nothing; the table is read once as a whole. Units and time are estimates: they do not ' +
-    'know what traffic changes meanwhile.'
+    'Reads the whole table once and writes nothing. Units and time are estimates; changes made by traffic in the meantime ' +
+    'are not included.'
 
   static override flags = {
     'rate-limit': integer({
-      description: 'Write units a second to reckon with; 1000 unless said otherwise.',
+      description: 'Write units per second to assume; defaults to 1000.',
       helpValue: 'WCU',
       min: 1,
     }),
@@ -25,8 +25,8 @@ export default class MigratePlan extends StackCommand<typeof MigratePlan> {
 
   static override examples = [
     {command: 'zael migrate plan -s prod', description: 'Before the first run'},
-    {command: 'zael migrate plan -s prod --rate-limit 200', description: 'How long it takes at that pace'},
-    {command: 'zael migrate plan -s prod --json', description: 'For programs'},
+    {command: 'zael migrate plan -s prod --rate-limit 200', description: 'Duration at 200 write units per second'},
+    {command: 'zael migrate plan -s prod --json', description: 'As JSON'},
   ]
 
   protected async work({stack, table}: StackContext): Promise<object> {

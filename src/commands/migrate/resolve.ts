@@ -10,34 +10,37 @@ import {EXIT, InvalidInput} from '../../lib/core/errors.js'
 export default class MigrateResolve extends StackCommand<typeof MigrateResolve> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Settle a record that was changed in the old place and in the new one'
+  static override summary = 'Resolve records that were changed in both the old and the new layout'
 
   static override description =
-    'A migration never chooses between two changes. With `--keep old` the old record takes the place of the new one; with ' +
-    '`--keep new` the change in the old place is passed over. `--all` settles every conflict that there is the same way, ' +
-    'and asks for the name of the stack first.'
+    'A migration never chooses between two changes. `--keep old` replaces the new record with the old one; `--keep new` ' +
+    'ignores the change to the old record. `--all` resolves every conflict the same way, and asks for the stack name first.'
 
   static override args = {
     key: stringArg({
-      description: 'Key of the old item as `zael migrate verify` shows it, in quotes.',
+      description: 'Key of the old item as shown by `zael migrate verify`, in quotes.',
       ignoreStdin: true,
     }),
   }
 
   static override flags = {
-    all: boolean({description: 'Settle all conflicts.'}),
+    all: boolean({description: 'Resolve all conflicts.'}),
     confirm: string({
-      description: 'With --all: name of the stack once more, instead of typing it.',
+      description: 'With --all: stack name, to confirm without a prompt.',
       helpValue: 'NAME',
       dependsOn: ['all'],
     }),
-    keep: option({options: ['old', 'new'] as const, description: 'Which of the two counts.', required: true})(),
+    keep: option({
+      options: ['old', 'new'] as const,
+      description: 'Which of the two records to keep.',
+      required: true,
+    })(),
   }
 
   static override examples = [
-    {command: "zael migrate resolve 'ENTITY#user-1 #META' --keep new", description: 'The new record stays as it is'},
-    {command: "zael migrate resolve 'SYSTEM# #CONFIG' --keep old", description: 'The old limits count'},
-    {command: 'zael migrate resolve --all --keep new', description: 'All new records stay as they are'},
+    {command: "zael migrate resolve 'ENTITY#user-1 #META' --keep new", description: 'Keep the new record'},
+    {command: "zael migrate resolve 'SYSTEM# #CONFIG' --keep old", description: 'Keep the old limits'},
+    {command: 'zael migrate resolve --all --keep new', description: 'Keep all new records'},
   ]
 
   protected async work({stack, table}: StackContext): Promise<object> {
@@ -45,15 +48,15 @@ export default class MigrateResolve extends StackCommand<typeof MigrateResolve> 
     const {key: spelled} = this.args
     const {version: ourVersion} = this.config
     if (all === (spelled !== undefined)) {
-      throw new InvalidInput('migrate.key', 'This takes either the key of one record or --all.', {
+      throw new InvalidInput('migrate.key', 'Give either the key of one record or --all.', {
         hint: '`zael migrate verify --all` lists the keys of all conflicts.',
       })
     }
     if (spelled === undefined) return this.#all(stack, table)
     const {resolveConflict} = await import('../../lib/migrations/resolve.js')
     const {key} = await resolveConflict(table, spelled, keep, {ourVersion})
-    const said = keep === 'old' ? 'the old record has taken the place of the new one' : 'the new record stays as it is'
-    this.log(`Settled ${key}: ${said}`)
+    const outcome = keep === 'old' ? 'the old record replaced the new one' : 'the new record is kept'
+    this.log(`Resolved ${key}: ${outcome}`)
     return resolvedJson(stack, key, keep)
   }
 
@@ -63,7 +66,7 @@ export default class MigrateResolve extends StackCommand<typeof MigrateResolve> 
       ourVersion: this.config.version,
       confirm: conflicts => {
         if (given === undefined) process.stderr.write(`${conflictLines(conflicts).join('\n')}\n`)
-        const what = `This keeps the ${keep} one of each of these records of stack "${stack}"`
+        const what = `This keeps the ${keep} version of each of these records of stack "${stack}"`
         return confirmByName(what, stack, {confirm: given})
       },
     })

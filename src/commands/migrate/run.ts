@@ -14,29 +14,32 @@ const STEPS = ['indexes', 'namespaces', 'configuration', 'data', 'catch-up', 've
 export default class MigrateRun extends StackCommand<typeof MigrateRun> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Bring a table of an older layout up to date'
+  static override summary = 'Migrate a table to the current layout'
 
   static override description =
-    'New items are written beside the old ones, which stay until `zael migrate cleanup`; clients of both layouts may go ' +
-    'on working. Interrupted at any instant, a second run goes on where the first stopped. The exit code is 6 when ' +
-    'records were changed in both places and somebody has to choose, or cannot be moved. What one side admits the other ' +
-    'learns in the next pass: `--follow` keeps passing while clients are switched over.'
+    'Writes new items next to the old ones, which are kept until `zael migrate cleanup`; clients of both layouts can run in ' +
+    'the meantime. After an interruption, a second run continues where the first stopped. The exit code is 6 when records ' +
+    'changed in both layouts and must be resolved, or cannot be moved. Consumption in one layout reaches the other in the ' +
+    'next pass: `--follow` repeats passes while clients are switched over.'
 
   static override flags = {
-    'dry-run': boolean({char: 'n', description: 'Show the steps and what they cost; write nothing.'}),
+    'dry-run': boolean({char: 'n', description: 'Show the steps and their cost; write nothing.'}),
     follow: string({
-      description: 'Once everything is copied, go over the table again and again for this long.',
+      description: 'After everything is copied, repeat passes over the table for this long.',
       helpValue: 'DURATION',
       exclusive: ['dry-run'],
     }),
-    'rate-limit': integer({description: 'Write units a second at most.', helpValue: 'WCU', min: 1}),
+    'rate-limit': integer({description: 'Maximum write units per second.', helpValue: 'WCU', min: 1}),
     until: option({options: STEPS, description: 'Stop after this step.'})(),
-    yes: boolean({char: 'y', description: 'Do not show the plan and ask first.'}),
+    yes: boolean({char: 'y', description: 'Do not show the plan and ask for confirmation.'}),
   }
 
   static override examples = [
-    {command: 'zael migrate run -s prod --dry-run', description: 'Look first'},
-    {command: 'zael migrate run -s prod --rate-limit 200', description: 'Leave room for traffic'},
+    {command: 'zael migrate run -s prod --dry-run', description: 'Preview'},
+    {
+      command: 'zael migrate run -s prod --rate-limit 200',
+      description: 'Limit the write rate to leave room for traffic',
+    },
     {command: 'zael migrate run -s prod --follow 30m', description: 'While clients are switched over'},
     {command: 'zael migrate run -s prod --yes', description: 'In a pipeline'},
   ]

@@ -9,11 +9,11 @@ import {EXIT} from '../../lib/core/errors.js'
 export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Show which layouts a table holds, and what is pending'
+  static override summary = 'Show which layouts a table contains, and what is pending'
 
   static override description =
-    'Looks at every item, whatever the version record says, and writes nothing; the table is read once as a whole. ' +
-    'The exit code is 0 when nothing is pending and 6 when something is.'
+    'Reads the whole table once, regardless of the version record, and writes nothing. The exit code is 0 when nothing is ' +
+    'pending and 6 otherwise.'
 
   static override examples = [
     {command: 'zael migrate status -s prod', description: 'Items by kind and by the releases that wrote them'},

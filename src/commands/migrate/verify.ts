@@ -8,19 +8,19 @@ import {EXIT} from '../../lib/core/errors.js'
 export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Compare old items with the new ones, one by one'
+  static override summary = 'Compare old items with new ones, one by one'
 
   static override description =
-    'Reads the whole table and writes nothing. The exit code is 0 when every old item is in its new place, and 6 when ' +
-    'something differs. While clients of an older layout are at work, what they have just done may show as a difference.'
+    'Reads the whole table and writes nothing. The exit code is 0 when every old item is in the new layout and 6 when ' +
+    'records differ. While clients of an older layout are running, their most recent changes may show as differences.'
 
   static override flags = {
     all: boolean({description: 'List every difference, not only the first ones.'}),
   }
 
   static override examples = [
-    {command: 'zael migrate verify -s prod', description: 'Is everything where it should be?'},
-    {command: 'zael migrate verify -s prod --all', description: 'Every record that differs'},
+    {command: 'zael migrate verify -s prod', description: 'Check that everything is migrated'},
+    {command: 'zael migrate verify -s prod --all', description: 'List every record that differs'},
     {command: 'zael migrate verify -s prod --json', description: 'In a pipeline'},
   ]
 

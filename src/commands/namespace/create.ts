@@ -9,16 +9,16 @@ export default class NamespaceCreate extends StackCommand<typeof NamespaceCreate
   static override summary = 'Create namespaces'
 
   static override description =
-    'A namespace keeps the entities, limits and usage of one tenant apart from all others. ' +
-    'A name that exists stays as it is, so running the command again is harmless.'
+    'A namespace isolates the entities, limits and usage of one tenant. A namespace that exists does not change, so running ' +
+    'the command again is safe.'
 
   static override args = {
-    name: string({description: 'Name of a namespace.', required: true, multiple: true, ignoreStdin: true}),
+    name: string({description: 'Namespace name.', required: true, multiple: true, ignoreStdin: true}),
   }
 
   static override examples = [
-    {command: 'zael namespace create acme', description: 'One tenant'},
-    {command: 'zael namespace create acme globex initech', description: 'Several at once'},
+    {command: 'zael namespace create acme', description: 'One namespace'},
+    {command: 'zael namespace create acme globex initech', description: 'Several namespaces'},
   ]
 
   protected async work({repository}: StackContext): Promise<object> {

@@ -8,13 +8,13 @@ export default class NamespaceList extends StackCommand<typeof NamespaceList> {
 
   static override summary = 'List the namespaces of a stack'
 
-  static override description = 'Deleted namespaces have no name any more; `zael namespace orphans` lists them.'
+  static override description = 'Deleted namespaces are listed by `zael namespace orphans`.'
 
   static override flags = listFlags
 
   static override examples = [
-    {command: 'zael namespace list', description: 'All tenants by name'},
-    {command: 'zael namespace list --sort -created --output csv', description: 'The newest first, for a spreadsheet'},
+    {command: 'zael namespace list', description: 'All namespaces by name'},
+    {command: 'zael namespace list --sort -created --output csv', description: 'Newest first, as CSV'},
   ]
 
   protected async work({repository}: StackContext): Promise<object> {

@@ -6,16 +6,16 @@ import {listFlags} from '../../lib/cli/output/listing.js'
 export default class NamespaceOrphans extends StackCommand<typeof NamespaceOrphans> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'List deleted namespaces whose data is still there'
+  static override summary = 'List deleted namespaces whose data still exists'
 
   static override description =
-    'Those that were deleted, those whose purge was interrupted, and those that another client left half deleted.'
+    'Includes namespaces whose purge was interrupted, and those that another client left half deleted.'
 
   static override flags = listFlags
 
   static override examples = [
-    {command: 'zael namespace orphans', description: 'What can be recovered or purged'},
-    {command: 'zael namespace orphans --json', description: 'For programs'},
+    {command: 'zael namespace orphans', description: 'Namespaces that can be recovered or purged'},
+    {command: 'zael namespace orphans --json', description: 'As JSON'},
   ]
 
   protected async work({repository}: StackContext): Promise<object> {

@@ -9,25 +9,25 @@ import {purgeWithProgress} from '../../lib/cli/data/namespace-purge.js'
 export default class NamespacePurge extends StackCommand<typeof NamespacePurge> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Delete all data of a deleted namespace, for good'
+  static override summary = 'Permanently delete all data of a deleted namespace'
 
   static override description =
-    'Nothing brings the data back. An active namespace is refused: delete it first. ' +
-    'Interrupted with Ctrl-C, a purge goes on when it is run again. Every item costs a write, in the table and in each index ' +
-    'that has it, and the table is read once as a whole.'
+    'The data cannot be recovered. An active namespace must be deleted first. A purge that was interrupted with Ctrl-C ' +
+    'continues when it is run again. It reads the whole table once; each deleted item costs one write in the table and one ' +
+    'in each index that contains it.'
 
   static override args = {
-    namespace: stringArg({description: 'Id of a deleted namespace, or its name.', required: true, ignoreStdin: true}),
+    namespace: stringArg({description: 'Id or name of a deleted namespace.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
-    confirm: string({description: 'Name of the namespace once more, instead of typing it.', helpValue: 'NAME'}),
-    'dry-run': boolean({description: 'Count what would be deleted, and delete nothing.'}),
+    confirm: string({description: 'Namespace name, to confirm without a prompt.', helpValue: 'NAME'}),
+    'dry-run': boolean({description: 'Count what would be deleted; delete nothing.'}),
   }
 
   static override examples = [
-    {command: 'zael namespace purge acme --dry-run', description: 'How many items of which kind'},
-    {command: 'zael namespace purge acme', description: 'Asks for the name first'},
+    {command: 'zael namespace purge acme --dry-run', description: 'Count the items by kind'},
+    {command: 'zael namespace purge acme', description: 'Ask for the name first'},
     {command: 'zael namespace purge w3Kx9QbT_1A --confirm acme', description: 'In a script'},
   ]
 

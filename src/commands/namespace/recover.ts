@@ -6,18 +6,18 @@ import {namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presen
 export default class NamespaceRecover extends StackCommand<typeof NamespaceRecover> {
   static override baseFlags = wholeStackFlags
 
-  static override summary = 'Bring a deleted namespace back'
+  static override summary = 'Recover a deleted namespace'
 
   static override description =
-    'The namespace gets its name and its data back. That is impossible once a purge has begun, or while another namespace has the name.'
+    'Restores the name and the data. Not possible after a purge has started, or while another namespace has the same name.'
 
   static override args = {
-    namespace: string({description: 'Id of a deleted namespace, or its name.', required: true, ignoreStdin: true}),
+    namespace: string({description: 'Id or name of a deleted namespace.', required: true, ignoreStdin: true}),
   }
 
   static override examples = [
-    {command: 'zael namespace recover acme', description: 'By the name it had'},
-    {command: 'zael namespace recover w3Kx9QbT_1A', description: 'By id, as `zael namespace orphans` tells it'},
+    {command: 'zael namespace recover acme', description: 'By its former name'},
+    {command: 'zael namespace recover w3Kx9QbT_1A', description: 'By the id that `zael namespace orphans` shows'},
   ]
 
   protected async work({repository: {namespaces}}: StackContext): Promise<object> {

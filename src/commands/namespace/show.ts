@@ -11,7 +11,7 @@ export default class NamespaceShow extends StackCommand<typeof NamespaceShow> {
   static override summary = 'Show a namespace'
 
   static override args = {
-    namespace: string({description: 'Name or id of a namespace.', required: true, ignoreStdin: true}),
+    namespace: string({description: 'Namespace name or id.', required: true, ignoreStdin: true}),
   }
 
   static override flags = {
@@ -20,7 +20,7 @@ export default class NamespaceShow extends StackCommand<typeof NamespaceShow> {
 
   static override examples = [
     {command: 'zael namespace show acme', description: 'Id, status and dates'},
-    {command: 'zael namespace show acme --count', description: 'And how much is in it'},
+    {command: 'zael namespace show acme --count', description: 'Also count its items'},
   ]
 
   protected async work({repository: {namespaces}}: StackContext): Promise<object> {

@@ -2,37 +2,37 @@ import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {
+  DEFAULT_RANGE_MS,
   partialText,
   summaryFooter,
   summaryListing,
-  USUAL_SPAN_MS,
+  usageResult,
   usageTitle,
 } from '../../lib/cli/data/usage-presenter.js'
-import {usageResult} from '../../lib/cli/data/usage-result.js'
 import {timeRange} from '../../lib/cli/flags/time-range.js'
 import {usageFlags} from '../../lib/cli/flags/usage.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
 
 export default class UsageSummary extends StackCommand<typeof UsageSummary> {
-  static override summary = 'Add up what was used: totals, averages and peaks'
+  static override summary = 'Summarise usage: totals, averages and peaks'
 
   static override description =
-    'Of an entity, of a resource over all entities (--resource), or of both. Averages are over the windows in which ' +
-    'anything was used. A request that cascades is charged to its parent too, and counted once here.'
+    'Usage of an entity, of a resource over all entities (--resource), or of both. Averages cover only windows with usage. ' +
+    'A cascading request is also charged to the parent; it is counted once here.'
 
-  static override args = {entity: string({description: 'Who used it.', ignoreStdin: true})}
+  static override args = {entity: string({description: 'Only usage of this entity.', ignoreStdin: true})}
 
   static override flags = {...usageFlags, ...listFlags}
 
   static override examples = [
-    {command: 'zael usage summary user-1 --since 7d', description: 'A week of one entity, per resource'},
-    {command: 'zael usage summary --resource gpt-4 --window daily --since 30d', description: 'A month of a resource'},
+    {command: 'zael usage summary user-1 --since 7d', description: 'One week of an entity, by resource'},
+    {command: 'zael usage summary --resource gpt-4 --window daily --since 30d', description: 'One month of a resource'},
   ]
 
   protected async work(stack: StackContext): Promise<object> {
     const {resource, window} = this.flags
     const {entity} = this.args
-    const range = timeRange(this.flags, stack.table.clock(), USUAL_SPAN_MS[window])
+    const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
     const scope = {entity, resource, window, range}
     const {totalUsage} = await import('../../lib/inspect/usage-report.js')
     const {totals, requests, windows, complete} = await totalUsage(await stack.namespace(), {

@@ -91,5 +91,5 @@ async function each<T>(elements: readonly T[], work: (element: T) => Promise<voi
   async function* source(): AsyncGenerator<T, void> {
     yield* elements
   }
-  await forEachConcurrently(source(), CONCURRENCY, work)
+  await forEachConcurrently(source(), Math.min(CONCURRENCY, elements.length), work)
 }

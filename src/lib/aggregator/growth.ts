@@ -83,7 +83,7 @@ export class PressureMonitor {
 }
 
 /** `completed`: shards were created, or the count corrected, after another client had raised it. */
-export type GrowthOutcome = 'split' | 'completed' | 'unchanged'
+type GrowthOutcome = 'split' | 'completed' | 'unchanged'
 
 /**
  * Doubles the shards of a bucket that is written too often; tokens are moved, none are created. Also creates the shards

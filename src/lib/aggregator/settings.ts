@@ -18,7 +18,7 @@ export const DEFAULT_SETTINGS: AggregatorSettings = {
 }
 
 /** The same for the Lambda function, from its environment. */
-export interface LambdaSettings extends AggregatorSettings {
+interface LambdaSettings extends AggregatorSettings {
   readonly tableName: string
   /** S3 bucket for expired audit events; `undefined`: they are not archived. */
   readonly archiveBucket: string | undefined

@@ -38,7 +38,7 @@ const ATTEMPTS = 10
 const NO_PROGRESS: UsageProgress = readProgress()
 
 /** How long usage is kept. */
-export interface UsageRetention {
+interface UsageRetention {
   /** Epoch seconds at which a record created now expires; `undefined`: never. */
   readonly ttlSeconds: number | undefined
 }

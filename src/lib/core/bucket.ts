@@ -17,6 +17,36 @@ export interface BucketState {
 /** Millitokens asked for, per limit name. */
 export type Amounts = ReadonlyMap<string, bigint>
 
+/** What several requests ask for together, or several corrections add up to. */
+export function sumAmounts(requests: Iterable<{readonly amounts: Amounts}>): Map<string, bigint> {
+  const sum = new Map<string, bigint>()
+  for (const {amounts} of requests) for (const [name, milli] of amounts) sum.set(name, (sum.get(name) ?? 0n) + milli)
+  return sum
+}
+
+/** The opposite amounts: what undoes a charge. */
+export function negateAmounts(amounts: Amounts): Map<string, bigint> {
+  return new Map([...amounts].map(([name, milli]) => [name, -milli]))
+}
+
+/** Which requests fit into the balances together, first come first served; the others are skipped one by one. */
+export function chooseFitting<T extends {readonly amounts: Amounts}>(
+  requests: readonly T[],
+  tokensMilli: ReadonlyMap<string, bigint>,
+): {fitting: T[]; others: T[]} {
+  const left = new Map(tokensMilli)
+  const fitting: T[] = []
+  const others: T[] = []
+  for (const request of requests) {
+    const entries = [...request.amounts]
+    if (entries.every(([name, milli]) => (left.get(name) ?? 0n) >= milli)) {
+      for (const [name, milli] of entries) left.set(name, (left.get(name) ?? 0n) - milli)
+      fitting.push(request)
+    } else others.push(request)
+  }
+  return {fitting, others}
+}
+
 /** Where one limit stands against what was asked of it. Counts are whole tokens. */
 export interface LimitStatus {
   readonly name: string
@@ -62,22 +92,6 @@ export function tryConsumeBucket(bucket: BucketState, amounts: Amounts, nowMs: n
     statuses,
     retryAfterMs: Math.max(0, ...statuses.map(status => status.retryAfterMs)),
   }
-}
-
-/** Charges whatever the balances, into debt if need be; negative amounts give back. */
-export function forceConsumeBucket(bucket: BucketState, amounts: Amounts, nowMs: number): BucketState {
-  return chargeBucket(refillBucket(bucket, nowMs), amounts)
-}
-
-/** Whether a bucket would admit once credited up to `nowMs`: decides between the slow path and an immediate refusal. */
-export function wouldRefillSatisfy(bucket: BucketState, amounts: Amounts, nowMs: number): boolean {
-  return tryConsumeBucket(bucket, amounts, nowMs).admitted
-}
-
-/** Whole tokens each limit holds at `nowMs`; negative in debt. */
-export function availableTokens(bucket: BucketState, nowMs: number): Map<string, number> {
-  const refilled = refillBucket(bucket, nowMs)
-  return new Map([...refilled.limits].map(([name, limit]) => [name, toTokens(limit.tokensMilli)]))
 }
 
 /**

@@ -14,7 +14,7 @@ interface NameRule {
   readonly pattern: RegExp
   readonly longest: number
   /** The pattern in words. */
-  readonly says: string
+  readonly allowed: string
   readonly reserved?: ReadonlySet<string>
   readonly reservedBecause?: string
 }
@@ -34,13 +34,13 @@ const RULES = {
     what: 'entity id',
     pattern: /^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]*$/,
     longest: 256,
-    says: 'a letter or digit, then letters, digits and _ . - : @',
+    allowed: 'a letter or digit, then letters, digits and _ . - : @',
   },
   resource: {
     what: 'resource name',
     pattern: /^[a-zA-Z][a-zA-Z0-9_.\-/]*$/,
     longest: 64,
-    says: 'a letter, then letters, digits and _ . - /',
+    allowed: 'a letter, then letters, digits and _ . - /',
     reserved: new Set(STRUCTURAL_ATTRIBUTES),
     reservedBecause: 'it is the name of an attribute that every record has',
   },
@@ -48,7 +48,7 @@ const RULES = {
     what: 'limit name',
     pattern: /^[a-zA-Z][a-zA-Z0-9_.-]*$/,
     longest: 64,
-    says: 'a letter, then letters, digits and _ . -',
+    allowed: 'a letter, then letters, digits and _ . -',
     reserved: new Set([
       ...STRUCTURAL_ATTRIBUTES,
       WRITE_PRESSURE_LIMIT,
@@ -60,13 +60,13 @@ const RULES = {
     what: 'namespace name',
     pattern: /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/,
     longest: 128,
-    says: 'a letter or digit, then letters, digits and _ . -',
+    allowed: 'a letter or digit, then letters, digits and _ . -',
   },
   stack: {
     what: 'stack name',
     pattern: /^[A-Za-z][A-Za-z0-9-]*$/,
     longest: 55,
-    says: 'a letter, then letters, digits and -',
+    allowed: 'a letter, then letters, digits and -',
   },
 } satisfies Record<string, NameRule>
 
@@ -95,7 +95,7 @@ function check(rule: NameRule, name: string): string {
   if (name === '') throw invalid(rule, name, 'it is empty')
   if (name.length > rule.longest)
     throw invalid(rule, name, `it has ${name.length} characters; at most ${rule.longest} are possible`)
-  if (!rule.pattern.test(name)) throw invalid(rule, name, `it must be ${rule.says}`)
+  if (!rule.pattern.test(name)) throw invalid(rule, name, `it must be ${rule.allowed}`)
   if (rule.reserved?.has(name)) throw invalid(rule, name, `it is reserved: ${rule.reservedBecause}`)
   return name
 }

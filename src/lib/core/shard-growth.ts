@@ -1,13 +1,13 @@
 import {WRITE_PRESSURE_LIMIT} from './names.js'
 import {MILLI, type Rate} from './token-math.js'
 
-/** More shards than this help nobody: 32 items take 32,000 writes per second. */
+/** Enough for any bucket: 32 items take 32,000 writes per second. */
 export const DEFAULT_MAX_SHARDS = 32
 
 /** A DynamoDB partition takes 1,000 write units per second; growth starts early enough to finish before that. */
 export const GROWTH_UNITS_PER_SECOND = 800
 
-/** Two looks closer together than this say little about a rate. */
+/** Two readings closer together than this do not give a rate. */
 const SHORTEST_OBSERVATION_MS = 1000
 
 /** A reading of an item's write counter (one write counts 1,000 milli). */
@@ -24,7 +24,7 @@ export function writesPerSecond(earlier: WriteCount, later: WriteCount): number 
   return Number(written) / elapsedMs
 }
 
-export interface GrowthQuestion {
+interface GrowthQuestion {
   /** Write units, measured on one item, not a lifetime total: an old bucket is not a busy one. */
   readonly unitsPerSecond: number
   readonly shardCount: number
@@ -34,11 +34,11 @@ export interface GrowthQuestion {
   readonly maxShards?: number
 }
 
-export type GrowthAnswer =
+type GrowthAnswer =
   | {readonly grow: true; readonly shardCount: number}
   | {readonly grow: false; readonly because: 'calm' | 'at-maximum' | 'share-too-small'}
 
-/** Whether a bucket should double. Never below a share that serves the usual request, and at least one whole token. */
+/** Whether a bucket should double. Never below a share that covers the usual request, and at least one whole token. */
 export function shouldGrow(question: GrowthQuestion): GrowthAnswer {
   if (question.unitsPerSecond < GROWTH_UNITS_PER_SECOND) return {grow: false, because: 'calm'}
   const shardCount = question.shardCount * 2

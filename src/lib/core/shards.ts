@@ -1,10 +1,10 @@
-import type {BucketState, LimitState} from './bucket.js'
+import {type Amounts, type BucketState, type LimitState, refillBucket, tryConsumeBucket} from './bucket.js'
 import {WRITE_PRESSURE_LIMIT} from './names.js'
 import {floorDivide, type Rate} from './token-math.js'
 
 /**
  * A hot bucket is split into shards, each with an exact share of every limit's capacity and refill amount. Stored
- * parameters stay undivided; whoever computes with a shard takes its share first.
+ * parameters stay undivided; take the share of a shard before computing with it.
  */
 
 /**
@@ -53,7 +53,7 @@ function positionOf(shard: number, count: number): number {
   return position * 2 ** halvings + tail
 }
 
-export interface SplitMove {
+interface SplitMove {
   readonly from: number
   readonly to: number
   /** Per limit: what the new shard starts with and the old one gives up; negative shares out a debt. */
@@ -78,11 +78,52 @@ export function planSplit(shards: readonly BucketState[]): SplitMove[] {
   })
 }
 
+/** Millitokens of one limit that several shards can give: a debt of one takes nothing from the others. */
+export function availableTogether(shares: readonly BucketState[], name: string): bigint {
+  const balances = shares.map(({limits}) => limits.get(name)?.tokensMilli ?? 0n)
+  const held = balances.filter(milli => milli > 0n)
+  return (held.length > 0 ? held : balances).reduce((sum, milli) => sum + milli, 0n)
+}
+
+/** Ten years in ms: a longer wait counts as never. */
+const HORIZON_MS = 10 * 365 * 86_400_000
+
+/** Milliseconds until several shards together hold the amounts; `Infinity` when they never will. */
+export function timeUntilTogether(shares: readonly BucketState[], amounts: Amounts, nowMs: number): number {
+  const [only, another] = shares
+  // Of a single shard the wait follows by arithmetic; the search below costs most of a refusal.
+  if (only && !another && [...amounts.keys()].every(name => only.limits.has(name))) {
+    return tryConsumeBucket(only, amounts, nowMs).retryAfterMs
+  }
+  const isEnoughAfter = (waitMs: number) => {
+    const refilled = shares.map(share => refillBucket(share, nowMs + waitMs))
+    return [...amounts].every(([name, milli]) => heldTogether(refilled, name) >= milli)
+  }
+  if (!isEnoughAfter(HORIZON_MS)) return Number.POSITIVE_INFINITY
+  let tooEarly = -1
+  let lateEnough = HORIZON_MS
+  while (lateEnough - tooEarly > 1) {
+    const middle = Math.floor((tooEarly + lateEnough) / 2)
+    if (isEnoughAfter(middle)) lateEnough = middle
+    else tooEarly = middle
+  }
+  // One more: instants are truncated to milliseconds.
+  return lateEnough + 1
+}
+
+/** A shard in debt offers nothing. */
+function heldTogether(shares: readonly BucketState[], name: string): bigint {
+  return shares.reduce((sum, {limits}) => {
+    const tokens = limits.get(name)?.tokensMilli ?? 0n
+    return tokens > 0n ? sum + tokens : sum
+  }, 0n)
+}
+
 /** Millitokens to take, per shard number and limit name. */
 export type GatherPlan = ReadonlyMap<number, ReadonlyMap<string, bigint>>
 
 /**
- * Serves one request from several shards, for a request larger than what any single shard holds. Balances must be
+ * Splits one request among several shards, for a request larger than what any single shard holds. Balances must be
  * refilled already. Shards are drained in order of how much they hold of the scarcest limit, so few items are written.
  * `undefined` when all shards together hold too little.
  */

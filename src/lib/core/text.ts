@@ -4,7 +4,7 @@
  */
 
 /** `down` for levels: the text never promises a token that is not there. */
-export type Rounding = 'nearest' | 'down'
+type Rounding = 'nearest' | 'down'
 
 /** A whole number with separators: `1,200`. */
 export function formatCount(count: number): string {

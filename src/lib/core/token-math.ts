@@ -20,16 +20,6 @@ export interface Balance {
   readonly remainder: bigint
 }
 
-export interface ConsumeResult {
-  readonly admitted: boolean
-  /** The balance afterwards: refilled, and charged when admitted. */
-  readonly balance: Balance
-  /** Whole tokens that were there before the charge; negative in debt. */
-  readonly available: number
-  /** 0 when admitted; `Infinity` when waiting never helps. */
-  readonly retryAfterMs: number
-}
-
 export const MILLI = 1000n
 
 /** Division that rounds toward minus infinity, so that a debt of 1 milli shows as −1 token, never as 0. */
@@ -61,21 +51,6 @@ export function refill(rate: Rate, balance: Balance, elapsedMs: number): Balance
   return {tokensMilli, remainder: earned % period}
 }
 
-/** Admits when the refilled balance covers the amount; a refusal charges nothing. */
-export function tryConsume(rate: Rate, balance: Balance, elapsedMs: number, amountMilli: bigint): ConsumeResult {
-  const refilled = refill(rate, balance, elapsedMs)
-  const available = toTokens(refilled.tokensMilli)
-  if (refilled.tokensMilli < amountMilli) {
-    return {admitted: false, balance: refilled, available, retryAfterMs: retryAfterMs(rate, refilled, amountMilli)}
-  }
-  return {admitted: true, balance: charge(refilled, amountMilli), available, retryAfterMs: 0}
-}
-
-/** Charges whatever the balance, into debt if need be; a negative amount gives back. */
-export function forceConsume(rate: Rate, balance: Balance, elapsedMs: number, amountMilli: bigint): Balance {
-  return charge(refill(rate, balance, elapsedMs), amountMilli)
-}
-
 /**
  * Milliseconds until a balance holds `neededMilli`: 0 when it does already, `Infinity` when it never can (more than the
  * capacity, or nothing refills). One millisecond is added because instants are truncated to milliseconds: waiting the
@@ -87,8 +62,4 @@ export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint):
   if (neededMilli > rate.capacityMilli || rate.refillAmountMilli <= 0n) return Number.POSITIVE_INFINITY
   const wait = Number((deficit * BigInt(rate.refillPeriodMs) - balance.remainder) / rate.refillAmountMilli) + 1
   return Number.isSafeInteger(wait) ? wait : Number.POSITIVE_INFINITY
-}
-
-function charge(balance: Balance, amountMilli: bigint): Balance {
-  return {tokensMilli: balance.tokensMilli - amountMilli, remainder: balance.remainder}
 }

@@ -3,7 +3,7 @@ import {type Window, windowEndMs} from './window.js'
 
 /**
  * Whole tokens that a limit gives in one window: what is refilled meanwhile, or the burst if that is more (a limit per
- * day may be spent within an hour). Whoever keeps to the rate stays below; a burst on top can pass it for one window.
+ * day may be spent within an hour). Usage at the rate stays below it; a burst on top can pass it for one window.
  */
 export function windowBudget(
   {capacity, refillAmount, refillPeriodSeconds}: Limit,

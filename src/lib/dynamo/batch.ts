@@ -16,13 +16,13 @@ const REQUESTS_PER_WRITE = 25
 const CONCURRENT_CHUNKS = 4
 
 /** How to wait between attempts, and when to stop. */
-export interface BatchOptions {
+interface BatchOptions {
   backoff: Backoff
   signal?: AbortSignal | undefined
 }
 
 /** What to read of each item. */
-export interface BatchGetOptions extends BatchOptions {
+interface BatchGetOptions extends BatchOptions {
   /** Strongly consistent reads. */
   consistent?: boolean
   /** Read these attributes (and the key) only. */
@@ -30,13 +30,13 @@ export interface BatchGetOptions extends BatchOptions {
 }
 
 /** How to report progress. */
-export interface BatchWriteOptions extends BatchOptions {
+interface BatchWriteOptions extends BatchOptions {
   /** Called after each request with the number of items written so far. */
   onProgress?: (done: number) => void
 }
 
 /** A whole item to write or a key to delete; no two requests may name the same key. */
-export type BatchWriteRequest = {put: Item} | {delete: Key}
+type BatchWriteRequest = {put: Item} | {delete: Key}
 
 type WireRequest = NonNullable<OperationInput<'BatchWriteItem'>['RequestItems']>[string][number]
 

@@ -16,7 +16,7 @@ import {
 } from './errors.js'
 import {isRead, type Operation} from './transport.js'
 
-/** What an error of the SDK or of the service may carry; every field is a guess until looked at. */
+/** Fields that an error of the SDK or of the service may have. */
 interface Evidence {
   name?: string
   message?: string
@@ -28,10 +28,10 @@ interface Evidence {
   CancellationReasons?: {Code?: string; Message?: string; Item?: Item}[]
 }
 
-/** What the transport knows about a failed request beyond the error itself. */
-export interface ClassifyContext {
+/** What the transport knows about a failed request besides the error itself. */
+interface ClassifyContext {
   signal?: AbortSignal | undefined
-  /** Whether the request itself was handed to the network; false while credentials or region were being looked up. */
+  /** Whether the request was passed to the network; false while credentials or region were being resolved. */
   sent?: boolean
 }
 
@@ -60,13 +60,13 @@ const BY_NAME: ReadonlyMap<string, Make> = new Map(
 
 const OUTAGE_NAMES = new Set(['InternalServerError', 'InternalFailure', 'ServiceUnavailable', 'TimeoutError'])
 
-// Failed certificates and protocol mix-ups are missing on purpose: they are settings to mend, not outages to wait out.
+// Certificate and protocol errors are left out on purpose: they are wrong settings, not outages.
 const NETWORK_CODES = new Set(
   `ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ESHUTDOWN ETIMEDOUT ENOTFOUND EAI_AGAIN EHOSTUNREACH EHOSTDOWN ENETUNREACH
   ENETDOWN EADDRNOTAVAIL ERR_STREAM_PREMATURE_CLOSE ERR_NOT_HTTP`.split(/\s+/),
 )
 
-/** The typed failure for whatever went wrong. Service answers go first: they are certain even if a signal fired too. */
+/** The typed error for a failure. Answers of the service come first: they are certain even if a signal fired as well. */
 export function classifyError(error: unknown, operation: Operation, context: ClassifyContext = {}): ZaelError {
   if (error instanceof ZaelError) return error
   const evidence: Evidence = typeof error === 'object' && error !== null ? error : {}
@@ -98,7 +98,7 @@ function cancelled(evidence: Evidence, operation: Operation, cause: unknown): Za
   return failure.isThrottling ? new Throttled(operation, cause) : failure
 }
 
-/** For answers without a known name, such as those of a proxy or load balancer in between. */
+/** For answers without a known name, such as those of a proxy or load balancer. */
 function byStatus(status: number, operation: Operation, maybeApplied: boolean, cause: unknown): ZaelError {
   if (status === 429) return new Throttled(operation, cause)
   if (status === 401 || status === 403) return new Denied(operation, cause)
@@ -111,7 +111,7 @@ function isNetworkCode(code: string | undefined): boolean {
   return code !== undefined && (NETWORK_CODES.has(code) || code.startsWith('HPE_'))
 }
 
-/** Refused, unresolved or timed out while connecting: not a byte of the request has left. */
+/** Refused, unresolved or timed out while connecting: nothing of the request was sent. */
 function neverConnected(evidence: Evidence): boolean {
   const {syscall, message} = evidence.errors?.[0] ?? evidence
   return (

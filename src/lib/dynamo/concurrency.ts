@@ -12,8 +12,8 @@ export async function* chunksOf<T>(source: Iterable<T> | AsyncIterable<T>, size:
 }
 
 /**
- * Does `work` on every element, at most `limit` at a time, taking elements only when there is room. After a failure
- * nothing new is started, work in flight is awaited, and the first failure is thrown.
+ * Calls `work` with every element, at most `limit` at a time; elements are read only when a slot is free. After a failure
+ * no new work starts, work in flight is awaited, and the first error is thrown.
  */
 export async function forEachConcurrently<T>(
   source: AsyncGenerator<T, void>,

@@ -1,13 +1,13 @@
 import {InvalidInput} from '../core/errors.js'
 
-/** What the user said on the command line; an empty string counts as not said. */
+/** Settings from the command line; an empty string counts as not given. */
 export interface ConnectionInput {
   region?: string | undefined
   profile?: string | undefined
   endpointUrl?: string | undefined
 }
 
-/** Settings for a client; what is undefined is left to the SDK's own chain. */
+/** Settings for a client; the SDK resolves what is undefined by itself. */
 export interface Connection {
   region: string | undefined
   profile: string | undefined
@@ -19,7 +19,7 @@ export interface Connection {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-// Any of these means that the user has chosen an identity, also for a tunnel or proxy on loopback.
+// Any of these means that the user has chosen an identity, even for a tunnel or proxy on loopback.
 const IDENTITY_VARIABLES = [
   'AWS_ACCESS_KEY_ID',
   'AWS_PROFILE',
@@ -28,8 +28,9 @@ const IDENTITY_VARIABLES = [
   'AWS_CONTAINER_CREDENTIALS_FULL_URI',
 ]
 
-// Letters only: DynamoDB Local refuses other access keys. Handed out as a copy: the SDK writes into it.
-const LOCAL_CREDENTIALS = {accessKeyId: 'local', secretAccessKey: 'local'}
+// Letters only: DynamoDB Local refuses other access keys. Frozen, and copied for every connection: AWS clients write into
+// the credentials they are given.
+const LOCAL_CREDENTIALS = Object.freeze({accessKeyId: 'local', secretAccessKey: 'local'})
 const LOCAL_REGION = 'us-east-1'
 
 /** Region, profile, endpoint and credentials from flags and environment; reads no files. */
@@ -52,7 +53,7 @@ export function resolveConnection(input: ConnectionInput, env: Environment): Con
   }
 }
 
-/** The endpoint in force: the SDK honours the variables by itself, here they only tell whether it is local. */
+/** The effective endpoint. The SDK reads the variables by itself; here they only decide whether it is local. */
 function effectiveEndpoint(endpoint: string | undefined, env: Environment): URL | undefined {
   if (endpoint !== undefined) return parseEndpoint(endpoint, '--endpoint-url')
   for (const name of ['AWS_ENDPOINT_URL_DYNAMODB', 'AWS_ENDPOINT_URL']) {

@@ -4,7 +4,7 @@ import type {SendOptions, Transport} from './transport.js'
 
 const POLL_INTERVAL_MS = 100
 
-/** Creates the table, waits until it can be used, and turns expiry on. Fails when it exists already. */
+/** Creates the table, waits until it is active, and enables expiry. Fails when it exists already. */
 export async function createTable(
   transport: Transport,
   {create, ttlAttribute}: TableDefinition,

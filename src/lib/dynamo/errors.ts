@@ -1,12 +1,12 @@
 import {ZaelError} from '../core/errors.js'
 import type {Item} from '../schema/attribute-value.js'
 
-/** The service's own words, for the failures where they say more than ours. */
-function saying(cause: unknown): string {
+/** The message of the service or the SDK, as the end of ours. */
+function detailOf(cause: unknown): string {
   if (!(cause instanceof Error)) return ''
   // The SDK appends advice for its own developers on further lines and names its modules in front.
-  const said = cause.message.split('\n', 1)[0]?.replace(/^@smithy\/\S+ - (\[ERROR\] )?/, '')
-  return said ? `: ${said}` : ''
+  const message = cause.message.split('\n', 1)[0]?.replace(/^@smithy\/\S+ - (\[ERROR\] )?/, '')
+  return message ? `: ${message}` : ''
 }
 
 /** A conditional write that was refused; nothing was written. */
@@ -16,7 +16,7 @@ export class ConditionFailed extends ZaelError {
 
   constructor(operation: string, oldItem?: Item, cause?: unknown) {
     super('conflict', 'dynamo.condition', `${operation} was not applied: the stored item does not meet its condition`, {
-      hint: 'Read the item again and decide anew; someone else may have changed it.',
+      hint: 'Read the item again and retry; someone else may have changed it.',
       details: {operation},
       cause,
     })
@@ -24,8 +24,8 @@ export class ConditionFailed extends ZaelError {
   }
 }
 
-/** Why one item of a cancelled transaction stood in the way; `None` for the items that did not. */
-export interface CancellationReason {
+/** Why one item cancelled a transaction; `None` for the items that did not. */
+interface CancellationReason {
   code: string
   message: string | undefined
   oldItem: Item | undefined
@@ -40,7 +40,7 @@ export class TransactionCancelled extends ZaelError {
   constructor(operation: string, reasons: readonly CancellationReason[], cause?: unknown) {
     const codes = reasons.map(reason => reason.code)
     super('conflict', 'dynamo.cancelled', `${operation} was cancelled, nothing was applied (${codes.join(', ')})`, {
-      hint: 'Read the items again and decide anew; someone else may have changed them.',
+      hint: 'Read the items again and retry; someone else may have changed them.',
       details: {operation, reasons: codes},
       cause,
     })
@@ -55,24 +55,26 @@ export class TransactionCancelled extends ZaelError {
     return this.reasons.some(reason => reason.code === 'TransactionConflict')
   }
 
-  /** Every item in the way was throttled: the store is busy, the transaction itself is fine. */
+  /** Only throttling cancelled the transaction; the transaction itself is fine. */
   get isThrottling(): boolean {
-    const inTheWay = this.reasons.filter(reason => reason.code !== 'None')
-    return inTheWay.length > 0 && inTheWay.every(reason => THROTTLING_REASONS.has(reason.code))
+    return this.#isCancelledOnlyBy(code => THROTTLING_REASONS.has(code))
   }
 
-  /** Every item in the way was throttled or met another transaction: the same transaction may succeed later. */
+  /** Only throttling or other transactions cancelled it: the same transaction may succeed later. */
   get isPassing(): boolean {
-    const inTheWay = this.reasons.filter(reason => reason.code !== 'None')
-    const passing = (code: string) => code === 'TransactionConflict' || THROTTLING_REASONS.has(code)
-    return inTheWay.length > 0 && inTheWay.every(reason => passing(reason.code))
+    return this.#isCancelledOnlyBy(code => code === 'TransactionConflict' || THROTTLING_REASONS.has(code))
+  }
+
+  #isCancelledOnlyBy(isCause: (code: string) => boolean): boolean {
+    const causes = this.reasons.filter(({code}) => code !== 'None')
+    return causes.length > 0 && causes.every(({code}) => isCause(code))
   }
 }
 
-/** A request that met a transaction in flight on the same item; nothing was written. */
+/** A request conflicted with a transaction in flight on the same item; nothing was written. */
 export class TransactionConflict extends ZaelError {
   constructor(operation: string, cause?: unknown) {
-    super('conflict', 'dynamo.conflict', `${operation} met another write in flight on the same item`, {
+    super('conflict', 'dynamo.conflict', `${operation} conflicted with another write in flight on the same item`, {
       hint: 'Try again in a moment.',
       details: {operation},
       cause,
@@ -80,25 +82,25 @@ export class TransactionConflict extends ZaelError {
   }
 }
 
-/** DynamoDB refused the request for its rate; nothing was written. */
+/** DynamoDB throttled the request; nothing was written. */
 export class Throttled extends ZaelError {
   constructor(operation: string, cause?: unknown) {
-    super('failed', 'dynamo.throttled', `DynamoDB is throttling ${operation}${saying(cause)}`, {
-      hint: 'Try again later; if it persists, look at the capacity of the table and for a hot key.',
+    super('failed', 'dynamo.throttled', `DynamoDB is throttling ${operation}${detailOf(cause)}`, {
+      hint: 'Try again later; if it persists, check the capacity of the table and look for a hot key.',
       details: {operation},
       cause,
     })
   }
 }
 
-/** DynamoDB could not be reached or did not give a usable answer in time. */
+/** DynamoDB could not be reached, or there was no usable answer in time. */
 export class Unavailable extends ZaelError {
-  /** The request is a write and may have been carried out although no answer says so. */
+  /** The request is a write and may have been applied although there was no answer. */
   readonly maybeApplied: boolean
 
   constructor(operation: string, maybeApplied: boolean, cause?: unknown) {
     const ending = maybeApplied ? '; it may or may not have been applied' : ''
-    super('failed', 'dynamo.unavailable', `DynamoDB did not answer ${operation}${saying(cause)}${ending}`, {
+    super('failed', 'dynamo.unavailable', `DynamoDB did not answer ${operation}${detailOf(cause)}${ending}`, {
       hint: 'Check the network, the region and the endpoint, then try again.',
       details: {operation, maybeApplied},
       cause,
@@ -107,14 +109,14 @@ export class Unavailable extends ZaelError {
   }
 }
 
-/** Credentials are missing, expired or not enough. */
+/** Credentials are missing, expired or lack permissions. */
 export class Denied extends ZaelError {
   constructor(operation: string, cause?: unknown) {
-    const skewed = /signature (expired|not yet current)/i.test(saying(cause))
-    const nobody = cause instanceof Error && /^(Credentials|Token)ProviderError$/.test(cause.name)
-    const said = nobody ? `Cannot ${operation} without valid AWS credentials` : `Not allowed to ${operation}`
-    super('access', 'dynamo.denied', `${said}${saying(cause)}`, {
-      hint: nobody
+    const skewed = /signature (expired|not yet current)/i.test(detailOf(cause))
+    const isAnonymous = cause instanceof Error && /^(Credentials|Token)ProviderError$/.test(cause.name)
+    const reason = isAnonymous ? `Cannot ${operation} without valid AWS credentials` : `Not allowed to ${operation}`
+    super('access', 'dynamo.denied', `${reason}${detailOf(cause)}`, {
+      hint: isAnonymous
         ? 'Choose a profile with --profile, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.'
         : skewed
           ? 'Set the clock of this machine: requests are signed with the time.'
@@ -125,10 +127,10 @@ export class Denied extends ZaelError {
   }
 }
 
-/** The table is not there. */
+/** The table does not exist. */
 export class TableMissing extends ZaelError {
   constructor(operation: string, cause?: unknown) {
-    super('notFound', 'table.missing', `The table of ${operation} does not exist${saying(cause)}`, {
+    super('notFound', 'table.missing', `The table of ${operation} does not exist${detailOf(cause)}`, {
       hint: 'Check the stack name, the region and the endpoint, or deploy the stack first.',
       details: {operation},
       cause,
@@ -139,8 +141,8 @@ export class TableMissing extends ZaelError {
 /** DynamoDB does not accept the request as written: bad input or a bug, never an outage. */
 export class ValidationFailed extends ZaelError {
   constructor(operation: string, cause?: unknown) {
-    super('failed', 'dynamo.validation', `DynamoDB does not accept this ${operation}${saying(cause)}`, {
-      hint: 'Trying again will not help; if the input looks right, please report this as a bug.',
+    super('failed', 'dynamo.validation', `DynamoDB does not accept this ${operation}${detailOf(cause)}`, {
+      hint: 'A retry will not help; if the input looks right, please report this as a bug.',
       details: {operation},
       cause,
     })
@@ -153,10 +155,10 @@ export function isInvalid(error: unknown): error is ValidationFailed | Transacti
   return error instanceof ValidationFailed
 }
 
-/** The request clashes with the state of the table: in use, too many changes at once, collection full. */
+/** The state of the table does not allow the request: in use, too many changes at once, collection full. */
 export class Conflict extends ZaelError {
   constructor(operation: string, cause?: unknown) {
-    super('conflict', 'table.conflict', `The state of the table does not allow ${operation} now${saying(cause)}`, {
+    super('conflict', 'table.conflict', `The state of the table does not allow ${operation} now${detailOf(cause)}`, {
       hint: 'Wait until the table is active and other changes are done, then try again.',
       details: {operation},
       cause,
@@ -164,9 +166,9 @@ export class Conflict extends ZaelError {
   }
 }
 
-/** The caller's signal stopped the request. */
+/** The caller's signal aborted the request. */
 export class Aborted extends ZaelError {
-  /** The request is a write and was already on its way. */
+  /** The request is a write and was already sent. */
   readonly maybeApplied: boolean
 
   constructor(operation: string, maybeApplied: boolean, cause?: unknown) {
@@ -189,23 +191,23 @@ export class RegionMissing extends ZaelError {
 /** A failure of no known kind; `cause` is the original. */
 export class RequestFailed extends ZaelError {
   constructor(operation: string, cause?: unknown) {
-    super('failed', 'dynamo.failed', `${operation} failed${saying(cause)}`, {details: {operation}, cause})
+    super('failed', 'dynamo.failed', `${operation} failed${detailOf(cause)}`, {details: {operation}, cause})
   }
 }
 
-/** Whether the store, and not the request, is to blame. Bugs and refusals never count as an outage (D-34). */
+/** Whether DynamoDB, and not the request, is the cause. Bugs and refusals never count as an outage (D-34). */
 export function isUnavailability(error: unknown): error is Throttled | Unavailable {
   return error instanceof Throttled || error instanceof Unavailable
 }
 
-/** Nothing was applied and another try may succeed: safe for every request. */
+/** Nothing was applied and a retry may succeed: safe for every request. */
 export function isRetryable(error: unknown): boolean {
   if (error instanceof Unavailable) return !error.maybeApplied
   if (error instanceof TransactionCancelled) return error.isPassing
   return error instanceof Throttled || error instanceof TransactionConflict
 }
 
-/** As `isRetryable`, and also when the first try may have been applied: only for requests that may be applied twice. */
+/** Like `isRetryable`, and also when the request may have been applied: only for idempotent requests. */
 export function isRetryableWhenIdempotent(error: unknown): boolean {
   return error instanceof Unavailable || isRetryable(error)
 }

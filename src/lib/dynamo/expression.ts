@@ -6,17 +6,17 @@ interface Placeholders {
 }
 
 /** For PutItem, DeleteItem and ConditionCheck; what is undefined is not sent. */
-export interface WriteFields extends Placeholders {
+interface WriteFields extends Placeholders {
   ConditionExpression: string | undefined
 }
 
 /** For UpdateItem. */
-export interface UpdateFields extends WriteFields {
+interface UpdateFields extends WriteFields {
   UpdateExpression: string | undefined
 }
 
 /** For Query, Scan and GetItem. */
-export interface ReadFields extends Placeholders {
+interface ReadFields extends Placeholders {
   KeyConditionExpression: string | undefined
   FilterExpression: string | undefined
   ProjectionExpression: string | undefined
@@ -88,7 +88,7 @@ export class ExpressionBuilder {
     return this
   }
 
-  /** Takes elements out of a set. */
+  /** Removes elements from a set. */
   delete(attribute: string, elements: AttributeValue): this {
     this.#delete.push(`${this.name(attribute)} ${this.value(elements)}`)
     return this
@@ -147,7 +147,7 @@ export class ExpressionBuilder {
     }
   }
 
-  // Undefined, which is not sent, instead of an empty map, which DynamoDB refuses.
+  // Undefined, which is not sent, because DynamoDB refuses an empty map.
   #placeholders(): Placeholders {
     const names: Record<string, string> = {}
     for (const [attribute, placeholder] of this.#names) names[placeholder] = attribute

@@ -2,11 +2,11 @@ import type {Item} from '../schema/attribute-value.js'
 import {type Backoff, retrying} from './retry.js'
 import type {OperationInput, Transport} from './transport.js'
 
-/** How to read page after page. */
-export interface PagingOptions {
+/** How to read pages. */
+interface PagingOptions {
   backoff: Backoff
   signal?: AbortSignal | undefined
-  /** Items altogether. */
+  /** Maximum number of items. */
   limit?: number | undefined
 }
 
@@ -37,7 +37,7 @@ export async function* queryItems(
   for await (const page of queryPages(transport, input, options)) yield* page.items
 }
 
-/** The pages of a Scan; several segments are read side by side and their pages come in no particular order. */
+/** The pages of a Scan; several segments are read concurrently and their pages come in no particular order. */
 export async function* scanPages(
   transport: Transport,
   input: OperationInput<'Scan'>,
@@ -64,7 +64,7 @@ async function* pages(
   let remaining = limit
   let start = input.ExclusiveStartKey
   while (remaining > 0) {
-    // Never asking for more than is wanted keeps `next` right: a page that had to be cut would skip items.
+    // Never request more items than wanted: a page that had to be cut would make `next` skip items.
     const size = Math.min(input.Limit ?? Infinity, remaining)
     const request = {
       ...input,
@@ -80,7 +80,7 @@ async function* pages(
   }
 }
 
-/** Whatever comes first from any of the sources, until all have ended. */
+/** The values of all sources as they arrive, until all have ended. */
 async function* merge<T>(sources: AsyncGenerator<T, void>[]): AsyncGenerator<T, void> {
   const turns = new Map(sources.map(source => [source, turnOf(source)]))
   try {
@@ -89,7 +89,7 @@ async function* merge<T>(sources: AsyncGenerator<T, void>[]): AsyncGenerator<T, 
       if (result.done) turns.delete(source)
       else {
         yield result.value
-        // Only now: a turn nobody waits for would fail unheard if the reader stops here.
+        // Only now: if the reader stops here, the rejection of a pending turn would be unhandled.
         turns.set(source, turnOf(source))
       }
     }

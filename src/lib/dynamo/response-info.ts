@@ -1,7 +1,7 @@
 import type {ConsumedCapacity} from '@aws-sdk/client-dynamodb'
 import type {Operation} from './transport.js'
 
-/** What a transport tells its observer about each response, refusals included. Times are ms since 1970. */
+/** One response, error answers included, as a transport reports it. Times are ms since 1970. */
 export interface ResponseInfo {
   operation: Operation
   sentAtMs: number
@@ -18,7 +18,7 @@ export function dateOf(header: string | undefined): number | undefined {
   return Number.isNaN(date) ? undefined : date
 }
 
-/** What an answer says it cost. */
+/** The consumed capacity in an answer. */
 export function capacityOf(output: unknown): readonly ConsumedCapacity[] {
   const {ConsumedCapacity: consumed} = (output ?? {}) as {ConsumedCapacity?: ConsumedCapacity | ConsumedCapacity[]}
   if (consumed === undefined) return []

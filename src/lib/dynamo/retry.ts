@@ -1,37 +1,37 @@
 import {setTimeout as timer} from 'node:timers/promises'
 import {Aborted, isRetryable} from './errors.js'
 
-/** How to wait between tries. */
+/** How to wait between attempts. */
 export interface Backoff {
   /** In [0, 1). */
   random: () => number
   /** Resolves after `ms`, or earlier when the signal aborts. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>
-  /** Tries altogether, the first included. */
+  /** Attempts, including the first one. */
   attempts?: number
-  /** Upper bound of the first wait; doubles with every try. */
+  /** Upper bound of the first wait; doubles with every attempt. */
   baseMs?: number
   /** Upper bound of every wait. */
   maxMs?: number
 }
 
-/** What to try again, and how. */
-export interface RetryOptions extends Backoff {
-  /** Which failures deserve another try; by default those that certainly applied nothing. */
+/** What to retry, and how. */
+interface RetryOptions extends Backoff {
+  /** Which failures to retry; by default those that certainly applied nothing. */
   retryable?: (error: unknown) => boolean
   signal?: AbortSignal | undefined
 }
 
-/** Tries altogether unless told otherwise. */
+/** Attempts by default. */
 export const DEFAULT_ATTEMPTS = 6
 
 /** The real `sleep` for `Backoff`. */
 export async function sleepMs(ms: number, signal?: AbortSignal): Promise<void> {
-  // An abort is the only way this timer can fail; whoever waits looks at the signal anyway.
+  // This timer fails only when it is aborted; callers check the signal anyway.
   await timer(ms, undefined, signal && {signal}).catch(() => {})
 }
 
-/** Waits before try number `attempt` + 1 (full jitter: anywhere between nothing and the doubled bound). */
+/** Waits after attempt number `attempt`, counted from 0, with full jitter: between 0 and the doubled bound. */
 export async function pause(attempt: number, backoff: Backoff, signal?: AbortSignal): Promise<void> {
   const {random, sleep, baseMs = 25, maxMs = 2_000} = backoff
   // Whole milliseconds, like every other time here.
@@ -39,7 +39,7 @@ export async function pause(attempt: number, backoff: Backoff, signal?: AbortSig
   if (signal?.aborted === true) throw new Aborted('Waiting to try again', false, signal.reason)
 }
 
-/** Calls `fn` until it succeeds, fails for good, or has used up its tries; then the last failure is thrown. */
+/** Calls `fn` until it succeeds, fails permanently, or has no attempts left; then the last error is thrown. */
 export async function retrying<T>(fn: () => Promise<T>, options: RetryOptions): Promise<T> {
   const {attempts = DEFAULT_ATTEMPTS, retryable = isRetryable, signal} = options
   for (let attempt = 0; ; attempt++) {

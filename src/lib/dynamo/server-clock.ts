@@ -1,24 +1,24 @@
 import type {ResponseInfo} from './response-info.js'
 
-/** What one or more responses say about server time minus local time, in ms. */
+/** Bounds of server time minus local time, in ms, from one or more responses. */
 interface Evidence {
   lowMs: number
   highMs: number
 }
 
-// Clocks drift against each other by tens of ms in this time; older evidence would be contradicted, not refined.
+// Clocks drift apart by tens of ms in this time, so older evidence would be wrong.
 const GENERATION_MS = 300_000
 
-// A server that claims to live before the project was started or in another century has no clock to learn from.
+// A server date outside these bounds is wrong.
 const EARLIEST_MS = Date.UTC(2020, 0)
 const LATEST_MS = Date.UTC(2100, 0)
 
 const ANYTHING: Evidence = {lowMs: -Infinity, highMs: Infinity}
 
 /**
- * Local time corrected by what the `Date` headers prove, and by no more. The header is cut to whole seconds: a response
- * says that at some moment between sending and receiving, the server's clock stood in [date, date + 1000 ms). Many such
- * intervals intersect to a narrow one. Evidence lives for one to two generations.
+ * Local time, corrected only as far as the `Date` headers prove it wrong. The header is cut to whole seconds: at some
+ * moment between sending and receiving, the server's clock was in [date, date + 1000 ms). Many such intervals intersect
+ * in a narrow one. Evidence is kept for one to two generations.
  */
 export class ServerClock {
   readonly #localNow: () => number
@@ -31,7 +31,7 @@ export class ServerClock {
     this.#localNow = localNow
   }
 
-  /** Learns from one response; give it to a transport as `onResponse`. */
+  /** Evaluates one response; pass it to a transport as `onResponse`. */
   readonly observe = ({serverDateMs, sentAtMs, receivedAtMs}: ResponseInfo): void => {
     if (serverDateMs === undefined || !(serverDateMs >= EARLIEST_MS && serverDateMs <= LATEST_MS)) return
     if (!(receivedAtMs >= sentAtMs)) return
@@ -44,7 +44,7 @@ export class ServerClock {
     }
     this.#current = intersect(this.#current, sample)
     if (isEmpty(this.intervalMs)) {
-      // One of the clocks has jumped, so what was learnt before no longer holds.
+      // One of the clocks has jumped, so earlier evidence no longer holds.
       this.#previous = ANYTHING
       this.#current = sample
       this.#generationStartMs = receivedAtMs

@@ -48,13 +48,13 @@ export type OperationOutput<O extends Operation> = Wire<Operations[O]['output']>
 export interface SendOptions {
   /** Aborting gives `Aborted`; a signal of `AbortSignal.timeout` is a deadline and gives `Unavailable`. */
   signal?: AbortSignal | undefined
-  /** A deadline without the cost of a signal: after so many ms without an answer the request is given up as `Unavailable`. */
+  /** A deadline without the cost of a signal: after so many ms without an answer the request fails as `Unavailable`. */
   timeoutMs?: number | undefined
 }
 
 /**
- * The seam between zael and DynamoDB. One `send` is at most one HTTP request: a second try of an `ADD` whose answer was
- * lost would count twice, so only callers, who know what they wrote, repeat it. Failures are the errors of `errors.ts`.
+ * The seam between zael and DynamoDB. One `send` is at most one HTTP request: a retry of an `ADD` whose answer was lost
+ * could count twice, so only callers, who know what they write, retry. Failures are the errors of `errors.ts`.
  */
 export interface Transport {
   send<O extends Operation>(operation: O, input: OperationInput<O>, options?: SendOptions): Promise<OperationOutput<O>>
@@ -62,7 +62,7 @@ export interface Transport {
 
 /** A transport that holds connections. */
 export interface ClosableTransport extends Transport {
-  /** Lets go of its own connections; used again, it opens new ones. */
+  /** Closes its own connections; used again, it opens new ones. */
   close(): Promise<void>
 }
 
@@ -78,7 +78,7 @@ const READS: ReadonlySet<Operation> = new Set([
   'DescribeContinuousBackups',
 ] as const)
 
-/** Whether the operation changes nothing, so that repeating it is always safe. */
+/** Whether the operation changes nothing, so that a retry is always safe. */
 export function isRead(operation: Operation): boolean {
   return READS.has(operation)
 }

@@ -1,10 +1,11 @@
 import type {Limit} from '../core/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import {type Level, resolveLimits} from '../core/resolve.js'
+import {availableTogether} from '../core/shards.js'
 import {toTokens} from '../core/token-math.js'
-import {availableTogether, plannedState} from '../limiter/shard-room.js'
+import {shareOfRecord} from '../limiter/known-bucket.js'
+import {currentRecord} from '../limiter/reads.js'
 import type {ShardedBucket} from '../repository/buckets/buckets.js'
-import {planBucket} from '../repository/buckets/plan.js'
 import {entityMissing} from '../repository/entities/errors.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {ConfigRecord} from '../schema/config-record.js'
@@ -89,7 +90,7 @@ function levels(
   nowMs: number,
 ): Pick<ResourceOverview, 'limits' | 'shards'> {
   const shards = (bucket?.shards ?? []).filter(shard => shard.kind === 'bucket')
-  const states = shards.map(shard => plannedState(planBucket(shard, nowMs, limits)))
+  const states = shards.map(shard => shareOfRecord(currentRecord(shard, nowMs, limits)))
   const available = (name: string) => (states.length === 0 ? undefined : toTokens(availableTogether(states, name)))
   return {limits: limits.map(limit => ({...limit, available: available(limit.name)})), shards: states.length}
 }

@@ -1,7 +1,7 @@
 import type {Amounts} from '../core/bucket.js'
+import {type Consumption, checkConsumption} from '../core/consumption.js'
 import {toTokens} from '../core/token-math.js'
 import {windowStart} from '../core/window.js'
-import {type Consumption, checkConsumption} from '../limiter/amounts.js'
 import type {RefusalStatus} from '../limiter/errors.js'
 import {shareOfRecord} from '../limiter/known-bucket.js'
 import {checkKnown, currentRecord, untouched} from '../limiter/reads.js'

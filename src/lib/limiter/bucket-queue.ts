@@ -1,341 +1,292 @@
-import type {Amounts} from '../core/bucket.js'
-import type {FullnessBounds} from '../core/fullness.js'
-import {Throttled} from '../dynamo/errors.js'
-import {pause} from '../dynamo/retry.js'
-import {fullBucketUpdate} from '../repository/buckets/full-bucket-write.js'
+import {type Amounts, negateAmounts, sumAmounts} from '../core/bucket.js'
+import {isRetryable, Throttled} from '../dynamo/errors.js'
+import {pause, retrying} from '../dynamo/retry.js'
 import {sendMarked, type WriteOutcome} from '../repository/buckets/marked-write.js'
-import {planBucket, plannedTokens} from '../repository/buckets/plan.js'
-import {PressureGauge} from '../repository/buckets/pressure-gauge.js'
-import type {BucketUpdate, WriteMark} from '../repository/buckets/writes.js'
-import {type BucketAddress, consumeUpdate, markIn, plannedUpdate} from '../repository/buckets/writes.js'
-import type {Item} from '../schema/attribute-value.js'
+import {type BucketAddress, type BucketUpdate, plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
+import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {BucketWriter, Correction} from './bucket-writer.js'
-import type {AppliedLimits, LimiterContext} from './context.js'
-import {sendCorrections} from './corrections.js'
-import {renewedExpiry} from './expiry.js'
-import {chooseFitting, requestsOf, total} from './fit.js'
+import {type Correction, correctionUpdates, planOverflow, remainingCorrection} from './corrections.js'
+import {KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
+import type {LimitSource} from './limit-source.js'
+import {isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
+import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
+import type {LimiterSettings} from './options.js'
 import {
-  decideLocally,
-  fullnessFor,
-  hasFilledUp,
-  hasOverflown,
-  isBucketExpired,
-  isOverfull,
-  isTooLarge,
-  type KnownBucket,
-  knownFrom,
-  missingNames,
-  storedTokens,
-} from './known-bucket.js'
-import type {PendingRequest, Verdict} from './pending-request.js'
-import {createBucket, type RewriteRules, refillAndConsume, unchangedLimits} from './slow-path.js'
+  type Demand,
+  leaveOutMissing,
+  type PendingRequest,
+  type Refused,
+  requestCount,
+  ShardGone,
+} from './pending-request.js'
+import type {ShardRepair} from './shard-repair.js'
 
-/** Rounds of look, compute and write before a contended batch is refused. */
+/** Steps before a contended batch is refused. */
 const MOST_ROUNDS = 12
 
-/** About two round trips: whoever waits longer finds the tokens gone and a longer queue. */
-const LONGEST_WAIT_MS = 8
-
-/** From this round on a short random wait keeps competitors from colliding in step. */
+/** From this round on a short random wait keeps competing clients from colliding in step. */
 const FIRST_WAITING_ROUND = 3
 
+/** About two round trips: after a longer wait the tokens are gone and the queue has grown. */
+const LONGEST_WAIT_MS = 8
+
+/** Tries to return tokens, the first included. */
+const RETURN_ATTEMPTS = 10
+
+/** What all queues of a namespace share. */
+export interface QueueServices {
+  readonly table: NamespaceTable
+  readonly settings: LimiterSettings
+  readonly limits: LimitSource
+  readonly shards: ShardRepair
+  readonly nextMark: () => WriteMark
+}
+
 /**
- * All conversation of this process with one bucket item. At most one write is in flight; whoever comes meanwhile shares
- * the next one, in order. A lone request goes out at once.
+ * Serialises this process's writes to one bucket item: one in flight; requests and corrections that arrive meanwhile are
+ * batched into the next, in order. A request that finds the queue idle is sent at once.
  */
-export class BucketQueue implements BucketWriter {
-  readonly #gauge = new PressureGauge()
-  #tickets: PendingRequest[] = []
+export class BucketQueue {
+  readonly #services: QueueServices
+  readonly #address: BucketAddress
+  readonly #onSeen: (seen: SeenLoad) => void
+  readonly #bucket: KnownBucket
+  #requests: PendingRequest[] = []
   #corrections: Correction[] = []
-  #serving: Promise<void> | undefined
-  #known: KnownBucket | undefined
-  #slotMark: string | undefined
-  #largest = new Map<string, bigint>()
-  #limitsCheckedAtMs: number | undefined
-  #hasDecided = false
-  #source: AppliedLimits['source'] | undefined
+  #running: Promise<void> | undefined
 
-  constructor(
-    readonly office: LimiterContext,
-    readonly address: BucketAddress,
-  ) {}
-
-  /** The conversation under way; it may go on after the last answer, to put right what the answers did not wait for. */
-  get serving(): Promise<void> | undefined {
-    return this.#serving
+  /** `onSeen` is called with every state of the bucket that the answer to a write shows. */
+  constructor(services: QueueServices, address: BucketAddress, onSeen: (seen: SeenLoad) => void) {
+    this.#services = services
+    this.#address = address
+    this.#onSeen = onSeen
+    this.#bucket = new KnownBucket(services.settings)
   }
 
-  /** The last state an answer has shown, for whoever wants to avoid a call. */
-  get known(): KnownBucket | undefined {
-    return this.#known
+  /** The work in progress, if any; it may go on after the last answer. */
+  get running(): Promise<void> | undefined {
+    return this.#running
   }
 
-  /** What this process's slot for marks showed last. A value from long ago proves less, but never too much. */
-  get slotMark(): string | undefined {
-    return this.#slotMark
+  /** The last state that was seen. */
+  get state(): KnownState | undefined {
+    return this.#bucket.state
   }
 
-  /** Asks for admission; the ticket's answer comes when it is this request's turn. */
-  ask(ticket: PendingRequest): void {
-    this.#tickets.push(ticket)
-    for (const [name, milli] of ticket.amounts) {
-      if (milli > (this.#largest.get(name) ?? 0n)) this.#largest.set(name, milli)
-    }
-    this.#serve()
+  /** A refusal that needs no call, for a limited time: corrections of other clients are not known. */
+  knownRefusal(demand: Demand): Refused | undefined {
+    const nowMs = this.#now()
+    return this.#isCurrent(nowMs) ? this.#bucket.refusal(demand, nowMs) : undefined
   }
 
-  /** Charges (or returns, when negative) without asking; resolves when it is written. */
+  /** Queues a request, which is answered in its turn. */
+  ask(request: PendingRequest): void {
+    const nowMs = this.#now()
+    if (this.#isCurrent(nowMs)) this.#bucket.narrow(request, nowMs)
+    this.#bucket.noteRequest(request.amounts)
+    this.#requests.push(request)
+    this.#running ??= this.#run()
+  }
+
+  /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
   correct(deltas: Amounts, requests = 0): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#corrections.push({amounts: deltas, requests, resolve, reject})
-      this.#serve()
+      this.#running ??= this.#run()
     })
   }
 
-  /**
-   * A refusal that needs no call: even the largest balance consistent with what is known is too small. Tokens that
-   * others return are not known, so this holds for a limited time only.
-   */
-  denial(ticket: PendingRequest): Verdict | undefined {
-    const nowMs = this.office.table.clock()
-    const known = this.#known
-    if (!known?.exists || !this.#isFresh(known, nowMs) || this.#corrections.length > 0) return undefined
-    const {record} = known.seen
-    this.#leaveOutMissing([ticket], record, nowMs)
-    const {amounts} = ticket
-    // The usual case first: what is stored is enough.
-    if ([...amounts].every(([name, milli]) => (record.state.limits.get(name)?.tokensMilli ?? 0n) >= milli))
-      return undefined
-    if (missingNames(record, amounts).length > 0 || isTooLarge(record, amounts)) return undefined
-    if (this.#isCheckDue(nowMs) || isBucketExpired(record, nowMs)) return undefined
-    return decideLocally(record, amounts, nowMs).admitted ? undefined : this.#refusal(amounts, nowMs)
+  /** Returns what was charged; never fails. */
+  async giveBack(amounts: Amounts, requests: number): Promise<void> {
+    const attempt = () => this.correct(negateAmounts(amounts), -requests)
+    const {backoff} = this.#services.table
+    await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable: isRetryable}).catch(() => {})
   }
 
-  #serve(): void {
-    this.#serving ??= this.#serveAll()
+  /** Learns a state that was read apart from the queue, not before `sinceMs`. */
+  learnRecord(record: BucketRecord, sinceMs: number): void {
+    this.#bucket.learnRecord(record, sinceMs, this.#now())
   }
 
-  async #serveAll(): Promise<void> {
-    while (this.#corrections.length > 0 || this.#tickets.length > 0) {
+  /** Forgets the state; `mark` is that of a write to the item that was not sent by the queue. */
+  forget(mark?: WriteMark): void {
+    this.#bucket.forget(mark)
+  }
+
+  /** Whether the state allows a refusal without a call. Corrections that wait may return tokens. */
+  #isCurrent(nowMs: number): boolean {
+    return this.#corrections.length === 0 && this.#bucket.isFresh(nowMs)
+  }
+
+  #now(): number {
+    return this.#services.table.clock()
+  }
+
+  async #run(): Promise<void> {
+    while (this.#corrections.length > 0 || this.#requests.length > 0) {
       const corrections = this.#corrections
       this.#corrections = []
-      if (corrections.length > 0) await sendCorrections(this, corrections)
-      const tickets = this.#tickets
-      this.#tickets = []
+      if (corrections.length > 0) await this.#writeCorrections(corrections)
+      const requests = this.#requests
+      this.#requests = []
       try {
-        await this.#decide(tickets)
+        await this.#decide(requests)
       } catch (error) {
-        for (const ticket of tickets) if (!ticket.isSettled) ticket.fail(error)
+        for (const request of requests) if (!request.isSettled) request.fail(error)
       }
-      for (const ticket of tickets) ticket.finish()
-      this.#hasDecided ||= tickets.length > 0
+      for (const request of requests) request.finish()
+      if (requests.length > 0) this.#bucket.noteDecided()
     }
-    this.#serving = undefined
+    this.#running = undefined
   }
 
-  async #decide(tickets: readonly PendingRequest[]): Promise<void> {
+  /** Decides step by step, until every request of the batch is settled. */
+  async #decide(requests: readonly PendingRequest[]): Promise<void> {
+    const {settings, table} = this.#services
+    const [address, bucket] = [this.#address, this.#bucket]
     for (let round = 0; ; round++) {
-      const open = tickets.filter(ticket => !ticket.isSettled && !ticket.isAbandoned)
+      const open = requests.filter(request => !request.isSettled && !request.isAbandoned)
       if (open.length === 0) return
-      if (round >= MOST_ROUNDS && this.#known?.exists) return this.#refuse(open)
+      const {state} = bucket
+      if (round >= MOST_ROUNDS && state?.exists)
+        return this.#refuse({kind: 'refuse', requests: open, record: state.seen.record, nowMs: this.#now()})
       if (round >= 2 * MOST_ROUNDS)
         throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
       if (round >= FIRST_WAITING_ROUND)
-        await pause(round - FIRST_WAITING_ROUND, {...this.office.table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
-      const known = this.#known
-      if (!known) await this.#consume(open)
-      else if (!known.exists) await createBucket(this, open, known)
-      else {
-        const isCertain = round > 0 || this.#isFresh(known, this.office.table.clock())
-        await this.#decideByState(open, known, {isCertain, isContended: round >= 2, isExact: round < MOST_ROUNDS / 2})
+        await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
+      const isCertain = round > 0 || bucket.isFresh(this.#now())
+      await this.#checkLimitsIfDue()
+      const nowMs = this.#now()
+      for (const request of open) bucket.narrow(request, nowMs)
+      const isContended = round >= 2
+      const step = nextStep({table, settings, address, bucket, requests: open, nowMs, isCertain, isContended})
+      if (step.kind !== 'apply-limits') await this.#perform(step, open)
+      else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
+    }
+  }
+
+  /** Limits that have not changed need no write. */
+  async #checkLimitsIfDue(): Promise<void> {
+    const {state} = this.#bucket
+    if (!state?.exists || !this.#bucket.isCheckDue(this.#now())) return
+    const {limits, settings} = this.#services
+    const inForce = await limits.inForce(this.#address)
+    const nowMs = this.#now()
+    if (isUpToDate(state.seen, inForce, settings, nowMs)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+  }
+
+  async #perform(step: QueueStep, open: readonly PendingRequest[]): Promise<void> {
+    const {shards} = this.#services
+    switch (step.kind) {
+      case 'refuse':
+        return this.#refuse(step)
+      case 'forget':
+        return this.#bucket.forget()
+      case 'repair-shard-count':
+        await shards.repairCount(this.#address)
+        return this.#bucket.forget()
+      case 'fill-shard': {
+        const isThere = await shards.fill(this.#address)
+        if (!isThere) for (const request of open) request.fail(new ShardGone())
+        return this.#bucket.forget()
       }
+      default:
+        return this.#performWrite(step)
     }
   }
 
-  /** One step towards a decision for a bucket of which a state is known; only a certain state may refuse. */
-  async #decideByState(
-    open: PendingRequest[],
-    known: KnownBucket & {exists: true},
-    rules: RewriteRules,
+  /** Creates the bucket, or brings it in line with the configuration, and admits what fits. */
+  async #applyLimits(
+    state: KnownState,
+    requests: readonly PendingRequest[],
+    rules: Pick<LimitStepInput, 'isCertain' | 'isExact'>,
   ): Promise<void> {
-    if (this.#isCheckDue(this.office.table.clock())) {
-      const applied = await unchangedLimits(this, known)
-      if (applied) this.noteLimitsChecked(applied)
-    }
-    const nowMs = this.office.table.clock()
-    const {record} = known.seen
-    if (record.shardCount > this.office.settings.maxShards) {
-      await this.office.healShardCount(this.address)
-      return this.forget()
-    }
-    this.#leaveOutMissing(open, record, nowMs)
-    const needsLimits =
-      this.#isCheckDue(nowMs) ||
-      open.some(ticket => missingNames(record, ticket.amounts).length > 0 || isTooLarge(record, ticket.amounts))
-    if (!needsLimits && !isBucketExpired(record, nowMs) && !isOverfull(record)) {
-      // Under contention a crowd that waits for all of its tokens loses to every smaller one: it takes what is stored.
-      const stored = chooseFitting(open, storedTokens(record))
-      const isWorthTaking = stored.others.length === 0 || (rules.isContended && stored.fitting.length > 0)
-      const mayOverflow = hasFilledUp(record, total(open).keys(), nowMs)
-      if (isWorthTaking && (!mayOverflow || rules.isContended)) return this.#consume(stored.fitting, mayOverflow)
-      const bounds = mayOverflow ? fullnessFor(known.seen, total(open), nowMs) : []
-      if (bounds.length > 0) return this.#consumeFromFull(open, record, bounds, nowMs)
-      const {fitting} = chooseFitting(open, plannedTokens(planBucket(known.seen, nowMs)))
-      if (fitting.length === 0) {
-        if (rules.isCertain) return this.#refuse(open)
-        return this.#consume(open)
-      }
-    }
-    await refillAndConsume(this, open, known, rules)
+    const {table, limits, settings} = this.#services
+    const address = this.#address
+    const inForce = await limits.inForce(address)
+    const nowMs = this.#now()
+    this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+    const names = new Set(inForce.applied.limits.map(limit => limit.name))
+    for (const request of requests) leaveOutMissing(request, names)
+    const {step, impossible} = planWithLimits({state, table, address, requests, inForce, settings, nowMs, ...rules})
+    for (const [request, reason] of impossible) request.fail(reason)
+    if (step) await this.#perform(step, requests)
   }
 
-  /** Parents are charged for the limits they have; which these are is known once the configuration was looked at. */
-  #leaveOutMissing(tickets: readonly PendingRequest[], record: BucketRecord, nowMs: number): void {
-    if (this.#source === undefined || this.#isCheckDue(nowMs)) return
-    for (const ticket of tickets) if (ticket.isLenient) ticket.keepOnly(name => record.state.limits.has(name))
+  async #performWrite(step: WriteStep): Promise<void> {
+    if (step.refused) this.#refuse(step.refused)
+    const mark = this.#services.nextMark()
+    const {applied, record} = await this.#write(step.update(mark), mark)
+    if (!applied) return
+    if (!record) throw new Error('a bucket that was charged is not there')
+    this.#admit(step.admits, record)
+    if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
+    if (step.mayHaveOverflowed) await this.#settleOverflow(sumAmounts(step.admits))
   }
 
-  /**
-   * The one call without a look: consumes for all of them, or learns why that is impossible. What has overflowed before is
-   * taken off afterwards: under contention a full bucket would otherwise refuse those who lose every round.
-   */
-  async #consume(open: PendingRequest[], mayOverflow = !this.#known?.exists): Promise<void> {
-    const {table} = this.office
-    const mark = this.office.nextMark()
-    const nowMs = table.clock()
-    const repairPressure = this.#gauge.needsRepair
-    const update = consumeUpdate(table, this.address, total(open), mark, {
-      nowMs,
-      requests: requestsOf(open),
-      repairPressure,
-    })
-    const outcome = await this.write(update, mark)
-    if (!outcome.applied) return
-    this.admit(open)
-    if (mayOverflow) await this.settleOverflow(total(open))
+  /** After tokens were taken without a refill; the requests are decided, so a competing refill or an outage is ignored. */
+  async #settleOverflow(taken: Amounts): Promise<void> {
+    const plan = planOverflow(this.#bucket.state, taken, this.#now())
+    if (!plan) return
+    const {table, nextMark} = this.#services
+    const mark = nextMark()
+    await this.#write(plannedUpdate(table, plan, {amounts: new Map()}, mark), mark).catch(() => {})
   }
 
-  /** The one call for a bucket that has filled up, whoever else has used it since it was seen. */
-  async #consumeFromFull(
-    open: PendingRequest[],
-    record: BucketRecord,
-    bounds: readonly FullnessBounds[],
-    nowMs: number,
-  ): Promise<void> {
-    const {table, settings} = this.office
-    const mark = this.office.nextMark()
-    const write = {
-      amounts: total(open),
-      requests: requestsOf(open),
-      nowMs,
-      ttlSeconds: renewedExpiry(record, settings.bucketTtlMultiplier, nowMs),
-    }
-    const outcome = await this.write(fullBucketUpdate(table, record, bounds, write, mark), mark)
-    if (outcome.applied) this.admit(open)
-  }
-
-  async settleOverflow(taken: Amounts): Promise<void> {
-    const known = this.#known
-    const {table} = this.office
-    const nowMs = table.clock()
-    if (!known?.exists || !hasOverflown(known.seen.record, taken, nowMs)) return
-    const plan = planBucket(known.seen, nowMs, undefined, taken)
-    const mark = this.office.nextMark()
-    // Lost to somebody who refills at the same time, or to an outage: the request itself is long decided.
-    await this.write(plannedUpdate(table, plan, {amounts: new Map()}, mark), mark).catch(() => {})
-  }
-
-  async write(update: BucketUpdate, mark: WriteMark, repetition?: BucketUpdate): Promise<WriteOutcome> {
-    const {table, settings} = this.office
-    const timeoutMs = settings.writeTimeoutMs
+  /** Writes all waiting corrections in one call. */
+  async #writeCorrections(corrections: readonly Correction[]): Promise<void> {
     try {
-      const outcome = await sendMarked(table, update, mark, {timeoutMs, ...(repetition ? {repetition} : {})})
-      this.#slotMark = markIn(outcome.item, mark.slot)
-      this.learn(outcome.item)
-      return outcome
+      await this.#writeCorrection(sumAmounts(corrections), requestCount(corrections))
+      for (const correction of corrections) correction.resolve()
     } catch (error) {
-      // What was known may no longer hold: the write may have been applied.
-      this.#known = undefined
+      for (const correction of corrections) correction.reject(error)
+    }
+  }
+
+  /** What concerns a bucket or limit that is gone is dropped. */
+  async #writeCorrection(deltas: Amounts, requests: number): Promise<void> {
+    const {table, settings, nextMark} = this.#services
+    const target = {table, address: this.#address, bucket: this.#bucket, ttlMultiplier: settings.bucketTtlMultiplier}
+    for (let rest: Amounts | undefined = deltas; rest; ) {
+      const changes = new Map([...rest].filter(([, milli]) => milli !== 0n))
+      if (changes.size === 0 && requests === 0) return
+      const mark = nextMark()
+      const {update, repetition} = correctionUpdates(target, changes, requests, mark, this.#now())
+      const {applied, item} = await this.#write(update, mark, repetition)
+      if (applied) return this.#settleOverflow(changes)
+      rest = remainingCorrection(changes, item, mark)
+    }
+  }
+
+  /** Sends one write and remembers the state that its answer shows; `record` is undefined when there is no bucket. */
+  async #write(
+    update: BucketUpdate,
+    mark: WriteMark,
+    repetition = update,
+  ): Promise<WriteOutcome & {readonly record: BucketRecord | undefined}> {
+    const {table, settings} = this.#services
+    try {
+      const outcome = await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs, repetition})
+      const seen = this.#bucket.learn(outcome.item, mark, this.#now())
+      if (seen) this.#onSeen(seen)
+      return {...outcome, record: seen?.record}
+    } catch (error) {
+      // The write may have been applied: the state may no longer hold.
+      this.#bucket.forget()
       throw error
     }
   }
 
-  /** Remembers a state that an answer has shown. */
-  learn(item: Item | undefined): void {
-    const known = knownFrom(item, this.office.table.clock())
-    this.#known = known
-    if (!known.exists) return
-    const {record} = known.seen
-    const unitsPerSecond = this.#gauge.observe(record, known.atMs)
-    this.office.noticed(this.address, record, {unitsPerSecond, largestRequestMilli: this.#largest})
-    if (unitsPerSecond !== undefined) this.#largest = new Map()
-  }
-
-  /** Takes over a state that somebody else has read, unless an answer has shown a later one since. */
-  learnRecord(record: BucketRecord, sinceMs: number): void {
-    if (this.#known && this.#known.atMs > sinceMs) return
-    this.#known = {exists: true, atMs: this.office.table.clock(), seen: {record, incomplete: new Map()}}
-  }
-
-  forget(mark?: WriteMark): void {
-    this.#known = undefined
-    if (mark) this.#slotMark = mark.nonce
-  }
-
-  noteLimitsChecked(applied: AppliedLimits): void {
-    this.#limitsCheckedAtMs = this.office.table.clock()
-    this.#source = applied.source
-  }
-
-  /** Settles those whose charge has been written; gives back for those who no longer wait. */
-  admit(tickets: readonly PendingRequest[]): void {
-    const known = this.#known
-    if (!known?.exists) throw new Error('a bucket that was charged is not there')
-    for (const ticket of tickets) {
-      const {amounts, requests} = ticket
-      if (ticket.isAbandoned) this.office.refund([{address: this.address, heldMilli: new Map(amounts), requests}])
-      else ticket.settle({admitted: true, address: this.address, amounts, requests, record: known.seen.record})
+  /** Settles requests whose charge has been written; returns the charge of abandoned ones. */
+  #admit(requests: readonly PendingRequest[], record: BucketRecord): void {
+    for (const request of requests) {
+      const {amounts, requests: count} = request
+      if (request.isAbandoned) request.cleanUp(this.giveBack(amounts, count))
+      else request.settle({admitted: true, address: this.#address, amounts, requests: count, record})
     }
   }
 
-  refuse(tickets: readonly PendingRequest[], nowMs: number, record: BucketRecord): void {
-    const source = this.#source
-    for (const ticket of tickets) ticket.settle({admitted: false, amounts: ticket.amounts, record, nowMs, source})
-  }
-
-  #refuse(tickets: readonly PendingRequest[], nowMs = this.office.table.clock()): void {
-    for (const ticket of tickets) ticket.settle(this.#refusal(ticket.amounts, nowMs))
-  }
-
-  /**
-   * Tokens that came while the decision was on its way belong to whoever asks next: kept for those it left out, a crowd
-   * would wait round after round for a share of every trickle.
-   */
-  refuseMisfits(tickets: readonly PendingRequest[], decidedAtMs: number): void {
-    const known = this.#known
-    if (!known?.exists) return
-    const misfits = tickets.filter(ticket => !decideLocally(known.seen.record, ticket.amounts, decidedAtMs).admitted)
-    this.#refuse(misfits, decidedAtMs)
-  }
-
-  #refusal(amounts: Amounts, nowMs: number): Verdict {
-    const known = this.#known
-    if (!known?.exists) throw new Error('a bucket that refused is not there')
-    return {admitted: false, amounts, record: known.seen.record, nowMs, source: this.#source}
-  }
-
-  #isFresh(known: KnownBucket, nowMs: number): boolean {
-    const {denyCacheMs} = this.office.settings
-    const ageMs = nowMs - known.atMs
-    // A clock that was set back must not keep a refusal alive for longer than its time.
-    return denyCacheMs > 0 && ageMs >= 0 && ageMs <= denyCacheMs
-  }
-
-  /** A bucket may be new to this process and its limits old: the first decision takes them as they are, the second not. */
-  #isCheckDue(nowMs: number): boolean {
-    if (this.#limitsCheckedAtMs === undefined) return this.#hasDecided
-    const ageMs = nowMs - this.#limitsCheckedAtMs
-    return ageMs < 0 || ageMs >= this.office.settings.configCheckMs
+  #refuse({requests, record, nowMs}: RefuseStep): void {
+    for (const request of requests) request.settle(this.#bucket.refused(request.amounts, record, nowMs))
   }
 }

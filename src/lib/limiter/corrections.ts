@@ -1,53 +1,92 @@
 import {type Amounts, expiresAtSeconds} from '../core/bucket.js'
-import {adjustUpdate, carriesMark} from '../repository/buckets/writes.js'
-import {decodeBucket} from '../schema/bucket-record.js'
-import type {BucketWriter, Correction} from './bucket-writer.js'
-import {requestsOf, total} from './fit.js'
-import {shareOfRecord} from './known-bucket.js'
+import {hasOverflowed} from '../core/fullness.js'
+import {type BucketPlan, planBucket} from '../repository/buckets/plan.js'
+import {
+  adjustUpdate,
+  type BucketAddress,
+  type BucketUpdate,
+  carriesMark,
+  type WriteMark,
+} from '../repository/buckets/writes.js'
+import type {NamespaceTable} from '../repository/table/table.js'
+import type {Item} from '../schema/attribute-value.js'
+import {type BucketRecord, decodeBucket} from '../schema/bucket-record.js'
+import {type KnownBucket, type KnownState, shareOfRecord} from './known-bucket.js'
 
-/** Writes all waiting corrections in one call. What concerns a bucket or limit that is gone is dropped. */
-export async function sendCorrections(desk: BucketWriter, corrections: readonly Correction[]): Promise<void> {
-  try {
-    await writeCorrections(desk, total(corrections), requestsOf(corrections))
-    for (const correction of corrections) correction.resolve()
-  } catch (error) {
-    for (const correction of corrections) correction.reject(error)
-  }
+/** A charge or return after the fact, waiting in a queue. */
+export interface Correction {
+  readonly amounts: Amounts
+  /** Change of the number of admitted requests. */
+  readonly requests: number
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
 }
 
-async function writeCorrections(desk: BucketWriter, deltas: Map<string, bigint>, requests: number): Promise<void> {
-  const {table} = desk.office
-  for (;;) {
-    for (const [name, milli] of deltas) if (milli === 0n) deltas.delete(name)
-    if (deltas.size === 0 && requests === 0) return
-    const mark = desk.office.nextMark()
-    const since = desk.slotMark
-    const returnsTokens = [...deltas.values()].some(milli => milli < 0n)
-    const ttlSeconds = expiryWithDebt(desk, deltas)
-    const update = adjustUpdate(table, desk.address, deltas, mark, {ttlSeconds, requests})
-    const repetition = returnsTokens
-      ? adjustUpdate(table, desk.address, deltas, mark, {ttlSeconds, requests, slotUnchanged: {since}})
-      : update
-    const {applied, item} = await desk.write(update, mark, repetition)
-    if (applied) return desk.settleOverflow(deltas)
-    if (carriesMark(item, mark)) return
-    const stored = item && decodeBucket(item)
-    if (stored?.kind !== 'bucket') return
-    const gone = [...deltas.keys()].filter(name => !stored.record.state.limits.has(name))
-    // Refused although every limit is there: a repetition that could not prove that the first try was lost.
-    if (gone.length === 0) return
-    for (const name of gone) deltas.delete(name)
-  }
+/** Where a correction is written. */
+interface CorrectionTarget {
+  readonly table: NamespaceTable
+  readonly address: BucketAddress
+  readonly bucket: Pick<KnownBucket, 'state' | 'slotMark'>
+  readonly ttlMultiplier: number
 }
 
-/** A debt must not be forgiven by expiry: where one is made, the bucket is kept until it could be repaid. */
-function expiryWithDebt({known, office}: BucketWriter, deltas: Amounts): number | undefined {
-  if (!known?.exists || known.seen.record.ttlSeconds === undefined) return undefined
-  const {ttlSeconds} = known.seen.record
-  const charged = [...shareOfRecord(known.seen.record).limits].map(([name, limit]) => ({
+/**
+ * The write of a correction, and the one to send after a lost answer: tokens must not be returned twice, so a repetition
+ * needs proof that the first try was not applied.
+ */
+export function correctionUpdates(
+  {table, address, bucket, ttlMultiplier}: CorrectionTarget,
+  deltas: Amounts,
+  requests: number,
+  mark: WriteMark,
+  nowMs: number,
+): {update: BucketUpdate; repetition: BucketUpdate} {
+  const {state, slotMark: since} = bucket
+  const ttlSeconds = state?.exists ? expiryForDebt(state.seen.record, deltas, ttlMultiplier, nowMs) : undefined
+  const update = adjustUpdate(table, address, deltas, mark, {ttlSeconds, requests})
+  const returnsTokens = [...deltas.values()].some(milli => milli < 0n)
+  if (!returnsTokens) return {update, repetition: update}
+  const slotUnchanged = {since}
+  return {update, repetition: adjustUpdate(table, address, deltas, mark, {ttlSeconds, requests, slotUnchanged})}
+}
+
+/** What to try again after a correction was refused: without the limits that are gone, `undefined` if that is no reason. */
+export function remainingCorrection(
+  deltas: Amounts,
+  item: Item | undefined,
+  mark: WriteMark,
+): Map<string, bigint> | undefined {
+  const stored = item && decodeBucket(item)
+  if (carriesMark(item, mark) || stored?.kind !== 'bucket') return undefined
+  const remaining = [...deltas].filter(([name]) => stored.record.state.limits.has(name))
+  // Refused although every limit is there: a repetition that could not prove that the first try was lost.
+  return remaining.length === deltas.size ? undefined : new Map(remaining)
+}
+
+/**
+ * Tokens were taken just now without a refill: if the bucket had overflowed by then, a rewrite that moves its refill
+ * instant, so that the overflow does not come back (decision 10).
+ */
+export function planOverflow(state: KnownState | undefined, taken: Amounts, nowMs: number): BucketPlan | undefined {
+  if (!state?.exists || !hasOverflowed(shareOfRecord(state.seen.record), taken, nowMs)) return undefined
+  return planBucket(state.seen, nowMs, undefined, taken)
+}
+
+/**
+ * The expiry that a charge after the fact needs, in epoch seconds: expiry must not forgive a debt, so the bucket is kept
+ * until the debt could be repaid. `undefined` when the stored one will do.
+ */
+function expiryForDebt(
+  record: BucketRecord,
+  deltas: Amounts,
+  ttlMultiplier: number,
+  nowMs: number,
+): number | undefined {
+  if (record.ttlSeconds === undefined) return undefined
+  const charged = [...shareOfRecord(record).limits].map(([name, limit]) => ({
     ...limit,
     tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
   }))
-  const needed = expiresAtSeconds(charged, office.settings.bucketTtlMultiplier, office.table.clock())
-  return charged.some(limit => limit.tokensMilli < 0n) && needed > ttlSeconds ? needed : undefined
+  const needed = expiresAtSeconds(charged, ttlMultiplier, nowMs)
+  return charged.some(limit => limit.tokensMilli < 0n) && needed > record.ttlSeconds ? needed : undefined
 }

@@ -10,7 +10,7 @@ export interface RefusalStatus extends LimitStatus {
   readonly level: 'entity' | 'parent'
   /** `undefined` when all shards together were too small. */
   readonly shard: number | undefined
-  /** Where the limit is configured; `undefined` when the refusal needed no look at the configuration. */
+  /** Where the limit is configured; `undefined` when the refusal needed no read of the configuration. */
   readonly source: Level | 'default' | undefined
   readonly refillAmount: number
   readonly refillPeriodSeconds: number
@@ -30,7 +30,7 @@ export class RateLimitExceeded extends ZaelError {
       ? `${worst.name} of ${worst.entity} for ${worst.resource}: ${worst.available} of ${worst.requested} asked for`
       : 'no tokens left'
     super('negative', 'limit.exceeded', `Rate limit exceeded (${where}); try again in ${Math.ceil(retryAfterMs)} ms`, {
-      hint: 'Wait as long as retryAfterMs says, then ask again.',
+      hint: 'Wait for retryAfterMs, then try again.',
       details: {retryAfterMs, limits: statuses},
     })
     this.statuses = statuses

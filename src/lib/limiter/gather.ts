@@ -1,4 +1,3 @@
-import type {Amounts} from '../core/bucket.js'
 import {type GatherPlan, planGather} from '../core/shards.js'
 import {TransactionCancelled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
@@ -7,114 +6,142 @@ import {readSeenShards} from '../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
 import {type TransactItem, transact} from '../repository/table/transact.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {AppliedLimits, LimiterContext} from './context.js'
-import {expiryOf} from './expiry.js'
-import type {Grant} from './grant.js'
-import {plannedState} from './shard-room.js'
+import type {BucketQueues, BucketRequest} from './bucket-queues.js'
+import {shareOfRecord} from './known-bucket.js'
+import {type Grant, grantOf} from './lease.js'
+import type {AppliedLimits} from './limit-source.js'
+import {expiryOf, plannedRecord} from './limit-steps.js'
+import {explainRefusal, type Refusal} from './refusal.js'
 
 const ATTEMPTS = 5
 
-const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)
+/** Admits requests that no single shard could: reads all shards and takes a part from each. */
+export class ShardGatherer {
+  readonly #queues: BucketQueues
+  /** The last gather of each bucket that has one under way. */
+  readonly #tails = new Map<string, Promise<void>>()
 
-/** What a look at all shards of a bucket came to. */
-export type Gathering =
-  | {readonly grant: Grant}
-  | {
-      readonly records: BucketRecord[]
-      /** The look began not before this. */
-      readonly sinceMs: number
-      readonly nowMs: number
-      readonly source: AppliedLimits['source']
+  constructor(queues: BucketQueues) {
+    this.#queues = queues
+  }
+
+  /** Gathers of one bucket run one after the other: concurrently they would only make each other fail. */
+  async gather(request: BucketRequest, count: number): Promise<Grant | Refusal> {
+    const key = `${request.entity}#${request.resource}`
+    const mine = (this.#tails.get(key) ?? Promise.resolve()).then(() => this.#gather(request, count))
+    const tail = mine.then(
+      () => {},
+      () => {},
+    )
+    this.#tails.set(key, tail)
+    try {
+      return await mine
+    } finally {
+      if (this.#tails.get(key) === tail) this.#tails.delete(key)
     }
+  }
 
-export interface GatherRequest {
-  readonly entity: string
-  readonly resource: string
-  readonly count: number
-  readonly amounts: Amounts
-  readonly requests: 0 | 1
-  /** Asks one shard, as it was seen, at its desk; `undefined` when it is too late there. */
-  readonly fromOne: (record: BucketRecord, sinceMs: number) => Promise<Grant | undefined>
-  /** Told of every shard that the transaction has written, past its desk. */
-  readonly wrote: (shard: number, mark: WriteMark) => void
-}
-
-/**
- * Looks at all shards for a request that the shards asked before could not serve. Where one of them is enough after all
- * its desk decides, which lets requests share a write; otherwise each gives what it can, in one transaction. Losing to
- * competitors every time is a refusal, not a failure.
- */
-export async function gather(office: LimiterContext, request: GatherRequest): Promise<Gathering> {
-  const {entity, resource, count, amounts, fromOne} = request
-  const {table} = office
-  for (let attempt = 1; ; attempt++) {
-    const sinceMs = table.clock()
-    const [seen, applied] = await Promise.all([
-      readSeenShards(table, entity, resource, range(count)),
-      office.limitsOf(entity, resource),
-    ])
-    if (seen.size < count && attempt === 1) {
-      // Without all of them a request for the whole capacity could never be served.
-      await office.fillShard({entity, resource, shard: count - 1})
-      continue
+  async #gather(request: BucketRequest, count: number): Promise<Grant | Refusal> {
+    const {deadline} = request
+    deadline.check()
+    // Asked again after the wait in line: the gather before has read all shards, and may have shown that they hold too little.
+    const known = this.#queues.knownRefusals(request).byAll()
+    if (known) return known
+    const gathered = await this.#readAndTake(request, count)
+    if ('holdings' in gathered) {
+      // Given up meanwhile: what was taken goes back before the reason is thrown.
+      if (deadline.isOver) void this.#queues.refund(gathered.holdings)
+      deadline.check()
     }
+    return gathered
+  }
+
+  /**
+   * Where a single shard is enough after all, its queue decides, which lets requests share a write; otherwise each gives
+   * what it can, in one transaction. Losing to competitors every time is a refusal, not a failure.
+   */
+  async #readAndTake(request: BucketRequest, count: number): Promise<Grant | Refusal> {
+    const {entity, resource, amounts, level} = request
+    const {table, limits, shards} = this.#queues.services
+    for (let attempt = 1; ; attempt++) {
+      const sinceMs = table.clock()
+      const [seen, applied] = await Promise.all([
+        readSeenShards(table, entity, resource, range(count)),
+        limits.limitsOf(entity, resource),
+      ])
+      if (seen.size < count && attempt === 1) {
+        // Without all of them a request for the whole capacity could never be admitted.
+        await shards.fill({entity, resource, shard: count - 1})
+        continue
+      }
+      const nowMs = table.clock()
+      const plans = new Map([...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits)]))
+      const shares = new Map([...plans].map(([shard, plan]) => [shard, shareOfRecord(plannedRecord(plan))]))
+      const parts = planGather(shares, amounts)
+      if (parts) {
+        const [onlyShard, another] = parts.keys()
+        const grant =
+          another === undefined
+            ? await this.#askOne(request, seen.get(onlyShard as number)?.record as BucketRecord, sinceMs)
+            : await this.#takeParts(request, plans, parts, applied)
+        if (grant) return grant
+      }
+      if (!parts || attempt >= ATTEMPTS) {
+        const records = [...seen.values()].map(({record}) => record)
+        for (const record of records)
+          this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
+        return explainRefusal({records, amounts, nowMs, source: applied.source}, level)
+      }
+      await pause(attempt, {...table.backoff, baseMs: 5})
+    }
+  }
+
+  async #askOne(request: BucketRequest, record: BucketRecord, sinceMs: number): Promise<Grant | undefined> {
+    const {entity, resource} = request
+    this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
+    const answer = await this.#queues.ask(record.shard, request)
+    return answer.admitted ? grantOf(answer) : undefined
+  }
+
+  /** Takes from several shards or from none; `undefined` when another client wrote in between. */
+  async #takeParts(
+    {entity, resource, requests}: BucketRequest,
+    plans: ReadonlyMap<number, BucketPlan>,
+    parts: GatherPlan,
+    applied: AppliedLimits,
+  ): Promise<Grant | undefined> {
+    const {table, settings, nextMark} = this.#queues.services
     const nowMs = table.clock()
-    const records = new Map([...seen].map(([shard, {record}]) => [shard, record]))
-    const plans = new Map([...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits)]))
-    const states = new Map([...plans].map(([shard, plan]) => [shard, plannedState(plan)]))
-    const parts = planGather(states, amounts)
-    const refusal = {records: [...records.values()], sinceMs, nowMs, source: applied.source}
-    if (!parts) return refusal
-    const [onlyShard, another] = parts.keys()
-    const grant =
-      another === undefined
-        ? await fromOne(records.get(onlyShard as number) as BucketRecord, sinceMs)
-        : await takeParts(office, request, plans, parts, applied)
-    if (grant) return {grant}
-    if (attempt >= ATTEMPTS) return refusal
-    await pause(attempt, {...table.backoff, baseMs: 5})
+    const marks = new Map<number, WriteMark>()
+    // One of the shards counts the request for all of them.
+    const [countingShard] = parts.keys()
+    const counted = (shard: number) => (shard === countingShard ? requests : 0)
+    const items = [...parts].map(([shard, taken]): TransactItem => {
+      const plan = plans.get(shard) as BucketPlan
+      const ttlSeconds = expiryOf(applied, plannedLimits(plan), settings, nowMs)
+      const mark = nextMark()
+      marks.set(shard, mark)
+      const write = {amounts: taken, requests: counted(shard), ttlSeconds}
+      const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
+      return {Update: update as NonNullable<TransactItem['Update']>}
+    })
+    try {
+      await transact(table, items)
+    } catch (error) {
+      const isContended =
+        error instanceof TransactionCancelled && (error.hasConditionFailure || (error.isPassing && !error.isThrottling))
+      if (isContended) return undefined
+      throw error
+    }
+    // What the queues know is from before the transaction.
+    for (const [shard, mark] of marks) this.#queues.at({entity, resource, shard}).forget(mark)
+    const holdings = [...parts].map(([shard, taken]) => ({
+      address: {entity, resource, shard},
+      heldMilli: new Map(taken),
+      requests: counted(shard),
+    }))
+    return {holdings, record: (plans.values().next().value as BucketPlan).seen.record}
   }
 }
 
-/** Takes from several shards or from none; `undefined` when somebody came in between. */
-async function takeParts(
-  office: LimiterContext,
-  {entity, resource, requests, wrote}: GatherRequest,
-  plans: ReadonlyMap<number, BucketPlan>,
-  parts: GatherPlan,
-  applied: AppliedLimits,
-): Promise<Grant | undefined> {
-  const {table} = office
-  const nowMs = table.clock()
-  const marks = new Map<number, WriteMark>()
-  // One of the shards counts the request for all of them.
-  const [countingShard] = parts.keys()
-  const counted = (shard: number) => (shard === countingShard ? requests : 0)
-  const items = [...parts].map(([shard, taken]): TransactItem => {
-    const plan = plans.get(shard) as BucketPlan
-    const write = {
-      amounts: taken,
-      requests: counted(shard),
-      ttlSeconds: expiryOf(office, applied, plannedLimits(plan), nowMs),
-    }
-    const mark = office.nextMark()
-    marks.set(shard, mark)
-    const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
-    return {Update: update as NonNullable<TransactItem['Update']>}
-  })
-  try {
-    await transact(table, items)
-  } catch (error) {
-    const isContended =
-      error instanceof TransactionCancelled && (error.hasConditionFailure || (error.isPassing && !error.isThrottling))
-    if (isContended) return undefined
-    throw error
-  }
-  for (const [shard, mark] of marks) wrote(shard, mark)
-  const entries = [...parts].map(([shard, taken]) => ({
-    address: {entity, resource, shard},
-    heldMilli: new Map(taken),
-    requests: counted(shard),
-  }))
-  return {entries, record: (plans.values().next().value as BucketPlan).seen.record}
-}
+const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)

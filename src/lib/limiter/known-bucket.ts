@@ -1,34 +1,142 @@
-import {type Amounts, type BucketState, type Decision, refillBucket, tryConsumeBucket} from '../core/bucket.js'
-import {boundsOfFullness, type FullnessBounds} from '../core/fullness.js'
-import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {type Amounts, type BucketState, tryConsumeBucket} from '../core/bucket.js'
 import {shareOfBucket} from '../core/shards.js'
-import {toMilli} from '../core/token-math.js'
 import type {SeenBucket} from '../repository/buckets/plan.js'
+import {PressureGauge} from '../repository/buckets/pressure-gauge.js'
+import {markIn, type WriteMark} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, type Residue} from '../schema/bucket-record.js'
+import type {AppliedLimits} from './limit-source.js'
+import type {LimiterSettings} from './options.js'
+import {type Demand, leaveOutMissing, type Refused} from './pending-request.js'
 
 /** The last state of a bucket item that an answer has shown. */
-export type KnownBucket =
+export type KnownState =
   | {readonly exists: true; readonly atMs: number; readonly seen: SeenBucket}
   /** There is no bucket, or only counters that a refund left behind. */
   | {readonly exists: false; readonly atMs: number; readonly residue: ReadonlyMap<string, Residue>}
 
+/** A bucket as the answer to a write has shown it, and how much it is used. */
+export interface SeenLoad {
+  readonly record: BucketRecord
+  /** Write units, by all clients together; `undefined` until two readings are far enough apart. */
+  readonly unitsPerSecond: number | undefined
+  /** Largest amounts that this process has asked for since the rate was last measured. */
+  readonly largestRequestMilli: Amounts
+}
+
+/** What this process knows of one bucket item. */
+export class KnownBucket {
+  readonly #settings: LimiterSettings
+  readonly #gauge = new PressureGauge()
+  #state: KnownState | undefined
+  #slotMark: string | undefined
+  #largest = new Map<string, bigint>()
+  #limitsCheckedAtMs: number | undefined
+  #hasDecided = false
+  #source: AppliedLimits['source'] | undefined
+
+  constructor(settings: LimiterSettings) {
+    this.#settings = settings
+  }
+
+  get state(): KnownState | undefined {
+    return this.#state
+  }
+
+  /** The mark that this process's slot showed when the item was last seen. An old value proves less, but never too much. */
+  get slotMark(): string | undefined {
+    return this.#slotMark
+  }
+
+  get needsPressureRepair(): boolean {
+    return this.#gauge.needsRepair
+  }
+
+  /** Learns the state that the answer to a write shows; `undefined` if there is no bucket. */
+  learn(item: Item | undefined, {slot}: WriteMark, nowMs: number): SeenLoad | undefined {
+    this.#slotMark = markIn(item, slot)
+    this.#state = stateIn(item, nowMs)
+    if (!this.#state.exists) return undefined
+    const {record} = this.#state.seen
+    const unitsPerSecond = this.#gauge.observe(record, nowMs)
+    const largestRequestMilli = this.#largest
+    if (unitsPerSecond !== undefined) this.#largest = new Map()
+    return {record, unitsPerSecond, largestRequestMilli}
+  }
+
+  /** Learns a state that was read apart from the queue, unless an answer has shown a later one since. */
+  learnRecord(record: BucketRecord, sinceMs: number, nowMs: number): void {
+    if (this.#state && this.#state.atMs > sinceMs) return
+    this.#state = {exists: true, atMs: nowMs, seen: {record, incomplete: new Map()}}
+  }
+
+  /** Forgets the state; `mark` is that of a write that was not sent by the queue. */
+  forget(mark?: WriteMark): void {
+    this.#state = undefined
+    if (mark) this.#slotMark = mark.nonce
+  }
+
+  noteRequest(amounts: Amounts): void {
+    for (const [name, milli] of amounts) {
+      if (milli > (this.#largest.get(name) ?? 0n)) this.#largest.set(name, milli)
+    }
+  }
+
+  noteDecided(): void {
+    this.#hasDecided = true
+  }
+
+  noteLimitsChecked({source}: AppliedLimits, nowMs: number): void {
+    this.#limitsCheckedAtMs = nowMs
+    this.#source = source
+  }
+
+  /** Whether the state is young enough to refuse without a call: tokens that others return are not known. */
+  isFresh(nowMs: number): boolean {
+    if (!this.#state) return false
+    const {denyCacheMs} = this.#settings
+    const ageMs = nowMs - this.#state.atMs
+    // A clock that was set back must not keep a refusal alive for longer than its time.
+    return denyCacheMs > 0 && ageMs >= 0 && ageMs <= denyCacheMs
+  }
+
+  /** The first decision of this process takes the limits as they are stored; from the second on they are checked. */
+  isCheckDue(nowMs: number): boolean {
+    if (this.#limitsCheckedAtMs === undefined) return this.#hasDecided
+    const ageMs = nowMs - this.#limitsCheckedAtMs
+    return ageMs < 0 || ageMs >= this.#settings.configCheckMs
+  }
+
+  /** Drops the limits that a parent lacks; which these are is known once the configuration was read. */
+  narrow(demand: Demand, nowMs: number): void {
+    if (this.#source === undefined || !this.#state?.exists || this.isCheckDue(nowMs)) return
+    leaveOutMissing(demand, this.#state.seen.record.state.limits)
+  }
+
+  /** A refusal that needs no call: even the largest balance consistent with the state is too small. */
+  refusal(demand: Demand, nowMs: number): Refused | undefined {
+    if (!this.#state?.exists) return undefined
+    const {record} = this.#state.seen
+    this.narrow(demand, nowMs)
+    const {amounts} = demand
+    // The usual case first: what is stored is enough.
+    if ([...amounts].every(([name, milli]) => (record.state.limits.get(name)?.tokensMilli ?? 0n) >= milli))
+      return undefined
+    if (needsLimits(record, amounts) || this.isCheckDue(nowMs) || isBucketExpired(record, nowMs)) return undefined
+    return wouldAdmit(record, amounts, nowMs) ? undefined : this.refused(amounts, record, nowMs)
+  }
+
+  refused(amounts: Amounts, record: BucketRecord, nowMs: number): Refused {
+    return {admitted: false, amounts, record, nowMs, source: this.#source}
+  }
+}
+
 /** Reads an answer; `item` is undefined when there was none. */
-export function knownFrom(item: Item | undefined, atMs: number): KnownBucket {
+function stateIn(item: Item | undefined, atMs: number): KnownState {
   const stored = item && decodeBucket(item)
-  if (!item || !stored) return {exists: false, atMs, residue: new Map()}
+  if (!stored) return {exists: false, atMs, residue: new Map()}
   if (stored.kind === 'ghost') return {exists: false, atMs, residue: stored.residue}
   return {exists: true, atMs, seen: stored}
-}
-
-/** Stored balances, without the refill since. */
-export function storedTokens(record: BucketRecord): Map<string, bigint> {
-  return new Map([...record.state.limits].map(([name, limit]) => [name, limit.tokensMilli]))
-}
-
-/** What this shard would answer at an instant, by arithmetic alone. */
-export function decideLocally(record: BucketRecord, amounts: Amounts, nowMs: number): Decision {
-  return tryConsumeBucket(shareOfRecord(record), amounts, nowMs)
 }
 
 /** The part of a bucket's parameters that belongs to this shard. */
@@ -41,55 +149,15 @@ export function isBucketExpired(record: BucketRecord, nowMs: number): boolean {
   return record.ttlSeconds !== undefined && record.ttlSeconds <= Math.floor(nowMs / 1000)
 }
 
-/** Whether tokens that were returned late lie above what the shard may hold: the next write must cut them off. */
-export function isOverfull(record: BucketRecord): boolean {
-  for (const [name, limit] of shareOfRecord(record).limits) {
-    if (name !== WRITE_PRESSURE_LIMIT && limit.tokensMilli > limit.capacityMilli) return true
-  }
-  return false
+/** Whether a shard would admit at an instant, by arithmetic alone. */
+export function wouldAdmit(record: BucketRecord, amounts: Amounts, nowMs: number): boolean {
+  return tryConsumeBucket(shareOfRecord(record), amounts, nowMs).admitted
 }
 
-/**
- * Whether a limit asked for has filled up since the last refill. Consuming without a refill would then give back later
- * what has overflowed: twice the capacity at once.
- */
-export function hasFilledUp(record: BucketRecord, names: Iterable<string>, nowMs: number): boolean {
-  if (nowMs <= record.state.refilledAtMs) return false
-  const {limits} = refillBucket(shareOfRecord(record), nowMs)
-  for (const name of names) {
-    const limit = limits.get(name)
-    if (limit && limit.tokensMilli >= limit.capacityMilli) return true
-  }
-  return false
-}
-
-/** Every limit takes fifteen operators of the 300, and some 150 of the 4,096 characters, that an expression may have. */
-const MOST_LIMITS_IN_BOUNDS = 12
-
-/** Bounds within which the bucket is full whoever has used it meanwhile, if it is full by what was seen and serves all. */
-export function fullnessFor(seen: SeenBucket, amounts: Amounts, nowMs: number): FullnessBounds[] {
-  if (seen.incomplete.size > 0 || seen.record.state.limits.size > MOST_LIMITS_IN_BOUNDS) return []
-  const share = shareOfRecord(seen.record)
-  const isEnough = [...amounts].every(([name, milli]) => milli <= (share.limits.get(name)?.capacityMilli ?? 0n))
-  return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
-}
-
-/** Whether a bucket from which tokens were taken a moment ago had overflowed before. */
-export function hasOverflown(record: BucketRecord, taken: Amounts, nowMs: number): boolean {
-  if (nowMs <= record.state.refilledAtMs) return false
-  const {limits} = refillBucket(shareOfRecord(record), nowMs)
-  return [...taken].some(([name, milli]) => {
-    const limit = limits.get(name)
-    return milli > 0n && limit !== undefined && limit.tokensMilli + milli > limit.capacityMilli
+/** Whether only the configuration can tell: a limit is not in the bucket, or could never hold the amount. */
+export function needsLimits({state}: BucketRecord, amounts: Amounts): boolean {
+  return [...amounts].some(([name, milli]) => {
+    const limit = state.limits.get(name)
+    return !limit || milli > limit.capacityMilli
   })
-}
-
-/** Names that the bucket does not know. */
-export function missingNames(record: BucketRecord, amounts: Amounts): string[] {
-  return [...amounts.keys()].filter(name => !record.state.limits.has(name))
-}
-
-/** Whether a limit could never hold the amount, whatever the number of shards. */
-export function isTooLarge(record: BucketRecord, amounts: Amounts): boolean {
-  return [...amounts].some(([name, milli]) => milli > (record.state.limits.get(name)?.capacityMilli ?? toMilli(0)))
 }

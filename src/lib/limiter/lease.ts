@@ -1,22 +1,44 @@
-import type {Amounts} from '../core/bucket.js'
+import {type Amounts, sumAmounts} from '../core/bucket.js'
+import {type Consumption, checkConsumption, signedAmountsOf} from '../core/consumption.js'
 import {InvalidInput} from '../core/errors.js'
 import {toTokens} from '../core/token-math.js'
 import {Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
-import {type Consumption, checkConsumption, signedAmountsOf} from './amounts.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
 import {LeaseEnded} from './errors.js'
-import type {Grant, Holding} from './grant.js'
+import type {Admitted} from './pending-request.js'
 
-/** What a lease may ask of the limiter that gave it. */
-export interface LeaseKeeper {
+/** What a lease holds of one bucket item; returned tokens go back exactly there. */
+export interface Holding {
+  readonly address: BucketAddress
+  /** Written and not returned, in millitokens. */
+  readonly heldMilli: Map<string, bigint>
+  /** Requests that the item has counted for this; 1 or 0. */
+  requests: number
+}
+
+/** An admitted request at one level: the entity's own or its parent's. */
+export interface Grant {
+  readonly holdings: Holding[]
+  /** The bucket after the charge. */
+  readonly record: BucketRecord
+}
+
+/** The grant of a request that one bucket item has admitted. */
+export function grantOf({address, amounts, requests, record}: Admitted): Grant {
+  return {holdings: [{address, heldMilli: new Map(amounts), requests}], record}
+}
+
+/** How a lease changes what it holds. */
+export interface LeaseActions {
   /** Charges or returns at one bucket item, whatever its balance. An outage is thrown as it is. */
   correct(address: BucketAddress, deltas: Amounts): Promise<void>
   /** Takes more for the same request, at both levels or not at all. */
   takeMore(amounts: Amounts): Promise<readonly Grant[]>
-  /** Lets an outage pass, or throws `RateLimiterUnavailable`, as the policy says; throws everything else as it is. */
-  excuse(error: unknown): Promise<void>
+  /** Ignores an outage, or throws `RateLimiterUnavailable`, by policy; throws everything else as it is. */
+  handleFailure(error: unknown): Promise<void>
   /** Returns everything; resolves when it is written or has finally failed. */
-  refund(entries: readonly Holding[]): Promise<void>
+  refund(holdings: readonly Holding[]): Promise<void>
 }
 
 /**
@@ -36,17 +58,17 @@ export class Lease {
   /** False when the table was unreachable and the policy let the request through: nothing was charged. */
   readonly isMetered: boolean
   readonly #grants: Grant[]
-  readonly #keeper: LeaseKeeper
+  readonly #actions: LeaseActions | undefined
   readonly #underway = new Set<Promise<void>>()
   #ended: 'committed' | 'rolled back' | undefined
 
-  /** Leases come from `RateLimiter.acquire`. */
-  constructor(entity: string, resource: string, grants: readonly Grant[], keeper: LeaseKeeper) {
+  /** Leases come from `RateLimiter.acquire`; without grants and actions for a request that was let through unmetered. */
+  constructor(entity: string, resource: string, grants: readonly Grant[] = [], actions?: LeaseActions) {
     this.entity = entity
     this.resource = resource
     this.isMetered = grants.length > 0
     this.#grants = [...grants]
-    this.#keeper = keeper
+    this.#actions = actions
   }
 
   /** Whole tokens charged to the entity and not returned, per limit. */
@@ -100,7 +122,7 @@ export class Lease {
     this.#ended = 'rolled back'
     // What is still being written is returned too, once it is known what became of it.
     await Promise.allSettled(this.#underway)
-    await this.#keeper.refund(this.#grants.flatMap(grant => grant.entries))
+    await this.#actions?.refund(this.#grants.flatMap(grant => grant.holdings))
   }
 
   /** Leaving the block without `commit` means that it failed: everything is returned. */
@@ -108,27 +130,28 @@ export class Lease {
     if (!this.#ended) await this.rollback()
   }
 
-  /** Waits for both levels, so that the books are right whatever one of them came to. */
+  /** Waits for both levels, so that the books are right whatever the outcome of each. */
   async #correctAll(amounts: Amounts): Promise<void> {
     const outcomes = await Promise.allSettled(this.#grants.flatMap(grant => this.#correct(grant, amounts)))
-    for (const outcome of outcomes) if (outcome.status === 'rejected') await this.#keeper.excuse(outcome.reason)
+    for (const outcome of outcomes)
+      if (outcome.status === 'rejected') await this.#actions?.handleFailure(outcome.reason)
   }
 
   #correct(grant: Grant, amounts: Amounts): Promise<void>[] {
     // A parent is charged only for the limits it has.
     const known = [...amounts].filter(([name]) => grant.record.state.limits.has(name))
-    return partsOf(grant, new Map(known)).map(async ({entry, deltas}) => {
+    return partsOf(grant, new Map(known)).map(async ({holding, deltas}) => {
       const returned = [...deltas].filter(([, milli]) => milli < 0n)
       // Off the books before it is written: tokens whose return is under way or in doubt must not be returned again.
-      book(entry, returned, 1n)
+      book(holding, returned, 1n)
       try {
-        await this.#keeper.correct(entry.address, deltas)
+        await this.#actions?.correct(holding.address, deltas)
       } catch (error) {
-        if (!isInDoubt(error)) book(entry, returned, -1n)
+        if (!isInDoubt(error)) book(holding, returned, -1n)
         throw error
       }
       book(
-        entry,
+        holding,
         [...deltas].filter(([, milli]) => milli > 0n),
         1n,
       )
@@ -137,14 +160,14 @@ export class Lease {
 
   async #takeMore(amounts: Amounts): Promise<void> {
     try {
-      const taken = await this.#keeper.takeMore(amounts)
+      const taken = (await this.#actions?.takeMore(amounts)) ?? []
       for (const [index, grant] of taken.entries()) {
         const mine = this.#grants[index]
-        if (mine) mine.entries.push(...grant.entries)
+        if (mine) mine.holdings.push(...grant.holdings)
         else this.#grants.push(grant)
       }
     } catch (error) {
-      await this.#keeper.excuse(error)
+      await this.#actions?.handleFailure(error)
     }
   }
 
@@ -183,8 +206,8 @@ export class Lease {
   }
 }
 
-function book(entry: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
-  for (const [name, milli] of deltas) entry.heldMilli.set(name, (entry.heldMilli.get(name) ?? 0n) + sign * milli)
+function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
+  for (const [name, milli] of deltas) holding.heldMilli.set(name, (holding.heldMilli.get(name) ?? 0n) + sign * milli)
 }
 
 /** Whether a write that failed may have been applied all the same. */
@@ -192,20 +215,18 @@ function isInDoubt(error: unknown): boolean {
   return error instanceof Unavailable && error.maybeApplied
 }
 
-function held({entries}: Grant): Map<string, bigint> {
-  const sum = new Map<string, bigint>()
-  for (const {heldMilli} of entries) for (const [name, milli] of heldMilli) sum.set(name, (sum.get(name) ?? 0n) + milli)
-  return sum
+function held({holdings}: Grant): Map<string, bigint> {
+  return sumAmounts(holdings.map(({heldMilli}) => ({amounts: heldMilli})))
 }
 
 /** Charges go to the first item; returns go to the items that gave the tokens, so that no shard starves. */
-function partsOf({entries}: Grant, amounts: Amounts): {entry: Holding; deltas: Map<string, bigint>}[] {
-  const parts = entries.map(entry => ({entry, deltas: new Map<string, bigint>()}))
+function partsOf({holdings}: Grant, amounts: Amounts): {holding: Holding; deltas: Map<string, bigint>}[] {
+  const parts = holdings.map(holding => ({holding, deltas: new Map<string, bigint>()}))
   for (const [name, milli] of amounts) {
     if (milli > 0n) parts[0]?.deltas.set(name, milli)
     let left = milli < 0n ? -milli : 0n
-    for (const {entry, deltas} of parts) {
-      const has = entry.heldMilli.get(name) ?? 0n
+    for (const {holding, deltas} of parts) {
+      const has = holding.heldMilli.get(name) ?? 0n
       const part = has < left ? has : left
       if (part <= 0n) continue
       deltas.set(name, -part)

@@ -1,77 +1,195 @@
+import type {Amounts} from '../core/bucket.js'
 import type {Limit} from '../core/limit.js'
+import {readRealShards} from '../repository/buckets/split.js'
 import type {ConfigCache} from '../repository/limits/cache.js'
-import {nothingApplies} from '../repository/limits/checks.js'
 import {ConfigResolver} from '../repository/limits/resolver.js'
-import {Lru} from '../repository/table/lru.js'
-import {getItem, type NamespaceTable} from '../repository/table/table.js'
-import {decodeEntity} from '../schema/entity-record.js'
-import {keys} from '../schema/keys.js'
-import {Admission} from './admission.js'
-import {Cascade} from './cascade.js'
-import type {AppliedLimits, Family, LimiterSettings} from './context.js'
-import {EntityCache} from './entity-cache.js'
+import type {NamespaceTable} from '../repository/table/table.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import {BucketQueues, type BucketRequest, EntityCache, type KnownRefusals} from './bucket-queues.js'
+import {RateLimitExceeded} from './errors.js'
+import {ShardGatherer} from './gather.js'
+import {type Grant, grantOf} from './lease.js'
+import {type Family, LimitSource} from './limit-source.js'
+import type {LimiterSettings} from './options.js'
+import type {Deadline, Refused} from './pending-request.js'
+import {explainRefusal, type Refusal} from './refusal.js'
 
-export interface NamespaceLimiterOptions {
+/** Shards asked one by one before all of them are read together. */
+const SHARDS_TRIED = 3
+
+interface NamespaceLimiterOptions {
   readonly table: NamespaceTable
   readonly cache: ConfigCache
   readonly settings: LimiterSettings
+  /** Whether requests for one bucket share a write. */
   readonly merge: boolean
   readonly random: () => number
   /** In force where nothing is configured. */
   readonly defaultLimits: readonly Limit[]
 }
 
-/** Everything that works within one namespace. */
+/** A request for an entity, and for its parent where the charge is shared. */
+interface EntityRequest {
+  readonly entity: string
+  readonly resource: string
+  readonly amounts: Amounts
+  /** 0 when more is taken for a request that was counted before. */
+  readonly requests: 0 | 1
+  readonly deadline: Deadline
+}
+
+/**
+ * Admits requests within one namespace: an entity together with its parent, or neither. Both are asked concurrently as
+ * soon as the parent is known; when one refuses, the charge of the other is returned. A parent's own parent is not asked.
+ */
 export class NamespaceLimiter {
   readonly table: NamespaceTable
+  readonly settings: LimiterSettings
   readonly resolver: ConfigResolver
-  readonly admission: Admission
-  readonly cascade: Cascade
-  readonly entities: EntityCache
-  readonly #families: Lru<Family>
-  readonly #defaultLimits: readonly Limit[]
+  readonly limits: LimitSource
+  readonly queues: BucketQueues
+  readonly #entities: EntityCache
+  readonly #gatherer: ShardGatherer
+  readonly #random: () => number
 
   constructor({table, cache, settings, merge, random, defaultLimits}: NamespaceLimiterOptions) {
     const {clock} = table
+    const {configCheckMs} = settings
     this.table = table
-    this.#defaultLimits = defaultLimits
+    this.settings = settings
     this.resolver = new ConfigResolver(table, cache)
-    this.entities = new EntityCache({clock, ttlMs: settings.configCheckMs})
-    this.#families = new Lru({clock, ttlMs: settings.configCheckMs, maxEntries: 10_000})
-    this.admission = new Admission({
-      table,
-      entities: this.entities,
-      settings,
-      merge,
-      random,
-      limitsOf: this.limitsOf,
-      familyOf: this.familyOf,
-    })
-    this.cascade = new Cascade(this.admission, this.entities)
+    this.limits = new LimitSource({table, resolver: this.resolver, defaultLimits, cacheMs: configCheckMs})
+    this.#entities = new EntityCache({clock, ttlMs: configCheckMs})
+    this.queues = new BucketQueues({table, settings, limits: this.limits, entities: this.#entities, merge})
+    this.#gatherer = new ShardGatherer(this.queues)
+    this.#random = random
   }
 
-  /** The limits in force; throws when there are none. */
-  readonly limitsOf = async (entity: string, resource: string): Promise<AppliedLimits> => {
-    const {source, limits} = await this.resolver.resolve(entity, resource)
-    if (source !== undefined) return {source, limits}
-    if (this.#defaultLimits.length > 0) return {source: 'default', limits: this.#defaultLimits}
-    throw nothingApplies(entity, resource)
+  /** The entity's grant and, where the charge is shared, the parent's. Throws `RateLimitExceeded`. */
+  async acquire(request: EntityRequest): Promise<readonly Grant[]> {
+    const expected = parentOf(this.#entities.family(request.entity))
+    const levels: BucketRequest[] = [{...request, level: 'entity'}]
+    if (expected !== undefined) levels.push({...request, entity: expected, level: 'parent'})
+
+    // Neither is charged when one of them is known to refuse.
+    const known = levels.map(level => this.queues.knownRefusals(level))
+    const refusals = known.flatMap(each => each.byAll() ?? [])
+    if (refusals.length > 0) throw await this.#exceeded(request, refusals)
+
+    const asked = levels.map((level, index) => this.#admit(level, known[index] as KnownRefusals))
+    const [own, shared] = (await this.#allOrNothing(request, asked)) as [Grant, Grant?]
+    const actual = parentOf(own.record)
+    if (actual === expected) return shared ? [own, shared] : [own]
+
+    // The bucket names another parent than was known, or one that was not known yet.
+    if (shared) void this.queues.refund(shared.holdings)
+    if (actual === undefined) return [own]
+    const late: BucketRequest = {...request, entity: actual, level: 'parent'}
+    return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late, this.queues.knownRefusals(late))])
   }
 
-  /** From the entity's own record; an entity need not have one to be limited. */
-  readonly familyOf = async (entity: string): Promise<Family> => {
-    const known = this.#families.get(entity)
-    if (known) return known
-    const item = await getItem(this.table, keys.entity(this.table.namespace, entity))
-    const record = item && decodeEntity(item)
-    const family = {cascade: record?.cascade ?? false, parent: record?.parent}
-    this.#families.set(entity, family)
-    return family
+  /** Admits at one level: tries a few shards at random, then all of them together. */
+  async #admit(request: BucketRequest, knownAtStart: KnownRefusals): Promise<Grant | Refusal> {
+    const {entity, resource, level, deadline} = request
+    let known = knownAtStart
+    let refused: Refused | undefined
+    for (const shard of this.#someShards(this.#entities.shardCount(entity, resource))) {
+      const answer = await this.queues.ask(shard, request, known)
+      if (answer.admitted) return grantOf(answer)
+      deadline.check()
+      refused = answer
+      known = this.queues.knownRefusals(request)
+    }
+    const {record, amounts, nowMs, source} = refused as Refused
+    const count = this.#entities.shardCount(entity, resource)
+    if (count === 1) return explainRefusal({records: [record], amounts, nowMs, source}, level)
+    const gathering = this.#gatherer.gather({...request, amounts}, count)
+    try {
+      return await deadline.until(gathering)
+    } finally {
+      // An abandoned gather goes on and returns what it takes; closing waits for it.
+      if (deadline.isOver) void this.queues.run(gathering)
+    }
   }
 
-  /** Forgets what is cached about an entity that was changed. */
-  forget(entity: string): void {
-    this.#families.delete(entity)
-    this.entities.forget(entity)
+  *#someShards(count: number): Generator<number> {
+    const shards = Array.from({length: count}, (_, shard) => shard)
+    for (let tries = Math.min(count, SHARDS_TRIED); tries > 0; tries--) {
+      const [shard] = shards.splice(Math.floor(this.#random() * shards.length), 1)
+      yield shard as number
+    }
   }
+
+  /** Waits for all levels; a failure or refusal of one returns what the others took. */
+  async #allOrNothing(request: EntityRequest, asked: readonly Promise<Grant | Refusal>[]): Promise<readonly Grant[]> {
+    const outcomes = await Promise.allSettled(asked)
+    const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+    const grants = answers.filter(answer => 'holdings' in answer)
+    if (grants.length === asked.length) return grants
+    for (const grant of grants) void this.queues.refund(grant.holdings)
+    const failure = outcomes.find(outcome => outcome.status === 'rejected')
+    if (failure) throw failure.reason
+    const refusals = answers.filter(answer => 'statuses' in answer)
+    // A level that was charged and refunded would admit: it adds no wait.
+    throw grants.length > 0 ? exceeded(refusals) : await this.#exceeded(request, refusals)
+  }
+
+  /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out. */
+  async #exceeded(request: EntityRequest, refusals: readonly Refusal[]): Promise<RateLimitExceeded> {
+    const parent = parentOf(this.#entities.family(request.entity))
+    const [asked] = refusals.length === 1 ? (refusals[0] as Refusal).statuses : []
+    if (parent === undefined || !asked) return exceeded(refusals)
+    const isParentMissing = asked.level === 'entity'
+    const other: BucketRequest = isParentMissing
+      ? {...request, entity: parent, level: 'parent'}
+      : {...request, level: 'entity'}
+    const refusal = await request.deadline.until(this.#expectedRefusal(other)).catch(() => undefined)
+    if (!refusal) return exceeded(refusals)
+    return exceeded(isParentMissing ? [...refusals, refusal] : [refusal, ...refusals])
+  }
+
+  /**
+   * What a level would answer that was not asked because the other one refused already: without its wait the retry-after
+   * would not be true. Based on what was last seen there, however old, since only competitors can have changed that; a
+   * level never seen is read once. `undefined` when it would admit, or never could.
+   */
+  async #expectedRefusal({entity, resource, amounts, level}: BucketRequest): Promise<Refusal | undefined> {
+    const records = this.#seenRecords(entity, resource) ?? (await this.#readRecords(entity, resource))
+    const [first] = records
+    if (!first) return undefined
+    const asked = new Map([...amounts].filter(([name]) => first.state.limits.has(name)))
+    const refusal = explainRefusal({records, amounts: asked, nowMs: this.table.clock(), source: undefined}, level)
+    const isRefused = refusal.statuses.some(status => status.exceeded) && Number.isFinite(refusal.retryAfterMs)
+    return isRefused ? refusal : undefined
+  }
+
+  #seenRecords(entity: string, resource: string): BucketRecord[] | undefined {
+    const records: BucketRecord[] = []
+    for (let shard = 0; shard < (records[0]?.shardCount ?? 1); shard++) {
+      const {state} = this.queues.at({entity, resource, shard})
+      if (!state) return undefined
+      if (!state.exists || state.seen.record.shardCount > this.settings.maxShards) return []
+      records.push(state.seen.record)
+    }
+    return records
+  }
+
+  async #readRecords(entity: string, resource: string): Promise<BucketRecord[]> {
+    const sinceMs = this.table.clock()
+    const shards = await readRealShards(this.table, entity, resource, this.settings.maxShards)
+    for (const [shard, record] of shards) this.queues.at({entity, resource, shard}).learnRecord(record, sinceMs)
+    return [...shards.values()]
+  }
+}
+
+function parentOf(family: Family | undefined): string | undefined {
+  return family?.cascade ? family.parent : undefined
+}
+
+function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {
+  const retryAfterMs = Math.max(...refusals.map(refusal => refusal.retryAfterMs))
+  return new RateLimitExceeded(
+    refusals.flatMap(refusal => refusal.statuses),
+    retryAfterMs,
+  )
 }

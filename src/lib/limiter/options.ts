@@ -1,7 +1,7 @@
+import type {Consumption} from '../core/consumption.js'
 import type {Limit} from '../core/limit.js'
 import type {OpenTableOptions} from '../repository/table/open-table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
-import type {Consumption} from './amounts.js'
 
 /** Where the table is, and how to decide. */
 export interface RateLimiterOptions extends Omit<OpenTableOptions, 'requestTimeoutMs'> {
@@ -36,6 +36,31 @@ export interface AcquireRequest {
   readonly consume: Consumption
   readonly onUnavailable?: OnUnavailable
   readonly timeoutMs?: number
-  /** Gives up the request; tokens already taken are returned. */
+  /** Cancels the request; tokens already taken are returned. */
   readonly signal?: AbortSignal
+}
+
+/** Options that decide, with their defaults filled in. */
+export interface LimiterSettings {
+  /** How long a refusal may rest on what is already known, in ms; 0: never. */
+  readonly denyCacheMs: number
+  /** How often the limits of a bucket in use are compared with the configuration, in ms. */
+  readonly configCheckMs: number
+  /** Lifetime of an idle bucket in times it takes to fill up; 0: unlimited. */
+  readonly bucketTtlMultiplier: number
+  readonly maxShards: number
+  /** Bound of one write including its retries, in ms. */
+  readonly writeTimeoutMs: number
+}
+
+/** Fills in the defaults. */
+export function settingsOf(options: RateLimiterOptions): LimiterSettings {
+  return {
+    denyCacheMs: options.denyCacheMs ?? 1000,
+    // A check may rest on what was read this long ago, and comes this often: a change takes both, one period at most.
+    configCheckMs: (options.configCacheMs ?? 60_000) / 2,
+    bucketTtlMultiplier: options.bucketTtlMultiplier ?? 7,
+    maxShards: options.maxShards ?? 32,
+    writeTimeoutMs: options.timeoutMs ?? 3000,
+  }
 }

@@ -1,46 +1,63 @@
 import type {Amounts} from '../core/bucket.js'
+import {Aborted, Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {AppliedLimits} from './context.js'
+import type {RefusalStatus} from './errors.js'
+import type {AppliedLimits} from './limit-source.js'
 
-/** What a desk answers. */
-export type Verdict =
-  | {
-      readonly admitted: true
-      readonly address: BucketAddress
-      /** What was charged; less than asked for where a parent lacks a limit. */
-      readonly amounts: Amounts
-      readonly requests: number
-      readonly record: BucketRecord
-    }
-  | {
-      readonly admitted: false
-      readonly amounts: Amounts
-      /** The bucket as the refusal saw it, after others were served. */
-      readonly record: BucketRecord
-      readonly nowMs: number
-      readonly source: AppliedLimits['source'] | undefined
-    }
+/** What is asked of one bucket. */
+export interface Demand {
+  amounts: Amounts
+  readonly level: RefusalStatus['level']
+}
 
-/** The shard that was asked is none of the bucket's any more; never shown to callers. */
+/** A parent is charged only for the limits it has: drops the others. */
+export function leaveOutMissing(demand: Demand, limits: {has(name: string): boolean}): void {
+  if (demand.level !== 'parent') return
+  demand.amounts = new Map([...demand.amounts].filter(([name]) => limits.has(name)))
+}
+
+export interface Admitted {
+  readonly admitted: true
+  readonly address: BucketAddress
+  /** What was charged; less than asked for where a parent lacks a limit. */
+  readonly amounts: Amounts
+  readonly requests: number
+  /** The bucket after the charge. */
+  readonly record: BucketRecord
+}
+
+export interface Refused {
+  readonly admitted: false
+  readonly amounts: Amounts
+  /** The state that refuses: after the charges of requests that were admitted in the same batch. */
+  readonly record: BucketRecord
+  readonly nowMs: number
+  readonly source: AppliedLimits['source'] | undefined
+}
+
+/** What a queue answers. */
+export type QueueAnswer = Admitted | Refused
+
+/** The shard that was asked no longer belongs to the bucket; never shown to callers. */
 export class ShardGone extends Error {}
 
-/** One request waiting at a desk. */
-export class PendingRequest {
-  /** Nobody waits any more; if it is admitted all the same, it must be given back. */
+/** One request waiting in a queue. */
+export class PendingRequest implements Demand {
+  /** The caller has given up; a charge that is written all the same must be returned. */
   isAbandoned = false
   isSettled = false
   amounts: Amounts
-  readonly answer: Promise<Verdict>
+  readonly answer: Promise<QueueAnswer>
   #isDone = false
+  #cleanup: Promise<void> | undefined
   #whenDone: (() => void)[] = []
-  #resolve!: (verdict: Verdict) => void
+  #resolve!: (answer: QueueAnswer) => void
   #reject!: (error: unknown) => void
 
   constructor(
     amounts: Amounts,
-    /** A parent is charged only for the limits it has. */
-    readonly isLenient: boolean,
+    readonly level: Demand['level'],
     /** How many requests an admission counts as: 0 when it only takes more for one that was counted. */
     readonly requests: 0 | 1 = 1,
   ) {
@@ -51,14 +68,9 @@ export class PendingRequest {
     })
   }
 
-  /** Asks no longer for the limits that a parent lacks. */
-  keepOnly(has: (name: string) => boolean): void {
-    this.amounts = new Map([...this.amounts].filter(([name]) => has(name)))
-  }
-
-  settle(verdict: Verdict): void {
+  settle(answer: QueueAnswer): void {
     this.isSettled = true
-    this.#resolve(verdict)
+    this.#resolve(answer)
   }
 
   fail(error: unknown): void {
@@ -66,21 +78,100 @@ export class PendingRequest {
     this.#reject(error)
   }
 
-  /** The desk has nothing more to do with it. */
-  finish(): void {
-    this.#isDone = true
-    for (const resolve of this.#whenDone) resolve()
-  }
-
-  /** Resolves when the desk is done with it, which for a caller that gave up is later than the answer. */
-  async finished(): Promise<void> {
-    if (!this.#isDone) await new Promise<void>(resolve => this.#whenDone.push(resolve))
-  }
-
   /** The caller gives up, now. */
   abandon(reason: unknown): void {
     if (this.isSettled) return
     this.isAbandoned = true
     this.#reject(reason)
+  }
+
+  /** Adds work that follows an abandoned request: the return of its tokens. */
+  cleanUp(work: Promise<void>): void {
+    this.#cleanup = work
+  }
+
+  /** The queue is done with the request. */
+  finish(): void {
+    this.#isDone = true
+    for (const resolve of this.#whenDone) resolve()
+  }
+
+  /** Resolves when the queue and the clean-up are done; for an abandoned request that is later than the answer. */
+  async finished(): Promise<void> {
+    if (!this.#isDone) await new Promise<void>(resolve => this.#whenDone.push(resolve))
+    await this.#cleanup
+  }
+}
+
+/** How many requests several admissions or corrections count as. */
+export function requestCount(pending: Iterable<{readonly requests: number}>): number {
+  let sum = 0
+  for (const {requests} of pending) sum += requests
+  return sum
+}
+
+/** How long one caller waits: until a timeout, or until it cancels by a signal. */
+export class Deadline {
+  readonly #requests = new Set<PendingRequest>()
+  readonly #waits = new Set<(reason: Error) => void>()
+  readonly #timer: NodeJS.Timeout
+  readonly #signal: AbortSignal | undefined
+  #reason: Error | undefined
+
+  constructor(timeoutMs: number, signal?: AbortSignal) {
+    this.#signal = signal
+    this.#timer = setTimeout(
+      () => this.#expire(new Unavailable('acquire', true, new Error(`no decision within ${timeoutMs} ms`))),
+      timeoutMs,
+    )
+    if (signal?.aborted) this.#onAbort()
+    else signal?.addEventListener('abort', this.#onAbort, {once: true})
+  }
+
+  /** Abandons the request when the deadline passes. */
+  watch(request: PendingRequest): void {
+    if (this.#reason) request.abandon(this.#reason)
+    else this.#requests.add(request)
+  }
+
+  /** Waits for work, but no longer than until the deadline; the work itself goes on. */
+  until<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.#reason) reject(this.#reason)
+      else this.#waits.add(reject)
+      work.then(
+        value => {
+          this.#waits.delete(reject)
+          resolve(value)
+        },
+        error => {
+          this.#waits.delete(reject)
+          reject(error)
+        },
+      )
+    })
+  }
+
+  get isOver(): boolean {
+    return this.#reason !== undefined
+  }
+
+  /** Throws when the deadline has passed. */
+  check(): void {
+    if (this.#reason) throw this.#reason
+  }
+
+  /** Stops the timer: a decision was made. */
+  end(): void {
+    clearTimeout(this.#timer)
+    this.#signal?.removeEventListener('abort', this.#onAbort)
+  }
+
+  readonly #onAbort = (): void => this.#expire(new Aborted('acquire', false, this.#signal?.reason))
+
+  #expire(reason: Error): void {
+    this.#reason = reason
+    for (const request of this.#requests) request.abandon(reason)
+    for (const stop of this.#waits) stop(reason)
   }
 }

@@ -1,3 +1,4 @@
+import {checkConsumption} from '../core/consumption.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import {ConfigCache} from '../repository/limits/cache.js'
@@ -8,17 +9,20 @@ import {openNamespace} from '../repository/open-namespace.js'
 import {openTable} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
-import {checkConsumption} from './amounts.js'
-import type {LimiterSettings} from './context.js'
-import {Deadline} from './deadline.js'
 import {RateLimiterUnavailable} from './errors.js'
-import {Lease, type LeaseKeeper} from './lease.js'
+import {Lease, type LeaseActions} from './lease.js'
 import {NamespaceLimiter} from './namespace-limiter.js'
-import type {AcquireRequest, RateLimiterOptions} from './options.js'
-import {type Availability, type CheckResult, readAvailability} from './reads.js'
-import {type ResourceCapacity, resourceCapacity} from './resource-capacity.js'
+import {type AcquireRequest, type LimiterSettings, type RateLimiterOptions, settingsOf} from './options.js'
+import {Deadline} from './pending-request.js'
+import {
+  type Availability,
+  type CheckResult,
+  type ResourceCapacity,
+  readAvailability,
+  resourceCapacity,
+} from './reads.js'
 
-/** Bound of one look at the stored policy when the table does not answer, in ms. */
+/** Bound of one read of the stored policy when the table does not answer, in ms. */
 const POLICY_TIMEOUT_MS = 250
 
 /**
@@ -43,26 +47,18 @@ export class RateLimiter {
   readonly #closeTable: () => Promise<void>
   readonly #cache: ConfigCache
   readonly #settings: LimiterSettings
-  #session: Promise<NamespaceLimiter> | undefined
+  #namespace: Promise<NamespaceLimiter> | undefined
   /** The last one that was found. */
   #opened: NamespaceLimiter | undefined
-  #sessionSinceMs = 0
-  #hasAskedPolicy = false
+  #lookedUpAtMs = 0
+  #hasReadPolicy = false
 
   constructor(options: RateLimiterOptions = {}) {
-    const {timeoutMs = 3000} = options
     this.#options = options
-    const {table, close} = openTable({...options, requestTimeoutMs: timeoutMs})
+    this.#settings = settingsOf(options)
+    const {table, close} = openTable({...options, requestTimeoutMs: this.#settings.writeTimeoutMs})
     this.#table = table
     this.#closeTable = close
-    this.#settings = {
-      denyCacheMs: options.denyCacheMs ?? 1000,
-      // A check may rest on what was read this long ago, and comes this often: a change takes both, one period at most.
-      configCheckMs: (options.configCacheMs ?? 60_000) / 2,
-      bucketTtlMultiplier: options.bucketTtlMultiplier ?? 7,
-      maxShards: options.maxShards ?? 32,
-      writeTimeoutMs: timeoutMs,
-    }
     this.#cache = new ConfigCache({clock: this.#table.clock, ttlMs: this.#settings.configCheckMs})
   }
 
@@ -75,15 +71,15 @@ export class RateLimiter {
     const resource = checkResourceName(request.resource)
     const amounts = checkConsumption(request.consume)
     try {
-      return await this.#patiently(request, async patience => {
-        const session = await patience.until(this.#open())
-        this.#askPolicyOnce(request, session)
-        const grants = await session.cascade.admit({entity, resource, amounts, requests: 1, patience})
-        return new Lease(entity, resource, grants, this.#keeperOf(session, request))
+      return await this.#withDeadline(request, async deadline => {
+        const limiter = await deadline.until(this.#open())
+        this.#readPolicyOnce(request, limiter)
+        const grants = await limiter.acquire({entity, resource, amounts, requests: 1, deadline})
+        return new Lease(entity, resource, grants, this.#actionsFor(limiter, request))
       })
     } catch (error) {
-      await this.#excuse(error, request)
-      return new Lease(entity, resource, [], NOBODY)
+      await this.#handleFailure(error, request)
+      return new Lease(entity, resource)
     }
   }
 
@@ -97,17 +93,17 @@ export class RateLimiter {
 
   /** Whether a request would be admitted now; writes nothing. */
   async check(request: AcquireRequest): Promise<CheckResult> {
-    return (await this.#look(request)).check(checkConsumption(request.consume))
+    return (await this.#read(request)).check(checkConsumption(request.consume))
   }
 
   /** Whole tokens that can be acquired now, per limit: over all shards, and no more than a shared parent has left. */
   async available(request: Pick<AcquireRequest, 'entity' | 'resource'>): Promise<Record<string, number>> {
-    return (await this.#look(request)).available()
+    return (await this.#read(request)).available()
   }
 
-  /** Milliseconds until a request could be admitted if nobody else asks; 0: now, `Infinity`: never. */
+  /** Milliseconds until a request could be admitted if no other comes first; 0: now, `Infinity`: never. */
   async timeUntilAvailable(request: Pick<AcquireRequest, 'entity' | 'resource' | 'consume'>): Promise<number> {
-    return (await this.#look(request)).check(checkConsumption(request.consume)).retryAfterMs
+    return (await this.#read(request)).check(checkConsumption(request.consume)).retryAfterMs
   }
 
   /** The limits that apply to an entity and resource, and why. */
@@ -115,73 +111,73 @@ export class RateLimiter {
     return (await this.#open()).resolver.resolve(entity, resource)
   }
 
-  /** How much of a resource is left for everybody who has used it, over all shards; writes nothing. */
+  /** How much of a resource is left for all entities that have used it, over all shards; writes nothing. */
   async resourceCapacity(resource: string): Promise<ResourceCapacity> {
     return resourceCapacity((await this.#open()).table, checkResourceName(resource))
   }
 
-  /** Resolves when refunds and splits under way are done, then lets go of the connections. */
+  /** Resolves when refunds and splits under way are done, then closes the connections. */
   async close(): Promise<void> {
-    await (await this.#session?.catch(() => undefined))?.admission.settled()
+    await (await this.#namespace?.catch(() => undefined))?.queues.settled()
     await this.#closeTable()
   }
 
-  /** From here on the request's deadline runs; one that was given up before is not even begun. */
-  async #patiently<T>(request: AcquireRequest, work: (patience: Deadline) => Promise<T>): Promise<T> {
+  /** Starts the request's deadline; a request that was cancelled before is not even begun. */
+  async #withDeadline<T>(request: AcquireRequest, work: (deadline: Deadline) => Promise<T>): Promise<T> {
     const {signal, timeoutMs = this.#settings.writeTimeoutMs} = request
-    const patience = new Deadline(timeoutMs, signal)
+    const deadline = new Deadline(timeoutMs, signal)
     try {
-      patience.check()
-      return await work(patience)
+      deadline.check()
+      return await work(deadline)
     } finally {
-      patience.end()
+      deadline.end()
     }
   }
 
-  #keeperOf(session: NamespaceLimiter, request: AcquireRequest): LeaseKeeper {
-    const {admission, cascade} = session
+  #actionsFor(limiter: NamespaceLimiter, request: AcquireRequest): LeaseActions {
+    const {queues} = limiter
     const {entity, resource} = request
     return {
-      correct: (address, deltas) => admission.desk(address).correct(deltas),
+      correct: (address, deltas) => queues.at(address).correct(deltas),
       takeMore: amounts =>
-        this.#patiently(request, patience => cascade.admit({entity, resource, amounts, requests: 0, patience})),
-      excuse: error => this.#excuse(error, request),
-      refund: entries => admission.refund(entries),
+        this.#withDeadline(request, deadline => limiter.acquire({entity, resource, amounts, requests: 0, deadline})),
+      handleFailure: error => this.#handleFailure(error, request),
+      refund: holdings => queues.refund(holdings),
     }
   }
 
-  /** Only an outage is a matter of policy; whatever else went wrong is thrown as it is. */
-  async #excuse(error: unknown, request: AcquireRequest): Promise<void> {
+  /** Only an outage is a matter of policy; any other error is thrown as it is. */
+  async #handleFailure(error: unknown, request: AcquireRequest): Promise<void> {
     if (!isUnavailability(error)) throw error
     if ((await this.#policy(request)) === 'block') throw new RateLimiterUnavailable(error)
   }
 
-  async #look({entity, resource}: Pick<AcquireRequest, 'entity' | 'resource'>): Promise<Availability> {
+  async #read({entity, resource}: Pick<AcquireRequest, 'entity' | 'resource'>): Promise<Availability> {
     return readAvailability(await this.#open(), checkEntityId(entity), checkResourceName(resource))
   }
 
-  /** The namespace is looked up again now and then: one that was deleted must not be written to for ever. */
+  /** The namespace is looked up again from time to time: one that was deleted must not be written to. */
   #open(): Promise<NamespaceLimiter> {
     const nowMs = this.#table.clock()
-    // A clock that was set back must not put the next look off.
-    const isOld = nowMs < this.#sessionSinceMs || nowMs - this.#sessionSinceMs >= this.#settings.configCheckMs
-    if (!this.#session || (isOld && this.#options.namespaceId === undefined)) {
-      const before = this.#session
-      this.#sessionSinceMs = nowMs
-      this.#session = this.#resolveSession(before)
-      this.#session.then(
-        session => {
-          this.#opened = session
+    // A clock that was set back must not put the next lookup off.
+    const isOld = nowMs < this.#lookedUpAtMs || nowMs - this.#lookedUpAtMs >= this.#settings.configCheckMs
+    if (!this.#namespace || (isOld && this.#options.namespaceId === undefined)) {
+      const before = this.#namespace
+      this.#lookedUpAtMs = nowMs
+      this.#namespace = this.#lookUp(before)
+      this.#namespace.then(
+        limiter => {
+          this.#opened = limiter
         },
         () => {
-          this.#session = undefined
+          this.#namespace = undefined
         },
       )
     }
-    return this.#session
+    return this.#namespace
   }
 
-  async #resolveSession(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {
+  async #lookUp(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {
     const known = await before
     const namespace = await this.#namespaceId(known !== undefined).catch(error => {
       if (known && isUnavailability(error)) return known.table.namespace
@@ -193,7 +189,7 @@ export class RateLimiter {
     return new NamespaceLimiter({table, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
   }
 
-  /** The layout of the table is looked at once: a migration never takes it back. */
+  /** The layout of the table is checked once: a migration never takes it back. */
   async #namespaceId(isAgain: boolean): Promise<string> {
     const {namespaceId, namespace = 'default'} = this.#options
     if (namespaceId !== undefined) return namespaceId
@@ -203,27 +199,19 @@ export class RateLimiter {
     throw namespaceMissing(namespace)
   }
 
-  /** The stored policy must be known before the table goes away; one read per process, beside the request. */
-  #askPolicyOnce(request: AcquireRequest, session: NamespaceLimiter): void {
-    if (this.#hasAskedPolicy || (request.onUnavailable ?? this.#options.onUnavailable) !== undefined) return
-    this.#hasAskedPolicy = true
-    session.resolver.onUnavailable().catch(() => {})
+  /** The stored policy must be known before the table becomes unreachable: one read per process, beside the request. */
+  #readPolicyOnce(request: AcquireRequest, limiter: NamespaceLimiter): void {
+    if (this.#hasReadPolicy || (request.onUnavailable ?? this.#options.onUnavailable) !== undefined) return
+    this.#hasReadPolicy = true
+    limiter.resolver.onUnavailable().catch(() => {})
   }
 
   async #policy(request: AcquireRequest): Promise<OnUnavailable> {
-    const said = request.onUnavailable ?? this.#options.onUnavailable
-    if (said !== undefined) return said
+    const given = request.onUnavailable ?? this.#options.onUnavailable
+    if (given !== undefined) return given
     const stored = await this.#opened?.resolver
       .onUnavailable({signal: AbortSignal.timeout(POLICY_TIMEOUT_MS)})
       .catch(() => undefined)
     return stored ?? 'block'
   }
-}
-
-/** Keeps leases of requests that nobody was charged for. */
-const NOBODY: LeaseKeeper = {
-  correct: async () => {},
-  takeMore: async () => [],
-  excuse: async () => {},
-  refund: async () => {},
 }

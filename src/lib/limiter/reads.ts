@@ -1,16 +1,20 @@
 import type {Amounts, LimitState} from '../core/bucket.js'
 import {type Limit, rateOf} from '../core/limit.js'
+import {availableTogether} from '../core/shards.js'
 import {toTokens} from '../core/token-math.js'
+import {Buckets, visibleLimits} from '../repository/buckets/buckets.js'
 import {planBucket, type SeenBucket} from '../repository/buckets/plan.js'
 import {readRealShards} from '../repository/buckets/split.js'
+import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {AppliedLimits} from './context.js'
 import {type RefusalStatus, unknownLimit} from './errors.js'
+import {shareOfRecord} from './known-bucket.js'
+import type {AppliedLimits} from './limit-source.js'
+import {plannedRecord} from './limit-steps.js'
 import type {NamespaceLimiter} from './namespace-limiter.js'
 import {explainRefusal} from './refusal.js'
-import {availableTogether} from './shard-room.js'
 
-/** What an acquire would say. */
+/** What an acquire would answer. */
 export interface CheckResult {
   readonly admitted: boolean
   /** 0 when admitted, `Infinity` when never. */
@@ -18,7 +22,7 @@ export interface CheckResult {
   readonly statuses: readonly RefusalStatus[]
 }
 
-/** A look at a bucket and its parent's, from which several questions can be answered. */
+/** A bucket and its parent's as they were read, from which several questions can be answered. */
 export interface Availability {
   available(): Record<string, number>
   check(amounts: Amounts): CheckResult
@@ -33,15 +37,15 @@ interface Level {
 
 /** Reads all shards of an entity's bucket and of the parent it shares with; writes nothing. */
 export async function readAvailability(
-  session: NamespaceLimiter,
+  limiter: NamespaceLimiter,
   entity: string,
   resource: string,
 ): Promise<Availability> {
-  const {cascade, parent} = await session.familyOf(entity)
-  const nowMs = session.table.clock()
+  const {cascade, parent} = await limiter.limits.familyOf(entity)
+  const nowMs = limiter.table.clock()
   const levels = await Promise.all([
-    readLevel(session, entity, resource, 'entity', nowMs),
-    ...(cascade && parent !== undefined ? [readLevel(session, parent, resource, 'parent', nowMs)] : []),
+    readLevel(limiter, entity, resource, 'entity', nowMs),
+    ...(cascade && parent !== undefined ? [readLevel(limiter, parent, resource, 'parent', nowMs)] : []),
   ])
   return {
     available: () => {
@@ -72,15 +76,14 @@ export async function readAvailability(
 }
 
 async function readLevel(
-  session: NamespaceLimiter,
+  {table, limits, settings}: NamespaceLimiter,
   entity: string,
   resource: string,
   level: Level['level'],
   nowMs: number,
 ): Promise<Level> {
-  const {table} = session
-  const applied = await session.limitsOf(entity, resource)
-  const shards = await readRealShards(table, entity, resource, session.admission.settings.maxShards)
+  const applied = await limits.limitsOf(entity, resource)
+  const shards = await readRealShards(table, entity, resource, settings.maxShards)
   const records = [...shards.values()].map(record =>
     currentRecord({record, incomplete: new Map()}, nowMs, applied.limits),
   )
@@ -92,13 +95,9 @@ async function readLevel(
   }
 }
 
-/** A stored shard brought up to now and in line with the limits in force. */
-export function currentRecord(seen: SeenBucket, nowMs: number, inForce: readonly Limit[]): BucketRecord {
-  const {refilledAtMs, changes} = planBucket(seen, nowMs, inForce)
-  const limits = new Map(
-    [...changes].flatMap(([name, change]) => (change.kind === 'remove' ? [] : [[name, change.after] as const])),
-  )
-  return {...seen.record, state: {refilledAtMs, limits}}
+/** A stored shard brought up to now and in line with the limits in force, if they are given. */
+export function currentRecord(seen: SeenBucket, nowMs: number, inForce?: readonly Limit[]): BucketRecord {
+  return plannedRecord(planBucket(seen, nowMs, inForce))
 }
 
 /** Asking for a limit that does not apply is a mistake, not a refusal. */
@@ -107,7 +106,7 @@ export function checkKnown(entity: string, resource: string, amounts: Amounts, k
   if (unknown.length > 0) throw unknownLimit(entity, resource, unknown, known)
 }
 
-/** A bucket that nobody has used yet is full. */
+/** A bucket that has not been used yet is full. */
 export function untouched(
   whose: Pick<BucketRecord, 'namespace' | 'entity' | 'resource'>,
   inForce: readonly Limit[],
@@ -129,4 +128,45 @@ function heldTokens(records: readonly BucketRecord[], name: string): number {
       name,
     ),
   )
+}
+
+/** Whole tokens of one limit. */
+export interface CapacityOfLimit {
+  readonly capacity: number
+  /** Negative in debt. */
+  readonly available: number
+}
+
+/** How much of a resource is left, for all entities that have used it. */
+export interface ResourceCapacity {
+  readonly resource: string
+  readonly entities: ReadonlyArray<{
+    readonly entity: string
+    readonly limits: Readonly<Record<string, CapacityOfLimit>>
+  }>
+  /** Sums over all entities. */
+  readonly totals: Readonly<Record<string, CapacityOfLimit>>
+}
+
+/** Adds up the live buckets of a resource at this instant; writes nothing. */
+export async function resourceCapacity(table: NamespaceTable, resource: string): Promise<ResourceCapacity> {
+  const nowMs = table.clock()
+  const entities: {entity: string; limits: Record<string, CapacityOfLimit>}[] = []
+  const totals = new Map<string, {capacity: number; available: number}>()
+  for await (const bucket of new Buckets(table).ofResource(resource)) {
+    const live = bucket.shards.filter(shard => shard.kind === 'bucket')
+    const [first] = live
+    if (!first) continue
+    const states = live.map(shard => shareOfRecord(currentRecord(shard, nowMs)))
+    const limits = new Map<string, CapacityOfLimit>()
+    for (const [name, {capacityMilli}] of visibleLimits(first.record)) {
+      const one = {capacity: toTokens(capacityMilli), available: toTokens(availableTogether(states, name))}
+      limits.set(name, one)
+      const sum = totals.get(name) ?? {capacity: 0, available: 0}
+      totals.set(name, {capacity: sum.capacity + one.capacity, available: sum.available + one.available})
+    }
+    entities.push({entity: bucket.entity, limits: Object.fromEntries(limits)})
+  }
+  entities.sort((a, b) => (a.entity < b.entity ? -1 : 1))
+  return {resource, entities, totals: Object.fromEntries(totals)}
 }

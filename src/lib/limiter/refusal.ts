@@ -1,10 +1,10 @@
 import {type Amounts, refillBucket} from '../core/bucket.js'
+import {availableTogether, timeUntilTogether} from '../core/shards.js'
 import {toTokens} from '../core/token-math.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {AppliedLimits} from './context.js'
 import type {RefusalStatus} from './errors.js'
 import {shareOfRecord} from './known-bucket.js'
-import {availableTogether, timeUntilTogether} from './shard-room.js'
+import type {AppliedLimits} from './limit-source.js'
 
 /** Why a request was not admitted at one level. */
 export interface Refusal {
@@ -12,20 +12,24 @@ export interface Refusal {
   readonly retryAfterMs: number
 }
 
-/** A refusal as one or several shards of a bucket explain it. */
-export interface RefusedBy {
+/** What a refusal rests on: the states of one or several shards of a bucket. */
+interface RefusalGrounds {
   readonly records: readonly BucketRecord[]
   readonly amounts: Amounts
   readonly nowMs: number
   readonly source: AppliedLimits['source'] | undefined
 }
 
-/** Turns the states that refused into statuses and a wait that is true: what is available is what all of them hold. */
-export function explainRefusal({records, amounts, nowMs, source}: RefusedBy, level: RefusalStatus['level']): Refusal {
-  const states = records.map(record => refillBucket(shareOfRecord(record), nowMs))
+/** Turns the states that refuse into statuses and a true wait: available is what all of them hold together. */
+export function explainRefusal(
+  {records, amounts, nowMs, source}: RefusalGrounds,
+  level: RefusalStatus['level'],
+): Refusal {
+  const shares = records.map(shareOfRecord)
+  const refilled = shares.map(share => refillBucket(share, nowMs))
   const first = records[0] as BucketRecord
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
-    const availableMilli = availableTogether(states, name)
+    const availableMilli = availableTogether(refilled, name)
     const rate = first.state.limits.get(name)
     const exceeded = availableMilli < milli
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
@@ -43,7 +47,7 @@ export function explainRefusal({records, amounts, nowMs, source}: RefusedBy, lev
       requested,
       deficit: exceeded ? requested - available : 0,
       exceeded,
-      retryAfterMs: exceeded ? timeUntilTogether(records, new Map([[name, milli]]), nowMs) : 0,
+      retryAfterMs: exceeded ? timeUntilTogether(shares, new Map([[name, milli]]), nowMs) : 0,
     }
   })
   // Nothing exceeded means that competitors were faster on every try: there is room by now.

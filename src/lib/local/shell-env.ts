@@ -1,7 +1,7 @@
 import {LOCAL_STACK} from './state-dir/state.js'
 
-/** Languages in which variables can be written. */
-export type EnvFormat = 'sh' | 'fish' | 'powershell' | 'dotenv'
+/** Syntaxes in which variables can be written. */
+type EnvFormat = 'sh' | 'fish' | 'powershell' | 'dotenv'
 
 /** Variables that point zael, its library and every AWS SDK at a local engine. */
 export function localVariables(endpoint: string): Record<string, string> {
@@ -14,7 +14,7 @@ export function localVariables(endpoint: string): Record<string, string> {
   }
 }
 
-// No value holds a quote or anything else that a shell would look at: addresses and plain words only.
+// Values are addresses and plain words: none contains a quote or another character that a shell would interpret.
 const LINES: Record<EnvFormat, (name: string, value: string) => string> = {
   sh: (name, value) => `export ${name}='${value}'`,
   fish: (name, value) => `set -gx ${name} '${value}'`,
@@ -22,7 +22,7 @@ const LINES: Record<EnvFormat, (name: string, value: string) => string> = {
   dotenv: (name, value) => `${name}=${value}`,
 }
 
-/** The variables as lines of a language. */
+/** The variables as lines in one of the syntaxes. */
 export function formatVariables(variables: Readonly<Record<string, string>>, format: EnvFormat): string[] {
   return Object.entries(variables).map(([name, value]) => LINES[format](name, value))
 }

@@ -3,17 +3,17 @@ import type {StateDir} from './state-dir/paths.js'
 import {readEnd, type StackEnd, type StackState} from './state-dir/state.js'
 import type {LiveStatus} from './supervisor/control.js'
 
-/** How the stack of a home is doing. */
+/** Whether the stack of a state directory runs, and how. */
 export type StackStatus =
   | {readonly running: true; readonly state: StackState; readonly live: LiveStatus}
-  /** `problem` says that it did not end as it should; `lastEnd` how the last one ended that could tell. */
+  /** `problem`: why it did not end normally. `lastEnd`: the end that the last stack recorded; a killed one records none. */
   | {readonly running: false; readonly problem: string | null; readonly lastEnd: StackEnd | null}
 
-/** Looks, and changes nothing. */
-export async function stackStatus(home: StateDir): Promise<StackStatus> {
-  const found = await findStack(home)
+/** Reads the status; changes nothing. */
+export async function stackStatus(stateDir: StateDir): Promise<StackStatus> {
+  const found = await findStack(stateDir)
   if (found.kind === 'running') return {running: true, state: found.state, live: found.live}
-  const lastEnd = (await readEnd(home)) ?? null
+  const lastEnd = (await readEnd(stateDir)) ?? null
   if (found.kind === 'none') return {running: false, problem: lastEnd?.reason ?? null, lastEnd}
   const {pid} = found.state
   const problem =

@@ -9,13 +9,13 @@ import {makePrivateFolder} from './state-dir/private-file.js'
 import {readEnd, type StackState} from './state-dir/state.js'
 import {startSupervisor} from './supervisor/start.js'
 
-/** What was asked for; what is absent is left to the stack, also to one that runs already. */
-export interface UpOptions {
+/** What was requested; absent options keep the setting of a running stack, or get its default. */
+interface UpOptions {
   readonly engine?: EngineName | undefined
   readonly port?: number | undefined
   readonly dataDir?: string | undefined
   readonly inMemory: boolean
-  /** Stop what runs and delete its data first. */
+  /** Stop a running stack and delete its data first. */
   readonly reset: boolean
   readonly aggregator: boolean
   /** Version of zael. */
@@ -26,29 +26,29 @@ export interface UpResult {
   readonly state: StackState
   /** False: it was running before. */
   readonly started: boolean
-  /** The one before had been killed, or did not answer any more. */
-  readonly mended: boolean
+  /** The previous stack had been killed or no longer answered, and was cleaned up. */
+  readonly recovered: boolean
 }
 
-/** Starts the stack of a home, or finds it running; who comes at the same moment gets the same stack. */
-export async function bringUp(home: StateDir, options: UpOptions): Promise<UpResult> {
-  await makePrivateFolder(home.folder)
-  await using _lock = await lockStack(home)
-  const found = await findStack(home)
+/** Starts the stack of a state directory, or finds it running. Concurrent calls get the same stack. */
+export async function bringUp(stateDir: StateDir, options: UpOptions): Promise<UpResult> {
+  await makePrivateFolder(stateDir.folder)
+  await using _lock = await lockStack(stateDir)
+  const found = await findStack(stateDir)
   if (found.kind === 'running') {
-    checkSame(found.state, options)
-    if (!options.reset) return {state: found.state, started: false, mended: false}
+    checkSameSettings(found.state, options)
+    if (!options.reset) return {state: found.state, started: false, recovered: false}
   }
-  const dataDir = options.inMemory ? null : dataDirFor(home, options)
+  const dataDir = options.inMemory ? null : dataDirFor(stateDir, options)
   if (options.reset && dataDir !== null) await checkNoForeignFiles(dataDir)
-  const mended = await cleanUpAfter(home, found)
-  if (found.kind === 'running') await stopStack(home, found.state)
+  const recovered = await cleanUpAfter(stateDir, found)
+  if (found.kind === 'running') await stopStack(stateDir, found.state)
   if (options.reset && dataDir !== null) await wipeData(dataDir)
 
   const {engine, port, aggregator, version} = options
-  const preferredPort = found.kind === 'none' ? (await readEnd(home))?.port : found.state.port
+  const preferredPort = found.kind === 'none' ? (await readEnd(stateDir))?.port : found.state.port
   const state = await startSupervisor({
-    home: home.folder,
+    stateDir: stateDir.folder,
     dataDir,
     aggregator,
     version,
@@ -56,31 +56,31 @@ export async function bringUp(home: StateDir, options: UpOptions): Promise<UpRes
     ...(port === undefined ? {} : {port}),
     ...(preferredPort === undefined ? {} : {preferredPort}),
   })
-  return {state, started: true, mended}
+  return {state, started: true, recovered}
 }
 
-/** The folder that a stack with these options keeps its data in, unless it is in memory. */
-export function dataDirFor(home: StateDir, {dataDir}: Pick<UpOptions, 'dataDir'>): string {
-  return dataDir === undefined ? home.dataDir : resolve(dataDir)
+/** The folder in which a stack with these options keeps its data, unless it is in memory. */
+export function dataDirFor(stateDir: StateDir, {dataDir}: Pick<UpOptions, 'dataDir'>): string {
+  return dataDir === undefined ? stateDir.dataDir : resolve(dataDir)
 }
 
-/** Throws when what was asked for differs from what runs. */
-function checkSame(state: StackState, options: UpOptions): void {
+/** Throws when the running stack has other settings than requested. */
+function checkSameSettings(state: StackState, options: UpOptions): void {
   const {engine, port, dataDir, inMemory, aggregator} = options
   const differences = [
     ...(engine !== undefined && engine !== state.engine ? [`engine ${state.engine}, not ${engine}`] : []),
     ...(port !== undefined && port !== state.port ? [`on port ${state.port}, not ${port}`] : []),
     ...(dataDir !== undefined && resolve(dataDir) !== state.dataDir
-      ? [`${keeps(state)}, not in ${resolve(dataDir)}`]
+      ? [`${dataLocation(state)}, not in ${resolve(dataDir)}`]
       : []),
-    ...(inMemory && state.dataDir !== null ? [`${keeps(state)}, not in memory`] : []),
+    ...(inMemory && state.dataDir !== null ? [`${dataLocation(state)}, not in memory`] : []),
     ...(!aggregator && state.aggregator ? ['with the aggregator, not without'] : []),
   ]
   if (differences.length === 0) return
   throw new ZaelError(
     'conflict',
     'local.running-otherwise',
-    `the local stack runs otherwise: ${differences.join('; ')}`,
+    `the local stack runs with other settings: ${differences.join('; ')}`,
     {
       hint: 'Use it as it is (`zael local status`), or stop it first (`zael local down`).',
       details: {differences, endpoint: state.endpoint},
@@ -88,6 +88,6 @@ function checkSame(state: StackState, options: UpOptions): void {
   )
 }
 
-function keeps({dataDir}: StackState): string {
+function dataLocation({dataDir}: StackState): string {
   return dataDir === null ? 'data in memory' : `data in ${dataDir}`
 }

@@ -27,7 +27,7 @@ export interface ApplyOptions {
 }
 
 /** A change that was not made, or whose outcome is unknown. */
-export interface ApplyFailure {
+interface ApplyFailure {
   readonly change: PlannedChange
   readonly error: ZaelError
 }

@@ -4,7 +4,7 @@ import type {EntityRecord} from '../schema/entity-record.js'
 import {byText, type Manifest, type ManifestEntity, statesRecord} from './manifest.js'
 
 /** The fields of an entity's record. `parent` is `null` for none. */
-export type EntityFields = Omit<ManifestEntity, 'limits'>
+type EntityFields = Omit<ManifestEntity, 'limits'>
 
 /** An entity to create, or fields to change. */
 export interface EntityRecordChange {

@@ -14,7 +14,7 @@ import {
 import {notOneOf, type Problem} from './problems.js'
 
 /** A key of a mapping and its value. */
-export interface SourceEntry {
+interface SourceEntry {
   readonly name: string
   readonly key: Node
   readonly value: Node

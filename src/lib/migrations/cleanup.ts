@@ -19,7 +19,7 @@ const CONCURRENT_DELETIONS = 16
 /** Step in the migration record while old items are deleted. */
 const CLEANUP = 'cleanup'
 
-export interface CleanUpOptions extends VerifyOptions {
+interface CleanUpOptions extends VerifyOptions {
   readonly owner: string
   readonly leaseMs?: number | undefined
   /** Most write units per second. */

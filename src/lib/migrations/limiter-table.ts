@@ -13,7 +13,7 @@ const PAGES_SEARCHED = 10
 
 const KEY_NAMES = keyNames()
 
-export interface OpenOptions {
+interface OpenOptions {
   /** Version of this zael; without it only the layout of the table is checked. */
   readonly ourVersion?: string | undefined
   readonly signal?: AbortSignal | undefined

@@ -20,7 +20,7 @@ export interface PlannedStep {
 }
 
 /** What prevents a command from running. */
-export interface Blocker {
+interface Blocker {
   readonly blocks: 'run' | 'cleanup'
   readonly code: 'running' | 'conflicts'
   readonly reason: string

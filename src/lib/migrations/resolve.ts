@@ -4,6 +4,7 @@ import {keyId} from '../dynamo/batch.js'
 import {keyOf} from '../repository/table/query.js'
 import type {Table} from '../repository/table/table.js'
 import type {Key} from '../schema/attribute-value.js'
+import {parseSpelledKey, partitionOf, spellKey} from '../schema/keys.js'
 import {legacyKeys, legacySortKeys, withPrefix} from '../schema/legacy/key.js'
 import {openLimiterTable} from './limiter-table.js'
 import {
@@ -12,7 +13,6 @@ import {
   type MigrationFinding,
   type OldItem,
   oldPrefixes,
-  spellKey,
   targetNamespace,
 } from './records/finding.js'
 import {oldItemOf, queryOldItems, readItems} from './records/reads.js'
@@ -85,18 +85,16 @@ async function readRelated(context: MigrationContext, old: OldItem): Promise<Old
   const kind = type === 'entity' ? 'entity' : 'limits'
   for (const prefix of oldPrefixes(context, kind, targetNamespace(context, old.record))) {
     for (const sortKey of legacySortKeys.ofRecord[type]) {
-      const stretch = {partition: withPrefix(prefix, keyOf(old.item).PK), prefix: sortKey}
+      const stretch = {partition: withPrefix(prefix, partitionOf(keyOf(old.item))), prefix: sortKey}
       for await (const each of queryOldItems(context, stretch)) found.set(keyId(keyOf(each.item)), each)
     }
   }
   return [...found.values()]
 }
 
-/** A sort key begins with `#`. Names may contain a space, so there may be several places where it could begin. */
+/** The keys that a text can spell; throws when it spells none. */
 function parseKey(spelled: string): Key[] {
-  const candidates = [...spelled.matchAll(/ (?=#)/g)]
-    .filter(({index}) => index > 0)
-    .map(({index}) => ({PK: spelled.slice(0, index), SK: spelled.slice(index + 1)}))
+  const candidates = parseSpelledKey(spelled)
   if (candidates.length > 0) return candidates
   const example = spellKey(legacyKeys.entity('', 'user-1'))
   throw new InvalidInput(

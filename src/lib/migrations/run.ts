@@ -35,7 +35,7 @@ export interface MigrateOptions {
 }
 
 /** One step and its counts, over all runs that worked on it. */
-export interface StepResult extends StepCounts {
+interface StepResult extends StepCounts {
   readonly id: StepId
   readonly title: string
   readonly state: 'done' | 'pending'

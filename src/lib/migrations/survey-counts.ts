@@ -1,9 +1,10 @@
 import {keyOf} from '../repository/table/query.js'
 import type {Item, Key} from '../schema/attribute-value.js'
 import {itemBytes} from '../schema/item-size.js'
+import {spellKey} from '../schema/keys.js'
 import {LITERAL_DEFAULT} from '../schema/legacy/key.js'
 import type {ClassifiedRecord, CurrentRecordType, OldGeneration, OldRecordType} from './records/classify.js'
-import {findingKey, type MigrationFinding, spellKey} from './records/finding.js'
+import {findingKey, type MigrationFinding} from './records/finding.js'
 
 /** Keys listed of each kind. */
 const LISTED = 20

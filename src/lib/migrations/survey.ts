@@ -14,7 +14,7 @@ import {compareGroup} from './walk/reconcile.js'
 import {classifyPage, tablePages} from './walk/scan.js'
 
 /** The layout according to the version records; the data may say otherwise (C-8). */
-export interface RecordedSchema {
+interface RecordedSchema {
   readonly current: string | undefined
   /** In the record that tables had before namespaces. */
   readonly legacy: string | undefined
@@ -36,7 +36,7 @@ export interface Survey extends SurveyCounts {
   readonly isRunning: boolean
 }
 
-export interface SurveyOptions {
+interface SurveyOptions {
   readonly ourVersion: string
   readonly signal?: AbortSignal | undefined
   /** Called after every page with the number of items read so far. */

@@ -1,6 +1,5 @@
 /**
- * A DynamoDB attribute as it travels on the wire. Declared here and not taken from the SDK, so that `schema` stays
- * below `dynamo`, which bridges the two.
+ * A DynamoDB attribute as it is sent. Declared here and not taken from the SDK, so that `schema` stays below `dynamo`.
  */
 export type AttributeValue =
   | {S: string}
@@ -29,12 +28,14 @@ export const s = (value: string): {S: string} => ({S: value})
 
 /** Several texts at once, such as the keys of an index. */
 export function texts(values: Readonly<Record<string, string>>): Item {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, s(value)]))
+  const item: Item = {}
+  for (const name in values) item[name] = s(values[name] as string)
+  return item
 }
 
 export const bool = (value: boolean): {BOOL: boolean} => ({BOOL: value})
 
-/** Integers only: other clients of the table parse numbers as integers, a decimal or an exponent would break them. */
+/** Integers only: other clients parse numbers as integers and fail on a decimal or an exponent. */
 export function n(value: number | bigint): {N: string} {
   if (typeof value === 'number' && !Number.isSafeInteger(value)) {
     throw new RangeError(`not an exact integer: ${value}`)

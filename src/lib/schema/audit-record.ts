@@ -16,17 +16,17 @@ export interface AuditRecord {
   readonly principal: string | undefined
   readonly resource: string | undefined
   readonly details: {readonly [key: string]: Json}
-  /** Epoch seconds after which the table drops the event. */
+  /** Epoch seconds after which the table deletes the event. */
   readonly ttlSeconds: number | undefined
 }
 
-/** Stands in for the entity in events about system defaults. */
+/** In place of the entity in events about system defaults. */
 export const SYSTEM_SUBJECT = '$SYSTEM'
 
-/** Stands in for the entity in events about a resource's defaults. */
+/** In place of the entity in events about a resource's defaults. */
 export const resourceSubject = (resource: string): string => `$RESOURCE:${resource}`
 
-/** Whether an event is about something else than an entity: entity ids do not begin like this. */
+/** Whether this is one of the subjects above: entity ids do not begin like this. */
 export const isSubject = (entity: string): boolean => entity.startsWith('$')
 
 const names = attributes.audit

@@ -7,7 +7,7 @@ import type {Json} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readNumber, readString} from './read.js'
 
-/** Whose limits a configuration holds; an entity's default has the resource `_default_`. */
+/** What a configuration applies to; the default of an entity has the resource `_default_`. */
 export type ConfigScope =
   | {readonly level: 'entity'; readonly entity: string; readonly resource: string}
   | {readonly level: 'resource'; readonly resource: string}
@@ -67,7 +67,7 @@ export function configKey(namespace: string, scope: ConfigScope): Key {
   return scope.level === 'resource' ? keys.resourceConfig(namespace, scope.resource) : keys.systemConfig(namespace)
 }
 
-/** The level of resolution a scope stands for. */
+/** The level of a scope in the resolution of limits. */
 export function levelOf(scope: ConfigScope): Level {
   return scope.level === 'entity' && scope.resource === DEFAULT_RESOURCE ? 'entity_default' : scope.level
 }
@@ -117,7 +117,7 @@ export function decodeConfig(item: Item): ConfigRecord | undefined {
   }
 }
 
-/** What is missing takes the defaults of declarative limits: refill = capacity, every minute. */
+/** Missing fields get the defaults of declarative limits: refill = capacity, every minute. */
 export function decodeConfigLimits(item: Item): Limit[] {
   const limits: Limit[] = []
   for (const attribute of limitAttributesIn(item)) {
@@ -155,7 +155,7 @@ export function withoutLimits(item: Item): Item {
   return Object.fromEntries(Object.entries(item).filter(([name]) => !/^l_.+_(cp|ra|rp)$/.test(name)))
 }
 
-/** Limits as audit events tell them. */
+/** Limits as audit events show them. */
 export function limitDetails(limits: readonly Limit[]): Json[] {
   return limits.map(({name, capacity, refillAmount, refillPeriodSeconds}) => ({
     name,
@@ -165,7 +165,7 @@ export function limitDetails(limits: readonly Limit[]): Json[] {
   }))
 }
 
-/** What a system configuration says besides its limits, as audit events tell it; nothing of any other. */
+/** The policy of a system configuration, as audit events show it; empty for other scopes. */
 export function policyDetails({scope, onUnavailable}: ConfigRecord): {[key: string]: Json} {
   return scope.level === 'system' ? {[names.onUnavailable]: onUnavailable ?? null} : {}
 }

@@ -55,7 +55,7 @@ export function decodeEntity(item: Item): EntityRecord | undefined {
   }
 }
 
-/** What can be changed about an entity, as audit events tell it. */
+/** What can be changed about an entity, as audit events show it. */
 export type EntityDetails = {
   readonly name: string
   readonly parent_id: string | null

@@ -1,18 +1,18 @@
 import type {AttributeValue, Item} from './attribute-value.js'
 import {type BucketRecord, encodeBucket} from './bucket-record.js'
 
-/** A write unit pays for a kilobyte. */
+/** Bytes that one write unit covers. */
 const BYTES_PER_WRITE_UNIT = 1024
 
-/** What a bucket item carries beyond its record: marks of the last writes, fractions, the number of requests. */
+/** What a bucket item has besides its record: marks of the last writes, fractions, the number of requests. */
 const EXTRA_BUCKET_BYTES = 150
 
-/** What one write of this bucket costs on its own partition; indexes have theirs. */
+/** Write units of one write of this bucket on its own partition, without indexes. */
 export function writeUnitsOf(record: BucketRecord): number {
   return Math.ceil((itemBytes(encodeBucket(record)) + EXTRA_BUCKET_BYTES) / BYTES_PER_WRITE_UNIT)
 }
 
-/** How large DynamoDB takes an item to be, by its published rules. */
+/** The size of an item by DynamoDB's published rules. */
 export function itemBytes(item: Item): number {
   return Object.entries(item).reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + valueBytes(value), 0)
 }

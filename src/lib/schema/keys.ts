@@ -125,7 +125,7 @@ export const indexKeys = {
   }),
 }
 
-/** What a primary key says about its record. */
+/** A primary key, parsed. */
 export type ParsedKey =
   | {record: 'namespace-by-name'; name: string}
   | {record: 'namespace-by-id'; id: string}
@@ -174,12 +174,12 @@ export function isKeyIn({PK}: Key, namespace: string): boolean {
   return PK.startsWith(namespacePrefix(namespace))
 }
 
-/** What the primary key of a stored item says about it. */
+/** The parsed primary key of a stored item. */
 export function parseItemKey(item: Item): ParsedKey | undefined {
   return parseKey(keyOf(item))
 }
 
-/** Reads a primary key back; `undefined` for keys of no current record. */
+/** Parses a primary key; `undefined` for keys of no current record. */
 export function parseKey({PK, SK}: Key): ParsedKey | undefined {
   const slash = PK.indexOf('/')
   const hash = PK.indexOf('#', slash)
@@ -249,6 +249,19 @@ function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
 
 function after(prefix: string, text: string): string | undefined {
   return text.startsWith(prefix) ? text.slice(prefix.length) : undefined
+}
+
+/** The partition that a key is in. */
+export const partitionOf = ({PK}: Key): string => PK
+
+/** A key as text, for display and for commands that take one. */
+export const spellKey = ({PK, SK}: Key): string => `${PK} ${SK}`
+
+/** The keys that a text can spell: a sort key begins with `#`, and names may contain a space. */
+export function parseSpelledKey(text: string): Key[] {
+  return [...text.matchAll(/ (?=#)/g)]
+    .filter(({index}) => index > 0)
+    .map(({index}) => ({PK: text.slice(0, index), SK: text.slice(index + 1)}))
 }
 
 /** Whether an attribute is part of the primary key. */

@@ -3,8 +3,8 @@ import {attributes} from './attributes.js'
 import {readString} from './read.js'
 
 /**
- * What a new item says about the old ones it stands for. Always text: in usage records every number is a counter. Other
- * clients ignore the attribute.
+ * On a migrated item: which old items it replaces. Always text: in usage records every number is a counter. Other clients
+ * ignore the attribute.
  */
 export const MIGRATION_MARK = attributes.migration.mark
 
@@ -12,15 +12,15 @@ export const MIGRATION_MARK = attributes.migration.mark
 export const readMigrationMark = (item: Item | undefined): string | undefined =>
   item && readString(item, MIGRATION_MARK)
 
-/** One limit of a bucket that exists in an old place and in the new one. Amounts are millitokens. */
+/** One limit of a bucket that exists under an old key and under the new one. Amounts are millitokens. */
 export interface LimitMark {
-  /** Consumption of the old one that has been charged to the new one; `undefined` where the old one keeps no count. */
+  /** Consumption of the old one that was charged to the new one; `undefined` where the old one does not count it. */
   readonly oldConsumed: bigint | undefined
-  /** What the old one held then. */
+  /** Balance of the old one at that time. */
   readonly oldTokens: bigint
-  /** Up to which instant (epoch ms) it had been refilled; 0 for what adjustments left of a bucket that is gone. */
+  /** Its refill instant (epoch ms) at that time; 0 for a ghost, which adjustments left of a deleted bucket. */
   readonly oldRefilledAtMs: number
-  /** The new one as it was charged to the old one; `undefined` where it never was. */
+  /** State of the new one when it was charged to the old one; `undefined` where it never was. */
   readonly charged: ChargedBucket | undefined
 }
 
@@ -28,11 +28,11 @@ export interface LimitMark {
 export interface ChargedBucket {
   readonly consumedMilli: bigint
   readonly tokensMilli: bigint
-  /** How many shards there were: counters of those that expire are gone. */
+  /** How many shards there were: counters of expired shards are lost. */
   readonly shards: number
 }
 
-/** By limit, and then by the old place that it lies in: the counters of two places have nothing to do with each other. */
+/** By limit, and then by the old key: the counters under different keys are independent. */
 export type BucketMarks = ReadonlyMap<string, ReadonlyMap<string, LimitMark>>
 
 /** Amounts are text, because numbers in JSON are not exact. */
@@ -76,11 +76,11 @@ function readCharge(charge: StoredCharge): ChargedBucket | undefined {
   return {consumedMilli: BigInt(consumed), tokensMilli: BigInt(tokens), shards}
 }
 
-/** What a new usage record got from the old ones of one day. */
+/** What a new usage record took from the old ones of one day. */
 export interface UsageShare {
   /** Whole tokens per limit, and `total_events`. */
   readonly counters: Readonly<Record<string, number>>
-  /** How many other hours of the day were there when midnight was untangled; they expire one by one. */
+  /** How many other hours of the day existed when the record of midnight was split; they expire one by one. */
   readonly hours: number
 }
 

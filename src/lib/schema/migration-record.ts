@@ -4,40 +4,40 @@ import {attributes} from './attributes.js'
 import {indexKeys, keys, wireKey} from './keys.js'
 import {readNumber, readString} from './read.js'
 
-/** What one step of a migration has come to so far. */
+/** Counts of one step of a migration so far. */
 export interface StepCounts {
-  /** Old items looked at. */
+  /** Old items that were read. */
   readonly checked: number
-  /** New items written or brought up to date. */
+  /** New items written or updated. */
   readonly written: number
-  /** Old items that the table may drop by itself; they are not moved. */
+  /** Expired old items; they are not copied. */
   readonly expired: number
   readonly conflicts: number
 }
 
-/** How far a migration is, and who is at it. One per table. */
+/** Progress of a migration, and its current runner. One per table. */
 export interface MigrationRecord {
   readonly runId: string
-  /** Who runs it, for people. */
+  /** The runner, for display. */
   readonly owner: string
-  /** Epoch ms; after it anybody may go on in the owner's place. 0 when nobody is at it. */
+  /** Epoch ms; afterwards another runner may continue. 0 when no runner is active. */
   readonly leaseUntilMs: number
-  /** The step in work, or the next one. */
+  /** The current step, or the next one. */
   readonly step: string
-  /** Where the scan of that step goes on: the key of the last item of the last finished page. */
+  /** Where the scan of that step continues: the key of the last item of the last finished page. */
   readonly position: Key | undefined
-  /** How often the whole table has been gone through in that step. */
+  /** How many times that step has scanned the whole table. */
   readonly pass: number
-  /** Records that the pass in work found behind; charges to old buckets alone are not counted. */
+  /** Records that the current pass found outdated; charges to old buckets alone are not counted. */
   readonly passWrites: number
   readonly counts: Readonly<Record<string, StepCounts>>
   readonly startedAt: string
   readonly finishedAt: string | undefined
-  /** When a run before this one had copied everything. */
+  /** When an earlier run had copied everything. */
   readonly earlierFinishedAt: string | undefined
-  /** Why the last runner stopped, when it failed. */
+  /** Why the last runner failed. */
   readonly failure: string | undefined
-  /** When a comparison of old and new found no difference, just before old items were deleted. */
+  /** When a comparison of old and new items found no difference, just before the old ones were deleted. */
   readonly verifiedAt: string | undefined
 }
 

@@ -4,13 +4,13 @@ import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readString} from './read.js'
 
-export const NAMESPACE_STATUSES = ['active', 'deleted', 'purging'] as const
+const NAMESPACE_STATUSES = ['active', 'deleted', 'purging'] as const
 
 export type NamespaceStatus = (typeof NAMESPACE_STATUSES)[number]
 
 /**
- * A tenant. It is registered twice: by name, which exists only while it is active and so decides what a name means, and
- * by id, which lives on until its data is purged.
+ * A tenant. It is registered twice: by name, only while it is active, which decides the meaning of a name; and by id,
+ * until its data is purged.
  */
 export interface NamespaceRecord {
   readonly id: string

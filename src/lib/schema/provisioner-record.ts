@@ -4,7 +4,7 @@ import {fromJson, toJson} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readBoolean, readMap, readString} from './read.js'
 
-/** Which configurations a declarative manifest owns in a namespace, and therefore may delete. */
+/** Which configurations of a namespace a manifest owns, and therefore may delete. */
 export interface ProvisionerRecord {
   readonly namespace: string
   readonly managesSystem: boolean

@@ -68,7 +68,7 @@ export const ranges = {
 }
 
 /** The attributes that say where an item stands in the table or an index: its primary key, then its key in the index. */
-export function startKeyNames(index: IndexName | undefined): string[] {
+function startKeyNames(index: IndexName | undefined): string[] {
   return [...keyNames(), ...(index === undefined ? [] : keyNames(index))]
 }
 

@@ -1,7 +1,7 @@
 import type {Item} from './attribute-value.js'
 import {type Json, toJson} from './json-attribute.js'
 
-/** Readers that tolerate what other clients and older versions left behind: a wrong or missing type reads as absent. */
+/** Tolerant readers for items of other clients and older versions: an attribute of another type counts as absent. */
 
 export function readString(item: Item, name: string): string | undefined {
   const value = item[name]

@@ -6,7 +6,7 @@ interface KeyElement {
   KeyType: 'HASH' | 'RANGE'
 }
 
-/** The table as CreateTable wants it, and the attribute to enable expiry on, which takes a call of its own. */
+/** The input of CreateTable, and the attribute to enable expiry on, which needs a request of its own. */
 export interface TableDefinition {
   readonly create: {
     TableName: string
@@ -25,20 +25,20 @@ export interface TableDefinition {
 
 export interface TableOptions {
   readonly tableName: string
-  /** What GSI2 copies; the template's default when absent. */
+  /** Projection of the resource index; the template's default when absent. */
   readonly resourceIndex?: 'KEYS_ONLY' | 'ALL'
-  /** Local engines write much slower with a stream; leave it off where nothing follows the table. Default true. */
+  /** Local engines write much slower with a stream; turn it off where nothing reads it. Default true. */
   readonly stream?: boolean
 }
 
-/** Reads `templates/stack.yaml`, the single truth about the table. */
+/** Reads `templates/stack.yaml`, the only definition of the table. */
 export async function loadTableDefinition(options: TableOptions): Promise<TableDefinition> {
   const template = await readFile(new URL('../../../templates/stack.yaml', import.meta.url), 'utf8')
   return tableDefinition(template, options)
 }
 
 /** Derives the CreateTable call from the text of a CloudFormation template. */
-export function tableDefinition(template: string, options: TableOptions): TableDefinition {
+function tableDefinition(template: string, options: TableOptions): TableDefinition {
   const document = parseTemplate(template)
   const parameters: Record<string, unknown> = {'AWS::StackName': options.tableName}
   for (const [name, {Default}] of Object.entries(document.Parameters as Record<string, {Default: unknown}>)) {
@@ -56,8 +56,8 @@ export function tableDefinition(template: string, options: TableOptions): TableD
   }
 }
 
-// What is read of it holds no function but Ref. The template is our own file and a test creates the table from it on
-// every engine, so its shape is not checked here.
+// The part that is read contains no function but Ref. The template is our own file and a test creates the table from it
+// on every engine, so its shape is not checked here.
 function resolveRefs(node: TemplateNode, parameters: Record<string, unknown>): TemplateNode {
   if (Array.isArray(node)) return node.map(each => resolveRefs(each, parameters))
   if (typeof node !== 'object' || node === null) return node

@@ -74,7 +74,7 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
   }
 }
 
-/** What a new record says of itself before anything is counted in it, without its key. */
+/** The attributes of a new record before anything is counted in it, without its key. */
 export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'totalEvents'>): Item {
   const {[names.totalEvents]: _, ...identity} = withoutKey(encodeUsage({...record, tokens: new Map(), totalEvents: 0}))
   return identity

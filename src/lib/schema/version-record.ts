@@ -4,7 +4,7 @@ import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
 import {readString} from './read.js'
 
-/** Which layout a table has and who may use it. Shared with other clients: left alone unless it is absent. */
+/** Which layout a table has and which clients may use it. Shared with other clients: written only if it is absent. */
 export interface VersionRecord {
   readonly schemaVersion: string
   readonly lambdaVersion: string | undefined

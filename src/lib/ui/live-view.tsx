@@ -1,51 +1,51 @@
 import {render, useInput} from 'ink'
 import type {Selection, Watch} from '../watch/model.js'
+import {type ExitCode, LiveViewController} from './controller.js'
 import {ASCII_GLYPHS, BLOCK_GLYPHS} from './draw/glyphs.js'
-import {Painter} from './draw/painter.js'
 import {paletteFor} from './draw/palette.js'
+import {TerminalRenderer} from './draw/renderer.js'
+import type {Size} from './model/frame.js'
 import type {KeyPress} from './model/keys.js'
-import type {Size} from './model/scene.js'
-import {screenLines} from './screen.js'
-import {type ExitCode, LiveSession} from './session.js'
-import {summaryLine} from './summary.js'
+import {summaryLine} from './model/summary.js'
+import {screenLines} from './panels/screen.js'
 
 export interface LiveViewOptions {
   readonly stack: string
   readonly namespace: string
   /** Region or endpoint. */
   readonly where: string
-  /** The flags that led here, as a command needs them again, with a blank before each; none unless said. */
+  /** Flags to repeat in suggested commands, each with a leading space; none by default. */
   readonly typedFlags?: string
   readonly ascii: boolean
-  /** Rows at most; `undefined`: all. */
+  /** Maximum number of rows; `undefined`: all. */
   readonly top: number | undefined
   readonly selection: Selection
-  /** Ends by itself after so many ms; `undefined`: never. */
+  /** Ends by itself after this time; `undefined`: never. */
   readonly forMs: number | undefined
   readonly stdin: NodeJS.ReadStream
   readonly stdout: NodeJS.WriteStream
 }
 
-/** How the view ended, and what to leave in the scrollback. */
+/** How the view ended, and a line for the scrollback. */
 export interface LiveViewResult {
   readonly exitCode: ExitCode
   readonly summary: string
 }
 
 /**
- * Draws a started watch on the whole terminal until a key, a signal or the time ends it. Starts and stops no polling.
- * Ink sets the terminal up, reads its keys and gives it back; the frames are painted beside it.
+ * Shows a started watch in full screen until a key, a signal or `forMs` ends it. Does not start or stop the watch. Ink sets up
+ * the terminal, reads keys and restores the terminal; the frames are written by our own renderer.
  */
 export async function showLiveView(watch: Watch, options: LiveViewOptions): Promise<LiveViewResult> {
   const {stdin, stdout, selection, forMs, ascii, ...place} = options
   const settings = {...place, glyphs: ascii ? ASCII_GLYPHS : BLOCK_GLYPHS}
-  const painter = new Painter(text => stdout.write(text), paletteFor(stdout.getColorDepth?.() ?? 1))
-  const session = new LiveSession(watch, settings, selection, sizeOf(stdout), scene => {
-    painter.paint(screenLines(scene))
+  const renderer = new TerminalRenderer(text => stdout.write(text), paletteFor(stdout.getColorDepth?.() ?? 1))
+  const controller = new LiveViewController(watch, settings, selection, sizeOf(stdout), frame => {
+    renderer.render(screenLines(frame))
   })
-  // From here on no key is echoed.
+  // From here on, keys are not echoed.
   stdin.setRawMode(true)
-  const app = render(<Keys onKey={(input, key) => session.press(input, key)} />, {
+  const app = render(<Keys onKey={(input, key) => controller.press(input, key)} />, {
     stdin,
     stdout,
     alternateScreen: true,
@@ -54,24 +54,24 @@ export async function showLiveView(watch: Watch, options: LiveViewOptions): Prom
     patchConsole: false,
   })
   const listening = [
-    // After Ink, which erases a line or two when the screen gets narrower.
+    // After Ink, which erases some lines when the screen gets narrower.
     listen(stdout, 'resize', () => {
-      painter.forget()
-      session.resize(sizeOf(stdout))
+      renderer.invalidate()
+      controller.resize(sizeOf(stdout))
     }),
-    listen(process, 'SIGTERM', () => session.end(143)),
-    listen(process, 'SIGINT', () => session.end(130)),
+    listen(process, 'SIGTERM', () => controller.end(143)),
+    listen(process, 'SIGINT', () => controller.end(130)),
   ]
   try {
-    session.open(forMs)
-    // A fault of its own is told by Ink; it never ends otherwise.
-    const exitCode = await Promise.race([session.ended, app.waitUntilExit().then((): ExitCode => 0)])
-    return {exitCode, summary: summaryLine(session.scene.ranking, session.seen, session.scene.nowMs)}
+    controller.open(forMs)
+    // Ink ends by itself only with an error of its own.
+    const exitCode = await Promise.race([controller.ended, app.waitUntilExit().then((): ExitCode => 0)])
+    return {exitCode, summary: summaryLine(controller.frame.ranking, controller.stats, controller.frame.nowMs)}
   } finally {
-    session.close()
+    controller.close()
     for (const stop of listening) stop()
     app.unmount()
-    await app.waitUntilExit().catch(() => {}) // told already
+    await app.waitUntilExit().catch(() => {}) // already reported
     stdin.setRawMode(false)
   }
 }
@@ -81,7 +81,7 @@ function Keys({onKey}: {readonly onKey: (input: string, key: KeyPress) => void})
   return null
 }
 
-/** A terminal that does not know its size is taken for the usual one. */
+/** 80×24 where the terminal does not report its size. */
 function sizeOf({columns, rows}: NodeJS.WriteStream): Size {
   return {columns: columns || 80, rows: rows || 24}
 }

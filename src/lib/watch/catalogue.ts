@@ -1,3 +1,4 @@
+import {groupBy} from '../core/group-by.js'
 import {addressOf, MAX_SHARDS, shardCountOf} from '../repository/buckets/buckets.js'
 import type {ShardAddress} from '../repository/buckets/pages.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
@@ -8,17 +9,17 @@ import {bucketId, nextReading} from './reading.js'
 const NONE: ReadonlySet<number> = new Set()
 const ONLY_FIRST: readonly number[] = [0]
 
-/** A bucket of which an index told. Ten thousand are candidates with every poll, so each is its own. */
-class Entry implements PollCandidate {
+/** A bucket found in an index. It is its own poll candidate, because each poll considers all of ten thousand. */
+class CatalogueEntry implements PollCandidate {
   readonly id: string
   readonly entity: string
   readonly resource: string
-  /** Those to read. An index lags behind; shard 0 says how many there are. */
+  /** Shards to read. The index lags behind; shard 0 has the current count. */
   numbers: readonly number[] = ONLY_FIRST
-  /** Those that were looked for in vain; only the index brings them back. */
+  /** Shards that were not found; only the index can bring them back. */
   absent: ReadonlySet<number> = NONE
   reading: Reading | undefined = undefined
-  /** Epoch ms when only items without a state were found, the last time it was looked for. */
+  /** Epoch ms of the last read, if it found only items without a state. */
   unreadableAtMs: number | undefined = undefined
 
   constructor(id: string, {entity, resource}: ShardAddress) {
@@ -40,26 +41,26 @@ class Entry implements PollCandidate {
   }
 }
 
-/** Every bucket that is known, where its shards are, and what was read of it last. */
+/** All known buckets: the addresses of their shards and their last readings. */
 export class Catalogue {
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, CatalogueEntry>()
   readonly #gone = new Map<string, Reading>()
 
-  /** Buckets that are known, and those besides of which nothing can be read. */
+  /** Known buckets, and in addition those that cannot be read. */
   size(): {count: number; unreadable: number} {
     let unreadable = 0
     for (const entry of this.#entries.values()) if (entry.unreadableAtMs !== undefined) unreadable++
     return {count: this.#entries.size - unreadable, unreadable}
   }
 
-  /** Takes down what an index told. */
-  learn(addresses: readonly ShardAddress[]): void {
+  /** Adds shards found in an index. */
+  addShards(addresses: readonly ShardAddress[]): void {
     for (const address of addresses) {
       const {shard} = address
       const id = bucketId(address)
       let entry = this.#entries.get(id)
       if (!entry) {
-        entry = new Entry(id, address)
+        entry = new CatalogueEntry(id, address)
         this.#entries.set(id, entry)
       }
       if (!entry.numbers.includes(shard)) entry.numbers = [...entry.numbers, shard]
@@ -70,7 +71,7 @@ export class Catalogue {
     return [...this.#entries.values()]
   }
 
-  /** Where the known shards of some buckets are. */
+  /** The known shards of some buckets. */
   addressesOf(ids: readonly string[]): ShardAddress[] {
     return ids.flatMap(id => {
       const entry = this.#entries.get(id)
@@ -78,7 +79,7 @@ export class Catalogue {
     })
   }
 
-  /** Shards that the buckets which were read tell of, and of which nobody knew. */
+  /** Shards that must exist by the shard counts just read, but are not in the catalogue. */
   unknownShards(stored: readonly StoredBucket[]): ShardAddress[] {
     return [...byBucket(stored)].flatMap(([id, shards]) => {
       const entry = this.#entries.get(id)
@@ -91,12 +92,11 @@ export class Catalogue {
   }
 
   /**
-   * Takes down what was found where these buckets are, and says how many there were. One of which nothing is left is gone,
-   * and stays for one more poll.
+   * Stores what was read of these buckets; returns how many of them exist. A deleted bucket stays for one more poll.
    */
-  take(ids: readonly string[], stored: readonly StoredBucket[], readAtMs: number): number {
+  update(ids: readonly string[], stored: readonly StoredBucket[], readAtMs: number): number {
     const found = byBucket(stored)
-    let taken = 0
+    let existing = 0
     this.#gone.clear()
     for (const id of ids) {
       const entry = this.#entries.get(id)
@@ -109,22 +109,22 @@ export class Catalogue {
         else this.#entries.delete(id)
         continue
       }
-      taken++
+      existing++
       entry.unreadableAtMs = undefined
       shards.sort((a, b) => addressOf(a).shard - addressOf(b).shard)
       const {entity, resource} = entry
       const bucket = {entity, resource, shardCount: shardCountOf(shards), shards}
       entry.reading = nextReading(entry.reading, bucket, readAtMs)
-      noteShards(
+      rememberShards(
         entry,
         shards.map(shard => addressOf(shard).shard),
         bucket.shardCount,
       )
     }
-    return taken
+    return existing
   }
 
-  /** By id; those that are gone once more. */
+  /** By id; includes buckets that the last poll found deleted. */
   readings(): ReadonlyMap<string, Reading> {
     const readings = new Map(this.#gone)
     for (const [id, {reading}] of this.#entries) if (reading) readings.set(id, reading)
@@ -132,28 +132,20 @@ export class Catalogue {
   }
 }
 
-/** Something was consumed between its last readings; or before the first, as far as it has not been refilled since. */
+/** Whether anything was consumed between the last two readings; after a single reading, whether the bucket is not full. */
 function isInUse({ratePerSecond, used}: Reading): boolean {
   if (ratePerSecond.size === 0) return (used.at(-1) ?? 0) > 0
   for (const rate of ratePerSecond.values()) if (rate !== 0) return true
   return false
 }
 
-/** Looking again and again for shards that are not there would cost as much as those that are. */
-function noteShards(entry: Entry, present: readonly number[], shardCount: number): void {
+/** Remembers absent shards too: reading a shard that does not exist costs as much as reading one that does. */
+function rememberShards(entry: CatalogueEntry, present: readonly number[], shardCount: number): void {
   entry.numbers = present.length === 1 && present[0] === 0 ? ONLY_FIRST : [...new Set([0, ...present])]
   const counted = Array.from({length: Math.min(shardCount, MAX_SHARDS)}, (_, shard) => shard)
   const absent = counted.filter(shard => shard !== 0 && !present.includes(shard))
   entry.absent = absent.length === 0 ? NONE : new Set(absent)
 }
 
-function byBucket(stored: readonly StoredBucket[]): Map<string, StoredBucket[]> {
-  const found = new Map<string, StoredBucket[]>()
-  for (const shard of stored) {
-    const id = bucketId(addressOf(shard))
-    const shards = found.get(id)
-    if (shards) shards.push(shard)
-    else found.set(id, [shard])
-  }
-  return found
-}
+const byBucket = (stored: readonly StoredBucket[]): Map<string, StoredBucket[]> =>
+  groupBy(stored, shard => bucketId(addressOf(shard)))

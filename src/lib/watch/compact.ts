@@ -3,23 +3,24 @@ import type {Rate} from '../core/token-math.js'
 import type {ShardedBucket} from '../repository/buckets/buckets.js'
 import type {BucketRecord, Residue, StoredBucket} from '../schema/bucket-record.js'
 
-/** Different frames that are worth sharing: names, capacities and rates repeat, balances do not. */
-const MOST_SHARED = 10_000
+/** Sets of shared fields to keep: names, capacities and rates repeat, balances do not. */
+const MAX_SHARED = 10_000
 
-/** What buckets of one shard with the same limits have in common. */
-interface Frame extends Pick<BucketRecord, 'namespace' | 'resource' | 'shard' | 'shardCount' | 'cascade' | 'parent'> {
+/** Fields that single-shard buckets with the same limits share. */
+interface SharedFields
+  extends Pick<BucketRecord, 'namespace' | 'resource' | 'shard' | 'shardCount' | 'cascade' | 'parent'> {
   readonly limits: ReadonlyArray<readonly [name: string, rate: Rate]>
 }
 
 const NO_RESIDUE: ReadonlyMap<string, Residue> = new Map()
-const frames = new Map<string, Frame>()
+const sharedFields = new Map<string, SharedFields>()
 
-/** Numbers before those of the limits: refilledAtMs, ttlSeconds (NaN: it does not expire). */
+/** Numbers before those of the limits: refilledAtMs, ttlSeconds (NaN: no expiry). */
 const OWN_FIELDS = 2
 /** Numbers per limit: tokensMilli, remainder, consumedMilli. */
 const LIMIT_FIELDS = 3
 
-/** The same bucket in a third of the memory. Few have several shards, residues or huge balances: those stay as they are. */
+/** The same bucket in a third of the memory. Buckets with several shards, residues or huge balances are rare; they stay as they are. */
 export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   const [stored] = bucket.shards
   if (bucket.shards.length !== 1 || stored?.kind !== 'bucket' || stored.incomplete.size > 0) return bucket
@@ -27,30 +28,30 @@ export function compactRecord(bucket: ShardedBucket): ShardedBucket {
   const balances = [...state.limits.values()].flatMap(each => [each.tokensMilli, each.remainder, each.consumedMilli])
   const numbers = [state.refilledAtMs, ttlSeconds ?? Number.NaN, ...balances.map(Number)]
   const isExact = numbers.slice(OWN_FIELDS).every(Number.isSafeInteger)
-  return isExact ? new CompactBucket(bucket, frameOf(stored.record), numbers) : bucket
+  return isExact ? new CompactBucket(bucket, sharedFieldsOf(stored.record), numbers) : bucket
 }
 
-/** Makes its record anew whenever somebody asks for it: that is once per reading, and once per frame while it is visible. */
+/** Rebuilds its record on every access: once per reading, and once per frame while it is visible. */
 class CompactBucket implements ShardedBucket {
   readonly entity: string
   readonly shardCount: number
-  readonly #frame: Frame
+  readonly #shared: SharedFields
   readonly #numbers: readonly number[]
 
-  constructor({entity, shardCount}: ShardedBucket, frame: Frame, numbers: readonly number[]) {
+  constructor({entity, shardCount}: ShardedBucket, shared: SharedFields, numbers: readonly number[]) {
     this.entity = entity
     this.shardCount = shardCount
-    this.#frame = frame
-    // A copy has no room to grow.
+    this.#shared = shared
+    // A copy has no spare capacity.
     this.#numbers = numbers.slice()
   }
 
   get resource(): string {
-    return this.#frame.resource
+    return this.#shared.resource
   }
 
   get shards(): readonly StoredBucket[] {
-    const {limits: rates, ...common} = this.#frame
+    const {limits: rates, ...common} = this.#shared
     const [refilledAtMs = 0, ttl = Number.NaN] = this.#numbers
     const limits = new Map(rates.map(([name, rate], at) => [name, {...rate, ...this.#balance(at)}]))
     const ttlSeconds = Number.isNaN(ttl) ? undefined : ttl
@@ -67,15 +68,15 @@ class CompactBucket implements ShardedBucket {
   }
 }
 
-function frameOf({namespace, resource, shard, shardCount, cascade, parent, state}: BucketRecord): Frame {
+function sharedFieldsOf({namespace, resource, shard, shardCount, cascade, parent, state}: BucketRecord): SharedFields {
   const limits = Array.from(state.limits, ([name, {capacityMilli, refillAmountMilli, refillPeriodMs}]) => {
     return [name, {capacityMilli, refillAmountMilli, refillPeriodMs}] as const
   })
   const rates = limits.flatMap(([name, rate]) => [name, ...Object.values(rate)])
   const key = [namespace, resource, shard, shardCount, cascade, parent ?? '', ...rates].join('#')
-  const known = frames.get(key)
+  const known = sharedFields.get(key)
   if (known) return known
-  const frame = {namespace, resource, shard, shardCount, cascade, parent, limits}
-  if (frames.size < MOST_SHARED) frames.set(key, frame)
-  return frame
+  const fields = {namespace, resource, shard, shardCount, cascade, parent, limits}
+  if (sharedFields.size < MAX_SHARED) sharedFields.set(key, fields)
+  return fields
 }

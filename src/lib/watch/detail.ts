@@ -19,25 +19,25 @@ const LEVEL_WORDS: Readonly<Record<Level, string>> = {
   system: 'system',
 }
 
-/** Where to read. */
-export interface DetailSource {
+/** What a detail is read from. */
+interface DetailSource {
   readonly table: NamespaceTable
-  /** What was read of a bucket before, by id. */
+  /** The last reading of a bucket, by id. */
   readonly known: (id: string) => Reading | undefined
 }
 
-/** Reads what there is about a bucket besides its levels. What cannot be read is named, and does not hide the rest. */
+/** Loads the detail of a bucket. Parts that cannot be read are listed as problems; the rest is still returned. */
 export async function loadDetail(source: DetailSource, reading: Reading, signal: AbortSignal): Promise<Detail> {
   const {entity, resource} = reading.bucket
   const table = untilAborted(source.table, signal)
   const problems: string[] = []
-  const part = async <T>(what: string, work: () => Promise<T>, otherwise: T): Promise<T> => {
+  const part = async <T>(what: string, work: () => Promise<T>, fallback: T): Promise<T> => {
     try {
       return await work()
     } catch (error) {
       signal.throwIfAborted()
       problems.push(`${what}: ${error instanceof Error ? error.message : String(error)}`)
-      return otherwise
+      return fallback
     }
   }
   const [parent, limits, usage, audit] = await Promise.all([
@@ -56,7 +56,7 @@ async function loadParent({table, known}: DetailSource, {bucket}: Reading): Prom
   return found && nextReading(known(bucketId(found)), found, table.clock())
 }
 
-/** As they are stored now, with a cache of its own: whoever looks here may just have changed them. */
+/** As stored now: with an empty cache, because the user may just have changed them. */
 async function loadLimits(table: NamespaceTable, entity: string, resource: string): Promise<Detail['limits']> {
   const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock}))
   const {source, limits} = await resolver.resolve(entity, resource)

@@ -6,22 +6,22 @@ import type {ShardedBucket} from '../repository/buckets/buckets.js'
 import type {LimitLevel} from '../repository/buckets/view.js'
 
 /** Called for each limit of a bucket; amounts in tokens. */
-export type VisitLevel = (name: string, level: number, capacity: number, debt: number, refillPerSecond: number) => void
+type VisitLevel = (name: string, level: number, capacity: number, debt: number, refillPerSecond: number) => void
 
-/** What every bucket with the same limits on as many shards has in common. */
+/** Common to all buckets with the same limits and number of shards. */
 interface Shape {
-  /** Names of the limits, in order. */
+  /** Limit names, sorted. */
   readonly names: readonly string[]
-  /** How many shards have each of them. */
+  /** Number of shards that have each limit. */
   readonly counts: readonly number[]
 }
 
-/** The shares of a bucket, limit by limit, in plain numbers: ten thousand buckets are kept at once. */
+/** The shares of a bucket, limit by limit, as plain numbers to save memory: there may be ten thousand buckets. */
 interface Shares {
   readonly shape: Shape
   /** Per share: refilledAtMs, fullAtMs, tokensMilli, capacityMilli, refillAmountMilli, refillPeriodMs, remainder. */
   readonly numbers: readonly number[]
-  /** Shares by their place for which plain numbers are not exact until they are full. */
+  /** By index: shares for which plain numbers would not be exact until they are full. */
   readonly large: ReadonlyMap<number, Rate & Balance> | undefined
 }
 
@@ -30,7 +30,7 @@ const FIELDS = 7
 const shapes = new Map<string, Shape>()
 const sharesOfBucket = new WeakMap<ShardedBucket, Shares>()
 
-/** Where the limits of a bucket stand at an instant, all shards together and by name: the figures of `viewBucket`. */
+/** The levels of a bucket at an instant, over all shards, by limit name; equal to those of `viewBucket`. */
 export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
   const levels: LimitLevel[] = []
   visitLevels(bucket, nowMs, (name, level, capacity, debt, refillPerSecond) => {
@@ -39,7 +39,7 @@ export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
   return levels
 }
 
-/** The same without an object per limit, for those who go through all buckets. */
+/** The same without an object per limit, for loops over all buckets. */
 export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLevel): void {
   const {shape, numbers, large} = sharesOf(bucket)
   let share = 0
@@ -59,7 +59,7 @@ export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLe
   }
 }
 
-/** What `refill` gives. Big integers would take several times as long, and most limits are small enough without. */
+/** Equal to `refill`. Big integers would take several times as long, and most limits fit into plain numbers. */
 function tokensAt(
   numbers: readonly number[],
   from: number,
@@ -96,7 +96,7 @@ function sharesOf(bucket: ShardedBucket): Shares {
   const large = new Map(all.flatMap(({limit}, at) => (isExact(limit) ? [] : [[at, limit] as const])))
   const found = {
     shape: shapeOf(sorted.map(([name, {length}]) => [name, length])),
-    // A copy has no room to grow.
+    // A copy has no spare capacity.
     numbers: all.flatMap(({limit, refilledAtMs}) => numbersOf(limit, refilledAtMs)).slice(),
     large: large.size === 0 ? undefined : large,
   }
@@ -115,10 +115,10 @@ function numbersOf(limit: Rate & Balance, refilledAtMs: number): number[] {
   return [refilledAtMs, fullAtMs, ...amounts, refillPeriodMs, Number(remainder)]
 }
 
-/** No time changes nothing, not even a balance above a capacity that was lowered; so it is full after 1 ms at least. */
+/** At least 1 ms: with no elapsed time, even a balance above a lowered capacity stays unchanged. */
 const untilFullMs = (limit: Rate & Balance): number => Math.max(1, retryAfterMs(limit, limit, limit.capacityMilli))
 
-/** A quotient of whole numbers that are exact is not rounded past the next whole number. */
+/** Whether all intermediate values are safe integers: then the quotient is not rounded past the next whole number. */
 function isExact(limit: Rate & Balance): boolean {
   const mostEarned = untilFullMs(limit) * Number(limit.refillAmountMilli) + limit.refillPeriodMs
   return Number.isSafeInteger(mostEarned) && Number.isSafeInteger(Number(limit.tokensMilli))

@@ -6,60 +6,57 @@ import type {AuditRecord} from '../schema/audit-record.js'
 /** Which buckets are watched. */
 export type WatchScope = BucketScope
 
-/** Samples a sparkline has; one per reading of the bucket. */
+/** Samples in a sparkline; one per reading of the bucket. */
 export const SAMPLES = 60
 
-/** What has been read of one bucket. A new object with every reading. */
+/** The last read of one bucket. A new object with every read. */
 export interface Reading {
   /** `entity#resource`; neither can contain a `#`. */
   readonly id: string
   readonly bucket: ShardedBucket
   /** Epoch ms, server time. */
   readonly readAtMs: number
-  /** Tokens per second between the two last readings, net, by limit; empty after the first. */
+  /** Tokens per second between the last two readings, net, by limit; empty after the first. */
   readonly ratePerSecond: ReadonlyMap<string, number>
-  /** What the next rates are counted from when this reading came too soon after it; `undefined`: this reading. */
+  /** Base of the next rates, when this reading came too soon after it; `undefined`: this reading. */
   readonly countedFrom: Pick<Reading, 'bucket' | 'readAtMs'> | undefined
-  /** Id of the parent's bucket that is charged for the same requests; `undefined`: none is. */
+  /** Id of the parent's bucket that is charged for the same requests; `undefined`: none. */
   readonly chargedTo: string | undefined
-  /** The shard that is written hardest: part of the 1,000 write units per second that an item takes. */
+  /** Of the busiest shard: fraction of the 1,000 write units per second that an item allows. */
   readonly writePressure: number
-  /** The same of every shard; those are missing that were not read twice. */
+  /** The same per shard; without shards that were read only once. */
   readonly writePressures: ReadonlyMap<number, number>
-  /** The part of the tightest limit's capacity that was in use, oldest first; `null`: no sample. At most `SAMPLES`. */
+  /** Used fraction of the tightest limit's capacity, oldest first; `null`: no sample. At most `SAMPLES`. */
   readonly used: readonly (number | null)[]
-  /** It was not there any more when it was last looked for; it stays for one poll. */
+  /** The last poll found it deleted; it stays for one poll. */
   readonly isGone: boolean
 }
 
-/** Of the tightest limit. `over`: one token is refused now. `near`: below a fifth, or empty within a minute at this rate. */
+/** Of the tightest limit. `over`: refuses one token now. `near`: below a fifth, or empty within a minute at this rate. */
 export type RowStatus = 'ok' | 'near' | 'over' | 'gone'
 
-/** One line of the overview: a bucket as it is at one instant, by arithmetic from its last reading. */
+/** One line of the overview: a bucket at one instant, computed from its last reading. */
 export interface Row {
   readonly id: string
   readonly entity: string
   readonly resource: string
   readonly view: BucketView
-  /**
-   * The limit that is worst off: one that refuses before one that is near, then the smallest part of its capacity left;
-   * `undefined` when the bucket has no usable limit.
-   */
+  /** The limit with the worst status, then with the least of its capacity left; `undefined`: no usable limit. */
   readonly tightest: LimitLevel | undefined
   /** Of the tightest limit: tokens per second consumed; `null` until there are two readings. */
   readonly ratePerSecond: number | null
-  /** The same of every limit by name; empty until there are two readings. */
+  /** The same for every limit by name; empty until there are two readings. */
   readonly rates: ReadonlyMap<string, number>
   readonly used: readonly (number | null)[]
   readonly shardCount: number
-  /** Difference of the fullest and the emptiest shard, as part of a shard's share of the capacity; 0 for one shard. */
+  /** Difference of the fullest and the emptiest shard, as a fraction of a shard's capacity; 0 for one shard. */
   readonly imbalance: number
   /** As of the last reading. */
   readonly writePressure: number
   readonly status: RowStatus
-  /** Ms until the tightest limit is empty at this rate; `null`: never, or not known. */
+  /** Ms until the tightest limit is empty at this rate; `null`: never, or unknown. */
   readonly emptyInMs: number | null
-  /** Ms until the tightest limit is full at this rate; `null`: never, or not known; 0: it is. */
+  /** Ms until the tightest limit is full at this rate; `null`: never, or unknown; 0: it is full. */
   readonly fullInMs: number | null
   /** Ms since it was read. */
   readonly ageMs: number
@@ -69,15 +66,15 @@ export type SortKey = 'left' | 'rate' | 'entity' | 'resource' | 'shards' | 'pres
 
 export const SORT_KEYS: readonly SortKey[] = ['left', 'rate', 'empty', 'pressure', 'shards', 'entity', 'resource']
 
-/** How rows are chosen and ordered. */
+/** Filter and order of the rows. */
 export interface Selection {
   readonly sort: SortKey
   readonly reversed: boolean
-  /** Part of a name, `status:over`, `resource:gpt-4` or `entity:ada` for that one alone; `!` in front inverts. Empty: all. */
+  /** Part of a name, or `status:over`, or exactly `resource:gpt-4` or `entity:ada`; a leading `!` inverts. Empty: all. */
   readonly filter: string
 }
 
-/** What one poll came to. */
+/** Facts about one successful poll. */
 export interface PollFacts {
   /** 1 for the first. */
   readonly number: number
@@ -85,59 +82,59 @@ export interface PollFacts {
   readonly durationMs: number
   readonly readUnits: number
   readonly calls: number
-  /** Buckets read in this poll; fewer than known means that it sampled. */
+  /** Buckets read in this poll; fewer than known when it sampled. */
   readonly bucketsRead: number
 }
 
-/** Why the last poll failed. What was read before stays. */
+/** Why the last poll failed. Earlier data stays. */
 export interface PollProblem {
   readonly message: string
   readonly isThrottled: boolean
   readonly sinceMs: number
-  /** `undefined`: while polls are paused none comes by itself. */
+  /** `undefined`: polls are paused, none is scheduled. */
   readonly nextTryAtMs: number | undefined
 }
 
-/** All rows together, at one instant. */
+/** Totals over all rows at one instant. */
 export interface Totals {
   readonly buckets: number
   readonly over: number
   readonly near: number
   readonly inDebt: number
-  /** Tokens per second by limit name, of all buckets whose rate is known; what a parent is charged too counts once. */
+  /** Tokens per second by limit name, over all buckets with a known rate; a request charged to a parent too counts once. */
   readonly ratePerSecond: ReadonlyMap<string, number>
   readonly shards: number
 }
 
-/** One resource, all its buckets together. */
+/** Totals over all buckets of one resource. */
 export interface ResourceRow {
   readonly resource: string
   readonly entities: number
-  /** Of all its buckets added up, those of parents too. */
+  /** Sums over all its buckets, including those of parents. */
   readonly limits: readonly LimitLevel[]
-  /** What a parent is charged too counts once. */
+  /** A request charged to a parent too counts once. */
   readonly ratePerSecond: ReadonlyMap<string, number>
   readonly over: number
   readonly near: number
-  /** Who consumes most now, of the limit with the greatest rate. */
+  /** The largest consumers of the limit with the highest rate. */
   readonly top: readonly {readonly entity: string; readonly ratePerSecond: number; readonly limit: string}[]
 }
 
-/** One line of the health panel. `unknown` says why in `text`. */
+/** One line of the health panel. For `unknown`, `text` has the reason. */
 export interface HealthLine {
   readonly name: string
   readonly state: 'ok' | 'warn' | 'bad' | 'unknown'
   readonly text: string
 }
 
-/** Where health comes from: the local supervisor, or AWS. Asked seldom; never in the way of polls. */
+/** Loads the health of a stack, from the local supervisor or from AWS. Called rarely, and never delays a poll. */
 export type HealthSource = (signal: AbortSignal) => Promise<readonly HealthLine[]>
 
-/** What the drill-in shows besides the row itself. Loaded when it is opened, with `r`, and every 20 s while it is open. */
+/** What the drill-in shows besides the row. Loaded when it is opened, with `r`, and every 20 s while it is open. */
 export interface Detail {
   readonly id: string
   readonly loadedAtMs: number
-  /** `undefined` when it has none, or the parent has no bucket for the resource. */
+  /** `undefined`: no parent, or the parent has no bucket for the resource. */
   readonly parent: Reading | undefined
   readonly limits: readonly {readonly name: string; readonly text: string; readonly source: string}[]
   /** Newest first. */
@@ -148,21 +145,21 @@ export interface Detail {
   }[]
   /** Newest first. */
   readonly audit: readonly AuditRecord[]
-  /** What could not be loaded, and why. */
+  /** Parts that could not be loaded, with the reason. */
   readonly problems: readonly string[]
 }
 
-/** What the index told of so far. */
+/** The buckets found in the index so far. */
 export interface Known {
   readonly count: number
-  /** It has been walked to its end. */
+  /** The index was listed to its end. */
   readonly isComplete: boolean
-  /** Buckets besides, of which only items without a state are there: no level can be told. */
+  /** In addition to `count`: buckets whose items have no state, and therefore no levels. */
   readonly unreadable: number
 }
 
-/** Everything that polls have told. A new object with every change. */
-export interface Knowledge {
+/** Everything that polls have read so far. A new object with every change. */
+export interface WatchData {
   readonly scope: WatchScope
   readonly readings: ReadonlyMap<string, Reading>
   readonly known: Known
@@ -174,24 +171,24 @@ export interface Knowledge {
   readonly isPaused: boolean
 }
 
-/** A running watch. The view subscribes; everything it may ask for is here, and none of it writes. */
+/** A running watch: everything the live view needs. It never writes to the table. */
 export interface Watch {
   /** The same object until something changes. */
-  knowledge(): Knowledge
+  data(): WatchData
   subscribe(listener: () => void): () => void
   /** Server time, epoch ms. */
   now(): number
-  /** The first poll; throws when it fails, afterwards failures are in `knowledge().problem`. */
+  /** The first poll; throws when it fails. Later failures are in `data().problem`. */
   start(): Promise<void>
-  /** Gives up what is in flight; waits for a poll to let go of its request, and for nothing else. */
+  /** Aborts everything in flight; waits only for a poll to abort its request. */
   stop(): Promise<void>
   pollNow(): void
   setIntervalMs(intervalMs: number): void
   setPaused(isPaused: boolean): void
-  /** Ids on the screen: read with every poll, as far as the budget goes. */
+  /** Ids on the screen: read with every poll, as far as the budget allows. */
   focus(ids: readonly string[]): void
   /** Loads the detail of a bucket and keeps it fresh; `undefined` closes it. */
-  look(id: string | undefined): void
+  setDetail(id: string | undefined): void
   /** Loads health now and keeps it fresh until `false`. */
   watchHealth(isWatched: boolean): void
 }

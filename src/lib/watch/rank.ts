@@ -1,19 +1,18 @@
-import {consumptionBetween, mostConsumed} from './consumption.js'
-import {chooser} from './filter.js'
-import type {Reading, Selection, SortKey} from './model.js'
-import {type Fare, statusOf, worstAt} from './status.js'
+import type {Reading, RowStatus, Selection, SortKey} from './model.js'
+import {type LimitSummary, statusOf, worstLimitAt} from './rows.js'
+import {mostConsumed, totalConsumption} from './totals.js'
 
-/** What a row is sorted by: numbers by size, names by letter; `undefined` comes last, in either direction. */
-type Place = number | string | undefined
+/** Numbers sort by size, names by code unit; `undefined` comes last in either direction. */
+type SortValue = number | string | undefined
 
-/** A bucket that was chosen. */
+/** A bucket that matches the filter. */
 interface Candidate {
   readonly reading: Reading
-  readonly worst: Fare | undefined
+  readonly worst: LimitSummary | undefined
 }
 
-/** What is worth looking at comes first: little left, much consumed, soon empty, many shards. */
-const PLACES: Readonly<Record<Exclude<SortKey, 'rate'>, (candidate: Candidate) => Place>> = {
+/** The most urgent come first: little left, much consumed, soon empty, many shards. */
+const SORT_VALUES: Readonly<Record<Exclude<SortKey, 'rate'>, (candidate: Candidate) => SortValue>> = {
   left: ({worst}) => worst?.left,
   empty: ({worst}) => worst?.emptyInMs ?? undefined,
   pressure: ({reading}) => -reading.writePressure,
@@ -22,28 +21,28 @@ const PLACES: Readonly<Record<Exclude<SortKey, 'rate'>, (candidate: Candidate) =
   resource: ({reading}) => reading.bucket.resource,
 }
 
-/** The buckets that a selection chooses, by id. */
+/** The buckets of a selection, by id. */
 export interface Ranked {
-  /** In its order; where that leaves a choice, by id. */
+  /** In the order of the selection, then by id. */
   readonly ids: string[]
-  /** The limit whose rate decides when they are sorted by it; `undefined`: by something else, or no rate is known. */
+  /** The limit whose rate they are sorted by; `undefined`: sorted by something else, or no rate is known. */
   readonly rateLimit: string | undefined
 }
 
-/** Chooses and orders buckets as a selection says. */
+/** Filters and sorts buckets. */
 export function ranking(readings: Iterable<Reading>, nowMs: number, selection: Selection): Ranked {
   const {sort, reversed, filter} = selection
-  const isChosen = chooser(filter)
-  const chosen: Candidate[] = []
+  const matches = parseFilter(filter)
+  const candidates: Candidate[] = []
   for (const reading of readings) {
-    const worst = worstAt(reading, nowMs)
-    if (isChosen(reading, statusOf(reading, worst))) chosen.push({reading, worst})
+    const worst = worstLimitAt(reading, nowMs)
+    if (matches(reading, statusOf(reading, worst))) candidates.push({reading, worst})
   }
-  const rateLimit = sort === 'rate' ? rateLimitOf(chosen) : undefined
-  const placeOf = sort === 'rate' ? byRateOf(rateLimit) : PLACES[sort]
-  const ranked = chosen.map(candidate => ({id: candidate.reading.id, place: placeOf(candidate)}))
+  const rateLimit = sort === 'rate' ? rateLimitOf(candidates) : undefined
+  const sortValueOf = sort === 'rate' ? byRateOf(rateLimit) : SORT_VALUES[sort]
+  const ranked = candidates.map(candidate => ({id: candidate.reading.id, value: sortValueOf(candidate)}))
   const direction = reversed ? -1 : 1
-  ranked.sort((a, b) => comparePlaces(a.place, b.place, direction) || (a.id < b.id ? -1 : 1))
+  ranked.sort((a, b) => compareSortValues(a.value, b.value, direction) || (a.id < b.id ? -1 : 1))
   return {ids: ranked.map(({id}) => id), rateLimit}
 }
 
@@ -52,20 +51,60 @@ export function rank(readings: Iterable<Reading>, nowMs: number, selection: Sele
   return ranking(readings, nowMs, selection).ids
 }
 
-/** Requests and tokens per second cannot be compared: all are ranked by one limit, that of which most is consumed. */
-function rateLimitOf(chosen: readonly Candidate[]): string | undefined {
-  const live = chosen.flatMap(({reading}) => (reading.isGone ? [] : [reading]))
-  return mostConsumed(consumptionBetween(live))
+/** Rates of different limits cannot be compared, so all buckets are sorted by the limit with the highest total rate. */
+function rateLimitOf(candidates: readonly Candidate[]): string | undefined {
+  const live = candidates.flatMap(({reading}) => (reading.isGone ? [] : [reading]))
+  return mostConsumed(totalConsumption(live))
 }
 
-function byRateOf(limit: string | undefined): (candidate: Candidate) => Place {
+function byRateOf(limit: string | undefined): (candidate: Candidate) => SortValue {
   return ({reading}) => {
     const rate = limit === undefined ? undefined : reading.ratePerSecond.get(limit)
     return rate === undefined ? undefined : -rate
   }
 }
 
-function comparePlaces(a: Place, b: Place, direction: 1 | -1): number {
+function compareSortValues(a: SortValue, b: SortValue, direction: 1 | -1): number {
   if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined)
   return a === b ? 0 : a < b ? -direction : direction
+}
+
+/** Whether a bucket matches a filter. */
+type BucketFilter = (reading: Pick<Reading, 'bucket'>, status: RowStatus) => boolean
+
+/** Names match as a whole and by case; a status matches by prefix, because it may still be being typed. */
+const FIELDS: Readonly<Record<string, (wanted: string) => BucketFilter>> = {
+  status: wanted => {
+    const beginning = wanted.toLowerCase()
+    return (_, status) => status.startsWith(beginning)
+  },
+  entity:
+    wanted =>
+    ({bucket}) =>
+      bucket.entity === wanted,
+  resource:
+    wanted =>
+    ({bucket}) =>
+      bucket.resource === wanted,
+}
+
+/** Parses a filter: part of a name, `status:over`, `resource:gpt-4`, `entity:ada`; `!` in front inverts. */
+function parseFilter(filter: string): BucketFilter {
+  const typed = filter.trim()
+  const isInverted = typed.startsWith('!')
+  const text = isInverted ? typed.slice(1) : typed
+  const [, field = '', wanted = text] = /^(status|entity|resource):(.*)$/i.exec(text) ?? []
+  // Still being typed.
+  if (wanted === '') return () => true
+  const matches = FIELDS[field.toLowerCase()]?.(wanted) ?? partOfName(text)
+  return (reading, status) => matches(reading, status) !== isInverted
+}
+
+/** The filter for the buckets of exactly one resource. */
+export const resourceFilter = (resource: string): string => `resource:${resource}`
+
+function partOfName(text: string): BucketFilter {
+  const part = text.toLowerCase()
+  const has = (name: string) => name.toLowerCase().includes(part)
+  return ({bucket}) => has(bucket.entity) || has(bucket.resource)
 }

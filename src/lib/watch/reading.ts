@@ -5,29 +5,31 @@ import {WRITE_PRESSURE_RATE} from '../schema/bucket-record.js'
 import {writeUnitsOf} from '../schema/item-size.js'
 import {compactRecord} from './compact.js'
 import {type Reading, SAMPLES} from './model.js'
-import {worstAt} from './status.js'
+import {worstLimitAt} from './rows.js'
 
-/** Two readings closer together than this say little about a rate. */
-const SHORTEST_OBSERVATION_MS = 500
+/** Readings closer together than this give no reliable rate. */
+const MIN_OBSERVATION_MS = 500
 
-/** Most of ten thousand buckets are not in use: a map of zeros for each would count. By the names of what is idle. */
+/** Most of ten thousand buckets are idle; they share their maps of zeros, by the keys of the map. */
 const idleRates = new Map<string, Reading['ratePerSecond']>()
 const idlePressures = new Map<string, Reading['writePressures']>()
 const NO_RATES: Reading['ratePerSecond'] = new Map()
 const NO_PRESSURES: Reading['writePressures'] = new Map()
 
-/** Name of a bucket among the others of its namespace. */
+/** Unique within a namespace. */
 export const bucketId = ({entity, resource}: {readonly entity: string; readonly resource: string}): string =>
   `${entity}#${resource}`
 
-/** What is known of a bucket after it was read again, or for the first time. */
-export function nextReading(previous: Reading | undefined, seen: ShardedBucket, readAtMs: number): Reading {
+/** The reading of a bucket that was read again, or for the first time. */
+export function nextReading(previous: Reading | undefined, current: ShardedBucket, readAtMs: number): Reading {
   const before = previous && recordsByShard(previous.bucket)
-  const bucket = compactRecord(before ? {...seen, shards: seen.shards.map(shard => newer(before, shard))} : seen)
+  const bucket = compactRecord(
+    before ? {...current, shards: current.shards.map(shard => newer(before, shard))} : current,
+  )
   const id = previous?.id ?? bucketId(bucket)
   const rates = ratesSince(previous, bucket, readAtMs)
-  const worst = worstAt({bucket, ...rates}, readAtMs)
-  // Joined like this, sixty numbers take no more room than sixty numbers.
+  const worst = worstLimitAt({bucket, ...rates}, readAtMs)
+  // `concat` allocates no spare capacity.
   const used = (previous?.used ?? []).slice(1 - SAMPLES).concat(worst ? 1 - worst.left : null)
   return {id, bucket, readAtMs, chargedTo: chargedTo(bucket), ...rates, used, isGone: false}
 }
@@ -44,14 +46,15 @@ function recordsByShard({shards}: ShardedBucket): Records {
 }
 
 /**
- * A read that is not strongly consistent may be answered from the past. Every admitted write moves the counter of writes
- * up, and an item that was made anew has been refilled later; so less of the one without more of the other is old news.
+ * Detects a stale answer of an eventually consistent read. Every write raises the write counter, and an item that was
+ * created again has a later refill time; so a lower counter without a later refill time is stale.
  */
-function newer(before: Records, seen: StoredBucket): StoredBucket {
-  const known = before.get(addressOf(seen).shard)
-  if (!known || seen.kind === 'ghost') return seen
-  const isOld = writesOf(seen.record) < writesOf(known) && seen.record.state.refilledAtMs <= known.state.refilledAtMs
-  return isOld ? {...seen, record: known} : seen
+function newer(before: Records, current: StoredBucket): StoredBucket {
+  const known = before.get(addressOf(current).shard)
+  if (!known || current.kind === 'ghost') return current
+  const {record} = current
+  const isStale = writesOf(record) < writesOf(known) && record.state.refilledAtMs <= known.state.refilledAtMs
+  return isStale ? {...current, record: known} : current
 }
 
 function ratesSince(
@@ -63,7 +66,7 @@ function ratesSince(
     return {ratePerSecond: NO_RATES, writePressure: 0, writePressures: NO_PRESSURES, countedFrom: undefined}
   const from = previous.countedFrom ?? {bucket: previous.bucket, readAtMs: previous.readAtMs}
   const elapsedMs = readAtMs - from.readAtMs
-  if (elapsedMs < SHORTEST_OBSERVATION_MS) {
+  if (elapsedMs < MIN_OBSERVATION_MS) {
     const {ratePerSecond, writePressure, writePressures} = previous
     return {ratePerSecond, writePressure, writePressures, countedFrom: from}
   }
@@ -72,9 +75,9 @@ function ratesSince(
   const pressures = new Map<number, number>()
   for (const record of recordsByShard(bucket).values()) {
     const known = before.get(record.shard)
-    // It should have been there the last time: nobody knows what it had counted then.
+    // The shard existed last time but was not read, so its counter then is unknown.
     if (!known && record.shard < from.bucket.shardCount) continue
-    // Counters of an item that is new, or was made anew, have started at nothing.
+    // Counters of a new or re-created item start at zero.
     const isSame = known !== undefined && writesOf(record) >= writesOf(known)
     for (const [name, {consumedMilli}] of record.state.limits) {
       const since = consumedMilli - (isSame ? (known.state.limits.get(name)?.consumedMilli ?? 0n) : 0n)
@@ -94,14 +97,14 @@ function ratesSince(
 
 const writesOf = ({state}: BucketRecord): bigint => state.limits.get(WRITE_PRESSURE_LIMIT)?.consumedMilli ?? 0n
 
-/** One write counts 1,000 milli; large items cost several units each time. */
+/** One write counts 1,000 milli; a write to a large item costs several units. */
 function pressureOf(record: BucketRecord, writesMilli: bigint, elapsedMs: number): number {
   if (writesMilli <= 0n) return 0
   const writesPerSecond = Number(writesMilli) / elapsedMs
   return (writesPerSecond * writeUnitsOf(record) * 1000) / Number(WRITE_PRESSURE_RATE.capacityMilli)
 }
 
-/** All maps of nothing but zeros under the same names are one. */
+/** Maps of zeros with the same keys are one object. */
 function sharedIfIdle<K>(
   figures: ReadonlyMap<K, number>,
   idle: Map<string, ReadonlyMap<K, number>>,

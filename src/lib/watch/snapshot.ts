@@ -4,8 +4,8 @@ import type {WatchScope} from './model.js'
 import {BucketPoller, type PollResult} from './poller.js'
 
 /**
- * Reads every bucket of a scope once, poll after poll without a pause; the facts are those of all polls together. None
- * comes again, so each request is tried as often as anywhere else.
+ * Reads every bucket of a scope once, with as many polls as it takes, without pauses; the facts are those of all polls. Requests
+ * are retried as usual, because no later poll would make up for a failed one.
  */
 export async function readOnce(
   repository: NamespaceRepository,
@@ -15,10 +15,10 @@ export async function readOnce(
 ): Promise<PollResult> {
   const poller = new BucketPoller({...table, namespace: repository.id}, scope)
   const startedAtMs = table.clock()
-  const nobody = new Set<string>()
+  const noFocus = new Set<string>()
   let calls = 0
   for (;;) {
-    const {readings, known, lastPoll} = await poller.poll(nobody, signal)
+    const {readings, known, lastPoll} = await poller.poll(noFocus, signal)
     calls += lastPoll.calls
     const read = [...readings.values()].filter(({isGone}) => !isGone)
     if (!known.isComplete || read.length < known.count) continue

@@ -1,24 +1,31 @@
-import {consumptionBetween} from './consumption.js'
-import {visitLevels} from './levels.js'
-import type {Reading, Totals} from './model.js'
-import {statusOf, worstAt} from './status.js'
+import {groupBy} from '../core/group-by.js'
+import type {LimitLevel} from '../repository/buckets/view.js'
+import {levelsAt, visitLevels} from './levels.js'
+import type {Reading, ResourceRow, Totals} from './model.js'
+import {statusOf, worstLimitAt} from './rows.js'
 
-/** All buckets together at an instant; those that are gone do not count. */
+/** Levels of parents that are followed: other clients can store a cycle of parents. */
+const MAX_PARENT_LEVELS = 8
+
+/** Consumers listed per resource. */
+const TOP_CONSUMERS = 3
+
+/** Totals over all buckets at an instant; deleted buckets do not count. */
 export function totalsAt(readings: Iterable<Reading>, nowMs: number): Totals {
   const count = {buckets: 0, over: 0, near: 0, inDebt: 0, shards: 0}
   const live = [...readings].filter(({isGone}) => !isGone)
   for (const reading of live) {
-    const status = statusOf(reading, worstAt(reading, nowMs))
+    const status = statusOf(reading, worstLimitAt(reading, nowMs))
     count.buckets++
     count.shards += reading.bucket.shardCount
     if (status === 'over') count.over++
     if (status === 'near') count.near++
     if (isInDebt(reading, nowMs)) count.inDebt++
   }
-  return {...count, ratePerSecond: consumptionBetween(live)}
+  return {...count, ratePerSecond: totalConsumption(live)}
 }
 
-/** Buckets of which a reading is there, chosen or not; those that are gone do not count. */
+/** Number of buckets with a reading, whatever the filter; deleted buckets do not count. */
 export function liveCount(readings: ReadonlyMap<string, Reading>): number {
   let count = 0
   for (const {isGone} of readings.values()) if (!isGone) count++
@@ -26,9 +33,111 @@ export function liveCount(readings: ReadonlyMap<string, Reading>): number {
 }
 
 function isInDebt({bucket}: Reading, nowMs: number): boolean {
-  let isIn = false
+  let hasDebt = false
   visitLevels(bucket, nowMs, (_name, _level, _capacity, debt) => {
-    if (debt > 0) isIn = true
+    if (debt > 0) hasDebt = true
   })
-  return isIn
+  return hasDebt
+}
+
+/**
+ * Consumption of all buckets in tokens per second, by limit. A request that is also charged to a parent counts once: with
+ * the parent where its rate is known, otherwise with the child.
+ */
+export function totalConsumption(readings: Iterable<Reading>): Map<string, number> {
+  const rated = [...readings].filter(({ratePerSecond}) => ratePerSecond.size > 0)
+  const childrenOf = groupBy(rated, ({chargedTo}) => chargedTo)
+  const parents = new Map(rated.flatMap(reading => (childrenOf.has(reading.id) ? [[reading.id, reading]] : [])))
+  /** Direct consumption of the cascading children of a bucket. */
+  const ofChildren = (id: string, name: string, levels: number): number => {
+    let sum = 0
+    for (const child of levels > 0 ? (childrenOf.get(id) ?? []) : []) {
+      const rate = child.ratePerSecond.get(name)
+      if (rate !== undefined) sum += rate - ofChildren(child.id, name, levels - 1)
+    }
+    return sum
+  }
+  const sums = new Map<string, number>()
+  for (const {id, chargedTo, ratePerSecond} of rated) {
+    const parent = chargedTo === undefined ? undefined : parents.get(chargedTo)
+    for (const [name, rate] of ratePerSecond) {
+      // A parent is charged for its child's direct requests, not for those that the child was charged for.
+      const counted = parent?.ratePerSecond.has(name) ? ofChildren(id, name, MAX_PARENT_LEVELS) : rate
+      sums.set(name, (sums.get(name) ?? 0) + counted)
+    }
+  }
+  return sums
+}
+
+/** The limit with the highest rate, the first by name among equals; `undefined` when no rate is known. */
+export function mostConsumed(ratePerSecond: ReadonlyMap<string, number>): string | undefined {
+  let most: {readonly name: string; readonly rate: number} | undefined
+  for (const [name, rate] of ratePerSecond) {
+    const isMore = !most || rate > most.rate || (rate === most.rate && name < most.name)
+    if (isMore) most = {name, rate}
+  }
+  return most?.name
+}
+
+/** Totals of each resource at an instant, by name; deleted buckets do not count. */
+export function resourcesAt(readings: Iterable<Reading>, nowMs: number): ResourceRow[] {
+  const live = [...readings].filter(({isGone}) => !isGone)
+  const groups = [...groupBy(live, ({bucket}) => bucket.resource)]
+  return groups.sort(([a], [b]) => (a < b ? -1 : 1)).map(([resource, group]) => resourceRow(resource, group, nowMs))
+}
+
+function resourceRow(resource: string, readings: readonly Reading[], nowMs: number): ResourceRow {
+  const ratePerSecond = totalConsumption(readings)
+  const limits = new Map<string, LimitLevel>()
+  let [over, near] = [0, 0]
+  for (const reading of readings) {
+    const status = statusOf(reading, worstLimitAt(reading, nowMs))
+    if (status === 'over') over++
+    if (status === 'near') near++
+    for (const limit of levelsAt(reading.bucket, nowMs)) {
+      const sum = limits.get(limit.name)
+      limits.set(limit.name, sum ? plus(sum, limit) : limit)
+    }
+  }
+  return {
+    resource,
+    entities: readings.length,
+    limits: [...limits.values()].map(rounded).sort((a, b) => (a.name < b.name ? -1 : 1)),
+    ratePerSecond,
+    over,
+    near,
+    top: topConsumers(readings, ratePerSecond),
+  }
+}
+
+function plus(a: LimitLevel, b: LimitLevel): LimitLevel {
+  return {
+    name: a.name,
+    level: a.level + b.level,
+    capacity: a.capacity + b.capacity,
+    debt: a.debt + b.debt,
+    refillPerSecond: a.refillPerSecond + b.refillPerSecond,
+  }
+}
+
+/** Removes binary noise: sums of thousandths end in ...0000004. */
+function rounded({name, level, capacity, debt, refillPerSecond}: LimitLevel): LimitLevel {
+  const round = (value: number) => Math.round(value * 1e6) / 1e6
+  return {
+    name,
+    level: round(level),
+    capacity: round(capacity),
+    debt: round(debt),
+    refillPerSecond: round(refillPerSecond),
+  }
+}
+
+/** The entities that consume most of the most consumed limit; idle ones are left out. */
+function topConsumers(readings: readonly Reading[], rates: ResourceRow['ratePerSecond']): ResourceRow['top'] {
+  const limit = mostConsumed(rates) ?? ''
+  return readings
+    .map(({bucket, ratePerSecond}) => ({entity: bucket.entity, ratePerSecond: ratePerSecond.get(limit) ?? 0, limit}))
+    .filter(each => each.ratePerSecond > 0)
+    .sort((a, b) => b.ratePerSecond - a.ratePerSecond || (a.entity < b.entity ? -1 : 1))
+    .slice(0, TOP_CONSUMERS)
 }

@@ -1,11 +1,10 @@
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {Table} from '../repository/table/table.js'
 import {loadDetail} from './detail.js'
-import type {Detail, HealthLine, HealthSource, Knowledge, Reading, Watch, WatchScope} from './model.js'
-import {PollRecord} from './poll-record.js'
+import type {Detail, HealthLine, HealthSource, Reading, Watch, WatchData, WatchScope} from './model.js'
+import {NODE_TIMERS, PeriodicLoad, type Timers} from './periodic-load.js'
+import {PollStats} from './poll-stats.js'
 import {BucketPoller} from './poller.js'
-import {NODE_TIMERS, type Timers} from './timers.js'
-import {Visit} from './visit.js'
 
 export interface WatchOptions {
   readonly repository: NamespaceRepository
@@ -13,21 +12,21 @@ export interface WatchOptions {
   readonly scope: WatchScope
   /** Ms between the end of a poll and the next one. */
   readonly intervalMs: number
-  /** Absent: there is nothing to tell besides how the polls go. */
+  /** Absent: the health panel shows only the state of the polls. */
   readonly health?: HealthSource | undefined
   readonly timers?: Timers
 }
 
-/** Health is asked of half a dozen services, some of which are billed by the question. */
+/** Health comes from half a dozen services, some of which bill each request. */
 const HEALTH_INTERVAL_MS = 15_000
 
-/** Tries of one request: a poll that fails comes again soon anyway. */
+/** Attempts per request: a failed poll is repeated soon anyway. */
 const POLL_ATTEMPTS = 2
 
-/** A detail costs a few read units, and little of it changes from one poll to the next. */
+/** A detail costs a few read units, and little of it changes between polls. */
 const DETAIL_INTERVAL_MS = 20_000
 
-/** A watch over the buckets of a scope; nothing is read before `start`, and nothing is ever written. */
+/** A watch over the buckets of a scope; reads nothing before `start`, and never writes. */
 export function openWatch(options: WatchOptions): Watch {
   return new RunningWatch(options)
 }
@@ -36,17 +35,17 @@ class RunningWatch implements Watch {
   readonly #options: WatchOptions
   readonly #timers: Timers
   readonly #poller: BucketPoller
-  readonly #record = new PollRecord()
+  readonly #stats = new PollStats()
   readonly #listeners = new Set<() => void>()
-  readonly #end = new AbortController()
-  #knowledge: Knowledge
+  readonly #stopped = new AbortController()
+  #data: WatchData
   #focus: ReadonlySet<string> = new Set()
   #isPolling = false
-  /** The poll in flight that nobody else waits for. */
-  #underway: Promise<void> | undefined
+  /** The poll in flight; `stop` waits for it. */
+  #pending: Promise<void> | undefined
   #pollTimer: unknown
-  #healthVisit: Visit<readonly HealthLine[]> | undefined
-  #detailVisit: Visit<Detail> | undefined
+  #healthLoad: PeriodicLoad<readonly HealthLine[]> | undefined
+  #detailLoad: PeriodicLoad<Detail> | undefined
 
   constructor(options: WatchOptions) {
     const {table, repository, scope, intervalMs, timers = NODE_TIMERS} = options
@@ -54,7 +53,7 @@ class RunningWatch implements Watch {
     this.#timers = timers
     const backoff = {...table.backoff, attempts: POLL_ATTEMPTS}
     this.#poller = new BucketPoller({...table, namespace: repository.id, backoff}, scope)
-    this.#knowledge = {
+    this.#data = {
       scope,
       readings: new Map(),
       known: {count: 0, isComplete: false, unreadable: 0},
@@ -67,8 +66,8 @@ class RunningWatch implements Watch {
     }
   }
 
-  knowledge(): Knowledge {
-    return this.#knowledge
+  data(): WatchData {
+    return this.#data
   }
 
   subscribe(listener: () => void): () => void {
@@ -82,31 +81,31 @@ class RunningWatch implements Watch {
 
   async start(): Promise<void> {
     await this.#poll()
-    this.#schedule(this.#knowledge.intervalMs)
+    this.#schedule(this.#data.intervalMs)
   }
 
   async stop(): Promise<void> {
-    this.#end.abort()
+    this.#stopped.abort()
     this.#timers.clearTimeout(this.#pollTimer)
-    this.#healthVisit?.leave()
-    this.#detailVisit?.leave()
-    await this.#underway
+    this.#healthLoad?.stop()
+    this.#detailLoad?.stop()
+    await this.#pending
   }
 
   pollNow(): void {
-    if (this.#isPolling || this.#hasEnded) return
+    if (this.#isPolling || this.#isStopped) return
     this.#timers.clearTimeout(this.#pollTimer)
-    this.#underway = this.#pollAgain()
+    this.#pending = this.#pollAndSchedule()
   }
 
   setIntervalMs(intervalMs: number): void {
     this.#change({intervalMs})
-    // Throttling decides how long to wait while it lasts.
-    if (!this.#isPolling && !this.#knowledge.problem?.isThrottled) this.#schedule(intervalMs)
+    // While throttled, the pause depends on the throttling.
+    if (!this.#isPolling && !this.#data.problem?.isThrottled) this.#schedule(intervalMs)
   }
 
   setPaused(isPaused: boolean): void {
-    if (isPaused === this.#knowledge.isPaused) return
+    if (isPaused === this.#data.isPaused) return
     this.#change({isPaused})
     if (isPaused) this.#schedule(undefined)
     else this.pollNow()
@@ -116,87 +115,91 @@ class RunningWatch implements Watch {
     this.#focus = new Set(ids)
   }
 
-  look(id: string | undefined): void {
-    this.#detailVisit?.leave()
-    this.#detailVisit = undefined
-    if (id !== this.#knowledge.detail?.id) this.#change({detail: undefined})
-    const reading = id === undefined ? undefined : this.#known(id)
-    if (!reading || this.#hasEnded) return
+  setDetail(id: string | undefined): void {
+    this.#detailLoad?.stop()
+    this.#detailLoad = undefined
+    if (id !== this.#data.detail?.id) this.#change({detail: undefined})
+    const reading = id === undefined ? undefined : this.#reading(id)
+    if (!reading || this.#isStopped) return
     const {repository, table} = this.#options
-    const source = {table: {...table, namespace: repository.id}, known: (other: string) => this.#known(other)}
-    this.#detailVisit = this.#visit(
+    const source = {table: {...table, namespace: repository.id}, known: (other: string) => this.#reading(other)}
+    this.#detailLoad = this.#loadPeriodically(
       DETAIL_INTERVAL_MS,
-      signal => loadDetail(source, this.#known(reading.id) ?? reading, signal),
+      signal => loadDetail(source, this.#reading(reading.id) ?? reading, signal),
       detail => this.#change({detail}),
     )
   }
 
   watchHealth(isWatched: boolean): void {
-    if (isWatched === (this.#healthVisit !== undefined) || this.#hasEnded) return
-    this.#healthVisit?.leave()
-    this.#healthVisit = undefined
+    if (isWatched === (this.#healthLoad !== undefined) || this.#isStopped) return
+    this.#healthLoad?.stop()
+    this.#healthLoad = undefined
     if (!isWatched) return
-    this.#healthVisit = this.#visit(
+    this.#healthLoad = this.#loadPeriodically(
       HEALTH_INTERVAL_MS,
       async signal => (await this.#options.health?.(signal).catch(unknownHealth)) ?? [],
       lines => {
-        const own = this.#record.lines(this.#poller.units, this.#knowledge.known.unreadable)
+        const own = this.#stats.healthLines(this.#poller.units, this.#data.known.unreadable)
         this.#change({health: [...lines, ...own]})
       },
     )
   }
 
-  #visit<T>(everyMs: number, load: (signal: AbortSignal) => Promise<T>, show: (found: T) => void): Visit<T> {
-    const isPaused = () => this.#knowledge.isPaused
-    return new Visit({timers: this.#timers, everyMs, load, show, isPaused})
+  #loadPeriodically<T>(
+    intervalMs: number,
+    load: (signal: AbortSignal) => Promise<T>,
+    onLoaded: (loaded: T) => void,
+  ): PeriodicLoad<T> {
+    const isPaused = () => this.#data.isPaused
+    return new PeriodicLoad({timers: this.#timers, intervalMs, load, onLoaded, isPaused})
   }
 
-  #known(id: string): Reading | undefined {
-    return this.#knowledge.readings.get(id)
+  #reading(id: string): Reading | undefined {
+    return this.#data.readings.get(id)
   }
 
-  get #hasEnded(): boolean {
-    return this.#end.signal.aborted
+  get #isStopped(): boolean {
+    return this.#stopped.signal.aborted
   }
 
   async #poll(): Promise<void> {
     this.#isPolling = true
     try {
-      const result = await this.#poller.poll(this.#focus, this.#end.signal)
-      this.#record.succeeded()
+      const result = await this.#poller.poll(this.#focus, this.#stopped.signal)
+      this.#stats.recordSuccess()
       this.#change({...result, problem: undefined})
     } finally {
       this.#isPolling = false
     }
   }
 
-  async #pollAgain(): Promise<void> {
+  async #pollAndSchedule(): Promise<void> {
     try {
       await this.#poll()
-      this.#schedule(this.#knowledge.intervalMs)
+      this.#schedule(this.#data.intervalMs)
     } catch (error) {
-      if (this.#hasEnded) return
+      if (this.#isStopped) return
       const nowMs = this.now()
-      const {pauseMs, ...problem} = this.#record.failed(error, nowMs, this.#knowledge.intervalMs)
-      const nextTryAtMs = this.#knowledge.isPaused ? undefined : nowMs + pauseMs
+      const {pauseMs, ...problem} = this.#stats.recordFailure(error, nowMs, this.#data.intervalMs)
+      const nextTryAtMs = this.#data.isPaused ? undefined : nowMs + pauseMs
       this.#change({problem: {...problem, nextTryAtMs}})
       this.#schedule(pauseMs)
     }
   }
 
-  /** When the next poll comes, and nowhere else: what is told about it follows. `undefined`: none comes by itself. */
+  /** The only place that schedules a poll; keeps `problem.nextTryAtMs` in step. `undefined`: no automatic poll. */
   #schedule(delayMs: number | undefined): void {
     this.#timers.clearTimeout(this.#pollTimer)
-    const isComing = delayMs !== undefined && !this.#hasEnded && !this.#knowledge.isPaused
-    if (isComing) this.#pollTimer = this.#timers.setTimeout(() => this.pollNow(), delayMs)
-    const {problem} = this.#knowledge
-    const nextTryAtMs = isComing ? this.now() + delayMs : undefined
+    const isScheduled = delayMs !== undefined && !this.#isStopped && !this.#data.isPaused
+    if (isScheduled) this.#pollTimer = this.#timers.setTimeout(() => this.pollNow(), delayMs)
+    const {problem} = this.#data
+    const nextTryAtMs = isScheduled ? this.now() + delayMs : undefined
     if (problem && problem.nextTryAtMs !== nextTryAtMs) this.#change({problem: {...problem, nextTryAtMs}})
   }
 
-  #change(change: Partial<Knowledge>): void {
-    if (this.#hasEnded) return
-    this.#knowledge = {...this.#knowledge, ...change}
+  #change(change: Partial<WatchData>): void {
+    if (this.#isStopped) return
+    this.#data = {...this.#data, ...change}
     for (const listener of [...this.#listeners]) listener()
   }
 }

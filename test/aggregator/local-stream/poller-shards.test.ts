@@ -42,9 +42,15 @@ describe('the poller and shards', () => {
     stream.write('left', 10)
     stream.write('right', 20)
     for (let version = 0; version < 5; version++) stream.write('root', version)
-    const {delivered} = start({batchSize: 2})
+    let idleRounds = 0
+    const sleep = async () => {
+      await new Promise(setImmediate)
+      idleRounds++
+    }
+    const {delivered} = start({batchSize: 2, sleep})
     await until(() => delivered.length === 5)
-    await new Promise(resolve => setTimeout(resolve, 60))
+    idleRounds = 0
+    await until(() => idleRounds > 3)
     expect(delivered).toEqual(['root 0', 'root 1', 'root 2', 'root 3', 'root 4'])
     const root = stream.shards[2]
     if (root) root.isClosed = true

@@ -47,12 +47,12 @@ describe('--wait', () => {
     ['a b rpm=1 --wait=5s', 'a b rpm=1 --wait=5s'],
     ['a b rpm=1 -- --wait', 'a b rpm=1 -- --wait'],
     ['a b rpm=1', 'a b rpm=1'],
-  ])('%s', (typed, understood) => {
+  ])('"%s" is read as "%s"', (typed, understood) => {
     expect(withDefaultWait(typed.split(' ')).join(' ')).toBe(understood)
   })
 })
 
-it('a wait is never said to be shorter than it is', () => {
+it('a wait is never shown shorter than it is', () => {
   expect(retryText(61_001)).toBe('Refused for now; trying again in 1 min 2 s')
 })
 
@@ -62,8 +62,8 @@ it('amounts are joined with commas and "and"', () => {
   expect(amountWords({a: 1, b: 2, c: 3})).toBe('1 a, 2 b and 3 c')
 })
 
-describe('a request that was tried', () => {
-  it('was admitted: what was charged, and what is left', () => {
+describe('the outcome of a request', () => {
+  it('shows what was charged and what is left when it was admitted', () => {
     expect(acquireLines(tried({}), 80)).toEqual([
       'Admitted: user-1 was charged 1 rpm and 5,000 tpm of gpt-4',
       '',
@@ -73,14 +73,14 @@ describe('a request that was tried', () => {
     ])
   })
 
-  it('names what the parent was charged, which may have fewer limits', () => {
+  it('shows what the parent was charged, which may have fewer limits', () => {
     const statuses = [status({}), status({level: 'parent', entity: 'team-1'})]
     expect(acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80)[0]).toBe(
       'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4, its parent team-1 1 rpm',
     )
   })
 
-  it('was refused: which limit, and for how long', () => {
+  it('shows which limit refused it, and for how long', () => {
     const statuses = [status({exceeded: true, available: 0, retryAfterMs: 590})]
     const refused = tried({admitted: false, retryAfterMs: 590, statuses})
     expect(acquireLines(refused, 80)).toEqual([
@@ -92,16 +92,16 @@ describe('a request that was tried', () => {
     expect(whyCommand(refused)).toBe('zael why user-1 gpt-4 rpm=1 tpm=5000')
   })
 
-  it('was only looked at, or let through unmetered', () => {
+  it('says when it was a dry run, or was admitted without a charge', () => {
     expect(acquireLines(tried({}, true), 80)[0]).toBe(
       'Would be admitted: user-1 would be charged 1 rpm and 5,000 tpm of gpt-4',
     )
     expect(acquireLines(tried({isMetered: false, statuses: []}), 80)).toEqual([
-      'Let through unmetered: the table is out of reach, and user-1 was charged nothing',
+      'Admitted without a charge: the table is unavailable, so user-1 was charged nothing',
     ])
   })
 
-  it('has the same keys for programs, whatever became of it', () => {
+  it('has the same JSON keys for every outcome', () => {
     const keys = (attempt: Partial<AcquireAttempt>) => Object.keys(acquireJson(tried(attempt)))
     expect(keys({admitted: false, parent: 'team-1'})).toEqual(keys({isMetered: false, statuses: []}))
     expect(acquireJson(tried({})).limits[0]).toEqual({

@@ -37,18 +37,18 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
 
 const empty = {available: 0, deficit: 1, exceeded: true, retryAfterMs: 1500}
 
-describe('an explanation in words', () => {
-  it('of a request that is admitted', () => {
+describe('an explanation', () => {
+  it('says that a request is admitted', () => {
     expect(whyLines(explanation([limit()]))).toEqual([
       'user-1 can have 1 rpm of gpt-4 now.',
       '',
       'rpm of user-1 has room',
-      '  level    100 of 100 left, 1 asked for',
+      '  level    100 of 100 left, 1 requested',
       '  set for  resource gpt-4: 100/min',
     ])
   })
 
-  it('of a refusal: which limit, who set it, which shards, when it clears, what helps', () => {
+  it('of a refusal has the limit, its scope, its shards, the wait and what helps', () => {
     const shards = [
       {shard: 0, available: 0, capacity: 50},
       {shard: 1, available: -1200, capacity: 50},
@@ -57,17 +57,17 @@ describe('an explanation in words', () => {
       'user-1 cannot have 1 rpm of gpt-4 now, but in 2 s, at 2026-01-02T03:04:06.500Z.',
       '',
       'rpm of user-1 refuses, clears in 2 s',
-      '  level    0 of 100 left, 1 asked for',
+      '  level    0 of 100 left, 1 requested',
       '  set for  resource gpt-4: 100/min',
       '  shards   0: 0 of 50, 1: -1,200 of 50',
       '',
-      'To let it through sooner:',
+      'To admit it sooner:',
       '  zael limits set --resource gpt-4 rpm=200/min  double the rate of resource gpt-4',
-      '  zael bucket reset user-1 --resource gpt-4     fill the bucket of user-1 once, now',
+      '  zael bucket reset user-1 --resource gpt-4     refill the bucket of user-1 once, now',
     ])
   })
 
-  it("names who drained a parent's limit, as far as it is counted", () => {
+  it("names the entities that drained a parent's limit, as far as usage is recorded", () => {
     const drainedBy = [
       {entity: 'user-2', tokens: 1000},
       {entity: 'user-1', tokens: 2},
@@ -78,29 +78,29 @@ describe('an explanation in words', () => {
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',
         '  drained by  user-2 1,000, user-1 2 (since 2026-01-02T03:00:00Z)',
-        'user-1 shares every charge with its parent team-1.',
+        'Every charge of user-1 is also charged to its parent team-1.',
       ]),
     )
     expect(told([limit(), limit(parent)])).toContain(
-      '  drained by  nobody whose usage is counted yet (since 2026-01-02T03:00:00Z)',
+      '  drained by  no entity with recorded usage yet (since 2026-01-02T03:00:00Z)',
     )
   })
 
-  it('says that waiting does not help when it does not, and doubts an unknown entity', () => {
+  it('says when waiting does not help, and warns about an unknown entity', () => {
     const never = limit({...empty, requested: 500, retryAfterMs: Infinity})
     const lines = whyLines(explanation([never], {isRegistered: false}))
     expect(lines[0]).toBe('user-1 cannot have 500 rpm of gpt-4 now, and waiting does not help.')
     expect(lines).toContain('rpm of user-1 refuses, and waiting does not help')
-    expect(lines).toContain('user-1 has no record: limits apply to it all the same, but check the spelling.')
+    expect(lines).toContain('user-1 has no record. Limits apply anyway; check the spelling if you expected one.')
     expect(lines.at(-1)).toContain('zael limits set --resource gpt-4 rpm=100/min:500 ')
   })
 })
 
-describe('what helps', () => {
+describe('a remedy', () => {
   const commands = (change: Partial<ExplainedLimit>) =>
     remedies(limit({...empty, ...change}), 'gpt-4').map(([each]) => each)
 
-  it('is a change at the level that set the limit', () => {
+  it('changes the limit in the scope where it is set', () => {
     expect(commands({scope: {level: 'system'}})[0]).toBe('zael limits set --system rpm=200/min')
     expect(commands({scope: {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}})[0]).toBe(
       'zael limits set --entity user-1 rpm=200/min',
@@ -110,7 +110,7 @@ describe('what helps', () => {
     )
   })
 
-  it('works where the question was asked', () => {
+  it('has the typed flags of the same stack', () => {
     const settings = {
       stack: {key: 'stack', value: 'prod', source: 'flag', from: '--stack'},
       namespace: {key: 'namespace', value: "it's", source: 'flag', from: '--namespace'},
@@ -126,7 +126,7 @@ describe('what helps', () => {
     expect(whyLines(refused, where).filter(line => line.includes(where))).toHaveLength(2)
   })
 
-  it('is nothing where there is room, and never more than a limit can be', () => {
+  it('is not offered for a limit with room, and never exceeds the largest limit', () => {
     expect(remedies(limit(), 'gpt-4')).toEqual([])
     expect(commands({capacity: MAX_TOKENS, refillAmount: MAX_TOKENS})[0]).toBe(
       `zael limits set --resource gpt-4 rpm=${MAX_TOKENS}/min`,
@@ -134,7 +134,7 @@ describe('what helps', () => {
   })
 })
 
-it('programs get the same keys for every limit, and null where waiting never helps', () => {
+it('JSON has the same keys for every limit, and null where waiting never helps', () => {
   const told = whyJson(explanation([limit(), limit({...empty, retryAfterMs: Infinity})]))
   expect(told).toMatchObject({retryAfterMs: null, clearsAt: null, parent: null})
   expect(Object.keys(told.limits[0] ?? {})).toEqual(Object.keys(told.limits[1] ?? {}))

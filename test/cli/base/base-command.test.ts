@@ -93,7 +93,7 @@ describe('input', () => {
     [['1', '2'], 'Unexpected argument: 2'],
     [['x'], 'Expected an integer but received: x'],
     [['--size'], 'Flag --size expects a value'],
-  ])('%j exits 2', async (argv, message) => {
+  ])('%j exits with 2', async (argv, message) => {
     const {exit, stdout, stderr} = await runSample(argv)
     expect({exit, stdout}).toEqual({exit: 2, stdout: ''})
     expect(stderr).toBe(`Error: ${message}\nTry: zael sample run --help`)
@@ -121,7 +121,7 @@ describe('input', () => {
 })
 
 describe('errors', () => {
-  it('say what happened and what to do, and set the exit code of their kind', async () => {
+  it('have a message, a hint and the exit code of their kind', async () => {
     expect(await runSample([], failing(missing))).toEqual({
       exit: 3,
       stdout: 'working',
@@ -144,7 +144,7 @@ describe('errors', () => {
     })
   })
 
-  it('that nobody expected are one line that calls itself a bug', async () => {
+  it('that are unexpected are one line that reports a bug', async () => {
     const {exit, stderr} = await runSample([], failing(new TypeError('x is not a function\nmore')))
     expect(exit).toBe(1)
     expect(stderr).toMatch(/^Error: x is not a function \(this is a bug; run again with ZAEL_DEBUG=1 .*\)$/)
@@ -162,13 +162,13 @@ describe('errors', () => {
     expect((await runSample([], failing(new TypeError('x')))).stderr).toMatch(/\[cause\]: TypeError: x\n +at /)
   })
 
-  it('leave a deliberate exit alone', async () => {
+  it('do not include a deliberate exit', async () => {
     expect(await runSample([], command => command.exit(6))).toEqual({exit: 6, stdout: 'working', stderr: ''})
   })
 })
 
 describe('results and warnings', () => {
-  it('a result is the JSON, alone', async () => {
+  it('a result is the only thing on stdout in JSON mode', async () => {
     const {stdout, stderr} = await runSample(['--json'], () => ({found: 2}))
     expect(stderr).toBe('')
     expect(JSON.parse(stdout)).toEqual({found: 2})

@@ -30,7 +30,7 @@ const misleading = () => ({
 
 const flags = {stack: 'local', namespace: 'default'}
 
-it('the local stack, when it is not running, is missed with the command that starts it', async () => {
+it('a local stack that is not running is an error with the command that starts it', async () => {
   await expect(openStack(flags, misleading())).rejects.toMatchObject({
     code: 'local.not-running',
     exitCode: 3,
@@ -38,10 +38,10 @@ it('the local stack, when it is not running, is missed with the command that sta
   })
 })
 
-describeOnEngine('a stack by its flags', () => {
+describeOnEngine('a stack selected by flags', () => {
   const table = useTable()
 
-  it('is found at the address given, whatever its name', async () => {
+  it('is found at the given endpoint, whatever its name', async () => {
     await new Namespaces(new Scene(table).tenant).register('default')
     const named = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
     await using context = await openStack(named, {})

@@ -6,7 +6,7 @@ import {entityMissing} from '../../../src/lib/repository/entities/errors.js'
 import {namespaceMissing} from '../../../src/lib/repository/namespaces/errors.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 
-describeOnEngine('what does not exist', () => {
+describeOnEngine('an error about a missing name', () => {
   const table = useTable()
 
   async function told(error: unknown, stack = table.name) {
@@ -15,7 +15,7 @@ describeOnEngine('what does not exist', () => {
     return withNearestNames(error, context)
   }
 
-  it('a namespace is told with the names that it could have been, or with its own hint', async () => {
+  it('suggests the nearest namespaces, or keeps its own hint', async () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
     await using context = await openStack(flags, {})
     await context.repository.namespaces.registerMany(['default', 'acme', 'acne'])
@@ -31,7 +31,7 @@ describeOnEngine('what does not exist', () => {
     expect(await told(namespaceMissing('nothing-like-it'))).toMatchObject({hint, details: {nearest: []}})
   })
 
-  it('an entity is told with those that begin alike', async () => {
+  it('suggests entities with the same beginning', async () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
     await using context = await openStack(flags, {})
     await context.repository.namespaces.register('default')
@@ -43,7 +43,7 @@ describeOnEngine('what does not exist', () => {
     expect(await told(entityMissing(''))).toMatchObject({code: 'entity.missing'})
   })
 
-  it('a stack is told with the nearest table', async () => {
+  it('suggests the nearest table for a stack', async () => {
     const missing = new ZaelError('notFound', 'table.missing', 'There is no table.')
     expect(await told(missing, `${table.name}x`)).toMatchObject({
       code: 'stack.missing',
@@ -55,7 +55,7 @@ describeOnEngine('what does not exist', () => {
     expect(await told(missing, 'zzz')).toMatchObject({hint: 'zael list, or zael deploy --stack zzz'})
   })
 
-  it('a caller who may not list gets the error without a suggestion, and other errors stay unchanged', async () => {
+  it('has no suggestion when listing is not allowed; other errors stay unchanged', async () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': 'http://127.0.0.1:9'}
     await using unreachable = await openStack(flags, {})
     await unreachable[Symbol.asyncDispose]()

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {formatIn} from '../../../src/lib/cli/base/output-format.js'
 
-describe('the format that was asked for', () => {
+describe('the requested output format', () => {
   it.each([
     ['', 'table'],
     ['--json', 'json'],

@@ -26,8 +26,8 @@ const user = (text: string) => writeFile(join(configDir, 'config.json'), text)
 const find = async (flags: object = {}, env: Record<string, string> = {}) =>
   (await findSettings({flags: {...flags}, env, folder: deep, configDir})).settings
 
-describe('where a value comes from', () => {
-  it('flag, variable, project, user, AWS variable, default: the first that says something', async () => {
+describe('a setting', () => {
+  it('comes from the first of flag, variable, project file, user file, AWS variable and default', async () => {
     await user('{"region": "user-1"}')
     await project('{"region": "project-1"}')
     const env = {ZAEL_REGION: 'zael-1', AWS_REGION: 'aws-1', AWS_DEFAULT_REGION: 'aws-2'}
@@ -51,7 +51,7 @@ describe('where a value comes from', () => {
     expect((await find()).region).toEqual({key: 'region', value: undefined, source: 'default', from: undefined})
   })
 
-  it('every key has a flag and a variable of its own', async () => {
+  it('has its own flag and variable', async () => {
     const env = {
       ZAEL_STACK: 's',
       ZAEL_NAMESPACE: 'n',
@@ -68,13 +68,13 @@ describe('where a value comes from', () => {
     expect(SETTING_KEYS.map(key => typed[key].value)).toEqual(Object.values(flags))
   })
 
-  it('the nearest project file counts, alone', async () => {
+  it('is read from the nearest project file only', async () => {
     await project('{"stack": "outer", "namespace": "outer"}')
     await writeFile(join(deep, 'zael.config.json'), '{"stack": "inner"}')
     expect(await find()).toMatchObject({stack: {value: 'inner'}, namespace: {value: 'default', source: 'default'}})
   })
 
-  it('the local stack, named by a stronger source, is not sent to the address of a weaker one', async () => {
+  it('endpointUrl is ignored when a source of higher priority selects the local stack', async () => {
     await project('{"stack": "prod", "endpointUrl": "http://prod"}')
     expect((await find({stack: 'local'})).endpointUrl).toMatchObject({value: undefined, source: 'default'})
     expect((await find({stack: 'other'})).endpointUrl).toMatchObject({value: 'http://prod'})
@@ -103,13 +103,13 @@ describe('a mistake in a file', () => {
       1,
       'endpointUrl must be an http or https address, such as http://127.0.0.1:8000',
     ],
-  ])('%j is told with its line', async (text, line, why) => {
+  ])('%j is reported with its line', async (text, line, why) => {
     await project(text)
     const file = join(folder, 'a', 'zael.config.json')
     await expect(find()).rejects.toMatchObject({exitCode: 2, message: `${file}, line ${line}: ${why}`})
   })
 
-  it('an unknown key is told with the nearest one, never with its value', async () => {
+  it('an unknown key is reported with the nearest one, never with its value', async () => {
     await user('{"secretKey": "hush"}')
     const error = await find().catch(thrown => thrown)
     expect(error).toMatchObject({exitCode: 2, message: expect.stringContaining('line 1: unknown key "secretKey"')})
@@ -118,12 +118,12 @@ describe('a mistake in a file', () => {
     await expect(find()).rejects.toMatchObject({hint: expect.stringContaining('Did you mean "namespace"?')})
   })
 
-  it('a file that cannot be read is no missing file', async () => {
+  it('a file that cannot be read is an error', async () => {
     await mkdir(join(configDir, 'config.json'))
     await expect(find()).rejects.toMatchObject({code: 'config.unreadable', exitCode: 1})
   })
 
-  it('a variable with a mistake is named', async () => {
+  it('an invalid variable is named', async () => {
     await expect(find({}, {ZAEL_OUTPUT: 'xml'})).rejects.toMatchObject({
       exitCode: 2,
       message: expect.stringMatching(/^ZAEL_OUTPUT: /),
@@ -136,8 +136,8 @@ describe('a mistake in a file', () => {
   })
 })
 
-describe('for people', () => {
-  it('sources have words, programs get the bare ones', async () => {
+describe('the list of settings', () => {
+  it('has readable sources as text, and the raw ones in CSV', async () => {
     const {rows, columns} = settingsListing(await find({}, {ZAEL_STACK: 's', AWS_PROFILE: 'p'}))
     const source = columns.find(({name}) => name === 'source')
     expect(rows.map(row => source?.value(row))).toEqual([
@@ -158,7 +158,7 @@ describe('for people', () => {
     ])
   })
 
-  it('says which files there are, and where one could be', () => {
+  it('names the files that exist, and where they would be read from', () => {
     expect(settingsFileLines({project: undefined, user: undefined}, '/work', '/home/c/config.json')).toEqual([
       'Files',
       '  project  no zael.config.json in /work or above',

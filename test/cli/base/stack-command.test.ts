@@ -33,7 +33,7 @@ class SampleList extends StackCommand<typeof SampleList> {
     const rows = ['a', 'b']
     this.log('some words')
     this.list({rows, columns: [{name: 'id', value: (row: string) => row}], empty: 'none'})
-    this.tellMore('CURSOR')
+    this.suggestNextPage('CURSOR')
     return {ids: rows, limit: this.flags.limit, all: this.flags.all ?? false}
   }
 }
@@ -86,7 +86,7 @@ describeOnEngine('a command on a stack', () => {
     return run(Sample, ...argv)
   }
 
-  it('gets a stack that is closed afterwards, also when the work fails', async () => {
+  it('gets a stack that is closed afterwards, even when the work fails', async () => {
     await repository.namespaces.register('default')
     for (const fails of [false, true]) {
       let closed = 0
@@ -105,7 +105,7 @@ describeOnEngine('a command on a stack', () => {
     }
   })
 
-  it('tells people, or programs, as --output says', async () => {
+  it('prints text, JSON or YAML according to --output', async () => {
     const tell: Work = command => {
       command.log('for people')
       return {found: 2}
@@ -121,7 +121,7 @@ describeOnEngine('a command on a stack', () => {
     expect(csv).toEqual({exit: 2, stdout: '', stderr: expect.stringContaining('only lists')})
   })
 
-  it('errors are told in the same way, with the nearest names', async () => {
+  it('prints errors in the same format, with the nearest names', async () => {
     await repository.namespaces.registerMany(['default', 'acme'])
     const needNamespace: Work = async (_, stack) => ({found: Boolean(await stack.namespace())})
     expect(await work(needNamespace, '-n', 'acem')).toEqual({
@@ -136,11 +136,11 @@ describeOnEngine('a command on a stack', () => {
     }
   })
 
-  it('lists rows; only rows as CSV; and says that there are more', async () => {
+  it('lists rows, only rows as CSV, and says how to get more', async () => {
     expect(await run(SampleList)).toEqual({
       exit: 0,
       stdout: 'some words\nID\na\nb\n',
-      stderr: 'There are more: add --all, or --cursor CURSOR\n',
+      stderr: 'There are more rows: add --all, or --cursor CURSOR\n',
     })
     expect((await run(SampleList, '-o', 'csv')).stdout).toBe('id\na\nb\n')
     expect(JSON.parse((await run(SampleList, '--json')).stdout)).toEqual({ids: ['a', 'b'], limit: 50, all: false})
@@ -149,7 +149,7 @@ describeOnEngine('a command on a stack', () => {
     expect(JSON.parse(wrong.stdout).error.code).toBe('list.column')
   })
 
-  it('--all is not --limit, nor --cursor', async () => {
+  it('refuses --all together with --limit or --cursor', async () => {
     expect(JSON.parse((await run(SampleList, '--all', '--json')).stdout)).toMatchObject({all: true})
     for (const other of [
       ['--limit', '5'],
@@ -160,8 +160,8 @@ describeOnEngine('a command on a stack', () => {
     for (const limit of ['0', '10001', 'x']) expect(await run(SampleList, '--limit', limit)).toMatchObject({exit: 2})
   })
 
-  describe('as a whole', () => {
-    it('has no use for --namespace', async () => {
+  describe('that works on the whole stack', () => {
+    it('refuses --namespace', async () => {
       await repository.namespaces.register('default')
       expect(JSON.parse((await run(SampleWhole, '--json')).stdout).names).toContain('default')
       const {exit, stderr} = await run(SampleWhole, '--namespace', 'default')

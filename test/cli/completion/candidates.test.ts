@@ -62,11 +62,11 @@ describe('completion', () => {
     ['local up ', []],
     ['help limits s', ['set']],
     ['help nonsense ', []],
-  ])('after "zael %s"', (line, expected) => {
+  ])('after "zael %s" offers %j', (line, expected) => {
     expect(words(line)).toEqual(expected)
   })
 
-  it('tells a look-up which stack and namespace were typed before', () => {
+  it('passes the typed stack and namespace to a lookup', () => {
     const line = 'limits resolve --stack local -n tenant --endpoint-url=http://x us'
     expect(complete(COMMANDS, line.split(' '))).toEqual({
       kind: 'names',
@@ -83,7 +83,7 @@ describe('completion', () => {
     })
   })
 
-  it('understands the manifest', () => {
+  it('reads the manifest of the build', () => {
     const {commands} = JSON.parse(readFileSync(new URL('../../../oclif.manifest.json', import.meta.url), 'utf8'))
     expect(complete(commands, ['local', 'up', '--engine', 'dyno'])).toMatchObject({candidates: [{value: 'dynoxide'}]})
     expect(complete(commands, ['entity', 'show', ''])).toMatchObject({kind: 'names', of: 'entity'})

@@ -16,28 +16,30 @@ const record: AuditRecord = {
 }
 const bare: AuditRecord = {...record, principal: undefined, resource: undefined, details: {}, ttlSeconds: undefined}
 
-it('a line tells who did what to whom, with details', () => {
+it('a line has time, action, entity, principal and details', () => {
   expect(auditLine(record)).toBe(
     '2026-11-01T10:00:00Z  limits_set  user-1 gpt-4  by ops  limits: [{"name":"rpm"}]; why: more room',
   )
   expect(auditLine(bare)).toBe('2026-11-01T10:00:00Z  limits_set  user-1')
 })
 
-it('limits are told in the words in which they are set', () => {
+it('limits are shown in the syntax of limits set', () => {
   const limits = [{name: 'rpm', capacity: 50, refill_amount: 10, refill_period_seconds: 1}]
   const changed = {...bare, details: {limits, before: [], reset: true}}
   expect(auditLine(changed)).toMatch(/ {2}before: none; limits: rpm=10\/sec:50; reset: true$/)
 })
 
-it('a list fits the width; the details give way first', () => {
+it('a list fits the width; details are shortened first', () => {
   const long = {...record, details: {text: 'x'.repeat(100)}}
   const lines = listingLines(auditListing([long], false), {'no-header': false}, 80)
   expect(lines[0]).toMatch(/^TIME \(UTC\) +ACTION +ENTITY +RESOURCE +BY +DETAILS$/)
   expect(lines.map(line => line.length)).toEqual([expect.any(Number), 80])
-  expect(listingLines(auditListing([], false), {'no-header': false}, 80)).toEqual(['Nothing happened in that time.'])
+  expect(listingLines(auditListing([], false), {'no-header': false}, 80)).toEqual([
+    'There are no audit events in that time.',
+  ])
 })
 
-it('everything about one event', () => {
+it('one event is shown with all its fields', () => {
   expect(auditFacts(record).join('\n')).toMatchInlineSnapshot(`
     "Event 01KA0000000000000000000000
       time        2026-11-01T10:00:00Z
@@ -51,7 +53,7 @@ it('everything about one event', () => {
   expect(auditFacts(bare)).toHaveLength(4)
 })
 
-it('programs get the same keys always', () => {
+it('JSON always has the same keys', () => {
   expect(auditResult(bare)).toEqual({
     id: record.eventId,
     time: record.timestamp,

@@ -35,13 +35,13 @@ const bucket: BucketView = {
   shards: [shard(0, 30), shard(1, -10, {expiresAt: null})],
 }
 
-it('the title says what is worth knowing', () => {
-  expect(bucketTitle('user-1', [bucket])).toBe('Bucket of user-1 · gpt-4, 2 shards, charged to team-1 too')
+it('the title has shards and parent', () => {
+  expect(bucketTitle('user-1', [bucket])).toBe('Bucket of user-1 · gpt-4, 2 shards, also charged to team-1')
   expect(bucketTitle('user-1', [{...bucket, shardCount: 1, cascade: false}])).toBe('Bucket of user-1 · gpt-4')
   expect(bucketTitle('user-1', [bucket, bucket])).toBe('Buckets of user-1')
 })
 
-it('shards have a row each, and a sum where there are several', () => {
+it('each shard has a row, and several shards have a sum', () => {
   expect(listingLines(shardListing([bucket], NOW, false), PLAIN, 120).join('\n')).toMatchInlineSnapshot(`
     "SHARD  LIMIT  LEVEL  CAPACITY  FULL  DEBT  REFILL/S  PRESSURE  AGE         EXPIRES
       all  rpm       20       100  20 %     0       0.5         -  -           -
@@ -49,16 +49,16 @@ it('shards have a row each, and a sum where there are several', () => {
         1  rpm      -10        50   0 %    10       0.5      25 %  1 min 30 s  never"
   `)
   const single = {...bucket, shardCount: 1, shards: [shard(0, 30, {expiresAt: new Date(NOW - 1).toISOString()})]}
-  expect(listingLines(shardListing([single], NOW, false), PLAIN, 120)[1]).toMatch(/ 0 {2}rpm .*any moment$/)
+  expect(listingLines(shardListing([single], NOW, false), PLAIN, 120)[1]).toMatch(/ 0 {2}rpm .*soon$/)
 })
 
-it('a ghost is told as one', () => {
+it('a ghost shard is marked', () => {
   const nothing = {limits: [], writePressure: null, writes: 0, refilledAt: null, refillAgeMs: null, expiresAt: null}
   const ghost = {...bucket, shardCount: 1, limits: [], shards: [shard(3, 0, {isGhost: true, ...nothing})]}
   expect(listingLines(shardListing([ghost], NOW, false), PLAIN, 120)[1]).toMatch(/^3 \(ghost\) {2}- /)
 })
 
-it('CSV has bare numbers and all names', () => {
+it('CSV has plain numbers and all names', () => {
   expect(listingCsv(shardListing([bucket], NOW, true), PLAIN).slice(0, 3)).toEqual([
     'entity,resource,shard,limit,level,capacity,full,debt,refill,pressure,age,expires',
     'user-1,gpt-4,all,rpm,20,100,0.2,0,0.5,,,',

@@ -25,7 +25,7 @@ describeOnEngine('entities on the command line', () => {
     )
   })
 
-  it('C-26 --limit is the number of rows, and the pages make up the whole', async () => {
+  it('C-26 --limit is the number of rows, and the pages together are complete', async () => {
     const {stdout} = await cli.run('entity list --limit 7 --no-header --columns id')
     expect(stdout.trimEnd().split('\n')).toEqual(ids.slice(0, 7))
     const seen: string[] = []
@@ -40,7 +40,7 @@ describeOnEngine('entities on the command line', () => {
     expect(all.stdout).toBe(`id\n${ids.join('\n')}\n`)
   })
 
-  it('C-43 a search goes through the whole namespace, by id and by name, page by page', async () => {
+  it('C-43 a search covers the whole namespace, by id and by name, page by page', async () => {
     await namespace.entities.update('user-205', {name: 'Ann Lee'})
     await namespace.entities.update('user-017', {name: 'Joanna'})
     expect((await cli.tell('entity list --filter ANN')).entities).toMatchObject([{id: 'user-017'}, {id: 'user-205'}])

@@ -41,7 +41,7 @@ const overview: EntityOverview = {
 }
 
 describe('entities', () => {
-  it('for programs have the same keys always', () => {
+  it('always have the same JSON keys', () => {
     expect(entityJson(user)).toEqual({
       id: 'user',
       name: 'User',
@@ -54,7 +54,7 @@ describe('entities', () => {
     expect(entityJson({...plain, createdAt: ''})).toMatchObject({parent: null, createdAt: null})
   })
 
-  it('are listed for people and for spreadsheets', () => {
+  it('are listed as text and as CSV', () => {
     const listing = entityListing([user, {...plain, createdAt: ''}], 'none')
     expect(listingLines(listing, flags, 80)).toEqual([
       'ID    NAME  PARENT  CASCADE  CREATED',
@@ -69,7 +69,7 @@ describe('entities', () => {
     expect(listingLines(entityListing([], 'none'), flags, 80)).toEqual(['none'])
   })
 
-  it('a change is told from what to what', () => {
+  it('an update shows each field before and after', () => {
     const after = {...user, name: 'X', parent: undefined, cascade: false, metadata: {}}
     expect(changesOf(user, after)).toEqual(['name', 'parent', 'cascade', 'metadata'])
     expect(entityUpdatedLines(user, after)).toEqual([
@@ -80,35 +80,35 @@ describe('entities', () => {
       '  metadata  tier=gold → (none)',
     ])
     expect(entityUpdatedLines(user, {...user, version: 3})).toEqual([
-      'Entity "user" is like that already; nothing was changed',
+      'Entity "user" already has these values; nothing was changed',
     ])
     // Looks the same, and is not.
     expect(changesOf({...user, metadata: {seat: 7}}, {...user, metadata: {seat: '7'}})).toEqual(['metadata'])
   })
 
-  it('a deletion is told before and after', () => {
+  it('a deletion is described before and after', () => {
     const counts = kindCounts({entity: 1, bucket: 2})
     expect(entityDeletionPhrase('user', counts)).toBe(
-      'This deletes 3 items of entity "user" for good; its audit events stay',
+      'This permanently deletes 3 items of entity "user"; its audit events are kept',
     )
-    expect(entityDeletionLines('user', counts, true)[0]).toBe('A deletion of entity "user" deletes for good:')
+    expect(entityDeletionLines('user', counts, true)[0]).toBe('Deleting entity "user" would permanently delete:')
     expect(entityDeletionLines('user', counts, false)).toEqual([
       'Deleted entity "user":',
       '  entity         1',
       '  bucket shards  2',
       '  total          3',
-      'Its audit events stay.',
+      'Its audit events are kept.',
     ])
   })
 })
 
 describe('an entity with its limits', () => {
-  it('for people: who, then what applies, from where, and what is left', () => {
+  it('shows its record, then the limits that apply, their scope and their levels', () => {
     expect(entityOverviewLines(overview, 80)).toEqual([
       'Entity "user"',
       '  name      User',
       '  parent    team',
-      '  cascade   yes, every request is charged to the parent too',
+      '  cascade   yes, every request is also charged to the parent',
       '  metadata  tier=gold',
       '  created   2026-01-01T00:00:00Z',
       '',
@@ -118,23 +118,23 @@ describe('an entity with its limits', () => {
       'web          rpm=100/min  resource               1,000  100       1',
       '(any other)  rpm=100/min  system                     -  100       -',
     ])
-    expect(entityOverviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it')
+    expect(entityOverviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it.')
     expect(entityOverviewLines({...overview, record: undefined, parents: []}, 80)[0]).toBe(
-      'Entity "user" has no record of its own; it is known by its limits and buckets',
+      'Entity "user" has no record; it has limits or buckets',
     )
   })
 
-  it('a chain of parents is told to its end, and where it breaks', () => {
+  it('shows the whole chain of parents, and where it is broken', () => {
     const team = {...plain, parent: 'org'}
     const chain = (parents: EntityRecord[]) => entityOverviewLines({...overview, parents}, 80)[2]
     expect(chain([team, {...plain, entity: 'org'}])).toBe('  parent    team → org')
     expect(chain([team])).toBe('  parent    team → org (does not exist)')
     expect(chain([])).toBe('  parent    team (does not exist)')
     // Another client has made a circle of them.
-    expect(chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, and so on in a circle')
+    expect(chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, a cycle')
   })
 
-  it('for programs: nothing is left out', () => {
+  it('has everything in JSON', () => {
     const told = overviewJson(overview)
     expect(told).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
     expect(told.resources).toEqual([

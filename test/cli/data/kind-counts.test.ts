@@ -2,7 +2,7 @@ import {describe, expect, it} from 'vitest'
 import {kindCounts, kindLines} from '../../../src/lib/cli/data/kind-counts.js'
 
 describe('counts by kind', () => {
-  it('have every kind, and what is of none of them', () => {
+  it('have every kind, and a count of other items', () => {
     const byKind = {entity: 2, bucket: 1500, 'resource-registry': 1, 'entity-config-registry': 1, version: 3, other: 4}
     expect(kindCounts(byKind)).toEqual({
       entities: 2,
@@ -20,7 +20,7 @@ describe('counts by kind', () => {
     expect(kindCounts({}).total).toBe(0)
   })
 
-  it('are told for the kinds that there are, with their sum', () => {
+  it('are printed for kinds with items, with a total', () => {
     expect(kindLines(kindCounts({entity: 1, bucket: 1500, other: 1}))).toEqual([
       '  entity                    1',
       '  bucket shards         1,500',

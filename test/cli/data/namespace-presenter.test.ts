@@ -27,7 +27,7 @@ const half: Namespace = {...acme, id: 'id-half', name: 'half', halfDeleted: true
 const flags = {'no-header': false}
 
 describe('namespaces', () => {
-  it('for programs have the same keys always', () => {
+  it('always have the same JSON keys', () => {
     expect(namespaceJson(acme)).toEqual({
       name: 'acme',
       id: 'id-acme',
@@ -40,13 +40,13 @@ describe('namespaces', () => {
     expect(purgeJson(gone, true, {bucket: 2})).toMatchObject({id: 'id-gone', dryRun: true, counts: {total: 2}})
   })
 
-  it('that are new are told from those that were there', () => {
+  it('are reported as created or already existing', () => {
     expect(
       createdLines([
         {namespace: acme, created: true},
         {namespace: gone, created: false},
       ]),
-    ).toEqual(['Created namespace "acme" (id-acme)', 'Namespace "gone" (id-gone) existed already'])
+    ).toEqual(['Created namespace "acme" (id-acme)', 'Namespace "gone" (id-gone) already exists'])
   })
 
   it('are listed with their state', () => {
@@ -65,41 +65,37 @@ describe('namespaces', () => {
     expect(listingLines(orphanListing([gone]), {...flags, columns: 'id,created'}, 80)[1]).toContain('2026-01-01')
   })
 
-  it('are shown with counts only when those were asked for', () => {
+  it('are shown with counts only when requested', () => {
     expect(showLines(acme, undefined)).toEqual([
       'Namespace "acme"',
       '  id       id-acme',
       '  status   active',
       '  created  2026-01-01T00:00:00Z',
     ])
-    expect(showLines(acme, kindCounts({})).slice(4)).toEqual([
-      '',
-      'Items, as the index over the namespace knows them:',
-      '  nothing',
-    ])
+    expect(showLines(acme, kindCounts({})).slice(4)).toEqual(['', 'Items in the index of the namespace:', '  nothing'])
     expect(showLines(gone, kindCounts({bucket: 2})).at(-1)).toBe('  bucket shards  2')
   })
 
-  it('a purge tells what will go and what it costs, then what went; within 80 columns', () => {
+  it('a purge shows what it would delete and its cost, then what it deleted, within 80 columns', () => {
     const counts = kindCounts({entity: 1, bucket: 12_345})
     const plan = purgePlanLines(gone, counts)
     expect(plan).toEqual([
-      'A purge of namespace "gone" (id-gone) deletes these items for good:',
+      'Purging namespace "gone" (id-gone) would permanently delete:',
       '  entity              1',
       '  bucket shards  12,345',
       '  total          12,346',
-      'It reads the whole table once; every item costs a write, in the table and in',
-      'each index that has it.',
+      'A purge reads the whole table once. Each deleted item costs one write in the',
+      'table and one in each index that contains it.',
     ])
     expect(Math.max(...plan.map(line => line.length))).toBeLessThanOrEqual(80)
-    expect(purgedLines(gone, kindCounts({}))).toEqual(['Purged namespace "gone" (id-gone); deleted:', '  nothing'])
+    expect(purgedLines(gone, kindCounts({}))).toEqual(['Purged namespace "gone" (id-gone). Deleted:', '  nothing'])
   })
 
-  it('an interrupted purge says how far it came and how to go on', () => {
+  it('an interrupted purge says how much is deleted and how to continue', () => {
     expect(purgeInterrupted(gone, {deleted: 1200, byKind: {bucket: 1200}})).toMatchObject({
       exitCode: 130,
-      message: 'Interrupted: at least 1,200 items of namespace "gone" (id-gone) are deleted, the rest is still there.',
-      hint: 'Run it again to go on: zael namespace purge id-gone --confirm gone',
+      message: 'Interrupted: at least 1,200 items of namespace "gone" (id-gone) are deleted, the rest remains.',
+      hint: 'Run it again to continue: zael namespace purge id-gone --confirm gone',
       details: {id: 'id-gone', name: 'gone', counts: {buckets: 1200, total: 1200}},
     })
   })

@@ -7,7 +7,7 @@ import {batchWrite} from '../../../src/lib/dynamo/batch.js'
 import {encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {populate} from '../../e2e/populate.js'
 import {tableCli} from '../../e2e/table-cli.js'
-import {ROOT, zael} from '../../e2e/zael.js'
+import {ROOT, spawnZael, zael} from '../../e2e/zael.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newTenant} from '../../repository/namespace-table.js'
 
@@ -20,7 +20,7 @@ interface ManifestCommand {
   readonly flags: Readonly<Record<string, unknown>>
 }
 
-describeOnEngine('what operators could not do', () => {
+describeOnEngine('commands for operators', () => {
   const table = useTable()
   const cli = tableCli(table)
 
@@ -44,8 +44,8 @@ describeOnEngine('what operators could not do', () => {
     await batchWrite(table.transport, table.name, [item('daily', START), ...hours], {backoff})
   })
 
-  describe('C-25 usage was filtered after paging', () => {
-    it('a page is full of what was asked for, however much lies between', async () => {
+  describe('C-25 usage is filtered before paging', () => {
+    it('a page is filled with matching windows, however many others lie between', async () => {
       const {windows, next} = await cli.tell(`usage show busy --window daily ${MONTH} --limit 5`)
       expect(windows).toMatchObject([{start: '2026-11-01T00:00:00Z'}])
       expect(next).toBeNull()
@@ -59,15 +59,15 @@ describeOnEngine('what operators could not do', () => {
     })
   })
 
-  describe('C-27 nothing could be read by a machine', () => {
-    it('every command has --json, every command on a stack --output', async () => {
+  describe('C-27 every result can be read by a program', () => {
+    it('every command has --json, and every command on a stack has --output', async () => {
       const {commands} = JSON.parse(await readFile(join(ROOT, 'oclif.manifest.json'), 'utf8'))
       const entries = Object.entries<ManifestCommand>(commands)
       expect(entries.filter(([, {flags}]) => !('json' in flags)).map(([id]) => id)).toEqual([])
       expect(entries.filter(([, {flags}]) => 'stack' in flags && !('output' in flags)).map(([id]) => id)).toEqual([])
     })
 
-    it('one result, as a table, JSON, YAML and CSV', async () => {
+    it('one result is available as a table, JSON, YAML and CSV', async () => {
       const {stdout: csv} = await cli.run('bucket list --resource search --output csv')
       expect(csv).toBe('entity,limit,level,capacity,full,debt,refill,shards,age\nuser-2,rpm,60,60,1,0,1,1,0\n')
       const {stdout: yaml} = await cli.run('bucket list --resource search --output yaml')
@@ -76,33 +76,33 @@ describeOnEngine('what operators could not do', () => {
     })
   })
 
-  describe('C-28 no way to see a bucket, and no top consumers', () => {
-    it('levels, shards, debt and pressure of a bucket', async () => {
+  describe('C-28 buckets and top consumers can be seen', () => {
+    it('bucket show has levels, shards, debt and pressure', async () => {
       const {buckets} = await cli.tell('bucket show user-1')
       expect(buckets).toMatchObject([{shardCount: 2, shards: [{writePressure: 0}, {limits: [{debt: 10}, {debt: 0}]}]}])
     })
 
-    it('the largest consumer', async () => {
+    it('usage top has the largest consumer', async () => {
       const {consumers} = await cli.tell(`usage top --resource gpt-4 ${MONTH} --limit 1`)
       expect(consumers).toMatchObject([{entity: 'busy', requests: 400}])
     })
   })
 
-  describe('C-32 one exit code for everything, and tracebacks', () => {
+  describe('C-32 errors have exit codes by kind, and no stack traces', () => {
     it.each([
       ['usage show user-l', 3],
       ['usage show user-1 --namespace defalt', 3],
       ['usage show user-1 --window weekly', 2],
       ['limits set --resource gpt-4 rpm=0', 2],
       ['limits set --resource gpt-4 wcu=1', 2],
-    ])('%s ends with %i and a sentence', async (line, code) => {
+    ])('%s exits with %i and a message', async (line, code) => {
       const outcome = await cli.run(line)
       expect(outcome).toMatchObject({code, stdout: ''})
       expect(outcome.stderr).toMatch(/^Error: .+\n/)
       expect(outcome.stderr).not.toMatch(/\n {4}at |this is a bug/)
     })
 
-    it('without credentials it is 4', async () => {
+    it('missing credentials exit with 4', async () => {
       const env = {AWS_EC2_METADATA_DISABLED: 'true', AWS_REGION: 'eu-north-1'}
       const {code, stderr} = await zael(['usage', 'show', 'user-1'], {env})
       expect(code).toBe(4)
@@ -111,8 +111,8 @@ describeOnEngine('what operators could not do', () => {
     })
   })
 
-  describe('C-33 variables were ignored, and there was no settings file', () => {
-    it('ZAEL_STACK, ZAEL_NAMESPACE and ZAEL_ENDPOINT_URL spare the flags; a flag wins', async () => {
+  describe('C-33 variables and settings files are read', () => {
+    it('ZAEL_STACK, ZAEL_NAMESPACE and ZAEL_ENDPOINT_URL replace flags; a typed flag takes precedence', async () => {
       const env = {ZAEL_STACK: table.name, ZAEL_ENDPOINT_URL: cli.flags.at(-1) ?? ''}
       expect(await zael(['bucket', 'show', 'user-1'], {env})).toMatchObject({code: 0})
       const elsewhere = {...env, ZAEL_NAMESPACE: 'nowhere'}
@@ -120,7 +120,7 @@ describeOnEngine('what operators could not do', () => {
       expect(await zael(['bucket', 'show', 'user-1', '-n', 'default'], {env: elsewhere})).toMatchObject({code: 0})
     })
 
-    it("a project's file does the same, from every folder below it", async () => {
+    it("a project's settings file does the same, from every folder below it", async () => {
       const folder = await mkdtemp(join(tmpdir(), 'zael-c33-'))
       try {
         await mkdir(join(folder, 'a', 'b'), {recursive: true})
@@ -133,8 +133,8 @@ describeOnEngine('what operators could not do', () => {
     })
   })
 
-  describe('C-35 no paging, no relative times, no CSV, no comparison, no audit by time or action', () => {
-    it('usage: pages, spans of time, and the limit beside what was used', async () => {
+  describe('C-35 lists have pages, relative times, CSV, limits beside usage, and audit filters', () => {
+    it('usage has pages, time spans, and the limit beside the usage', async () => {
       const {windows, next} = await cli.tell(`usage show user-1 --resource gpt-4 ${MONTH} --limit 1`)
       expect(windows).toMatchObject([
         {
@@ -150,17 +150,17 @@ describeOnEngine('what operators could not do', () => {
       expect(stdout.split('\n')[0]).toBe('2026-11-01T10:00:00Z,user-1,gpt-4,rpm,60,6000,0.01,60')
     })
 
-    it('audit: of the namespace, by time and action, with details', async () => {
+    it('audit events of a namespace are filtered by time and action, and have details', async () => {
       const {events} = await cli.tell('audit list --since 24h --action entity_created')
       expect(events).toHaveLength(3)
       expect(events[1]).toMatchObject({entity: 'user-1', details: {parent_id: 'team-1'}})
     })
   })
 
-  describe('C-37 no colours, no way to turn them off, nothing for debugging', () => {
-    it('colours obey the usual wishes', async () => {
+  describe('C-37 colours can be turned off, and errors debugged', () => {
+    it('colours follow FORCE_COLOR, NO_COLOR and --no-color', async () => {
       const printed = async (line: string, env: Record<string, string>) => {
-        const {stdout} = await zael([...line.split(' '), ...cli.flags], {env})
+        const {stdout} = await spawnZael([...line.split(' '), ...cli.flags], {env})
         return stdout.includes(ESCAPE)
       }
       expect(await printed('bucket show user-1', {FORCE_COLOR: '1'})).toBe(true)
@@ -169,7 +169,7 @@ describeOnEngine('what operators could not do', () => {
       expect(await printed('bucket show user-1', {})).toBe(false)
     })
 
-    it('--debug shows where an error happened, ZAEL_DEBUG=1 too, nothing else does', async () => {
+    it('only --debug and ZAEL_DEBUG=1 show where an error happened', async () => {
       const trace = /\n {4}at /
       expect((await cli.run('bucket show user-l --debug')).stderr).toMatch(trace)
       expect((await cli.run('bucket show user-l', {ZAEL_DEBUG: '1'})).stderr).toMatch(trace)

@@ -33,7 +33,7 @@ const total = (tokens: number, start: string): LimitTotal => ({
 })
 
 describe('usage show', () => {
-  it('the title says what, when, and that it is UTC', () => {
+  it('the title has subject and time range, in UTC', () => {
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
     expect(usageTitle(scope)).toBe(
       'Hourly usage of user-1 · gpt-4, 2026-11-01 00:00 to 2026-11-02 00:00 (times are UTC)',
@@ -41,7 +41,7 @@ describe('usage show', () => {
     expect(usageTitle({window: 'monthly', range})).toMatch(/^Monthly usage, 2026/)
   })
 
-  it('names what the title does not', () => {
+  it('has columns only for what the title does not name', () => {
     const headers = (scope: object) =>
       listingLines(usageListing([hour('10', 1)], {window: 'hourly', range, ...scope}, false), PLAIN, 120)[0]
     expect(headers({entity: 'user-1'})).toBe(
@@ -51,7 +51,7 @@ describe('usage show', () => {
     expect(headers({resource: 'gpt-4', entity: 'user-1'})).not.toMatch(/ENTITY|RESOURCE/)
   })
 
-  it('in CSV has all names, bare numbers, and no bar', () => {
+  it('in CSV has all names, plain numbers and no bar', () => {
     const listing = usageListing([hour('10', 5)], {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'}, true)
     expect(listingCsv(listing, PLAIN)).toEqual([
       'start,entity,resource,limit,used,budget,share,requests',
@@ -59,7 +59,7 @@ describe('usage show', () => {
     ])
   })
 
-  it('a limit that applies no more has no share; a window without tokens has its requests', () => {
+  it('a limit that no longer applies has no share; a window without tokens shows its requests', () => {
     const gone = {...hour('10', 5), limits: [{name: 'old', tokens: 5, budget: null, share: null}]}
     const bare = {...hour('09', 5), limits: []}
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
@@ -69,14 +69,14 @@ describe('usage show', () => {
     ])
   })
 
-  it('the footer tells totals, whether they are of a part, and what 100 % is', () => {
+  it('the footer has totals, whether they are partial, and what 100 % means', () => {
     const windows = [hour('10', 900, 3), hour('08', 100, 2)]
     const totals = {requests: 5, totals: [total(1000, windows[0]?.start ?? '')]}
     expect(usageFooter(windows, totals, {window: 'daily', isPart: false})).toEqual([
       '',
       'Total: 5 requests',
       '  gpt-4: tpm 1,000',
-      '100 % is what the limit now gives per day: its rate, or its burst if larger.',
+      '100 % is what the limit allows per day: its rate, or its burst if larger.',
     ])
     expect(usageFooter(windows, {requests: 5, totals: []}, {window: 'hourly', isPart: true})[1]).toBe(
       'Total of the 2 windows shown: 5 requests',
@@ -84,7 +84,7 @@ describe('usage show', () => {
     expect(usageFooter([], {requests: 0, totals: []}, {window: 'hourly', isPart: false})).toEqual([])
   })
 
-  it('sparklines count hours without a record as nothing', () => {
+  it('sparklines show hours without usage as zero', () => {
     const windows = [hour('10', 900), hour('07', 450)]
     expect(sparkLines(windows, [total(1350, '2026-11-01T10:00:00Z')], 'hourly')).toEqual([
       'gpt-4 tpm  ▅▁▁█  peak 900 at 2026-11-01 10:00',
@@ -103,7 +103,7 @@ describe('usage show', () => {
 })
 
 describe('usage summary and top', () => {
-  it('a summary names who had the peak only where there are several', () => {
+  it('a summary names the entity of a peak only when there are several', () => {
     const header = (scope: object) =>
       listingLines(
         summaryListing([total(1, '2026-11-01T10:00:00Z')], {window: 'hourly', range, ...scope}),
@@ -114,12 +114,12 @@ describe('usage summary and top', () => {
     expect(header({entity: 'user-1'})).not.toContain('BY')
   })
 
-  it('one is not many', () => {
+  it('the footer uses singular and plural', () => {
     expect(summaryFooter(1, 1)).toBe('Total: 1 request in 1 window')
     expect(summaryFooter(1000, 2)).toBe('Total: 1,000 requests in 2 windows')
   })
 
-  it('top says how many there are, and of which resources', () => {
+  it('top says how many consumers there are, and of which resources', () => {
     const consumers = [{entity: 'a', resource: 'r', requests: 3, share: 0.75, limits: new Map([['tpm', 1234]])}]
     const top = {consumers, total: 2, resources: ['r', 's'], complete: true}
     expect(listingCsv(topListing(top, {by: 'requests', resource: 'r', isCsv: true}), PLAIN)).toEqual([
@@ -129,7 +129,7 @@ describe('usage summary and top', () => {
     expect(topFooter(top, undefined)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
     expect(topFooter(top, 'r')).toEqual(['', '1 of 2 consumers'])
     expect(topFooter({...top, total: 0, resources: []}, undefined)).toEqual([
-      'Looked at every resource with limits of its own or a live bucket (resources: none).',
+      'Searched every resource that has limits of its own or a live bucket (resources: none).',
     ])
   })
 })

@@ -3,13 +3,13 @@ import {optionFlags, typedOptions} from '../../../src/lib/cli/flags/deploy.js'
 import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
 
 describe('the flags of a deployment', () => {
-  it('are the options of a stack, without defaults: what is not typed stays as it is deployed', () => {
+  it('are the stack options, without defaults: an option that is not typed keeps its deployed value', () => {
     expect(Object.keys(optionFlags)).toEqual(STACK_OPTIONS.map(({flag}) => flag))
     for (const flag of Object.values(optionFlags)) expect(flag.default).toBeUndefined()
     expect(typedOptions({})).toEqual({})
   })
 
-  it('are read by the rule of each option', () => {
+  it('are parsed by the rule of each option', () => {
     const flags = {
       'lambda-memory': '1024',
       'no-such': 1,
@@ -28,8 +28,8 @@ describe('the flags of a deployment', () => {
     )
   })
 
-  it('say what a new stack gets', () => {
-    expect(optionFlags['lambda-memory']?.description).toMatch(/ New stacks: 512 MB\.$/)
-    expect(optionFlags.tracing?.description).toMatch(/ New stacks: off\.$/)
+  it('name the default of new stacks', () => {
+    expect(optionFlags['lambda-memory']?.description).toMatch(/ Default for new stacks: 512 MB\.$/)
+    expect(optionFlags.tracing?.description).toMatch(/ Default for new stacks: off\.$/)
   })
 })

@@ -2,7 +2,7 @@ import {describe, expect, it} from 'vitest'
 import {formatMetadata, parseMetadata} from '../../../src/lib/cli/flags/metadata.js'
 
 describe('metadata', () => {
-  it('is KEY=VALUE; the value is taken as it is', () => {
+  it('is KEY=VALUE, with the value taken literally', () => {
     expect(parseMetadata(['a=1', 'b=', 'c=x=y', 'd e= f '])).toEqual({a: '1', b: '', c: 'x=y', 'd e': ' f '})
     expect(Object.keys(parseMetadata(['__proto__=x']))).toEqual(['__proto__'])
     expect(parseMetadata([])).toEqual({})
@@ -17,11 +17,11 @@ describe('metadata', () => {
     )
   })
 
-  it('no key may be given twice', () => {
+  it('a key given twice is refused', () => {
     expect(() => parseMetadata(['a=1', 'a=2'])).toThrow(expect.objectContaining({code: 'metadata.duplicate'}))
   })
 
-  it('is shown by key, and as JSON where it is no text', () => {
+  it('is sorted by key, with values that are not strings as JSON', () => {
     expect(formatMetadata({b: 'x', a: {c: [1, null]}, d: true})).toBe('a={"c":[1,null]}, b=x, d=true')
     expect(formatMetadata({})).toBeUndefined()
   })

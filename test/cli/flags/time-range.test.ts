@@ -19,7 +19,7 @@ describe('an instant', () => {
     expect(new Date(parseInstant('--since', text, NOW)).toISOString()).toBe(expected)
   })
 
-  it('is read as UTC wherever the machine is', () => {
+  it('is read as UTC in any time zone', () => {
     vi.stubEnv('TZ', 'Asia/Tokyo')
     expect(new Date(2026, 0, 1).getTimezoneOffset()).toBe(-540)
     expect(parseInstant('--since', '2026-11-01T14:30', NOW)).toBe(Date.UTC(2026, 10, 1, 14, 30))
@@ -27,10 +27,10 @@ describe('an instant', () => {
   })
 
   it.each([
-    ['yesterday', 'it is neither a span of time nor a date'],
-    ['24x', 'it is neither a span of time nor a date'],
-    ['', 'it is neither a span of time nor a date'],
-    ['10:00', 'it is neither a span of time nor a date'],
+    ['yesterday', 'it is neither a time span nor a date'],
+    ['24x', 'it is neither a time span nor a date'],
+    ['', 'it is neither a time span nor a date'],
+    ['10:00', 'it is neither a time span nor a date'],
     ['2026-13-01', 'there is no month 13'],
     ['2026-02-29', 'there is no day 29'],
     ['2026-11-01T25:00', 'there is no hour 25'],
@@ -47,7 +47,7 @@ describe('an instant', () => {
 })
 
 describe('a range', () => {
-  it('reaches back from its end, which is now unless given', () => {
+  it('extends back from its end, which defaults to now', () => {
     expect(timeRange({}, NOW, HOUR)).toEqual({sinceMs: NOW + 1 - HOUR, untilMs: NOW + 1})
     expect(timeRange({until: '24h'}, NOW, HOUR)).toEqual({sinceMs: NOW - 25 * HOUR, untilMs: NOW - 24 * HOUR})
     expect(timeRange({since: '2h'}, NOW, Infinity)).toEqual({sinceMs: NOW - 2 * HOUR, untilMs: NOW + 1})
@@ -58,7 +58,7 @@ describe('a range', () => {
     expect(() => timeRange({since: '1h', until: '2h'}, NOW, HOUR)).toThrow(
       expect.objectContaining({
         exitCode: 2,
-        message: 'The time range is empty: it begins at 2026-11-15T06:30:00.000Z and ends at 2026-11-15T05:30:00.000Z.',
+        message: 'The time range is empty: it starts at 2026-11-15T06:30:00.000Z and ends at 2026-11-15T05:30:00.000Z.',
       }),
     )
     expect(() => timeRange({since: '2027-01-01'}, NOW, HOUR)).toThrow('The time range is empty')

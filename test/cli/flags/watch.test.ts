@@ -5,8 +5,8 @@ import {SORT_KEYS} from '../../../src/lib/watch/model.js'
 
 const DEFAULTS = {interval: '2s', sort: 'left', filter: ''}
 
-describe('what is asked of a watch', () => {
-  it('is everything, every two seconds, without end', () => {
+describe('a watch', () => {
+  it('by default shows all buckets, every two seconds, without a time limit', () => {
     expect(watchRequest(DEFAULTS)).toEqual({
       scope: {kind: 'namespace'},
       intervalMs: 2000,
@@ -15,7 +15,7 @@ describe('what is asked of a watch', () => {
     })
   })
 
-  it('is what the flags say', () => {
+  it('follows the flags', () => {
     expect(watchRequest({...DEFAULTS, resource: 'gpt-4', interval: '500ms', for: '1min'})).toMatchObject({
       scope: {kind: 'resource', resource: 'gpt-4'},
       intervalMs: 500,
@@ -27,7 +27,7 @@ describe('what is asked of a watch', () => {
     })
   })
 
-  it.each(SORT_KEYS)('by %s can be asked for in both directions, as it is typed', async sort => {
+  it.each(SORT_KEYS)('can be sorted by %s in both directions', async sort => {
     const asked = async (...words: string[]) => {
       const {flags} = await parse(words, {flags: watchFlags, strict: true})
       return watchRequest(flags as unknown as WatchFlagValues).selection
@@ -36,7 +36,7 @@ describe('what is asked of a watch', () => {
     expect(await asked(`--sort=${sort}`, '--reverse')).toEqual({sort, reversed: true, filter: ''})
   })
 
-  it('can last for 24 days: timers cannot count further', () => {
+  it('can last 24 days, because timers cannot count further', () => {
     expect(watchRequest({...DEFAULTS, for: '24d'}).forMs).toBeLessThan(2 ** 31)
   })
 

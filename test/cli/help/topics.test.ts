@@ -12,13 +12,13 @@ describe('help topics', () => {
     expect(entriesOf('exit-codes').map(({term}) => Number(term))).toEqual(Object.values(EXIT))
   })
 
-  it('show limits that can be read, and mean what is said', () => {
+  it('show limits that parse to the described values', () => {
     expect(entriesOf('limit-syntax').map(({term, meaning}) => [formatLimit(parseLimit(term)), meaning])).toEqual([
       ['tpm=100k/min', '100,000 per minute'],
       ['rpm=100/min', '100 per minute'],
       ['rpm=100/min', 'the same'],
       ['tpd=1M/day', '1,000,000 per day'],
-      ['rpm=10/sec:50', '10 per second, after a burst of up to 50'],
+      ['rpm=10/sec:50', '10 per second, with bursts of up to 50'],
       ['custom=500/15min', '500 every 15 minutes'],
     ])
   })

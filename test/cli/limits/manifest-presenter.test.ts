@@ -44,14 +44,14 @@ const plan = (changes: PlannedChange[], counts: Partial<Plan['counts']> = {}): P
 
 const update = limits({}, ['rpm=100/min', 'tpd=1M/day', 'old=1/sec'], ['rpm=200/min', 'tpd=1M/day', 'tpm=20k/min:40k'])
 
-describe('a change', () => {
+describe('a planned change', () => {
   it.each<[PlannedChange, string]>([
     [update, '~ resource gpt-4: old 1/sec → (none), rpm 100/min → 200/min, tpm (none) → 20k/min:40k'],
     [limits({action: 'create'}, [], ['rpm=1/min', 'tpm=2/min']), '+ resource gpt-4: rpm=1/min, tpm=2/min'],
     [limits({action: 'delete'}, ['rpm=1/min'], []), '- resource gpt-4: rpm=1/min'],
     [
       limits({scope: {level: 'system'}, adopts: true, onUnavailable: {before: 'block', after: 'allow'}}, [], []),
-      '~ the system (not managed so far): on unavailable block → allow',
+      '~ the system (not managed yet): on unavailable block → allow',
     ],
     [
       {
@@ -70,7 +70,7 @@ describe('a change', () => {
     ],
     [
       {kind: 'entity', action: 'create', entity: 'team-1', before: {}, after: {}, depth: 0},
-      '+ entity team-1: a record of its own',
+      '+ entity team-1: a new record',
     ],
   ])('is one line with old and new values: %#', (change, line) => {
     expect(changeLine(change)).toBe(line)
@@ -82,7 +82,7 @@ describe('a plan', () => {
     expect(manifestPlanLines(plan([update], {update: 1, adopt: 1}))).toEqual([
       'Changes in namespace acme',
       `  ${changeLine(update)}`,
-      '0 to create, 1 to update, 0 to delete, 1,200 unchanged; 1 set by others becomes managed',
+      '0 to create, 1 to update, 0 to delete, 1,200 unchanged; 1 existing scope becomes managed',
     ])
     expect(manifestPlanJson(plan([update]))).toMatchObject({
       namespace: 'acme',
@@ -92,28 +92,28 @@ describe('a plan', () => {
     })
   })
 
-  it('without changes says so', () => {
-    expect(manifestPlanLines(plan([]))).toEqual(['No changes: in namespace acme everything is as stated'])
-    expect(manifestPlanLines(plan([], {adopt: 2}))[0]).toMatch(/; 2 set by others become managed$/)
+  it('says so when there are no changes', () => {
+    expect(manifestPlanLines(plan([]))).toEqual(['No changes in namespace acme'])
+    expect(manifestPlanLines(plan([], {adopt: 2}))[0]).toMatch(/; 2 existing scopes become managed$/)
   })
 })
 
-it('drift names what is missing, changed and extra', () => {
+it('drift lists what is missing, changed and extra', () => {
   const differences = [
     {kind: 'missing', change: limits({action: 'create'}, [], ['rpm=1/min'])},
     {kind: 'changed', change: update},
   ] as const
   expect(diffLines(manifest, differences)).toEqual([
-    'Drift in namespace acme: what is there → what the file states',
+    'Drift in namespace acme: table → manifest',
     '  missing  + resource gpt-4: rpm=1/min',
     `  changed  ${changeLine(update)}`,
   ])
-  expect(diffLines(manifest, [])).toEqual(['No drift: in namespace acme everything is as stated'])
+  expect(diffLines(manifest, [])).toEqual(['No drift in namespace acme'])
   expect(diffJson('acme', differences)).toMatchObject({drift: true, differences: [{difference: 'missing'}, {}]})
   expect(diffJson('acme', [])).toEqual({namespace: 'acme', drift: false, differences: []})
 })
 
-describe('what came of a plan', () => {
+describe('the result of an apply', () => {
   const result: ApplyResult = {
     outcome: 'complete',
     created: 1,
@@ -127,24 +127,24 @@ describe('what came of a plan', () => {
   }
   const error = new ZaelError('conflict', 'limits.contended', 'Others keep changing it.\nSecond line')
 
-  it('is told in numbers', () => {
+  it('is shown as counts', () => {
     expect(applyLines(result)).toEqual([
-      'Applied: everything is as the file states it',
+      'Applied: everything matches the manifest',
       '  created       1',
       '  updated       2,000',
       '  deleted       0',
-      '  live buckets  none concerned',
+      '  live buckets  none affected',
     ])
   })
 
-  it('names failures, the first of them one by one, and what was not tried', () => {
+  it('lists the first failures one by one, and counts what was not tried', () => {
     const failures = Array.from({length: 12}, () => ({change: update, error}))
     const lines = applyLines({...result, outcome: 'failed', failures, left: 5, recordFailure: error})
-    expect(lines[0]).toBe('Not everything could be applied; run it again to do the rest')
+    expect(lines[0]).toBe('Not everything could be applied; run the command again to apply the rest')
     expect(lines).toContain('  not tried     5')
     expect(lines.filter(line => line.endsWith(': Others keep changing it.'))).toHaveLength(10)
     expect(lines.at(-1)).toBe('  and 2 more')
-    expect(lines.find(line => line.includes('managed list'))).toContain('not brought up to date')
+    expect(lines.find(line => line.includes('managed list'))).toContain('not updated')
     expect(applyResultJson({...result, failures, recordFailure: error})).toMatchObject({
       failures: expect.arrayContaining([
         {change: expect.anything(), error: {code: 'limits.contended', message: error.message}},
@@ -154,7 +154,7 @@ describe('what came of a plan', () => {
   })
 })
 
-it('a valid file is counted', () => {
+it('a valid manifest is summarised in one line', () => {
   expect(manifestCounts(manifest)).toEqual({namespace: 'acme', system: true, resources: 1, entities: 1, limits: 4})
   expect(validLine('limits.yaml', manifest)).toBe(
     'limits.yaml is valid: namespace acme, limits 4, resources 1, entities 1',

@@ -5,8 +5,8 @@ import {
   changeLines,
   configLines,
   configListing,
-  doomedWords,
   scopeWords,
+  unsetQuestion,
 } from '../../../src/lib/cli/limits/presenter.js'
 import {resolveJson, resolveLines} from '../../../src/lib/cli/limits/resolve-presenter.js'
 import {listingLines} from '../../../src/lib/cli/output/listing.js'
@@ -36,8 +36,8 @@ const change = (previous: ConfigRecord | undefined, now: ConfigRecord | undefine
   record: now,
 })
 
-describe('whose limits', () => {
-  it('is what the flags say, and nothing is assumed', () => {
+describe('the scope of limits', () => {
+  it('is what the flags select, without a default', () => {
     expect(scopeOf({system: true})).toEqual(system)
     expect(scopeOf({system: false, resource: 'gpt-4'})).toEqual(resource)
     expect(scopeOf({system: false, entity: 'user-1'})).toEqual(entityDefault)
@@ -54,7 +54,7 @@ describe('whose limits', () => {
     },
   )
 
-  it('is told to programs and people', () => {
+  it('has a JSON form and a text form', () => {
     expect([system, resource, entityDefault, entity].map(scopeJson)).toEqual([
       {level: 'system', entity: null, resource: null},
       {level: 'resource', entity: null, resource: 'gpt-4'},
@@ -74,7 +74,7 @@ describe('a change of limits', () => {
   const before = record(resource, 'rpm=100/min', 'tpd=1M/day', 'old=5/sec')
   const after = record(resource, 'rpm=200/min:400', 'tpd=1M/day', 'tpm=20k/min')
 
-  it('shows each limit before and after, and the buckets that followed', () => {
+  it('shows each limit before and after, and how many live buckets were updated', () => {
     const buckets = {checked: 1500, updated: 1200, failed: 1}
     expect(changeLines({...change(before, after), buckets}, false)).toEqual([
       'Limits of resource gpt-4',
@@ -82,19 +82,19 @@ describe('a change of limits', () => {
       '  rpm           100/min → 200/min:400',
       '  tpd           1M/day, unchanged',
       '  tpm           (none) → 20k/min',
-      '  live buckets  1,200 brought in line, 299 already in line, 1 not reached, which follow with their next request',
+      '  live buckets  1,200 updated, 299 already up to date, 1 not reached; their next request updates them',
     ])
   })
 
-  it('of a dry run says so and has no buckets', () => {
+  it('is marked as a dry run and then has no live buckets', () => {
     expect(changeLines(change(undefined, after), true).slice(0, 2)).toEqual([
-      'Limits of resource gpt-4 (dry run: nothing is written)',
+      'Limits of resource gpt-4 (dry run, nothing is written)',
       '  rpm  (none) → 200/min:400',
     ])
     expect(changeJson(change(undefined, after)).buckets).toBeNull()
   })
 
-  it('shows the policy for outages when there is one', () => {
+  it('shows the outage policy if there is one', () => {
     const blocking = {...record(system, 'rpm=1/min'), onUnavailable: 'block' as const}
     const policy = (was: ConfigRecord, is: ConfigRecord) => changeLines(change(was, is), true).at(-1)
     expect(policy(record(system), blocking)).toBe('  on unavailable  (none) → block')
@@ -102,12 +102,12 @@ describe('a change of limits', () => {
     expect(policy(blocking, record(system))).toBe('  on unavailable  block → (none)')
   })
 
-  it('says when no live bucket is concerned', () => {
+  it('says when no live bucket is affected', () => {
     const nobody = {...change(before, after), buckets: {checked: 0, updated: 0, failed: 0}}
-    expect(changeLines(nobody, false).at(-1)).toBe('  live buckets  none concerned')
+    expect(changeLines(nobody, false).at(-1)).toBe('  live buckets  none affected')
   })
 
-  it('is told to programs limit by limit', () => {
+  it('lists every limit in JSON', () => {
     const told = changeJson({...change(before, after), buckets: {checked: 2, updated: 2, failed: 0}})
     expect(told.changes.map(({name, before: was, after: is}) => [name, was?.text, is?.text])).toEqual([
       ['old', 'old=5/sec', undefined],
@@ -125,10 +125,10 @@ describe('a change of limits', () => {
   })
 })
 
-describe('what is configured', () => {
+describe('configured limits', () => {
   const whole = {...record(system, 'rpm=60/min'), onUnavailable: 'allow' as const, auditRetentionDays: 1000}
 
-  it('of one scope', () => {
+  it('are shown for one scope', () => {
     expect(configLines(whole)).toEqual([
       'Limits of the system',
       '  rpm              60/min',
@@ -137,11 +137,11 @@ describe('what is configured', () => {
     ])
   })
 
-  it('everything that goes is named before it goes', () => {
-    expect(doomedWords(whole)).toBe('This takes away rpm, the policy for outages (allow) of the system')
+  it('are named in the question before they are removed', () => {
+    expect(unsetQuestion(whole)).toBe('This removes rpm and the outage policy (allow) from the system')
   })
 
-  it('everywhere', () => {
+  it('are listed for all scopes', () => {
     const listing = configListing([
       whole,
       record(resource, 'rpm=100/min', 'tpm=20k/min:40k'),
@@ -159,7 +159,7 @@ describe('what is configured', () => {
   })
 })
 
-describe('what applies', () => {
+describe('the limits that apply', () => {
   const nothing = (scope: ConfigScope, level: Resolution['trace'][number]['level']) => ({scope, level, limits: []})
   const resolution: Resolution = {
     source: 'resource',
@@ -174,28 +174,28 @@ describe('what applies', () => {
   }
   const family = {entity: 'user-1', resource: 'gpt-4', isRegistered: true, own: resolution, parent: undefined}
 
-  it('is shown level by level', () => {
+  it('are shown level by level', () => {
     expect(resolveLines(family, 80)).toEqual([
-      'user-1 uses gpt-4 within these limits',
+      'Limits of user-1 for gpt-4',
       '  rpm  100/min',
       '',
       'LEVEL           ENTITY  RESOURCE  LIMITS',
-      'entity          user-1  gpt-4     -            nothing set',
-      'entity_default  user-1  -         -            nothing set',
+      'entity          user-1  gpt-4     -            not set',
+      'entity_default  user-1  -         -            not set',
       'resource        -       gpt-4     rpm=100/min  applies',
       'system          -       -         rpm=60/min   hidden by resource',
     ])
   })
 
-  it('to an entity without a record is shown with a word of caution', () => {
+  it('are shown with a warning for an entity without a record', () => {
     expect(resolveLines({...family, isRegistered: false}, 80).at(-1)).toContain('user-1 has no record')
   })
 
-  it('to the parent is shown too, also when nothing does', () => {
+  it('are shown for the parent too, even when it has none', () => {
     const parent = {entity: 'team-1', resolution: {...resolution, source: undefined, limits: []}}
     const lines = resolveLines({...family, parent}, 80)
     expect(lines).toContain(
-      'Every request is charged to the parent team-1 too, within these limits: none, so requests fail',
+      'Limits of its parent team-1, which is charged for every request too: none, so requests fail',
     )
     expect(resolveJson({...family, parent})).toMatchObject({
       source: 'resource',
@@ -203,7 +203,7 @@ describe('what applies', () => {
     })
   })
 
-  it('is told to programs with the level that applies marked', () => {
+  it('mark the level that applies in JSON', () => {
     const {levels, source} = resolveJson(family)
     expect(source).toBe('resource')
     expect(levels.map(({level, applies}) => [level, applies])).toEqual([

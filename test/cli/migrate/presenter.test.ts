@@ -12,13 +12,13 @@ const plan = (survey: Survey, width: number) =>
   `\n${migrationPlanLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
 
 describe('migrate status', () => {
-  it('of a table in the middle of its migration', () => {
+  it('shows a table in the middle of its migration', () => {
     expect(status(wholeTable(), 80)).toMatchInlineSnapshot(`
       "
       Stack "prod": 12,345 items, 11,841 of them in older layouts
         recorded  layout 0.8.0, from before namespaces
-        missing   index GSI4, expiry of items
-        last run  ops@bastion is at it since 2026-11-01T10:00:00Z, in step data
+        missing   index GSI4, item expiry
+        last run  running since 2026-11-01T10:00:00Z by ops@bastion, in step data
 
       RECORDS         RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
       usage           0.1–0.9            1  6,000    5,800          0      200
@@ -28,22 +28,22 @@ describe('migrate status', () => {
       buckets         0.9                4  1,500      900          0       20
       version record  0.8–0.9            4      1        1          0        0
 
-      2 old items and what is in the new place differ, 1 shown:
+      2 old items in conflict with new records, 1 shown:
         ENTITY#user-1 #META: was changed in the old place and in the new one
 
-      23 items of no known shape; left alone, 2 shown:
+      23 items of unknown format; not changed, 2 shown:
         LOCK#deploy #META
         ENTITY#user-1 #NOTE
 
       Migration is pending.
 
       Next:
-        zael migrate plan -s prod  the steps and what they cost
+        zael migrate plan -s prod  show the steps and their cost
       "
     `)
   })
 
-  it('of a table of today', () => {
+  it('shows a table with the current layout', () => {
     expect(status(surveyOf(), 120)).toMatchInlineSnapshot(`
       "
       Stack "prod": 10 items, 0 of them in older layouts
@@ -52,12 +52,12 @@ describe('migrate status', () => {
       Nothing is pending.
 
       Next:
-        zael status -s prod  how the stack is doing
+        zael status -s prod  show the state of the stack
       "
     `)
   })
 
-  it('of a table that only has to be cleaned up', () => {
+  it('shows a table that only needs a clean-up', () => {
     const run = {...wholeTable().run, finishedAt: '2026-11-01T10:20:00Z'} as Survey['run']
     const old = [row('entity', 2, {items: 1})]
     expect(status(surveyOf({old, run}), 120)).toMatchInlineSnapshot(`
@@ -78,13 +78,13 @@ describe('migrate status', () => {
     `)
   })
 
-  it('of a table where somebody has to decide', () => {
+  it('shows a table with conflicts to resolve', () => {
     const {conflicts} = wholeTable()
     const survey = surveyOf({conflicts, old: [row('entity', 2, {conflicts: 1})]})
-    expect(status(survey, 80)).toContain('Everything is moved, but somebody has to decide about 1 old item.')
+    expect(status(survey, 80)).toContain('Everything is moved, except 1 old item with conflicts that you must resolve.')
     expect(plan(survey, 80)).toMatchInlineSnapshot(`
       "
-      Everything is moved, but somebody has to decide about 1 old item.
+      Everything is moved, except 1 old item with conflicts that you must resolve.
 
       Next:
         zael migrate resolve 'ENTITY#user-1 #META' -s prod --keep new  or --keep old
@@ -92,17 +92,17 @@ describe('migrate status', () => {
     `)
   })
 
-  it('tells why a run stopped', () => {
+  it('says why a run stopped', () => {
     const run = {...wholeTable().run, failure: 'the table was throttled'} as Survey['run']
     expect(status(surveyOf({run}), 120)).toContain('stopped in step data: the table was throttled')
   })
 })
 
 describe('migrate plan', () => {
-  it('with everything in the way', () => {
+  it('shows all blockers', () => {
     expect(plan(wholeTable(), 80)).toMatchInlineSnapshot(`
       "
-      To bring stack "prod" up to date, 9,700 items of older layouts have to be moved:
+      Migration of stack "prod": 9,700 items of older layouts to move
 
       STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
       indexes        Add the missing indexes                2           0            0
@@ -112,25 +112,25 @@ describe('migrate plan', () => {
       catch-up       Catch up with later changes            0      20,765            0
       version        Record the new layout                  1           0            2
 
-      About 46,039 read units and 27,002 write units, more with traffic.
-      At 1,000 write units a second it takes about 28 s.
-      Old items stay where they are until \`zael migrate cleanup\`.
+      About 46,039 read units and 27,002 write units; more while there is traffic.
+      At 1,000 write units per second this takes about 28 s.
+      Old items are kept until \`zael migrate cleanup\`.
 
-      23 items of no known shape; left alone, 2 shown:
+      23 items of unknown format; not changed, 2 shown:
         LOCK#deploy #META
         ENTITY#user-1 #NOTE
 
-      In the way of \`zael migrate run\`: ops@bastion is migrating the table, in step data.
+      \`zael migrate run\` is blocked: ops@bastion is migrating the table, in step data.
 
-      In the way of \`zael migrate cleanup\`: conflicts in 2 old items have to be resolved.
+      \`zael migrate cleanup\` is blocked: conflicts in 2 old items have to be resolved.
 
       Next:
-        zael migrate status -s prod  how far it is
+        zael migrate status -s prod  show its progress
       "
     `)
   })
 
-  it('of a small table from before namespaces', () => {
+  it('shows a small table from before namespaces', () => {
     const survey = surveyOf({
       old: [row('entity', 1, {pending: 1}), row('bucket', 1, {items: 3, pending: 3, bytes: 900})],
       schema: {current: undefined, legacy: '1.0.0', isAccepted: false},
@@ -139,7 +139,7 @@ describe('migrate plan', () => {
     })
     expect(plan(survey, 120)).toMatchInlineSnapshot(`
       "
-      To bring stack "prod" up to date, 4 items of older layouts have to be moved:
+      Migration of stack "prod": 4 items of older layouts to move
 
       STEP           WHAT                               ITEMS  READ UNITS  WRITE UNITS
       indexes        Add the missing indexes                3           0            0
@@ -149,30 +149,30 @@ describe('migrate plan', () => {
       catch-up       Catch up with later changes            0           6            0
       version        Record the new layout                  1           0            2
 
-      About 21 read units and 25 write units, more with traffic.
-      At 1,000 write units a second it takes about 1 s.
-      Old items stay where they are until \`zael migrate cleanup\`.
+      About 21 read units and 25 write units; more while there is traffic.
+      At 1,000 write units per second this takes about 1 s.
+      Old items are kept until \`zael migrate cleanup\`.
 
       Next:
-        zael migrate run -s prod --dry-run  look at everything, write nothing
-        zael migrate run -s prod            while traffic goes on
+        zael migrate run -s prod --dry-run  check everything, write nothing
+        zael migrate run -s prod            migrate while traffic continues
       "
     `)
   })
 
-  it('of a table of today', () => {
+  it('shows a table with the current layout', () => {
     expect(plan(surveyOf(), 120)).toMatchInlineSnapshot(`
       "
       Nothing is pending.
 
       Next:
-        zael status -s prod  how the stack is doing
+        zael status -s prod  show the state of the stack
       "
     `)
   })
 })
 
-describe('for programs', () => {
+describe('in JSON', () => {
   it.each([
     ['a table of today', surveyOf()],
     ['a table in the middle of its migration', wholeTable()],

@@ -42,20 +42,20 @@ const verification: Verification = {
 
 const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', reason: 'was changed in both'} as const
 
-describe('what a run tells', () => {
-  it('of records that somebody may have deleted', () => {
+describe('the result of a run', () => {
+  it('names records that were copied again', () => {
     const lines = runLines('prod', {...result, copiedAgain: {entity: 2, bucket: 1200}}, 80)
-    expect(lines).toContain(
-      'Not in the new place although an earlier run had finished, and copied: entity 2, bucket 1,200',
-    )
+    expect(lines).toContain('Copied again, although an earlier run had finished: entity 2, bucket 1,200')
     expect(runJson({...result, copiedAgain: {entity: 2}}).copiedAgain).toMatchObject({entity: 2, bucket: 0, usage: 0})
     expect(runLines('prod', result, 80).join()).not.toContain('earlier run')
+    const decisions = {split: 1, keptAsLabelled: 2, superseded: 3}
+    expect(runJson({...result, decisions}).decisions).toEqual({untangled: 1, keptAsLabelled: 2, superseded: 3})
   })
 
-  it('at the end of all steps', () => {
+  it('shows all steps when it finished', () => {
     expect(runLines('prod', result, 80)).toMatchInlineSnapshot(`
       [
-        "Stack "prod" has today's layout",
+        "Stack "prod" has the current layout",
         "",
         "STEP           STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS",
         "indexes        done         0        0        0          0",
@@ -73,7 +73,7 @@ describe('what a run tells', () => {
     `)
   })
 
-  it('what it decided, what is left to choose, and that old clients are at work', () => {
+  it('shows decisions, conflicts, and that old clients are still writing', () => {
     const told = runLines(
       'prod',
       {
@@ -88,18 +88,18 @@ describe('what a run tells', () => {
     expect(told.slice(11)).toMatchInlineSnapshot(`
       [
         "",
-        "1 day of usage: the first hour was counted with the day, and is told apart",
-        "2 days of usage: the first hour may hold the whole day, and is kept as it calls itself",
-        "3 buckets in several old places: the one used last counts",
+        "1 day of usage: the first hour also held the whole day; they are separated now",
+        "2 days of usage: the first hour may hold the whole day; it is kept as it is labelled",
+        "3 buckets in several old layouts: the one used last is kept",
         "",
-        "30 records changed in both places; choose with \`zael migrate resolve\`:",
+        "30 records changed in both layouts; resolve with \`zael migrate resolve\`:",
         "  ENTITY#a #META: was changed in both",
         "  and 29 more",
         "",
-        "1 item of no known shape; left alone:",
+        "1 item of unknown format; not changed:",
         "  a b",
         "",
-        "Old clients are still at work: the last pass found changes too. Run it again when they have stopped.",
+        "Old clients are still writing: the last pass found changes too. Run the command again when they have stopped.",
         "",
         "Next:",
         "  zael migrate verify -s prod  Compare old and new, item by item",
@@ -107,20 +107,20 @@ describe('what a run tells', () => {
     `)
   })
 
-  it('that it stopped where it was told to, or had nothing to do', () => {
+  it('says that it stopped at the requested step, or had nothing to do', () => {
     expect(runLines('prod', {...result, finished: false}, 80)[0]).toBe(
-      'Stack "prod" is migrated up to the step asked for',
+      'Stack "prod" is migrated up to the requested step',
     )
     const idle = {...result, added: [], steps: result.steps.map(step => ({...step, written: 0}))}
-    expect(runLines('prod', idle, 80)[0]).toBe('Stack "prod": there was nothing to do')
+    expect(runLines('prod', idle, 80)[0]).toBe('Stack "prod": nothing to do')
   })
 })
 
-describe('what a comparison tells', () => {
-  it('when all is well, and when not', () => {
+describe('the result of a comparison', () => {
+  it('says whether old and new records agree', () => {
     expect(verificationLines('prod', verification)).toMatchInlineSnapshot(`
       [
-        "Stack "prod": 5 old items compared, every one is in its new place",
+        "Stack "prod": 5 old items compared, all are in the new layout",
         "",
         "Next:",
         "  zael migrate cleanup -s prod  Delete the old items",
@@ -130,14 +130,14 @@ describe('what a comparison tells', () => {
     expect(verificationLines('prod', {...verification, clean: false, expired: 4, differences})).toMatchInlineSnapshot(`
       [
         "Stack "prod": 5 old items compared, 1 difference",
-        "4 old items have expired and need not be moved",
+        "4 old items expired, not moved",
         "",
         "Differences:",
         "  ENTITY#a #META: was changed in both",
         "",
         "Next:",
-        "  zael migrate run -s prod                                  Bring the new place up to date",
-        "  zael migrate resolve 'ENTITY#a #META' --keep new -s prod  Settle a conflict",
+        "  zael migrate run -s prod                                  Migrate the differences",
+        "  zael migrate resolve 'ENTITY#a #META' --keep new -s prod  Resolve a conflict",
       ]
     `)
   })
@@ -145,12 +145,12 @@ describe('what a comparison tells', () => {
 
 const stuck = {type: 'limits', key: 'RESOURCE#a #CONFIG', state: 'unmovable', reason: 'cannot be moved'} as const
 
-describe('what cannot be moved', () => {
-  it('is told from conflicts, and stands in the way of nothing else', () => {
+describe('records that cannot be moved', () => {
+  it('are distinguished from conflicts and block nothing else', () => {
     const conflicts = (...shown: (typeof stuck | typeof conflict)[]) =>
       runLines('prod', {...result, conflicts: {count: shown.length, shown}}, 80).join('\n')
     expect(conflicts(stuck)).toContain('1 record not moved:\n  RESOURCE#a #CONFIG: cannot be moved')
-    expect(conflicts(stuck, conflict)).toContain('2 records not moved, or changed in both places:')
+    expect(conflicts(stuck, conflict)).toContain('2 records not moved, or changed in both layouts:')
     const differences = {count: 30, shown: [stuck]}
     const next = verificationLines('prod', {...verification, clean: false, differences, unmovable: 30}).slice(-3)
     expect(next).toEqual([
@@ -162,23 +162,23 @@ describe('what cannot be moved', () => {
     expect(cleanedLines('prod', {verification, deleted: {}, left, unknown: nothing})).toEqual([
       'Deleted 0 old items of stack "prod"',
       '',
-      '1 record stayed:',
+      '1 record kept:',
       '  RESOURCE#a #CONFIG: cannot be moved',
     ])
   })
 })
 
-describe('what a clean-up tells', () => {
-  it('is what went, and what stayed', () => {
+describe('the result of a clean-up', () => {
+  it('shows what was deleted and what was kept', () => {
     expect(cleanedLines('prod', {verification, deleted: {entity: 3}, left: nothing, unknown: nothing})).toEqual([
       'Deleted 3 old items of stack "prod"',
     ])
     expect(cleanedLines('prod', {verification, deleted: {}, left: nothing, unknown: nothing})).toEqual([
-      'Stack "prod": there were no old items',
+      'Stack "prod": there are no old items',
     ])
     const left = {count: 1, shown: [conflict]}
     expect(cleanedLines('prod', {verification, deleted: {entity: 1}, left, unknown: nothing})).toContain(
-      '1 record changed meanwhile and stayed:',
+      '1 record changed in the meantime and kept:',
     )
   })
 })
@@ -186,7 +186,7 @@ describe('what a clean-up tells', () => {
 describe('the progress of a migration', () => {
   const progress = {step: 'data', scanned: 5000, total: 20_000, pass: 1, waitingFor: undefined} as const
 
-  it('shows the share, the pace and the time left, and fits its line', () => {
+  it('shows the share, the speed and the time left, and fits its line', () => {
     expect(stepText(progress, 10_000, 80)).toMatchInlineSnapshot(
       `"data  [#######-----------------------]  25%  5,000 of 20,000  500/s  30 s left"`,
     )
@@ -194,7 +194,7 @@ describe('the progress of a migration', () => {
     expect(stepText({...progress, step: 'catch-up', pass: 2}, 0, 80)).toContain('catch-up, pass 2')
   })
 
-  it('counts where nobody knows how much there is, and names what it waits for', () => {
+  it('counts items when the total is unknown, and names what it waits for', () => {
     expect(stepText({...progress, total: undefined}, 10_000, 80)).toBe('data  5,000 items  500/s')
     expect(stepText({...progress, step: 'indexes', waitingFor: 'GSI4'}, 0, 80)).toBe('indexes: GSI4 is being built')
   })

@@ -11,7 +11,7 @@ function terminal(typed: string | undefined, isTTY = true): Terminal & {shown: (
 }
 
 describe('confirm', () => {
-  it.each(['y\n', 'Y\n', 'yes\n', ' y \n'])('%j goes on', async typed => {
+  it.each(['y\n', 'Y\n', 'yes\n', ' y \n'])('%j continues', async typed => {
     const at = terminal(typed)
     await confirm('This deletes all', {yes: false}, at)
     expect(at.shown()).toContain('This deletes all. Continue? [y/N] ')
@@ -24,7 +24,7 @@ describe('confirm', () => {
     })
   })
 
-  it('what is said after the end of input has a line of its own', async () => {
+  it('starts a new line after the end of input', async () => {
     const at = terminal(undefined)
     await expect(confirm('This deletes all', {yes: false}, at)).rejects.toThrow()
     expect(at.shown()).toMatch(/\[y\/N\] [^\n]*\n$/)
@@ -35,7 +35,7 @@ describe('confirm', () => {
     await expect(confirm('This deletes all', {yes: false}, at)).rejects.toMatchObject({oclif: {exit: 130}})
   })
 
-  it('--yes asks nobody, and without a terminal nobody can be asked', async () => {
+  it('--yes does not ask; without a terminal --yes is required', async () => {
     const at = terminal('n\n')
     await confirm('This deletes all', {yes: true}, at)
     expect(at.shown()).toBe('')
@@ -50,10 +50,10 @@ describe('confirmByName', () => {
   const ask = (typed: string | undefined, given?: string, isTTY = true) =>
     confirmByName('This deletes all', 'acme', {confirm: given}, terminal(typed, isTTY))
 
-  it('goes on when the name is typed, and shows what to type', async () => {
+  it('continues when the name is typed, and shows what to type', async () => {
     const at = terminal('acme\n')
     await confirmByName('This deletes all', 'acme', {confirm: undefined}, at)
-    expect(at.shown()).toContain('This deletes all. Type "acme" to go on: ')
+    expect(at.shown()).toContain('This deletes all. Type "acme" to continue: ')
     await ask(' acme \n')
   })
 
@@ -65,14 +65,14 @@ describe('confirmByName', () => {
     await expect(ask('\u0003')).rejects.toMatchObject({oclif: {exit: 130}})
   })
 
-  it('--confirm must be the very name; without a terminal it is needed', async () => {
+  it('--confirm must be the exact name; without a terminal it is required', async () => {
     await ask('no\n', 'acme', false)
     await expect(ask('acme\n', 'amce')).rejects.toMatchObject({code: 'confirm.name', exitCode: 2})
     await expect(ask('acme\n', '')).rejects.toMatchObject({code: 'confirm.name'})
     await expect(ask('acme\n', undefined, false)).rejects.toMatchObject({
       code: 'confirm.needed',
       exitCode: 2,
-      hint: 'Add --confirm acme; without a terminal nobody can be asked.',
+      hint: 'Add --confirm acme: there is no terminal to ask on.',
     })
   })
 })

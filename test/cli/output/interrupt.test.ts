@@ -18,7 +18,7 @@ async function untilStopped(signal: AbortSignal): Promise<never> {
 }
 
 describe('work that can be interrupted', () => {
-  it('ends with 130 and what there is to say', async () => {
+  it('ends with exit code 130 and its own error', async () => {
     await expect(interruptible(untilStopped, interrupted)).rejects.toMatchObject({
       code: 'x.interrupted',
       exitCode: 130,
@@ -32,7 +32,7 @@ describe('work that can be interrupted', () => {
     }, interrupted)
   })
 
-  it('gives its result, also when Ctrl-C came too late', async () => {
+  it('returns its result even when Ctrl-C came too late', async () => {
     expect(await interruptible(async () => 7, interrupted)).toBe(7)
     const late = async () => {
       process.emit('SIGINT')
@@ -41,7 +41,7 @@ describe('work that can be interrupted', () => {
     expect(await interruptible(late, interrupted)).toBe(7)
   })
 
-  it('a failure of its own stays one', async () => {
+  it('keeps an error of its own', async () => {
     const failure = new Error('no luck')
     const fail = async () => {
       process.emit('SIGINT')

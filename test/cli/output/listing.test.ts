@@ -33,7 +33,7 @@ const listing: Listing<Row> = {rows, columns, empty: 'There is nothing'}
 const flags = (more: Partial<ListFlagValues> = {}): ListFlagValues => ({'no-header': false, ...more})
 const ids = (more: Partial<ListFlagValues>) => listingCsv(listing, flags({columns: 'id', 'no-header': true, ...more}))
 
-describe('lists for people', () => {
+describe('lists as text', () => {
   it('have the columns that are not extra, in the order of the command', () => {
     expect(listingLines(listing, flags(), undefined)).toEqual([
       'ID  SIZE IN KB',
@@ -44,11 +44,11 @@ describe('lists for people', () => {
     expect(listingLines(listing, flags({'no-header': true}), undefined)[0]).toBe('b   9 KB')
   })
 
-  it('have the columns that were asked for, in that order, extra ones too', () => {
+  it('have the named columns in the named order, including extra ones', () => {
     expect(listingLines(listing, flags({columns: 'note, id'}), undefined)[0]).toBe('NOTE              ID')
   })
 
-  it('without rows are a sentence; a mistyped column is told all the same', () => {
+  it('are a sentence when there are no rows; an unknown column is refused even then', () => {
     const none = {...listing, rows: []}
     expect(listingLines(none, flags({columns: 'id', sort: '-size'}), undefined)).toEqual(['There is nothing'])
     expect(() => listingLines(none, flags({columns: 'ids'}), undefined)).toThrow('--columns: there is no column "ids"')
@@ -56,8 +56,8 @@ describe('lists for people', () => {
   })
 })
 
-describe('lists for spreadsheets', () => {
-  it('have bare values, and quotes where they are needed', () => {
+describe('lists as CSV', () => {
+  it('have plain values, quoted where needed', () => {
     expect(listingCsv(listing, flags({columns: 'id,size,note'}))).toEqual([
       'id,size,note',
       'b,9,"one, ""two""\nthree"',
@@ -66,13 +66,13 @@ describe('lists for spreadsheets', () => {
     ])
   })
 
-  it('without rows are the header alone', () => {
+  it('are only the header when there are no rows', () => {
     expect(listingCsv({...listing, rows: []}, flags())).toEqual(['id,size'])
   })
 })
 
 describe('--sort', () => {
-  it('is by value, not by what is shown, and nothing comes last', () => {
+  it('sorts by value, not by the displayed text, with missing values last', () => {
     expect(ids({sort: 'id'})).toEqual(['a', 'b', 'c'])
     expect(ids({sort: 'size'})).toEqual(['b', 'a', 'c'])
     expect(ids({sort: '-size'})).toEqual(['a', 'b', 'c'])
@@ -80,7 +80,7 @@ describe('--sort', () => {
     expect(ids({sort: 'note'})).toEqual(['b', 'a', 'c'])
   })
 
-  it('of a column that does not exist names those that do', () => {
+  it('names the columns when one does not exist', () => {
     expect(() => ids({sort: '-sise'})).toThrow(
       expect.objectContaining({
         code: 'list.column',
@@ -89,6 +89,8 @@ describe('--sort', () => {
         details: {column: 'sise', columns: ['id', 'size', 'note']},
       }),
     )
-    expect(() => ids({columns: 'id,whatever'})).toThrow(expect.objectContaining({hint: 'There are id, size, note.'}))
+    expect(() => ids({columns: 'id,whatever'})).toThrow(
+      expect.objectContaining({hint: 'The columns are id, size, note.'}),
+    )
   })
 })

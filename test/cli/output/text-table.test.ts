@@ -6,8 +6,8 @@ vi.stubEnv('FORCE_COLOR', '0')
 const RED = '\u001b[31m'
 const PLAIN = '\u001b[39m'
 
-describe('textTable', () => {
-  it('aligns text to the left and numbers to the right, with separators; nothing is a dash', () => {
+describe('a text table', () => {
+  it('aligns text left and numbers right, with separators; a missing value is a dash', () => {
     const columns = [{header: 'NAME'}, {header: 'COUNT'}, {header: 'NOTE'}]
     const rows = [
       ['a', 1234567, null],
@@ -23,7 +23,7 @@ describe('textTable', () => {
     expect(textTable(columns, rows, {header: false, width: undefined})[0]).toBe('a       1,234,567  -')
   })
 
-  it('text can be aligned to the right, and a number to the left', () => {
+  it('can align text right and numbers left', () => {
     const columns = [{header: 'A', align: 'right'}, {header: 'B', align: 'left'}, {header: 'C'}] as const
     const rows = [
       ['x', 1, '.'],
@@ -32,7 +32,7 @@ describe('textTable', () => {
     expect(textTable(columns, rows, {header: false, width: undefined})).toEqual(['  x  1   .', 'yyy  22  .'])
   })
 
-  it('takes from the widest columns of text until every line fits, never from numbers', () => {
+  it('shortens the widest text columns until every line fits, never numbers', () => {
     const columns = [{header: 'ID'}, {header: 'TEXT'}, {header: 'N'}]
     const rows = [['an-id-of-20-letters!', 'a text that is thirty letters.', 123456789]]
     const lines = textTable(columns, rows, {header: true, width: 40})
@@ -43,7 +43,7 @@ describe('textTable', () => {
     expect(textTable(columns, rows, {header: false, width: 5})).toEqual(['an-i…'])
   })
 
-  it('spares what can be spared before text gets unreadable, the last first, and never shortens a time', () => {
+  it('leaves out spare columns, last first, before text becomes unreadable, and never shortens a time', () => {
     const columns = [
       {header: 'TIME', fit: 'whole'},
       {header: 'TEXT'},
@@ -60,7 +60,7 @@ describe('textTable', () => {
     expect(at(32)).toBe('2026-11-01T10:00:00Z  a tex…  12')
   })
 
-  it('no line is longer than the width, whatever is in it', () => {
+  it('has no line longer than the width, whatever it contains', () => {
     const cell = fc.oneof(fc.string({maxLength: 40}), fc.integer(), fc.constant(null))
     const column = fc.record({header: fc.string({maxLength: 12}), fit: fc.constantFrom('whole', 'spare', undefined)})
     fc.assert(
@@ -79,7 +79,7 @@ describe('textTable', () => {
     )
   })
 
-  it('measures what is seen, not what is stored', () => {
+  it('measures displayed characters, not stored ones', () => {
     const rows = [
       [`${RED}red${PLAIN}`, 'x'],
       ['🙂🙂🙂🙂', 'x'],
@@ -92,13 +92,13 @@ describe('textTable', () => {
     expect(textTable([{header: 'A'}], [['🙂🙂🙂🙂🙂🙂🙂🙂']], {header: false, width: 6})).toEqual(['🙂🙂🙂🙂🙂…'])
   })
 
-  it('stored text cannot break out of its line', () => {
+  it('replaces control characters of stored text', () => {
     const hostile = 'a\nb\rc\td\u001b[2Je\u0007'
     expect(textTable([{header: 'A'}], [[hostile]], {header: false, width: undefined})).toEqual(['a b c d [2Je'])
     expect(printableText(`${RED}x${PLAIN}\n`)).toBe(`${RED}x${PLAIN} `)
   })
 
-  it('has room for more rows than a call has arguments', () => {
+  it('can have more rows than a function call can have arguments', () => {
     const rows = Array.from({length: 200_000}, (_, i) => [`r${i}`])
     expect(textTable([{header: 'A'}], rows, {header: false, width: undefined}).at(-1)).toBe('r199999')
   })

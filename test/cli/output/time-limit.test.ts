@@ -1,7 +1,7 @@
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import {withinTime} from '../../../src/lib/cli/output/time-limit.js'
 
-describe('work that has so much time', () => {
+describe('work with a time limit', () => {
   beforeEach(() => {
     vi.useFakeTimers()
   })
@@ -9,14 +9,14 @@ describe('work that has so much time', () => {
     vi.useRealTimers()
   })
 
-  it('gives what it comes to, and leaves no timer behind', async () => {
+  it('returns its result, and leaves no timer', async () => {
     expect(await withinTime(5000, async () => 'done')).toBe('done')
     expect(await withinTime(undefined, async () => 'done')).toBe('done')
     await expect(withinTime(5000, async () => Promise.reject(new Error('no')))).rejects.toThrow('no')
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('is given up when the time is over, whether it listens or not', async () => {
+  it('is abandoned at the limit, whether it listens to the signal or not', async () => {
     let signal: AbortSignal | undefined
     const deaf = withinTime(5000, given => {
       signal = given
@@ -30,7 +30,7 @@ describe('work that has so much time', () => {
     await refused
   })
 
-  it('says that the time was over, not how the work ended because of it', async () => {
+  it('reports the timeout, not the error that the abort caused', async () => {
     const obedient = withinTime(
       5000,
       signal =>

@@ -45,78 +45,78 @@ const PLAN: DeletionPlan = {
 }
 const EVERYTHING = {...PLAN, deleteTable: true, emptyArchive: true}
 
-describe('what a deletion takes', () => {
-  it('by default keeps table and archive', () => {
+describe('the plan of a deletion', () => {
+  it('keeps table and archive by default', () => {
     expect(deletionLines(PLAN).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
-        goes:
+        deleted:
           - AggregatorFunction prod-aggregator (Lambda Function)
           - AggregatorLogGroup /aws/lambda/prod-aggregator (Logs LogGroup)
-        stays:
+        kept:
           the table prod with about 12,345 items
-          the archive prod-archive of audit events"
+          the audit archive prod-archive"
     `)
-    expect(deletionQuestion(PLAN)).toBe('This deletes stack "prod" in eu-west-1 for good')
+    expect(deletionQuestion(PLAN)).toBe('This permanently deletes stack "prod" in eu-west-1')
   })
 
-  it('names the data that is asked for', () => {
+  it('names the data that is deleted on request', () => {
     expect(deletionLines(EVERYTHING).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" in eu-west-1 (CREATE_COMPLETE)
-        goes:
+        deleted:
           - AggregatorFunction prod-aggregator (Lambda Function)
           - AggregatorLogGroup /aws/lambda/prod-aggregator (Logs LogGroup)
           - the table prod with about 12,345 items
-          - the archive prod-archive of audit events"
+          - the audit archive prod-archive"
     `)
     expect(deletionQuestion(EVERYTHING)).toBe(
-      'This deletes stack "prod", the table with all its data, the archive in eu-west-1 for good',
+      'This permanently deletes stack "prod", the table with all its data and the audit archive in eu-west-1',
     )
   })
 
-  it('may be a table without a stack', () => {
+  it('can be a table without a stack', () => {
     const lone = {...PLAN, stack: undefined, goes: [], stays: [], archive: undefined, deleteTable: true}
     expect(deletionLines(lone)).toEqual([
       'The table "prod" in eu-west-1, which belongs to no stack',
-      '  goes:',
+      '  deleted:',
       '    - the table prod with about 12,345 items',
     ])
-    expect(deletionQuestion(lone)).toBe('This deletes the table with all its data in eu-west-1 for good')
+    expect(deletionQuestion(lone)).toBe('This permanently deletes the table with all its data in eu-west-1')
   })
 })
 
-describe('what became of it', () => {
+describe('the result of a deletion', () => {
   const kept = {stackDeleted: true, tableDeleted: false, tableLeft: true, archivedObjectsDeleted: null}
   const gone = {stackDeleted: true, tableDeleted: true, tableLeft: false, archivedObjectsDeleted: 2_000}
 
-  it('tells what is left, and how to be rid of it', () => {
+  it('shows what is kept, and how to delete it', () => {
     expect(stackDeletedLines(PLAN, kept).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" is deleted
-        left on AWS:
+        kept on AWS:
           the table prod; to delete it too: zael delete --stack prod --delete-table
-          the archive prod-archive; to delete it too: aws s3 rb s3://prod-archive --force"
+          the audit archive prod-archive; to delete it too: aws s3 rb s3://prod-archive --force"
     `)
   })
 
-  it('tells what is gone', () => {
+  it('shows what is deleted', () => {
     expect(stackDeletedLines(EVERYTHING, gone).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" is deleted
         with its table of about 12,345 items
-        with its archive prod-archive of 2,000 objects
-        AWS keeps a last backup of a table for 35 days where point-in-time recovery was on"
+        with its audit archive prod-archive of 2,000 objects
+        If point-in-time recovery was on, AWS keeps a final backup of the table for 35 days"
     `)
   })
 
-  it('promises the backups of AWS only there', () => {
+  it('mentions the final backup only on AWS', () => {
     const local = {...EVERYTHING, region: null, stack: undefined, archive: undefined}
     const result = {...gone, stackDeleted: false, archivedObjectsDeleted: null}
     expect(stackDeletedLines(local, result)).toEqual(['The table "prod" is deleted'])
   })
 
-  it('does not speak of a table that is not there', () => {
+  it('does not mention a table that does not exist', () => {
     expect(stackDeletedLines(PLAN, {...kept, tableLeft: false}).join('\n')).not.toContain('the table prod;')
   })
 
-  it('has the same keys for programs, done or planned', () => {
+  it('has the same JSON keys, done or planned', () => {
     const [done, planned] = [deletionJson(EVERYTHING, gone), deletionJson(PLAN, undefined)]
     expect(Object.keys(done)).toEqual(Object.keys(planned))
     expect([...schemaProblems('delete', done), ...schemaProblems('delete', planned)]).toEqual([])

@@ -27,7 +27,7 @@ function withChanges(...changes: PlannedResource[]): DeployPlan {
 }
 
 describe('the plan of a deployment', () => {
-  it('lists what is added first and what is replaced last, with the properties that change', () => {
+  it('lists additions first and replacements last, with the properties that change', () => {
     const plan = withChanges(
       change('replace', 'AggregatorDLQ', {
         physicalId: 'https://sqs.eu-west-1.amazonaws.com/123456789012/prod-aggregator-dlq',
@@ -58,7 +58,7 @@ describe('the plan of a deployment', () => {
       {option: 'alarmTopic', before: '', after: 'arn:aws:sns:eu-west-1:123456789012:ops'},
     ]
     expect(deployPlanLines({...plan, parameters, code: 'new'}).join('\n')).toMatchInlineSnapshot(`
-      "Stack "prod" in eu-west-1: to be changed
+      "Stack "prod" in eu-west-1: will be changed
         lambdaMemory: 512 -> 1024
         alarmTopic: not set -> arn:aws:sns:eu-west-1:123456789012:ops
         + Dashboard (CloudWatch Dashboard)
@@ -66,27 +66,27 @@ describe('the plan of a deployment', () => {
             MemorySize: 512 -> 1024
             Description: not set -> xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
             Tags
-        - AuditArchiveBucket prod-archive (S3 Bucket): leaves the stack and stays on AWS
+        - AuditArchiveBucket prod-archive (S3 Bucket): is removed from the stack and kept on AWS
         - ReadOnlyPolicy prod-read (IAM ManagedPolicy): is deleted
         ! Table prod (DynamoDB Table): CloudFormation may replace it
-        ! AggregatorDLQ prod-aggregator-dlq (SQS Queue): is REPLACED: a new one is made, then this one is deleted
+        ! AggregatorDLQ prod-aggregator-dlq (SQS Queue): is REPLACED: a new one is created, then this one is deleted
             QueueName: old -> new
-        ~ code of the aggregator: to be uploaded
+        ~ aggregator code: will be uploaded
 
       1 to add, 2 to change, 1 to replace, 2 to remove"
     `)
   })
 
-  it('without changes says so, and what the code needs', () => {
+  it('says when there are no changes, or only new code', () => {
     const none = {...PLAN, action: 'none', changeSet: undefined} as const
     expect(deployPlanLines(none)).toEqual(['Stack "prod" in eu-west-1: no changes'])
     expect(deployPlanLines({...none, code: 'new'})).toEqual([
       'Stack "prod" in eu-west-1: no changes',
-      '  ~ code of the aggregator: to be uploaded',
+      '  ~ aggregator code: will be uploaded',
     ])
   })
 
-  it('names of things on AWS cannot draw on the terminal', () => {
+  it('has no control characters from names on AWS', () => {
     const [, line] = deployPlanLines(withChanges(change('change', 'Queue', {physicalId: 'evil\u001b[2J'})))
     expect(line).not.toContain('\u001b[2J')
   })
@@ -104,7 +104,7 @@ describe('an event', () => {
     isOfStack: false,
   }
 
-  it('is one line; the reason of a failure has its own', () => {
+  it('is one line; the reason of a failure has a second one', () => {
     expect(eventLines(event)).toEqual(['  09:08:07  CREATE_COMPLETE     AggregatorFunction'])
     expect(eventLines({...event, status: 'CREATE_FAILED', reason: 'No room'})).toEqual([
       '  09:08:07  CREATE_FAILED       AggregatorFunction',
@@ -113,7 +113,7 @@ describe('an event', () => {
   })
 })
 
-describe('the result', () => {
+describe('the result of a deployment', () => {
   const finished = {
     functionName: 'prod-aggregator',
     codeSha256: 'f5TdLX0ZZZdGTIx8vSAtmvl2lCOrJpAOboKJ4EE+/fo=',
@@ -123,7 +123,7 @@ describe('the result', () => {
     defaultNamespaceCreated: false,
   }
 
-  it('tells how everything is now', () => {
+  it('shows the deployed parts', () => {
     expect(finishedLines(PLAN, finished).join('\n')).toMatchInlineSnapshot(`
       "Stack "prod" is changed
         table       prod, layout 0.9.0
@@ -141,7 +141,7 @@ describe('the result', () => {
     `)
   })
 
-  it('has the same keys for programs, whatever happened', () => {
+  it('has the same JSON keys for every outcome', () => {
     const done = deployJson(PLAN, {dryRun: false, finished})
     const dry = deployJson({...PLAN, action: 'recreate', changeSet: undefined}, {dryRun: true, finished: undefined})
     expect(Object.keys(dry)).toEqual(Object.keys(done))

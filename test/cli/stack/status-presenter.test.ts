@@ -19,17 +19,17 @@ const SUPERVISOR = {
 
 const show = (...args: Parameters<typeof healthWith>) => statusHealthLines(healthWith(...args), null).join('\n')
 
-it('tells a healthy stack, and the verdict last', () => {
+it('a healthy stack is shown with the verdict last', () => {
   expect(show()).toMatchInlineSnapshot(`
     "Stack prod, eu-west-1
       deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
-      chosen        LambdaMemorySize=1024, EnableTracing=true
+      options       LambdaMemorySize=1024, EnableTracing=true
       table         active, 12,345 items, 3.2 MB
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
       safety        deletion protection on, point-in-time recovery on
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
-      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, code of this zael
+      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       lag           1 s behind, 0 errors in the last hour
       dead letters  0 in prod-aggregator-dlq
@@ -48,7 +48,7 @@ it('tells a healthy stack, and the verdict last', () => {
   `)
 })
 
-it('C-41 tells alarms and dead letters, and what to do about them', () => {
+it('C-41 alarms and dead letters are shown with what to do about them', () => {
   const alarms = [{...WELL.alarms[0], state: 'ALARM', reason: 'Threshold Crossed', notifies: false}, WELL.alarms[1]]
   expect(
     show({
@@ -58,17 +58,17 @@ it('C-41 tells alarms and dead letters, and what to do about them', () => {
   ).toMatchInlineSnapshot(`
     "Stack prod, eu-west-1
       deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
-      chosen        LambdaMemorySize=1024, EnableTracing=true
+      options       LambdaMemorySize=1024, EnableTracing=true
       table         active, 12,345 items, 3.2 MB
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
       safety        deletion protection on, point-in-time recovery on
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
-      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, code of this zael
+      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       lag           1 s behind, 0 errors in the last hour
       dead letters  3 in prod-aggregator-dlq
-      alarms        1 alarm, 1 insufficient data; nobody is told
+      alarms        1 alarm, 1 insufficient data; no notifications configured
       versions      layout 0.9.0 by zael:0.1.0, no migration due
 
     Alarms
@@ -80,7 +80,7 @@ it('C-41 tells alarms and dead letters, and what to do about them', () => {
       FullAccess   arn:aws:iam::123456789012:policy/prod-full
 
     Problems
-      3 batches of the stream failed for good, see queue prod-aggregator-dlq.
+      3 batches of the stream failed permanently, see queue prod-aggregator-dlq.
         Try: aws logs tail /aws/lambda/prod-aggregator --since 1d
       Alarm prod-aggregator-errors: Threshold Crossed
 
@@ -88,7 +88,7 @@ it('C-41 tells alarms and dead letters, and what to do about them', () => {
   `)
 })
 
-it('tells what is not known, and does not call it well', () => {
+it('parts that could not be read are named and not called healthy', () => {
   const denied = {
     code: 'aws.denied',
     reason: 'Not allowed to read the alarms',
@@ -102,12 +102,12 @@ it('tells what is not known, and does not call it well', () => {
   ).toMatchInlineSnapshot(`
     "Stack prod, eu-west-1
       deployed      by zael 0.1.0, update complete, 2026-11-01T08:00:00Z
-      chosen        LambdaMemorySize=1024, EnableTracing=true
+      options       LambdaMemorySize=1024, EnableTracing=true
       table         active, 12,345 items, 3.2 MB
       indexes       GSI1 all, GSI2 keys only, GSI3 keys only, GSI4 keys only
       safety        deletion protection on, point-in-time recovery on
       stream        both images, expiry on
-      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, code of this zael
+      aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       dead letters  0 in prod-aggregator-dlq
       versions      layout 0.9.0 by zael:0.1.0, no migration due
@@ -126,7 +126,7 @@ it('tells what is not known, and does not call it well', () => {
   `)
 })
 
-it('does not call well what did not answer, and what may not be read only as far as known', () => {
+it('a stack with parts that did not respond is not healthy; with parts that may not be read it is healthy as far as known', () => {
   const silent = {part: 'traffic', code: 'aws.unavailable', reason: 'AWS gives no answer', fix: null} as const
   const denied = {part: 'alarms', code: 'aws.denied', reason: 'no', fix: null} as const
   const verdictOf = (...args: Parameters<typeof healthWith>) =>
@@ -149,7 +149,7 @@ it('does not call well what did not answer, and what may not be read only as far
   expect(healthJson(healthWith({alarms: null}, [denied]), null)).toMatchObject({healthy: null})
 })
 
-it('tells a local stack with its supervisor', () => {
+it('a local stack is shown with its supervisor', () => {
   const health = {...healthWith(AROUND), region: null}
   expect(statusHealthLines(health, SUPERVISOR).join('\n')).toMatchInlineSnapshot(`
     "Stack prod, on this machine
@@ -166,7 +166,7 @@ it('tells a local stack with its supervisor', () => {
   `)
 })
 
-it('an error of the local aggregator makes the stack degraded, and says where to look', () => {
+it('an error of the local aggregator makes the stack degraded, and names the log', () => {
   const failing = {...SUPERVISOR, aggregator: {...SUPERVISOR.aggregator, lastError: 'no such stream'}}
   const health = withSupervisor(healthWith(AROUND), failing)
   expect(health.isHealthy).toBe(false)
@@ -175,7 +175,7 @@ it('an error of the local aggregator makes the stack degraded, and says where to
   expect(withSupervisor(healthWith(AROUND), null).isHealthy).toBe(true)
 })
 
-it('says where nobody counts usage, and only where that is known', () => {
+it('says that usage is not counted only when that is known', () => {
   const none = healthWith({...AROUND})
   expect(statusHealthLines(none, null)).toContain('  aggregator  none: usage is not counted')
   expect(statusHealthLines(none, {...SUPERVISOR, aggregator: null})).toContain(
@@ -183,7 +183,7 @@ it('says where nobody counts usage, and only where that is known', () => {
   )
 })
 
-it('tells programs the same, by the schema', () => {
+it('JSON has the same content and matches the schema', () => {
   expect(schemaProblems('status', healthJson(healthWith(), null))).toEqual([])
   expect(schemaProblems('status', healthJson({...healthWith(AROUND), region: null}, SUPERVISOR))).toEqual([])
   const parts = [{part: 'table', code: 'dynamo.denied', reason: 'no', fix: null}] as const

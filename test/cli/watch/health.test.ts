@@ -1,8 +1,8 @@
 import {describe, expect, inject, it} from 'vitest'
 import {openStack} from '../../../src/lib/cli/base/context.js'
 import {healthSource, stackHealthLines} from '../../../src/lib/cli/watch/health.js'
-import {OLD_RECORD_MS} from '../../../src/lib/infra/health/findings.js'
 import type {StackHealth} from '../../../src/lib/infra/health/health.js'
+import {OLD_RECORD_MS} from '../../../src/lib/infra/health/verdict.js'
 import {engineProxy} from '../../e2e/engine-proxy.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 
@@ -37,7 +37,7 @@ const told = (health: Partial<StackHealth>, local: Parameters<typeof stackHealth
   stackHealthLines({...NOTHING, ...health}, local).map(({name, state, text}) => `${state} | ${name} | ${text}`)
 
 describe('health in lines', () => {
-  it('of a local stack has the engine, the lag and what the aggregator did', () => {
+  it('shows engine, lag and aggregator counts of a local stack', () => {
     const aggregator = {
       records: 1200,
       batches: 30,
@@ -74,7 +74,7 @@ describe('health in lines', () => {
     ])
   })
 
-  it('on AWS has every part that is there, with the verdict of its findings', () => {
+  it('shows every part that exists on AWS, with the state of its findings', () => {
     const alarm = {reason: null, notifies: true}
     expect(
       told({
@@ -106,7 +106,7 @@ describe('health in lines', () => {
 describeOnEngine('health of a table on a local engine', () => {
   const table = useTable()
 
-  it('leaves no request behind when nobody waits for it any more', async () => {
+  it('cancels its requests when it is aborted', async () => {
     const requests: string[] = []
     let arrive = () => {}
     const arrived = new Promise<void>(resolve => {
@@ -128,7 +128,7 @@ describeOnEngine('health of a table on a local engine', () => {
     expect(requests).toHaveLength(1)
   })
 
-  it('asks nobody when it was given up before everything was loaded', async () => {
+  it('sends no request when it is aborted while loading', async () => {
     const requests: string[] = []
     await using proxy = await engineProxy(inject('engineEndpoint'), operation => {
       requests.push(operation)
@@ -143,7 +143,7 @@ describeOnEngine('health of a table on a local engine', () => {
     expect(requests).toEqual([])
   })
 
-  it('is what the table says', async () => {
+  it('is read from the table', async () => {
     const flags = {stack: table.name, namespace: 'default', 'endpoint-url': inject('engineEndpoint')}
     await using stack = await openStack(flags, {})
     const lines = await healthSource(stack, '0.1.0')(new AbortController().signal)

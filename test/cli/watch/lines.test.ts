@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {type Told, watchDocument} from '../../../src/lib/cli/watch/document.js'
+import {type PolledData, watchDocument} from '../../../src/lib/cli/watch/document.js'
 import {pollLine, snapshotLines} from '../../../src/lib/cli/watch/lines.js'
 import {viewBucket} from '../../../src/lib/repository/buckets/view.js'
 import type {Reading, Selection} from '../../../src/lib/watch/model.js'
@@ -10,7 +10,7 @@ import {anyInstant, anyReadings, bucketOf, READ_AT_MS, readingOf} from '../../wa
 
 const EVERYTHING: Selection = {sort: 'left', reversed: false, filter: ''}
 
-function told(readings: readonly Reading[], rest: Partial<Told> = {}): Told {
+function told(readings: readonly Reading[], rest: Partial<PolledData> = {}): PolledData {
   return {
     readings: new Map(readings.map(reading => [reading.id, reading])),
     known: {count: readings.length, isComplete: true, unreadable: 0},
@@ -34,12 +34,12 @@ const ZOE = readingOf(
   rates({rpm: -1}),
 )
 const ALL = [ADA, BEN, ZOE]
-const line = (what: Told, selection = EVERYTHING) => pollLine(watchDocument(what, READ_AT_MS, selection, 0))
-const lines = (what: Told, width: number | undefined, selection = EVERYTHING, top?: number) =>
+const line = (what: PolledData, selection = EVERYTHING) => pollLine(watchDocument(what, READ_AT_MS, selection, 0))
+const lines = (what: PolledData, width: number | undefined, selection = EVERYTHING, top?: number) =>
   `${snapshotLines(watchDocument(what, READ_AT_MS, selection, top), width).join('\n')}\n`
 
 describe('a document', () => {
-  it('L6 has the figures of the repository for its instant, whatever is chosen', () => {
+  it('L6 has the figures of the repository at its instant, for any selection', () => {
     fc.assert(
       fc.property(
         anyReadings,
@@ -69,7 +69,7 @@ describe('a document', () => {
     )
   })
 
-  it('names the limit by whose rate buckets are sorted', () => {
+  it('names the limit whose rate the buckets are sorted by', () => {
     const limitOf = (selection: Partial<Selection>) =>
       watchDocument(told(ALL), READ_AT_MS, {...EVERYTHING, ...selection}, 0).rateLimit
     expect(limitOf({})).toBeNull()
@@ -78,9 +78,9 @@ describe('a document', () => {
     expect(limitOf({sort: 'rate', filter: 'nobody'})).toBeNull()
   })
 
-  it('says whether everything was read', () => {
+  it('says whether all buckets were read', () => {
     const {lastPoll} = told(ALL)
-    const sampled = (rest: Partial<Told>) => watchDocument(told(ALL, rest), READ_AT_MS, EVERYTHING, 0).sampled
+    const sampled = (rest: Partial<PolledData>) => watchDocument(told(ALL, rest), READ_AT_MS, EVERYTHING, 0).sampled
     expect(sampled({})).toBe(false)
     expect(sampled({known: {count: 4, isComplete: true, unreadable: 0}})).toBe(true)
     expect(sampled({known: {count: 3, isComplete: false, unreadable: 0}})).toBe(true)
@@ -89,7 +89,7 @@ describe('a document', () => {
 })
 
 describe('a poll in one line', () => {
-  it('has counts, the worst limit, rates and the price', () => {
+  it('has counts, the worst limit, rates and read units', () => {
     expect(line(told(ALL))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units"`,
     )
@@ -101,7 +101,7 @@ describe('a poll in one line', () => {
     )
   })
 
-  it('says of how many buckets those are that the filter has chosen', () => {
+  it('says how many of all buckets match the filter', () => {
     expect(line(told(ALL), {...EVERYTHING, filter: 'search'})).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  1 of 3 buckets, 0 over, 0 near  worst zoe search 60 of 60 rpm (100%)  rpm -1/s  2.5 read units"`,
     )
@@ -117,7 +117,7 @@ describe('a poll in one line', () => {
     )
   })
 
-  it('moves no cursor and breaks no line, whatever names and messages hold', () => {
+  it('contains no control characters, whatever names and messages contain', () => {
     const odd = readingOf(bucketOf('a\u001b[2J\n#b\r', {limits: {'r\npm': {capacity: 10}}}), rates({'r\npm': 1}))
     const problem = {message: 'no\r\n\u009b2Jthing', isThrottled: false, sinceMs: 0, nextTryAtMs: 0}
     // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
@@ -126,12 +126,12 @@ describe('a poll in one line', () => {
     expect(line(told([odd], {problem}))).not.toMatch(control)
   })
 
-  it('a rate that is little is not told as nothing', () => {
+  it('a small rate is not shown as zero', () => {
     const slow = {...ZOE, ...rates({usd: 0.0005})}
     expect(line(told([slow]))).toContain('  usd <0.01/s  ')
   })
 
-  it('says that it sampled, and how old the oldest reading is', () => {
+  it('says that only some buckets were read, and how old the oldest reading is', () => {
     expect(line(told(ALL, {known: {count: 1200, isComplete: true, unreadable: 0}}))).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  3 buckets, 1 over, 1 near, 1 in debt  worst ben gpt-4 -20 of 100 rpm (0%)  rpm 2.25/s, tpm 1,250/s  2.5 read units, read 3 of 1,200, oldest 40s ago"`,
     )
@@ -140,7 +140,7 @@ describe('a poll in one line', () => {
     )
   })
 
-  it('says what failed, and how old everything is', () => {
+  it('says what failed, and how old the data is', () => {
     const problem = {message: 'DynamoDB did not answer Query', isThrottled: false, sinceMs: 0, nextTryAtMs: 0}
     const lastPoll = {...told(ALL).lastPoll, atMs: READ_AT_MS - 75_000}
     expect(line(told(ALL, {problem, lastPoll}))).toMatchInlineSnapshot(
@@ -148,7 +148,7 @@ describe('a poll in one line', () => {
     )
   })
 
-  it('without buckets says why', () => {
+  it('says why there are no buckets', () => {
     expect(line(told([]))).toMatchInlineSnapshot(`"2027-01-15T08:00:00Z  no buckets yet  2.5 read units"`)
     expect(line(told(ALL), {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(
       `"2027-01-15T08:00:00Z  no buckets match  2.5 read units"`,
@@ -157,7 +157,7 @@ describe('a poll in one line', () => {
 })
 
 describe('a snapshot', () => {
-  it('is a table and a line about all', () => {
+  it('is a table and a line with totals', () => {
     expect(lines(told(ALL), 80)).toMatchInlineSnapshot(`
       "STATUS  ENTITY  RESOURCE  LIMIT  LEVEL  CAPACITY  LEFT  DEBT  REFILL/S  SHARDS
       over    ben     gpt-4     rpm      -20       100    0%    20     <0.01       1
@@ -177,9 +177,9 @@ describe('a snapshot', () => {
     `)
   })
 
-  it('without buckets says why', () => {
+  it('says why there are no buckets', () => {
     expect(lines(told([]), 80)).toMatchInlineSnapshot(`
-      "There are no buckets yet: nothing was consumed, or all have expired.
+      "There are no buckets: nothing has been consumed yet, or all have expired.
       "
     `)
     expect(lines(told(ALL), 80, {...EVERYTHING, filter: 'nobody'})).toMatchInlineSnapshot(`
@@ -188,7 +188,7 @@ describe('a snapshot', () => {
     `)
   })
 
-  it('says of how many buckets the shown and the chosen ones are', () => {
+  it('says how many buckets are shown, selected and known', () => {
     const gpt = {...EVERYTHING, filter: 'gpt'}
     const closing = (top?: number) => lines(told(ALL), 80, gpt, top).trimEnd().split('\n').at(-1)
     expect([closing(), closing(1)]).toMatchInlineSnapshot(`
@@ -199,7 +199,7 @@ describe('a snapshot', () => {
     `)
   })
 
-  it('L6 promises no token that is not there', () => {
+  it('L6 never shows more tokens than there are', () => {
     const almost = readingOf(bucketOf('a#b', {limits: {rpm: {capacity: 10, refillPerSecond: 0.001, left: 0.999}}}))
     expect(lines(told([almost]), undefined)).toMatch(/over +a +b +rpm +0\.99 +10 +9%/)
   })

@@ -26,14 +26,14 @@ describe('a watch without a screen', () => {
     return {documents, ...(await end)}
   }
 
-  it('closes with the buckets that its lines were about', async () => {
+  it('summarises the buckets that match the filter', async () => {
     const {documents, summary, exitCode} = await followed('search')
     expect(exitCode).toBe(0)
     expect(documents.map(({totals, bucketsWatched}) => [totals.buckets, bucketsWatched])).toEqual([[1, 3]])
     expect(summary).toBe('Watched 1 of 3 buckets for 1 min 0 s, 1 poll, 12.5 read units; 0 over, 0 near at the end.')
   })
 
-  it('without a filter that is all of them', async () => {
+  it('summarises all buckets when there is no filter', async () => {
     const {summary} = await followed('')
     expect(summary).toMatch(/^Watched 3 buckets for 1 min 0 s, /)
   })

@@ -46,8 +46,8 @@ function lastSender(): 'lean' | 'SDK' {
 
 const lastAuthorization = () => String(server.requests.at(-1)?.headers.authorization)
 
-describe('who carries a request', () => {
-  test('items go lean, tables by the SDK', async () => {
+describe('the choice of a transport', () => {
+  test('operations on items use the lean transport, those on tables the SDK', async () => {
     const transport = localTransport(server.endpoint)
     transports.push(transport)
     await transport.send('UpdateItem', update)
@@ -56,14 +56,14 @@ describe('who carries a request', () => {
     expect(lastSender()).toBe('SDK')
   })
 
-  test('a path in front of the service is left to the SDK', async () => {
+  test('an endpoint with a path uses the SDK', async () => {
     const transport = localTransport(`${server.endpoint}/prefix`)
     transports.push(transport)
     await transport.send('UpdateItem', update)
     expect(lastSender()).toBe('SDK')
   })
 
-  test('a client of the caller gives its identity and region, and stays open', async () => {
+  test('a client of the caller provides identity and region, and stays open', async () => {
     const client = clientOf({credentials: {...KEYS, sessionToken: 'session'}})
     const destroy = vi.spyOn(client, 'destroy')
     const transport = through(client)
@@ -101,12 +101,12 @@ describe('who carries a request', () => {
     ],
   ]
 
-  test.each(custom)('a client with %s is used as it is', async (_, make) => {
+  test.each(custom)('a client with %s is used directly', async (_, make) => {
     await through(make()).send('UpdateItem', update)
     expect(lastSender()).toBe('SDK')
   })
 
-  test('a client that has been used is as plain as a new one', async () => {
+  test('a used client is as plain as a new one', async () => {
     const client = clientOf({maxAttempts: 1, cacheMiddleware: true})
     await through(client).send('ListTables', {})
     expect(await isPlainClient(client)).toBe(true)
@@ -151,7 +151,7 @@ describe('what is taken from a client', () => {
     expect(lastSender()).toBe('lean')
   })
 
-  test('new credentials, when the old ones near their end', async () => {
+  test('new credentials, before the old ones expire', async () => {
     let round = 0
     const credentials = async () => ({
       accessKeyId: `KEY${++round}`,
@@ -171,7 +171,7 @@ describe('what is taken from a client', () => {
 })
 
 describe('what is missing', () => {
-  test('credentials are a denial, and asked for again', async () => {
+  test('missing credentials are a denial, and are requested again', async () => {
     const missing = Object.assign(new Error('none here'), {name: 'CredentialsProviderError'})
     const credentials = vi.fn().mockResolvedValue(KEYS).mockRejectedValueOnce(missing)
     const transport = through(clientOf({credentials}))

@@ -140,7 +140,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
     })
   })
 
-  test.each(['message', 'Message'])('what the service says under "%s" is passed on', async field => {
+  test.each(['message', 'Message'])('the message of the service under "%s" is passed on', async field => {
     const error = await failure(answer(400, {__type: 'x#ValidationException', [field]: 'the key is too long'}))
     expect(error).toMatchObject({message: expect.stringContaining('the key is too long')})
   })
@@ -156,7 +156,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
   })
 
   describe('whether a write may have been applied', () => {
-    test('not when nobody listens', async () => {
+    test('not when the connection is refused', async () => {
       const idle = createServer()
       await new Promise<void>(resolve => idle.listen(0, '127.0.0.1', resolve))
       const {port} = idle.address() as {port: number}
@@ -168,7 +168,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(error).toMatchObject({maybeApplied: false})
     })
 
-    test('not when the name of the host leads nowhere', async () => {
+    test('not when the host name cannot be resolved', async () => {
       const connection = {
         endpoint: 'http://dynamodb.invalid:8000',
         region: 'us-east-1',
@@ -183,7 +183,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(error).toMatchObject({maybeApplied: false})
     })
 
-    test('not when no connection came about in time', async () => {
+    test('not when connecting timed out', async () => {
       const client = new DynamoDBClient({
         endpoint: server.endpoint,
         region: 'us-east-1',
@@ -203,7 +203,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(server.requests).toHaveLength(1)
     })
 
-    test('not when it failed before it was sent, even by a 5xx of whoever gives out credentials', async () => {
+    test('not when it failed before it was sent, even with a 5xx of the credentials provider', async () => {
       const outage = Object.assign(new Error('sts is down'), {$metadata: {httpStatusCode: 503}})
       const client = new DynamoDBClient({
         endpoint: server.endpoint,
@@ -225,7 +225,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
   })
 
   describe('stopping a request', () => {
-    test('by the caller, on its way', async () => {
+    test('by the caller, in flight', async () => {
       const stop = new AbortController()
       server.play(() => stop.abort())
       const error = await transport.send('UpdateItem', update, {signal: stop.signal}).catch(error => error)
@@ -292,7 +292,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(server.requests).toHaveLength(1)
     })
 
-    test('is throttling when nothing else stood in the way', async () => {
+    test('is throttling when there is no other reason', async () => {
       expect(await failed(cancel({Code: 'None'}, {Code: 'ThrottlingError'}))).toBeInstanceOf(Throttled)
       expect(await failed(cancel({Code: 'ProvisionedThroughputExceeded'}))).toBeInstanceOf(Throttled)
     })
@@ -305,7 +305,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
     })
   })
 
-  describe('what the observer hears', () => {
+  describe('the observer gets', () => {
     test('the date of refusals too', async () => {
       seen.length = 0
       await failure(answer(400, {__type: 'x#ValidationException'}, {date: 'Tue, 03 Mar 2026 10:11:12 GMT'}))
@@ -347,7 +347,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
     })
   })
 
-  test('capacity is asked for only when metered, and only where DynamoDB knows it', async () => {
+  test('capacity is requested only when metered, and only where DynamoDB reports it', async () => {
     const metered = localTransport(server.endpoint, {meterCapacity: true}, create)
     server.play(answer(200, {}))
     await metered.send('UpdateItem', update)

@@ -66,7 +66,7 @@ describe('an answer', () => {
     )
   })
 
-  test('is not whole a byte earlier', () => {
+  test('is not complete a byte earlier', () => {
     for (const text of [
       'HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc',
       'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n',
@@ -77,7 +77,7 @@ describe('an answer', () => {
     }
   })
 
-  test('follows its announcements', () => {
+  test('follows 1xx answers', () => {
     const answer = whole('HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 None\r\n\r\n')
     expect(answer).toMatchObject({status: 204, isReusable: true})
   })
@@ -91,7 +91,7 @@ describe('an answer', () => {
     expect(answer?.isReusable).toBe(false)
   })
 
-  test('with a length that the connection does not live to see is none', () => {
+  test('with a length that the connection does not reach is none', () => {
     const reader = new AnswerReader()
     reader.push(Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nab'))
     expect(reader.end()).toBeUndefined()

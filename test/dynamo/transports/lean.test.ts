@@ -47,7 +47,7 @@ describe('connections', () => {
     expect(server).toMatchObject({connections: 1, requests: {length: 5}})
   })
 
-  test('requests at the same time have one each, up to a bound, beyond which they wait for a free one', async () => {
+  test('concurrent requests have one each up to a maximum, beyond which they wait for a free one', async () => {
     const arrived: Socket[] = []
     server.play(socket => void arrived.push(socket))
     const transport = lean()
@@ -59,7 +59,7 @@ describe('connections', () => {
     expect(server).toMatchObject({connections: 128, requests: {length: 200}})
   })
 
-  test('one that closes is replaced for those who wait', async () => {
+  test('one that closes is replaced for waiting requests', async () => {
     const closing = (socket: Socket) => socket.write(httpText('{}', {headers: ['connection: close']}))
     const arrived: Socket[] = []
     server.play(socket => void arrived.push(socket))
@@ -72,7 +72,7 @@ describe('connections', () => {
     expect(server).toMatchObject({connections: 130, requests: {length: 130}})
   })
 
-  test('whoever waits too long for one fails, and not a byte of it has left', async () => {
+  test('a request that waits too long for one fails, and nothing of it was sent', async () => {
     const arrived: Socket[] = []
     server.play(socket => void arrived.push(socket))
     // Long enough for those who do get one.
@@ -95,7 +95,7 @@ describe('connections', () => {
     expect(server).toMatchObject({connections: 2, requests: {length: 2}})
   })
 
-  test('that has been idle for long is not trusted any more', async () => {
+  test('that has been idle for a long time is not reused', async () => {
     server.play(succeed)
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -107,7 +107,7 @@ describe('connections', () => {
     await server.untilOpen(1)
   })
 
-  test('that the server closes under a request: the request is not sent again', async () => {
+  test('that the server closes during a request: the request is not sent again', async () => {
     server.play(succeed)
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -120,7 +120,7 @@ describe('connections', () => {
     await transport.send('UpdateItem', update)
   })
 
-  test('an answer that nobody has asked for ends the connection', async () => {
+  test('an answer without a request closes the connection', async () => {
     server.play(succeed)
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -130,7 +130,7 @@ describe('connections', () => {
   })
 
   test.each([
-    ['that says it closes', httpText('{}', {headers: ['connection: close']})],
+    ['that announces its end', httpText('{}', {headers: ['connection: close']})],
     ['with more bytes than announced', `${httpText('{}')}{}`],
     ['without a length', null],
   ])('an answer %s is the last one on its connection', async (_, text) => {
@@ -140,7 +140,7 @@ describe('connections', () => {
     expect(server).toMatchObject({connections: 3, requests: {length: 3}})
   })
 
-  test('close ends them, those in use and those that wait included, and others open when there is more to do', async () => {
+  test('close ends them, including those in use, fails waiting requests, and later requests open new ones', async () => {
     server.play(socket => (server.requests.length === 1 ? succeed(socket) : undefined))
     const transport = lean()
     await transport.send('UpdateItem', update)
@@ -159,7 +159,7 @@ describe('connections', () => {
 })
 
 describe('what may have been applied', () => {
-  test('nothing, when the connection is refused or reset before it has come about', async () => {
+  test('nothing, when the connection is refused or reset before it is established', async () => {
     const unused = new RawServer()
     await unused.start()
     const endpoint = new URL(unused.endpoint)
@@ -181,7 +181,7 @@ describe('what may have been applied', () => {
     expect(server.requests).toHaveLength(0)
   })
 
-  test('nothing, when a connection never comes about; the attempt ends too, and the next request makes its own', async () => {
+  test('nothing, when connecting times out; the attempt ends too, and the next request starts its own', async () => {
     server.play(succeed)
     const endpoint = new URL(server.endpoint.replace('http:', 'https:'))
     const transport = lean({access: () => ({...access(), endpoint}), connectTimeoutMs: 200})
@@ -189,7 +189,7 @@ describe('what may have been applied', () => {
       const error = await failureOf(transport.send('UpdateItem', update))
       expect(error).toBeInstanceOf(Unavailable)
       expect(error).toMatchObject({maybeApplied: false})
-      // Whoever gives up may do so before the server has heard of the connection.
+      // The client may give up before the server has seen the connection.
       await expect.poll(() => server.connections).toBe(connections)
       await server.untilOpen(0)
     }
@@ -215,7 +215,7 @@ describe('what may have been applied', () => {
     expect(server.requests).toHaveLength(1)
   })
 
-  test('a right checksum is no obstacle', async () => {
+  test('a right checksum is accepted', async () => {
     const body = '{"Attributes":{"a":{"S":"ü"}}}'
     server.play(socket => socket.write(httpText(body, {headers: [`x-amz-crc32: ${crc32(body)}`]})))
     expect(await lean().send('UpdateItem', update)).toEqual({Attributes: {a: {S: 'ü'}}})
@@ -230,7 +230,7 @@ describe('time', () => {
     socket.on('close', () => clearInterval(drip))
   }
 
-  test('an answer that goes on coming may take longer than one that stalls', async () => {
+  test('an answer that keeps arriving may take longer than one that stalls', async () => {
     server.play(trickle)
     expect(await lean({requestTimeoutMs: 2_000}).send('UpdateItem', update)).toEqual({})
   })
@@ -277,7 +277,7 @@ describe('time', () => {
     expect(remove).toHaveBeenCalledTimes(3)
   })
 
-  test('requests are signed with the time of the server, once it has told it', async () => {
+  test('requests are signed with the time of the server, once it is known', async () => {
     const serverMs = Date.UTC(2031, 4, 6, 7, 8, 9)
     const date = `date: ${new Date(serverMs).toUTCString()}`
     const skewed = JSON.stringify({__type: 'x#InvalidSignatureException', message: 'Signature expired: 2 is earlier'})
@@ -297,7 +297,7 @@ describe('time', () => {
 describe('credentials', () => {
   const signedBy = (request: string | undefined) => /Credential=([^/]+)/.exec(request ?? '')?.[1]
 
-  test('are renewed before they end, once for all who wait, and the connections stay', async () => {
+  test('are renewed before they expire, once for all waiting requests, and the connections stay', async () => {
     let nowMs = Date.UTC(2026, 0, 1)
     let round = 0
     const renew = vi.fn(async () => {
@@ -320,7 +320,7 @@ describe('credentials', () => {
     expect(server.connections).toBe(open)
   })
 
-  test('that cannot be renewed are good until they end', async () => {
+  test('that cannot be renewed are used until they expire', async () => {
     let nowMs = Date.UTC(2026, 0, 1)
     const expiration = new Date(nowMs + 600_000)
     const failing = Object.assign(new Error('no answer from the metadata service'), {name: 'CredentialsProviderError'})
@@ -341,7 +341,7 @@ describe('credentials', () => {
     expect(server.requests).toHaveLength(3)
   })
 
-  test('that are missing are asked for again', async () => {
+  test('that are missing are requested again', async () => {
     const missing = Object.assign(new Error('none'), {name: 'CredentialsProviderError'})
     const found = vi.fn().mockResolvedValue(access()).mockRejectedValueOnce(missing)
     server.play(succeed)
@@ -350,7 +350,7 @@ describe('credentials', () => {
     expect(await transport.send('UpdateItem', update)).toEqual({})
   })
 
-  test('of another place lead there', async () => {
+  test('of another endpoint lead there', async () => {
     let nowMs = Date.UTC(2026, 0, 1)
     const other = new RawServer()
     await other.start()
@@ -369,7 +369,7 @@ describe('credentials', () => {
   })
 })
 
-test('bytes travel as base64, under every name, and come back', async () => {
+test('bytes are sent as base64, under every name, and come back', async () => {
   const {bytes, buffer, set} = {
     bytes: {B: new Uint8Array([0, 255, 7])},
     buffer: {B: Buffer.from('hello world').subarray(6)},

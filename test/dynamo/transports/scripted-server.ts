@@ -21,7 +21,7 @@ export function refusal(type: string, extra: object = {}, status = 400): Act {
   return answer(status, {__type: `com.amazonaws.dynamodb.v20120810#${type}`, message: `said ${type}`, ...extra})
 }
 
-/** A real HTTP server on loopback that follows a script; the last act repeats for ever. */
+/** A real HTTP server on loopback that follows a script; the last act repeats. */
 export class ScriptedServer {
   script: Act[] = []
   requests: {operation: string; headers: IncomingHttpHeaders; body: Record<string, unknown>}[] = []

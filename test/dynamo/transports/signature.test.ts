@@ -79,7 +79,7 @@ describe('a signature', () => {
     expect(header(signer.sign({...asked, nowMs: evening}), 'x-amz-date')).toBe('20260228T235959Z')
   })
 
-  test('is never made with an identity that would break the request apart', () => {
+  test('is never made with an identity that would break the headers', () => {
     for (const broken of [{accessKeyId: 'A\r\nx: y'}, {sessionToken: 'a\nb'}, {accessKeyId: ''}]) {
       const credentials = {accessKeyId: 'KEY', secretAccessKey: 'secret', ...broken}
       expect(() => new Signer(credentials, 'us-east-1')).toThrow(

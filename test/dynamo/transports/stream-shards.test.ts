@@ -28,7 +28,7 @@ describeOnEngine('a stream', () => {
     return (await readRecords(stream, iterator ?? '', 1_000)).records
   }
 
-  it('is named by its table, and a table without one says so', async () => {
+  it('is found by its table; a table without one has none', async () => {
     expect(streamArn).toContain(`table/${table.name}/stream/`)
     expect(await latestStreamArn(plain.transport, plain.name)).toBeUndefined()
   })
@@ -39,7 +39,7 @@ describeOnEngine('a stream', () => {
     expect(page).toEqual({records: [], next: expect.any(String)})
   })
 
-  it('tells every change with both images, in order, and goes on behind a record', async () => {
+  it('returns every change with both images, in order, and continues after a record', async () => {
     await put(0, {bytes: {B: new Uint8Array([0, 255])}})
     await put(1)
     await table.transport.send('DeleteItem', {TableName: table.name, Key: {PK: {S: 'ä'}, SK: {S: 'x'}}})
@@ -67,7 +67,7 @@ describeOnEngine('a stream', () => {
     expect([...first.records, ...second.records]).toEqual(all)
   })
 
-  it('fails with what went wrong', async () => {
+  it('fails with the typed error', async () => {
     await expect(readRecords(stream, 'nonsense', 1)).rejects.toMatchObject({code: 'dynamo.validation'})
     await expect(listShards(stream, 'arn:aws:dynamodb:x:000000000000:table/none/stream/1')).rejects.toMatchObject({
       code: 'table.missing',
@@ -80,7 +80,7 @@ describeOnEngine('a stream', () => {
     await expect(listShards(stream, streamArn, {signal})).rejects.toMatchObject({code: 'dynamo.aborted'})
   })
 
-  it('is none any more when it was turned off', async () => {
+  it('is not found any more when it was turned off', async () => {
     const StreamSpecification = {StreamEnabled: false}
     await table.transport.send('UpdateTable', {TableName: table.name, StreamSpecification})
     expect(await latestStreamArn(table.transport, table.name)).toBeUndefined()
@@ -103,7 +103,7 @@ describe('reading', () => {
 })
 
 describe('records of an expiry', () => {
-  it('are removals by the service, also as DynamoDB Local spells them', async () => {
+  it('are removals by the service, also in the form of DynamoDB Local', async () => {
     const key = {PK: {S: 'a'}, SK: {S: 'x'}}
     // As version 3 answered, in short.
     const answer = {

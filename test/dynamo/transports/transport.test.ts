@@ -115,7 +115,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
     expect(await read('condition')).toEqual(stored)
   })
 
-  test('a cancelled transaction tells which item stood in the way, and applies nothing', async () => {
+  test('a cancelled transaction names the item that caused it, and applies nothing', async () => {
     const stored = {...keyOf('tx-1'), v: n(1)}
     await transport.send('PutItem', {TableName, Item: stored})
     const put = {TableName, Item: keyOf('tx-2')}
@@ -161,7 +161,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
     expect(Responses?.map(response => response.Item)).toEqual([keyOf('checked'), undefined])
   })
 
-  test('D-34 a missing table, a bad request and a clash are what they are, not outages', async () => {
+  test('D-34 a missing table, an invalid request and a conflict are not outages', async () => {
     const missing = transport.send('GetItem', {TableName: 'no-such-table', Key: keyOf('x')})
     await expect(missing).rejects.toBeInstanceOf(TableMissing)
     const bad = transport.send('UpdateItem', {TableName, Key: keyOf('x'), UpdateExpression: 'SET my-limit = :x'})

@@ -6,7 +6,7 @@ import {openAws} from '../../../src/lib/infra/aws/clients.js'
 
 const KEYS = {AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b'}
 
-/** The address that requests would go to; `undefined`: AWS. */
+/** The endpoint of requests; `undefined`: AWS. */
 async function addressOf(input: {endpointUrl?: string}, env: Record<string, string>): Promise<string | undefined> {
   using aws = openAws(input, {...KEYS, AWS_REGION: 'eu-west-1', ...env})
   const endpoint = await (await aws.cloudFormation()).config.endpoint?.()
@@ -23,32 +23,32 @@ describe('openAws', () => {
     expect(await aws.region()).toBe(region)
   })
 
-  it('makes each client once', async () => {
+  it('creates each client once', async () => {
     using aws = openAws({region: 'eu-west-1'}, KEYS)
     expect(await aws.lambda()).toBe(await aws.lambda())
   })
 
-  it('sends everything where --endpoint-url says', async () => {
+  it('sends all requests to --endpoint-url', async () => {
     expect(await addressOf({endpointUrl: 'http://127.0.0.1:5000'}, {})).toBe('http://127.0.0.1:5000')
   })
 
-  it('does not reach AWS when DynamoDB is on this machine, as after `zael local env`', async () => {
+  it('uses no AWS service when DynamoDB is on this machine, as after `zael local env`', async () => {
     const env = {AWS_ENDPOINT_URL_DYNAMODB: 'http://127.0.0.1:8000'}
     expect(await addressOf({}, env)).toBe('http://127.0.0.1:8000')
   })
 
-  it('an address of DynamoDB alone, such as that of a VPC, is not CloudFormation’s', async () => {
+  it('does not use an endpoint of DynamoDB alone, such as that of a VPC, for CloudFormation', async () => {
     const env = {AWS_ENDPOINT_URL_DYNAMODB: 'https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com'}
     expect(await addressOf({}, env)).toBeUndefined()
   })
 
-  it('gives up what is in flight when it is disposed of, and does not try again', async () => {
+  it('aborts requests in flight when it is disposed, without retries', async () => {
     let requests = 0
     let arrive = () => {}
     const arrived = new Promise<void>(resolve => {
       arrive = resolve
     })
-    // Nothing real keeps a request waiting when it is told to.
+    // A server that never responds.
     const server = createServer(() => {
       requests++
       arrive()
@@ -56,17 +56,17 @@ describe('openAws', () => {
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
     const {port} = server.address() as AddressInfo
     const aws = openAws({endpointUrl: `http://127.0.0.1:${port}`}, {})
-    const answer = (await aws.cloudFormation()).send(new DescribeStacksCommand({StackName: 'prod'}))
-    const refused = expect(answer).rejects.toMatchObject({name: 'AbortError'})
+    const response = (await aws.cloudFormation()).send(new DescribeStacksCommand({StackName: 'prod'}))
+    const aborted = expect(response).rejects.toMatchObject({name: 'AbortError'})
     await arrived
     aws[Symbol.dispose]()
-    await refused
+    await aborted
     expect(requests).toBe(1)
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))
   })
 
-  it('needs no identity on this machine', async () => {
+  it('needs no credentials on this machine', async () => {
     using aws = openAws({endpointUrl: 'http://127.0.0.1:5000'}, {})
     expect(aws.isLocal).toBe(true)
     expect(await (await aws.s3()).config.credentials()).toMatchObject({accessKeyId: 'local'})

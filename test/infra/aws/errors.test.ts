@@ -26,7 +26,7 @@ describe('a failed call to AWS', () => {
     expect(error.hint).toMatch(/^[A-Z].*[.;]/)
   })
 
-  it.each(['ECONNREFUSED', 'ENOTFOUND', 'ETIMEDOUT'])('%s is a network that is down', code => {
+  it.each(['ECONNREFUSED', 'ENOTFOUND', 'ETIMEDOUT'])('%s means that AWS is unavailable', code => {
     expect(toZaelError(refusal('Error', `connect ${code}`, {code}), 'ask')).toMatchObject({code: 'aws.unavailable'})
   })
 
@@ -35,25 +35,26 @@ describe('a failed call to AWS', () => {
     [403, 'aws.denied'],
     [503, 'aws.unavailable'],
     [418, 'aws.failed'],
-  ])('an answer without words, status %i', (httpStatusCode, code) => {
+  ])('a response without a message, status %i', (httpStatusCode, code) => {
     const error = toZaelError(refusal('Unknown', 'Unknown', {$metadata: {httpStatusCode}}), 'ask')
     expect(error.code).toBe(code)
     expect(error.message).toContain(`HTTP status ${httpStatusCode}`)
   })
 
-  it('names the action that is missing', () => {
-    const said = 'User: arn:aws:iam::1:user/ann is not authorized to perform: lambda:UpdateFunctionCode on resource: x'
-    const error = toZaelError(refusal('AccessDeniedException', said), 'update the code')
+  it('names the missing action', () => {
+    const reason =
+      'User: arn:aws:iam::1:user/ann is not authorized to perform: lambda:UpdateFunctionCode on resource: x'
+    const error = toZaelError(refusal('AccessDeniedException', reason), 'update the code')
     expect(error.details).toEqual({doing: 'update the code', action: 'lambda:UpdateFunctionCode'})
     expect(error.hint).toMatch(/^Ask for lambda:UpdateFunctionCode, /)
   })
 
-  it('keeps the advice of the SDK for its own developers to itself', () => {
+  it('omits the advice of the SDK for its developers', () => {
     const error = toZaelError(refusal('Error', '@smithy/node-http-handler - [ERROR] slow\nadvice'), 'ask')
     expect(error.message).toBe('Cannot ask: slow')
   })
 
-  it('what is one of ours already stays as it is', async () => {
+  it('returns a ZaelError as it is', async () => {
     const own = new InvalidInput('some.code', 'said')
     await expect(callAws('ask', () => Promise.reject(own))).rejects.toBe(own)
   })

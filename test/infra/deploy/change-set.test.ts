@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {createChangeSet, discardChangeSet, executeChangeSet} from '../../../src/lib/infra/deploy/change-set.js'
-import {fakeAws, inTurn, noWaiting} from '../fake-aws.js'
+import {fakeAws, instantWait, inTurn} from '../fake-aws.js'
 
 const REQUEST = {
   stack: 'prod',
@@ -17,7 +17,7 @@ const change = (LogicalResourceId: string) => ({ResourceChange: {Action: 'Add', 
 const namesOf = (calls: readonly {name: string}[]) => calls.map(({name}) => name)
 
 describe('createChangeSet', () => {
-  it('waits until it is worked out, and reads all pages of it', async () => {
+  it('waits until the change set is planned, and reads all its pages', async () => {
     const {aws, calls} = fakeAws({
       ...MADE,
       describeChangeSet: inTurn<object>(
@@ -27,10 +27,10 @@ describe('createChangeSet', () => {
         {Changes: [change('B')]},
       ),
     })
-    const waiting = noWaiting()
-    const made = await createChangeSet(aws, REQUEST, waiting)
+    const wait = instantWait()
+    const made = await createChangeSet(aws, REQUEST, wait)
     expect(made?.changes.map(({logicalId}) => logicalId)).toEqual(['A', 'B'])
-    expect(waiting.pauses).toEqual([250, 375])
+    expect(wait.pauses).toEqual([250, 375])
     expect(calls[0]?.input).toMatchObject({
       ChangeSetType: 'UPDATE',
       ClientToken: 'zael-1',
@@ -41,19 +41,19 @@ describe('createChangeSet', () => {
   })
 
   it.each(["The submitted information didn't contain changes.", 'No updates are to be performed.'])(
-    'is nothing, and leaves nothing, when AWS says: %s',
+    'returns nothing and leaves no change set when the reason is: %s',
     async StatusReason => {
       const {aws, calls} = fakeAws({...MADE, describeChangeSet: () => ({Status: 'FAILED', StatusReason})})
-      expect(await createChangeSet(aws, REQUEST, noWaiting())).toBeUndefined()
+      expect(await createChangeSet(aws, REQUEST, instantWait())).toBeUndefined()
       expect(namesOf(calls)).toEqual(['createChangeSet', 'describeChangeSet', 'deleteChangeSet'])
     },
   )
 
-  it('is thrown away when waiting for it is interrupted', async () => {
+  it('deletes the change set when it is interrupted', async () => {
     const stop = new AbortController()
     const {aws, calls} = fakeAws({...MADE, describeChangeSet: () => ({Status: 'CREATE_IN_PROGRESS'})})
-    const waiting = {sleep: async () => stop.abort(), signal: stop.signal}
-    await expect(createChangeSet(aws, REQUEST, waiting)).rejects.toMatchObject({code: 'dynamo.aborted'})
+    const wait = {sleep: async () => stop.abort(), signal: stop.signal}
+    await expect(createChangeSet(aws, REQUEST, wait)).rejects.toMatchObject({code: 'dynamo.aborted'})
     expect(namesOf(calls)).toContain('deleteChangeSet')
   })
 })
@@ -61,7 +61,7 @@ describe('createChangeSet', () => {
 const CHANGE_SET = {id: 'cs', name: 'zael-1', stackId: 'st', hasOwnStack: false, changes: []}
 
 describe('executeChangeSet', () => {
-  it('counts once, and has what is made now and fails taken away again, the empty table too', async () => {
+  it('is idempotent, and lets a failed creation remove also the empty table', async () => {
     const {aws, calls} = fakeAws({executeChangeSet: () => ({})})
     await executeChangeSet(aws, 'prod', CHANGE_SET)
     expect(calls).toEqual([
@@ -78,12 +78,15 @@ describe('discardChangeSet', () => {
 
   it.each([
     ['REVIEW_IN_PROGRESS', true, true],
-    // Somebody has carried out another change set of it.
+    // Another deployment has executed a change set of it.
     ['CREATE_IN_PROGRESS', true, false],
     ['REVIEW_IN_PROGRESS', false, false],
-  ])('of a stack that is %s and made for it: %s, deletes the stack: %s', async (status, hasOwnStack, isDeleted) => {
-    const {aws, calls} = fakeAws(stackIs(status))
-    await discardChangeSet(aws, {...CHANGE_SET, hasOwnStack})
-    expect(namesOf(calls).includes('deleteStack')).toBe(isDeleted)
-  })
+  ])(
+    'with a stack in %s that was created for it: %s, deletes the stack: %s',
+    async (status, hasOwnStack, isDeleted) => {
+      const {aws, calls} = fakeAws(stackIs(status))
+      await discardChangeSet(aws, {...CHANGE_SET, hasOwnStack})
+      expect(namesOf(calls).includes('deleteStack')).toBe(isDeleted)
+    },
+  )
 })

@@ -3,7 +3,7 @@ import {createChangeSet, executeChangeSet} from '../../../src/lib/infra/deploy/c
 import {deployFailed, needsIndexRebuild} from '../../../src/lib/infra/deploy/errors.js'
 import type {StackEvent} from '../../../src/lib/infra/stacks/events.js'
 import {ownerOf} from '../../../src/lib/infra/stacks/reader.js'
-import {fakeAws, noWaiting} from '../fake-aws.js'
+import {fakeAws, instantWait} from '../fake-aws.js'
 
 const STACK_ID = 'arn:aws:cloudformation:us-east-2:123456789012:stack/two/0a1b'
 const OTHER_NAMES = '--role-name-format "{}-us-east-2" --policy-name-format "{}-us-east-2"'
@@ -41,25 +41,25 @@ describe('a name that another region has taken', () => {
     expect(hintFor(type, reason)).toContain('docs/deploying.md#one-name-in-several-regions')
   })
 
-  it('is nothing that other names of roles and policies would help against elsewhere', () => {
+  it('is not suggested to be avoided by other role names for other resources and reasons', () => {
     expect(hintFor('AWS::SQS::Queue', 'two-aggregator-dlq already exists')).not.toContain('--role-name-format')
     expect(hintFor('AWS::IAM::Role', 'Not authorized to create a role')).not.toContain('--role-name-format')
   })
 
-  it('is told before anything is made where CloudFormation looks for it first', async () => {
+  it('is reported before anything is created when CloudFormation checks names first', async () => {
     const StatusReason = 'The following hook(s)/validation failed: [AWS::EarlyValidation::ResourceExistenceCheck].'
     const {aws} = fakeAws({
       createChangeSet: () => ({Id: 'cs', StackId: STACK_ID}),
       describeChangeSet: () => ({Status: 'FAILED', StatusReason}),
       deleteChangeSet: () => ({}),
     })
-    await expect(createChangeSet(aws, REQUEST, noWaiting())).rejects.toMatchObject({
+    await expect(createChangeSet(aws, REQUEST, instantWait())).rejects.toMatchObject({
       code: 'deploy.refused',
       hint: expect.stringContaining('--role-name-format "{}-eu-west-1"'),
     })
   })
 
-  it('is told where the call itself is refused for it', async () => {
+  it('is reported when the call itself is refused for it', async () => {
     const {aws} = fakeAws({
       executeChangeSet: () => answerOf('EntityAlreadyExists', 'Role with name two-aggr already exists.'),
     })
@@ -79,34 +79,34 @@ describe('two deployments of one stack at once', () => {
       'ChangeSet [cs] cannot be executed in its current execution status of [OBSOLETE]',
     ],
     ['ValidationError', `Stack:${STACK_ID} is in UPDATE_IN_PROGRESS state and can not be updated.`],
-  ])('the later one is told of the other, at its last step: %s', async (name, said) => {
-    const {aws} = fakeAws({executeChangeSet: () => answerOf(name, said)})
+  ])('the later one reports the other, when it executes its plan: %s', async (name, reason) => {
+    const {aws} = fakeAws({executeChangeSet: () => answerOf(name, reason)})
     await expect(executeChangeSet(aws, 'two', CHANGE_SET)).rejects.toMatchObject({
       ...{code: 'deploy.overtaken', exitCode: 5},
-      message: `Somebody else is deploying stack "two": ${said}`,
+      message: `Another deployment is changing stack "two": ${reason}`,
       hint: expect.stringMatching(/^Your plan .*zael status --stack two/),
     })
   })
 
-  it('and while it plans', async () => {
+  it('the later one reports the other, while it plans', async () => {
     const made = {createChangeSet: () => ({Id: 'cs', StackId: STACK_ID}), deleteChangeSet: () => ({})}
     const gone = fakeAws({...made, describeChangeSet: () => answerOf('ChangeSetNotFoundException', 'does not exist')})
-    await expect(createChangeSet(gone.aws, REQUEST, noWaiting())).rejects.toMatchObject({code: 'deploy.overtaken'})
+    await expect(createChangeSet(gone.aws, REQUEST, instantWait())).rejects.toMatchObject({code: 'deploy.overtaken'})
     const busy = fakeAws({
       createChangeSet: () =>
         answerOf('ValidationError', 'Stack:x is in UPDATE_IN_PROGRESS state and can not be updated.'),
     })
-    await expect(createChangeSet(busy.aws, REQUEST, noWaiting())).rejects.toMatchObject({code: 'deploy.overtaken'})
+    await expect(createChangeSet(busy.aws, REQUEST, instantWait())).rejects.toMatchObject({code: 'deploy.overtaken'})
   })
 
-  it('is not what any other refusal means', async () => {
+  it('other errors are not reported as a conflict', async () => {
     const {aws} = fakeAws({executeChangeSet: () => answerOf('ValidationError', 'Parameters: [X] must have values')})
     await expect(executeChangeSet(aws, 'two', CHANGE_SET)).rejects.toMatchObject({code: 'aws.failed', exitCode: 1})
   })
 })
 
 describe('the steps of an index rebuild', () => {
-  it('leave the stack with the tags by which zael knows it', () => {
+  it('keep the tags by which zael recognizes the stack', () => {
     const {details, hint} = needsIndexRebuild('prod', 'keys-only', 'all')
     const [, step = ''] = details.steps as string[]
     const tags = /--tags (.*)$/.exec(step)?.[1]?.split(' ') ?? []

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {followChanges} from '../../../src/lib/infra/deploy/deploy.js'
 import type {DeployPlan} from '../../../src/lib/infra/deploy/plan.js'
-import {fakeAws, noWaiting} from '../fake-aws.js'
+import {fakeAws, instantWait} from '../fake-aws.js'
 
 const STACK = 'arn:aws:cloudformation:eu-west-1:1:stack/prod/1'
 
@@ -17,19 +17,19 @@ const PLAN: DeployPlan = {
   runningCode: {functionName: 'prod-aggregator', sha256Base64: 'real', isOurs: true},
 }
 
-/** The hint after an update that CloudFormation has rolled back; nothing real goes back half-way on demand. */
+/** The hint after an update that CloudFormation has rolled back; moto cannot roll back. */
 async function hintAfterRollback(getFunctionConfiguration: () => object, plan = PLAN): Promise<string> {
   const event = {EventId: '1', StackId: STACK, PhysicalResourceId: STACK, ResourceStatus: 'UPDATE_ROLLBACK_COMPLETE'}
   const {aws} = fakeAws({describeStackEvents: () => ({StackEvents: [event]}), getFunctionConfiguration})
-  const followed = followChanges(aws, plan, undefined, {onEvent: () => {}}, noWaiting())
+  const followed = followChanges(aws, plan, undefined, {onEvent: () => {}}, instantWait())
   return followed.then(
     () => 'no error',
     ({hint}) => hint,
   )
 }
 
-it('says after a rollback that the function runs what it ran before', async () => {
-  const same = 'Everything is as it was before. Mend that, then run the same command again.'
+it('reports after a rollback that everything is as before', async () => {
+  const same = 'Everything is as it was before. Fix the cause, then run the same command again.'
   expect(await hintAfterRollback(() => ({CodeSha256: 'real'}))).toBe(same)
   const unused = () => {
     throw new Error('There is no function to ask for')
@@ -37,19 +37,19 @@ it('says after a rollback that the function runs what it ran before', async () =
   expect(await hintAfterRollback(unused, {...PLAN, runningCode: null})).toBe(same)
 })
 
-it('says after a rollback that the function has lost its code, and how to give it back', async () => {
+it('reports after a rollback that the function has lost its code, and how to upload it again', async () => {
   expect(await hintAfterRollback(() => ({CodeSha256: 'placeholder'}))).toBe(
-    'Everything is as it was before, but the function prod-aggregator has other code now and may count nothing. ' +
-      'Upload its code again: zael deploy --stack prod. Mend that, then run the same command again.',
+    'Everything is as it was before, but the function prod-aggregator now has other code and may not count usage. ' +
+      'Upload its code again: zael deploy --stack prod. Fix the cause, then run the same command again.',
   )
 })
 
-it('does not claim what it cannot read', async () => {
+it('reports after a rollback that the code could not be checked', async () => {
   const silent = () => {
     throw Object.assign(new Error('no route'), {code: 'ECONNRESET'})
   }
   expect(await hintAfterRollback(silent)).toBe(
-    'Everything is as it was before, but whether the function prod-aggregator still has its code could not be read. ' +
-      'Upload its code again: zael deploy --stack prod. Mend that, then run the same command again.',
+    'Everything is as it was before, but whether the function prod-aggregator still has its code could not be checked. ' +
+      'Upload its code again: zael deploy --stack prod. Fix the cause, then run the same command again.',
   )
 })

@@ -14,7 +14,7 @@ describe('a change of a change set', () => {
     expect(toPlannedChange({ResourceChange: change}).action).toBe(action)
   })
 
-  it('has each property once, with its values where they are told', () => {
+  it('has each property once, with its values if there are any', () => {
     const change = toPlannedChange({
       ResourceChange: {
         Action: 'Modify',
@@ -39,7 +39,7 @@ describe('a change of a change set', () => {
     ['remove', true],
     ['keep', true],
     ['change', false],
-    // A table with a name of its own cannot be replaced: CloudFormation fails and goes back.
+    // A table with a fixed name cannot be replaced: CloudFormation fails and rolls back.
     ['maybe-replace', false],
     ['add', false],
   ] as const)('to %s the table loses its data: %s', (action, isLost) => {

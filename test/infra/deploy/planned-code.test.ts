@@ -15,7 +15,7 @@ it.each([
   ['nothing changes', RUNNING, undefined, 'current'],
   ['nothing changes, and the code is older', {...RUNNING, isOurs: false}, undefined, 'new'],
   ['the memory changes', RUNNING, changing('change', 'MemorySize'), 'current'],
-  // Lambda takes another processor only with code, and CloudFormation has only the placeholder.
+  // Lambda changes the architecture only together with code, and CloudFormation has only the placeholder.
   ['the processor changes', RUNNING, changing('change', 'MemorySize', 'Architectures'), 'new'],
   ['the function is replaced', RUNNING, changing('replace', 'FunctionName'), 'new'],
   ['the function is new', null, changing('add'), 'new'],
@@ -25,7 +25,7 @@ it.each([
   expect(planCode(running, changeSet)).toBe(code)
 })
 
-it('of a function that somebody has deleted is none, and does not keep the stack from being planned', async () => {
+it('a function that was deleted outside of CloudFormation does not prevent the plan', async () => {
   const gone = () => {
     throw Object.assign(new Error('Function not found'), {name: 'ResourceNotFoundException'})
   }

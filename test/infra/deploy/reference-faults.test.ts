@@ -2,15 +2,15 @@ import {mkdtemp, readFile, rm} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {describe, expect, it} from 'vitest'
+import {waitForEventSource} from '../../../src/lib/infra/deploy/deploy.js'
 import {deployFailed} from '../../../src/lib/infra/deploy/errors.js'
-import {waitForEventSource} from '../../../src/lib/infra/deploy/event-source.js'
 import {lambdaPackage} from '../../../src/lib/infra/lambda/package.js'
 import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
 import type {StackEvent} from '../../../src/lib/infra/stacks/events.js'
 import {BIN, run, zael} from '../../e2e/zael.js'
-import {fakeAws, noWaiting} from '../fake-aws.js'
+import {fakeAws, instantWait} from '../fake-aws.js'
 
-// What takes a deployment to show is in deploy.slow.test.ts.
+// Those that need a deployment are in test/aws/deploy.slow.test.ts.
 describe('deploying', () => {
   it('C-9 --audit-retention-days was echoed and dropped: deploy offers only what it does', async () => {
     const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--audit-retention-days', '7'])
@@ -49,17 +49,17 @@ describe('deploying', () => {
 
   it('C-10 waited 45 s for an event source that was ready: a ready one is not waited for', async () => {
     const {aws} = fakeAws({getEventSourceMapping: () => ({State: 'Enabled'})})
-    const waiting = noWaiting()
-    expect(await waitForEventSource(aws, 'id', waiting)).toBe('Enabled')
-    expect(waiting.pauses).toEqual([])
+    const wait = instantWait()
+    expect(await waitForEventSource(aws, 'id', wait)).toBe('Enabled')
+    expect(wait.pauses).toEqual([])
   })
 
   it('C-13 built at deploy time with pip and a network: the code comes with zael, whatever the machine has', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'zael-museum-'))
     try {
-      // No program can be found, and no address: there is nothing to build with, and nowhere to fetch from.
-      const nothing = {PATH: folder, HTTPS_PROXY: 'http://127.0.0.1:9'}
-      const {code} = await run(process.execPath, [BIN, 'deploy', '--export', join(folder, 'out')], {env: nothing})
+      // No program on PATH and no network: nothing can be built or downloaded.
+      const isolated = {PATH: folder, HTTPS_PROXY: 'http://127.0.0.1:9'}
+      const {code} = await run(process.execPath, [BIN, 'deploy', '--export', join(folder, 'out')], {env: isolated})
       expect(code).toBe(0)
       expect(await readFile(join(folder, 'out', 'aggregator.zip'))).toEqual((await lambdaPackage()).zip)
     } finally {

@@ -8,38 +8,38 @@ import {likelyBucketName, type ResourceNames, resourceNames} from '../../../src/
 describe('permissions', () => {
   const needed = neededActions({partition: 'aws-cn', region: 'cn-north-1', account: '123456789012', stack: 'prod'})
 
-  it('name things by their partition, region and account', () => {
+  it('name resources by partition, region and account', () => {
     const resources = new Set(needed.flatMap(each => each.resources))
     expect([...resources].filter(name => name !== '*' && !name.startsWith('arn:aws-cn:'))).toEqual([])
     expect(resources).toContain('arn:aws-cn:dynamodb:cn-north-1:123456789012:table/prod')
     expect(resources).toContain('arn:aws-cn:iam::123456789012:role/prod-aggr')
   })
 
-  it('are those that docs/deploying.md tells of', async () => {
+  it('are those that docs/deploying.md lists', async () => {
     const text = await readFile(new URL('../../../docs/deploying.md', import.meta.url), 'utf8')
     const section = /## Permissions needed to deploy\n([\s\S]*?)\n## /.exec(text)?.[1] ?? ''
-    const told = new Set<string>()
+    const documented = new Set<string>()
     for (const row of section.matchAll(/^\| ([^|]+) \|(.*)\|$/gm)) {
       let service = row[1]?.trim().toLowerCase() ?? ''
       for (const [, word = ''] of row[2]?.matchAll(/`([\w:]+)`/g) ?? []) {
         const [name = '', prefix] = word.split(':').reverse()
         service = prefix ?? service
-        told.add(`${service}:${name}`)
+        documented.add(`${service}:${name}`)
       }
     }
     const own = (purpose: string) => needed.flatMap(each => (each.purpose === purpose ? each.actions : []))
-    // Those on a KMS key are needed only by whoever brings one, and `default` is the name of a namespace.
+    // Actions on a KMS key are needed only with a customer managed key, and `default` is the name of a namespace.
     const known = new Set([
       ...needed.flatMap(each => each.actions),
       'kms:CreateGrant',
       'kms:DescribeKey',
       'dynamodb:default',
     ])
-    expect([...told].filter(action => !known.has(action))).toEqual([])
-    expect(own('deploy').filter(action => !told.has(action))).toEqual([])
+    expect([...documented].filter(action => !known.has(action))).toEqual([])
+    expect(own('deploy').filter(action => !documented.has(action))).toEqual([])
   })
 
-  it('name roles, policies and the archive as the stack was told to', () => {
+  it('name roles, policies and the archive by the options of the stack', () => {
     const place = {partition: 'aws', region: 'eu-west-1', account: '123456789012', stack: 'Prod'}
     const resourcesOf = (action: string, names?: ResourceNames) =>
       neededActions(place, names).flatMap(({actions, resources}) => (actions.includes(action) ? resources : []))
@@ -59,14 +59,14 @@ describe('permissions', () => {
     expect(resourcesOf('iam:PassRole', given)).toEqual([AggregatorRoleArn])
   })
 
-  it('makes up no name that a bucket cannot have', () => {
+  it('use a valid bucket name', () => {
     for (const stack of ['a-b', 'X'.repeat(55)]) expect(likelyBucketName(stack)).toMatch(/^[a-z][a-z0-9-]{2,62}$/)
   })
 
   const checksWith = (refused: string[], conditional: Record<string, string[]> = {}) =>
     simulationChecks(needed, {refused: new Set(refused), conditional: new Map(Object.entries(conditional))})
 
-  it('that are all there are ok; missing ones are named, and blindness is a failure', () => {
+  it('that are complete are ok; missing ones are named, and missing read permissions are a failure', () => {
     const states = (refused: string[]) => checksWith(refused).map(({state}) => state)
     expect(states([])).toEqual(['ok', 'ok', 'ok'])
     expect(states(['lambda:UpdateFunctionCode', 'dynamodb:PutItem'])).toEqual(['ok', 'warn', 'warn'])
@@ -74,17 +74,17 @@ describe('permissions', () => {
     expect(checksWith(['dynamodb:PutItem'])[1]?.message).toContain('dynamodb:PutItem')
   })
 
-  it('that depend on the call are not known, and no failure', () => {
+  it('that depend on the call are unknown, which is no failure', () => {
     const conditional = {'dynamodb:Query': ['dynamodb:LeadingKeys'], 'dynamodb:GetItem': ['dynamodb:LeadingKeys']}
     const [look, ...others] = checksWith([], conditional)
     expect(look).toMatchObject({
       state: 'warn',
-      message: 'not known, depends on dynamodb:LeadingKeys: dynamodb:Query, dynamodb:GetItem',
+      message: 'unknown, depends on dynamodb:LeadingKeys: dynamodb:Query, dynamodb:GetItem',
     })
     expect(others.map(({state}) => state)).toEqual(['ok', 'ok'])
     expect(checksWith(['lambda:GetFunction'], conditional)[0]).toMatchObject({
       state: 'fail',
-      message: expect.stringMatching(/^refused by simulation: lambda:GetFunction; not known, depends on /),
+      message: expect.stringMatching(/^refused by simulation: lambda:GetFunction; unknown, depends on /),
     })
     // Refused for one thing, whatever it depends on for another.
     expect(checksWith(['dynamodb:Query'], conditional)[0]?.message).toContain('refused by simulation: dynamodb:Query;')

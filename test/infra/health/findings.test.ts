@@ -4,11 +4,11 @@ import {parameterDrift} from '../../../src/lib/infra/health/stack.js'
 import {parametersOf, STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
 import {healthWith, WELL} from './sample-health.js'
 
-const told = (other: Partial<HealthParts>) =>
+const findings = (other: Partial<HealthParts>) =>
   healthWith(other).findings.map(({severity, part, message}) => `${severity} ${part}: ${message}`)
 
 describe('a stack', () => {
-  it('that is well has nothing to tell', () => {
+  it('that is healthy has no findings', () => {
     expect(healthWith()).toMatchObject({isHealthy: true, findings: []})
   })
 
@@ -27,13 +27,13 @@ describe('a stack', () => {
       'problem table: The table lacks GSI1',
     ],
     ['no stream', {table: {...WELL.table, stream: null}, mapping: null}, 'problem table: The table has no stream'],
-    ['half a stream', {table: {...WELL.table, stream: 'NEW_IMAGE'}}, 'problem table: The stream tells NEW_IMAGE'],
+    ['half a stream', {table: {...WELL.table, stream: 'NEW_IMAGE'}}, 'problem table: The stream has NEW_IMAGE'],
     ['no expiry', {table: {...WELL.table, expiry: false}}, 'problem table: Expiry is off'],
     ['no recovery', {table: {...WELL.table, pointInTimeRecovery: false}}, 'note table'],
     ['a placeholder', {aggregator: {...WELL.aggregator, isOurCode: false, codeBytes: 900}}, 'problem aggregator'],
     ['other code', {aggregator: {...WELL.aggregator, isOurCode: false}}, 'note aggregator'],
     ['no function', {aggregator: null, mapping: null}, 'problem aggregator: The function is gone'],
-    ['a deleted alarm', {alarms: [WELL.alarms[1]]}, 'note alarms: Alarm prod-aggregator-errors is gone'],
+    ['a deleted alarm', {alarms: [WELL.alarms[1]]}, 'note alarms: Alarm prod-aggregator-errors is missing'],
     ['a failed function', {aggregator: {...WELL.aggregator, state: 'Failed'}}, 'problem aggregator'],
     ['C-15 a disabled mapping', {mapping: {...WELL.mapping, state: 'Disabled'}}, 'problem mapping'],
     [
@@ -41,7 +41,7 @@ describe('a stack', () => {
       {mapping: {...WELL.mapping, lastResult: 'PROBLEM: Function call failed'}},
       'problem',
     ],
-    ['C-15 no mapping', {mapping: null}, 'problem mapping: Nothing carries the stream'],
+    ['C-15 no mapping', {mapping: null}, 'problem mapping: No event source mapping from the stream'],
     ['a mapping on its way', {mapping: {...WELL.mapping, state: 'Creating'}}, 'note mapping'],
     ['lag', {traffic: {...WELL.traffic, iteratorAgeMs: 66_000}}, 'problem traffic: The function is 66 s behind'],
     [
@@ -57,16 +57,16 @@ describe('a stack', () => {
       'problem alarms: Alarm prod-aggr',
     ],
     ['no version record', {versions: {...WELL.versions, schemaVersion: null}}, 'note versions'],
-  ])('with %s says so, once', (_, other, beginning) => {
-    expect(told(other)).toEqual([expect.stringContaining(beginning)])
+  ])('with %s has one finding', (_, other, beginning) => {
+    expect(findings(other)).toEqual([expect.stringContaining(beginning)])
     expect(healthWith(other).isHealthy).toBe(beginning.startsWith('note'))
   })
 
-  it('is told to do what helps: what vanished behind the back of CloudFormation needs more than a deploy', () => {
+  it('has fixes that work: resources deleted outside of CloudFormation need more than a deployment', () => {
     const fixOf = (other: Partial<HealthParts>) => healthWith(other).findings[0]?.fix
-    // Without the aggregator and with it again would take the dead letters along.
+    // Removing and adding the aggregator would delete the dead letters.
     for (const gone of [{mapping: null}, {mapping: null, aggregator: null}]) {
-      expect(fixOf(gone)).toMatch(/^docs\/deploying\.md#parts-that-are-gone .*keep dead letters/)
+      expect(fixOf(gone)).toMatch(/docs\/deploying\.md#parts-that-are-gone, which keeps dead letters/)
     }
     expect(fixOf({table: null, mapping: null})).toContain('docs/deploying.md#restoring-a-lost-table')
     expect(fixOf({alarms: []})).toBe('zael deploy --stack prod --no-alarms, then the same with --alarms')
@@ -84,8 +84,8 @@ describe('a stack', () => {
     expect(findings).toEqual([{severity: 'problem', part: 'versions', ...problem}])
   })
 
-  it('tells problems before notes', () => {
-    const severities = told({
+  it('has problems before notes', () => {
+    const severities = findings({
       cloudFormation: {...WELL.cloudFormation, status: 'UPDATE_IN_PROGRESS'},
       deadLetters: {queue: 'q', messages: 1},
     }).map(line => line.split(' ')[0])
@@ -104,17 +104,17 @@ describe('a stack', () => {
     expect(findings).toHaveLength(problems)
   })
 
-  it('is not blamed for what nobody could see', () => {
+  it('has no findings for parts that could not be read', () => {
     const unknown = [{part: 'mapping', code: 'aws.denied', reason: 'no', fix: null}] as const
     expect(healthWith({mapping: null}, unknown)).toMatchObject({isHealthy: null, findings: []})
-    const unseen = [{part: 'aggregator', code: 'aws.denied', reason: 'no', fix: null}] as const
-    expect(healthWith({aggregator: null}, unseen).findings).toEqual([])
-    const blind = [{part: 'table', code: 'dynamo.denied', reason: 'no', fix: null}] as const
-    expect(healthWith({table: null, mapping: null}, blind).findings).toEqual([])
+    const noFunction = [{part: 'aggregator', code: 'aws.denied', reason: 'no', fix: null}] as const
+    expect(healthWith({aggregator: null}, noFunction).findings).toEqual([])
+    const noTable = [{part: 'table', code: 'dynamo.denied', reason: 'no', fix: null}] as const
+    expect(healthWith({table: null, mapping: null}, noTable).findings).toEqual([])
   })
 
-  it('without anything around it may do without a stream', () => {
-    const around = {
+  it('without AWS services needs no stream', () => {
+    const services = {
       cloudFormation: null,
       aggregator: null,
       mapping: null,
@@ -122,10 +122,12 @@ describe('a stack', () => {
       deadLetters: null,
       alarms: null,
     }
-    expect(told({...around, table: {...WELL.table, stream: null}})).toEqual([expect.stringContaining('note table')])
+    expect(findings({...services, table: {...WELL.table, stream: null}})).toEqual([
+      expect.stringContaining('note table'),
+    ])
   })
 
-  it('of the Python tool is not to be deployed by zael', () => {
+  it('of the Python tool is not deployed by zael', () => {
     const cloudFormation = {...WELL.cloudFormation, owner: 'zae-limiter' as const}
     const {findings} = healthWith({cloudFormation, mapping: null})
     expect(findings[0]?.fix).toContain('docs/deploying.md')
@@ -135,11 +137,11 @@ describe('a stack', () => {
 describe('parameters', () => {
   const defaults = parametersOf(Object.fromEntries(STACK_OPTIONS.map(option => [option.name, option.default])))
 
-  it('at their defaults are no drift', () => {
+  it('at their defaults do not differ', () => {
     expect(parameterDrift(defaults)).toEqual({chosen: [], missing: [], unknown: []})
   })
 
-  it('are told when chosen, missing or strange', () => {
+  it('are listed when they are changed, missing or unknown', () => {
     const {LambdaTimeout: _, ...others} = defaults
     expect(parameterDrift({...others, LambdaMemorySize: '1024', PITRRecoveryPeriodDays: '7', Strange: 'x'})).toEqual({
       chosen: [

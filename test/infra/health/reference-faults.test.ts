@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {checkLines} from '../../../src/lib/cli/stack/doctor-presenter.js'
+import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
 import {healthJson, statusHealthLines} from '../../../src/lib/cli/stack/status-presenter.js'
 import {stackChecks} from '../../../src/lib/infra/doctor/stack-checks.js'
 import {healthWith, WELL} from './sample-health.js'
@@ -11,7 +11,7 @@ describe('C-15 the aggregator was called enabled whenever the stream was on', ()
     ['Disabled', {...WELL.mapping, state: 'Disabled'}],
     ['failing', {...WELL.mapping, lastResult: 'PROBLEM: Function call failed'}],
     ['gone', null],
-  ])('a mapping that is %s is told, though the stream is on', (_, mapping) => {
+  ])('a mapping that is %s is reported, although the stream is on', (_, mapping) => {
     const health = healthWith({mapping})
     expect(health).toMatchObject({isHealthy: false, table: {stream: 'NEW_AND_OLD_IMAGES'}})
     expect(health.findings.map(({part}) => part)).toEqual(['mapping'])
@@ -35,14 +35,14 @@ it('C-41 alarms are listed with their states, and dead letters are counted', () 
   expect(text).toMatch(/dead letters +4 in prod-aggregator-dlq\n/)
 })
 
-it('C-42 every trouble of a stack has a line of its own that says what to do', () => {
-  const sick = healthWith({
+it('C-42 every problem of a stack has its own line with a fix', () => {
+  const unhealthy = healthWith({
     table: {...WELL.table, stream: 'KEYS_ONLY', expiry: false},
     mapping: {...WELL.mapping, state: 'Disabled', filters: []},
     deadLetters: {queue: 'q', messages: 1},
     versions: {...WELL.versions, problem: {message: 'too old', fix: 'zael migrate'}},
   })
-  const failed = stackChecks(sick, WELL.mapping.filters, '0.1.0').filter(({state}) => state === 'fail')
+  const failed = stackChecks(unhealthy, WELL.mapping.filters, '0.1.0').filter(({state}) => state === 'fail')
   expect(failed.map(({name}) => name)).toEqual(['table', 'stream', 'mapping', 'filters', 'dead letters', 'layout'])
   expect(failed.filter(({fix}) => fix === null)).toEqual([])
   expect(checkLines(failed).at(-1)).toBe('0 ok, 0 warn, 6 fail')

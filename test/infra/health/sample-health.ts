@@ -3,7 +3,7 @@ import type {StackHealth} from '../../../src/lib/infra/health/health.js'
 import type {HealthParts, UnknownPart} from '../../../src/lib/infra/health/parts.js'
 import {assessHealth} from '../../../src/lib/infra/health/verdict.js'
 
-/** Every part of a stack that is well. */
+/** All parts of a healthy stack. */
 export const WELL = {
   cloudFormation: {
     status: 'UPDATE_COMPLETE',
@@ -80,7 +80,7 @@ export const WELL = {
   },
 } as const satisfies HealthParts
 
-/** The health of a stack called prod with other parts in place of those that are well. */
+/** The health of the stack prod, with some parts replaced. */
 export function healthWith(other: Partial<HealthParts> = {}, unknown: readonly UnknownPart[] = []): StackHealth {
   const parts = {...WELL, ...other}
   const findings = findingsOf('prod', parts, part => !unknown.some(each => each.part === part))

@@ -25,15 +25,15 @@ describeOnEngine('the function that AWS runs', () => {
   })
   afterAll(() => rm(folder, {recursive: true}))
 
-  /** A process of its own that knows nothing but the bundle; the last line it prints is the handler's answer. */
+  /** Invokes the bundle in a process of its own; the last line of its output is the handler's response. */
   async function invoke(Records: readonly StreamRecord[], env: Record<string, string> = {}): Promise<Outcome> {
     const bundle = pathToFileURL(join(folder, 'aggregator.mjs')).href
     const caller = join(folder, 'call.mjs')
     await writeFile(
       caller,
       `const {handler} = await import(${JSON.stringify(bundle)})
-      const answer = await handler(${JSON.stringify({Records})})
-      console.log(JSON.stringify({answer}))`,
+      const response = await handler(${JSON.stringify({Records})})
+      console.log(JSON.stringify({response}))`,
     )
     const connection = {AWS_ENDPOINT_URL_DYNAMODB: inject('engineEndpoint'), TABLE_NAME: table.name}
     const quiet = {AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'}
@@ -46,7 +46,7 @@ describeOnEngine('the function that AWS runs', () => {
       .split('\n')
       .map(line => JSON.parse(line))
 
-  it('is the same file after every build, and says its hash and size', async () => {
+  it('is the same file after every build, with its hash and size', async () => {
     const read = async () => ({
       bundle: await readFile(join(folder, 'aggregator.mjs')),
       facts: JSON.parse(await readFile(join(folder, 'aggregator.json'), 'utf8')),
@@ -79,19 +79,19 @@ describeOnEngine('the function that AWS runs', () => {
     const named = metrics._aws.CloudWatchMetrics[0].Metrics.map(({Name}: {Name: string}) => Name)
     for (const name of named) expect(metrics[name]).toEqual(expect.any(Number))
     expect(metrics.LagMs).toBeGreaterThan(Date.UTC(2026, 0) - NOON_MS)
-    expect(last).toEqual({answer: {batchItemFailures: []}})
+    expect(last).toEqual({response: {batchItemFailures: []}})
     expect((await usageOf(table, 'ok'))['hourly 2023-11-14T12:00:00Z']).toEqual({tpm: 7, events: 2})
   })
 
-  it('reports what it could not do, by sequence number', async () => {
+  it('reports failed records by sequence number', async () => {
     const record = streamRecord(undefined, bucketImage({namespace: 'lost', tc: {tpm: 7000}}), {sequence: 4711})
     const outcome = await invoke([record], {TABLE_NAME: 'no-such-table'})
     const lines = linesOf(outcome)
-    expect(lines.at(-1)).toEqual({answer: {batchItemFailures: [{itemIdentifier: '4711'}]}})
+    expect(lines.at(-1)).toEqual({response: {batchItemFailures: [{itemIdentifier: '4711'}]}})
     expect(lines[0]).toMatchObject({level: 'error', message: 'usage failed', code: 'table.missing'})
   })
 
-  it('refuses to start with a wrong setting', async () => {
+  it('does not start with an invalid setting', async () => {
     const {code, stderr} = await invoke([], {SNAPSHOT_WINDOWS: 'hourly,weekly'})
     expect(code).toBe(1)
     expect(stderr).toContain('SNAPSHOT_WINDOWS is "hourly,weekly"; it must be some of hourly, daily, monthly')
@@ -122,7 +122,7 @@ describeOnEngine('the function that AWS runs', () => {
         AWS_ACCESS_KEY_ID: 'local',
         AWS_SECRET_ACCESS_KEY: 'local',
       })
-      expect(linesOf(outcome).at(-1)).toEqual({answer: {batchItemFailures: []}})
+      expect(linesOf(outcome).at(-1)).toEqual({response: {batchItemFailures: []}})
       expect(received).toMatchObject([{method: 'PUT', url: expect.stringMatching(/^\/archive\/audit\/year=2023\//)}])
       // The SDK sends the body in signed chunks; the gzip stream is in it.
       expect(received[0]?.body.includes(Buffer.from([0x1f, 0x8b, 0x08]))).toBe(true)

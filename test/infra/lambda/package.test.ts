@@ -17,7 +17,7 @@ import {stackWith} from '../template/stack-model.js'
 
 const {AggregatorFunction, AggregatorEventSourceMapping} = stackWith().Resources
 
-/** Reads a zip by its central directory, as everybody does who unpacks one. */
+/** Reads a zip by its central directory, as unzip programs do. */
 function unzipped(zip: Buffer): Map<string, {content: Buffer; mode: number}> {
   const end = zip.lastIndexOf('PK\x05\x06')
   const files = new Map<string, {content: Buffer; mode: number}>()
@@ -38,12 +38,12 @@ function unzipped(zip: Buffer): Map<string, {content: Buffer; mode: number}> {
 }
 
 describe('a zip', () => {
-  it('holds one file that everybody may read', () => {
+  it('contains one file that every user may read', () => {
     const content = Buffer.from('größer als nichts')
     expect([...unzipped(zipOf('größe.mjs', content))]).toEqual([['größe.mjs', {content, mode: 0o100644}]])
   })
 
-  it('C-13 is the same bytes for the same content, whatever the machine and its time', () => {
+  it('C-13 has the same bytes for the same content, independent of machine and time', () => {
     const sha256 = createHash('sha256')
       .update(zipOf('index.mjs', Buffer.from('export {}\n')))
       .digest('hex')
@@ -61,14 +61,14 @@ describe('the package of the aggregator', () => {
     expect(bytes).toBeLessThan(5_000_000)
   })
 
-  it('is found by the handler of the template', async () => {
+  it('matches the handler of the template', async () => {
     const [file, name] = AggregatorFunction.Properties.Handler.split('.')
     expect([...unzipped((await lambdaPackage()).zip).keys()]).toEqual([`${file}.mjs`])
     expect(name).toBe('handler')
   })
 })
 
-/** What the runtime of Lambda does: takes the handler from the unpacked code and answers an event. */
+/** Does what the Lambda runtime does: loads the handler from the unpacked code and calls it with an event. */
 const RUNTIME = `
 import {readFile} from 'node:fs/promises'
 const [file, name] = process.env._HANDLER.split('.')
@@ -87,7 +87,7 @@ describeOnEngine('the package, started as Lambda starts it', () => {
   })
   afterAll(() => rm(folder, {recursive: true}))
 
-  it('answers a real event of the stream with the failures of the batch, and counts the usage', async () => {
+  it('responds to a real event of the stream with the failures of the batch, and counts the usage', async () => {
     const open = {stack: table.name, transport: table.transport}
     const repository = new Repository(open)
     await repository.namespaces.register('default')

@@ -2,8 +2,8 @@ import {describe, expect, it} from 'vitest'
 import {parseOptionFile} from '../../../src/lib/infra/options/file.js'
 import {omitTags, parseRemovedTags, parseTags, stackTags} from '../../../src/lib/infra/options/tags.js'
 
-describe('a file of options', () => {
-  it('holds options by name, and tags', () => {
+describe('an option file', () => {
+  it('contains options by name, and tags', () => {
     const text =
       'lambdaMemory: 1024\nauditArchive: false\nusageWindows: [daily, hourly]\nalarmTopic: null\ntags: {team: a, cost: 7}\n'
     expect(parseOptionFile(text, 'prod.yaml')).toEqual({
@@ -29,12 +29,12 @@ describe('a file of options', () => {
     ['lambdaMemmory: 1', 'prod.yaml: there is no option "lambdaMemmory".'],
     ['lambdaMemory: lots', 'prod.yaml: lambdaMemory is "lots"; it must be a whole number from 128 to 10240 (MB).'],
     ['lambdaMemory: null', 'prod.yaml: lambdaMemory is "null"; it must be a whole number from 128 to 10240 (MB).'],
-    ['- 1', 'prod.yaml: it has something else than names and values.'],
-    ['tags: [a]', 'prod.yaml: it has something else than names and values.'],
+    ['- 1', 'prod.yaml: it does not consist of names and values.'],
+    ['tags: [a]', 'prod.yaml: it does not consist of names and values.'],
     ['tags: {"aws:x": y}', 'prod.yaml: the tag "aws:x" has a key that begins with "aws:", which only AWS may use.'],
-    ['tags: {a: {b: 1}}', 'prod.yaml: the tag "a" has something else than a text, a number or true or false.'],
-    ['tags: {a: [b]}', 'prod.yaml: the tag "a" has something else than a text, a number or true or false.'],
-    ['tags: {a: <b>}', 'prod.yaml: the tag "a" has characters that AWS does not take.'],
+    ['tags: {a: {b: 1}}', 'prod.yaml: the tag "a" has a value that is not a text, a number, true or false.'],
+    ['tags: {a: [b]}', 'prod.yaml: the tag "a" has a value that is not a text, a number, true or false.'],
+    ['tags: {a: <b>}', 'prod.yaml: the tag "a" has characters that AWS does not allow.'],
     ['tags: {"": b}', 'prod.yaml: the tag "" has no key.'],
   ])('refuses %s', (text, message) => {
     expect(() => parseOptionFile(text, 'prod.yaml')).toThrow(expect.objectContaining({message, exitCode: 2}))
@@ -46,7 +46,7 @@ describe('a file of options', () => {
 })
 
 describe('tags', () => {
-  it('are KEY=VALUE; the value may hold an equals sign, or be empty', () => {
+  it('are KEY=VALUE; the value may contain an equals sign, or be empty', () => {
     expect(parseTags(['team=a', 'query=x=y', 'empty='])).toEqual({team: 'a', query: 'x=y', empty: ''})
   })
 
@@ -63,21 +63,21 @@ describe('tags', () => {
     expect(() => parseTags([text])).toThrow(expect.objectContaining({code: 'deploy.tag', exitCode: 2}))
   })
 
-  it('are given once each, and 45 at most', () => {
+  it('are given once each, at most 45', () => {
     expect(() => parseTags(['a=1', 'a=2'])).toThrow('gives "a" twice')
     expect(() => parseTags(Array.from({length: 46}, (_, i) => `k${i}=v`))).toThrow('45 tags')
   })
 
-  it('are taken away by key', () => {
+  it('are removed by key', () => {
     expect(omitTags({team: 'a', cost: '7'}, parseRemovedTags(['team', 'absent'], {cost: '8'}))).toEqual({cost: '7'})
   })
 
-  it.each(['ManagedBy', 'zael:name', 'team'])('are not taken away: %s, while team is given', key => {
+  it.each(['ManagedBy', 'zael:name', 'team'])('cannot be removed: %s, while team is set', key => {
     const removing = () => parseRemovedTags([key], {team: 'a'})
     expect(removing).toThrow(expect.objectContaining({code: 'deploy.tag', exitCode: 2}))
   })
 
-  it('of zael win over those of the user', () => {
+  it('of zael take precedence over those of the user', () => {
     expect(stackTags('prod', '1.2.3', {team: 'a', ManagedBy: 'terraform'})).toEqual({
       team: 'a',
       ManagedBy: 'zael',

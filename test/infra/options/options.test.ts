@@ -71,16 +71,16 @@ describe('parseOption', () => {
     expect(() => parseOption(option(name), text)).toThrow(message)
   })
 
-  it('says what a long choice may be', () => {
+  it('lists the values of a long choice', () => {
     expect(expectedOf(option('logRetentionDays'))).toMatch(/^one of 1, 3, 5, .* 3653$/)
   })
 })
 
 describe('parametersOf', () => {
-  it('gives the template its own words, and only what was stated', () => {
+  it('returns the given options in the spelling of the template', () => {
     expect(parametersOf({})).toEqual({})
-    const stated = {resourceIndex: 'all', streamStart: 'latest', pitrDays: null, alarms: false, usageWindows: ['daily']}
-    expect(parametersOf(stated)).toEqual({
+    const given = {resourceIndex: 'all', streamStart: 'latest', pitrDays: null, alarms: false, usageWindows: ['daily']}
+    expect(parametersOf(given)).toEqual({
       ResourceIndexProjection: 'ALL',
       StreamStartingPosition: 'LATEST',
       PITRRecoveryPeriodDays: '',
@@ -89,7 +89,7 @@ describe('parametersOf', () => {
     })
   })
 
-  it('refuses what is no option', () => {
+  it('refuses an unknown option', () => {
     expect(() => parametersOf({colour: 'red'})).toThrow('A stack has no option "colour".')
   })
 })
@@ -97,7 +97,7 @@ describe('parametersOf', () => {
 describe('checkCombination', () => {
   const role = {AggregatorRoleArn: 'arn:aws:iam::123456789012:role/given'}
 
-  it('takes what goes together', () => {
+  it('accepts valid combinations', () => {
     checkCombination('prod', {})
     checkCombination('prod', {EnableIAM: 'false', ...role})
     checkCombination('prod', {EnableIAM: 'false', EnableAggregator: 'false'})
@@ -106,16 +106,16 @@ describe('checkCombination', () => {
   })
 
   it.each([
-    ['prod', {EnableIAM: 'false', EnableIAMRoles: 'true', ...role}, '--iam-roles asks for roles and --no-iam forbids'],
+    ['prod', {EnableIAM: 'false', EnableIAMRoles: 'true', ...role}, '--iam-roles and --no-iam contradict each other'],
     ['prod', {EnableIAM: 'false'}, 'Without IAM the aggregator has no role to run under.'],
-    ['s'.repeat(54), {}, '65 characters, of 64 allowed'],
+    ['s'.repeat(54), {}, '65 characters, but at most 64 are allowed'],
     ['s'.repeat(40), {RoleNameFormat: `${'f'.repeat(20)}{}`}, 'The name of a role would be "ffffffffffffffffffff'],
-    ['s'.repeat(40), {PolicyNameFormat: `${'f'.repeat(90)}{}`}, '138 characters, of 128 allowed'],
+    ['s'.repeat(40), {PolicyNameFormat: `${'f'.repeat(90)}{}`}, '138 characters, but at most 128 are allowed'],
   ])('refuses for %s: %j', (stack, parameters, message) => {
     expect(() => checkCombination(stack, parameters)).toThrow(message)
   })
 
-  it('measures the longest role that will be made', () => {
+  it('checks the longest role name that the stack will have', () => {
     const format = {RoleNameFormat: `${'f'.repeat(20)}{}`}
     // 20 + 39 + "-aggr" = 64, and "-admin" is one more.
     checkCombination('s'.repeat(39), format)

@@ -5,8 +5,8 @@ import {openAws} from '../../../src/lib/infra/aws/clients.js'
 import {hasCloudFormation} from '../../../src/lib/infra/stacks/cloudformation-probe.js'
 import {describeOnEngine} from '../../helpers/table.js'
 
-/** Asks a server that answers everything with the same words. */
-async function askOneThatSays(status: number, body: string): Promise<boolean> {
+/** Probes a server that responds to everything in the same way. */
+async function probe(status: number, body: string): Promise<boolean> {
   const server = createServer((incoming, outgoing) => {
     incoming.resume()
     outgoing.writeHead(status, {'content-type': 'text/xml'}).end(body)
@@ -29,17 +29,17 @@ it.each([
   [403, refusal('AccessDenied', 'not authorized'), true],
   [403, refusal('InvalidClientTokenId', 'invalid'), true],
   [404, 'not here', false],
-])('an answer with status %i: %s', async (status, body, knows) => {
-  expect(await askOneThatSays(status, body)).toBe(knows)
+])('a response with status %i: %s', async (status, body, hasIt) => {
+  expect(await probe(status, body)).toBe(hasIt)
 })
 
-it('no answer is no engine either', async () => {
+it('no response is an error', async () => {
   using aws = openAws({endpointUrl: 'http://127.0.0.1:1'}, {})
   await expect(hasCloudFormation(aws)).rejects.toMatchObject({code: 'aws.unavailable'})
 })
 
 describeOnEngine('a DynamoDB engine', () => {
-  it('does not know CloudFormation', async () => {
+  it('does not offer CloudFormation', async () => {
     using aws = openAws({endpointUrl: inject('engineEndpoint')}, {})
     expect(await hasCloudFormation(aws)).toBe(false)
   })

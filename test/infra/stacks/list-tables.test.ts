@@ -29,9 +29,9 @@ describeOnEngine('tables of a local engine', () => {
     ['zael:0.1.0', 'zael', '0.1.0'],
     ['cli:0.10.3', 'zae-limiter', '0.10.3'],
     ['client:0.10.3', 'zae-limiter', '0.10.3'],
-    ['somebody', null, null],
+    ['another-tool', null, null],
     [undefined, null, null],
-  ])('tell by their version record who made them: %s', async (updatedBy, tool, version) => {
+  ])('have the tool that created them from the version record: %s', async (updatedBy, tool, version) => {
     const record = {schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0', updatedBy}
     const Item = encodeVersion({...record, updatedAt: '2026-01-01T00:00:00Z'})
     await table.transport.send('PutItem', {TableName: table.name, Item})

@@ -10,16 +10,16 @@ const TABLE_AND_INDEXES = [
 ]
 
 describe('alarms', () => {
-  it('C-41 every one of them tells the topic when it goes off and when it is over; without a topic they only show', () => {
+  it('C-41 all notify the topic when they go off and when they clear; without a topic they have no actions', () => {
     const alarms = (parameters = {}) => {
       const {Resources} = stackWith(parameters)
       return Object.values(Resources).filter(({Type}) => Type === 'AWS::CloudWatch::Alarm')
     }
-    const told = alarms({AlarmSNSTopicArn: TOPIC}).map(({Properties: {AlarmName, AlarmActions, OKActions}}) => {
+    const names = alarms({AlarmSNSTopicArn: TOPIC}).map(({Properties: {AlarmName, AlarmActions, OKActions}}) => {
       expect([AlarmActions, OKActions]).toEqual([[TOPIC], [TOPIC]])
       return AlarmName
     })
-    expect(told).toEqual([
+    expect(names).toEqual([
       ...['prod-aggregator-errors', 'prod-aggregator-failed-records', 'prod-aggregator-duration'],
       ...['prod-stream-iterator-age', 'prod-aggregator-dlq', 'prod-read-throttle', 'prod-write-throttle'],
     ])
@@ -44,16 +44,16 @@ describe('alarms', () => {
     expect(watched).toEqual(subjects.map(subject => `${metric} ${subject}`))
   })
 
-  it('add up what is turned away at the table and at each index, though most of them have no figures', () => {
+  it('add up the throttled requests of the table and of all indexes, most of which have no data', () => {
     for (const id of ['ReadThrottleAlarm', 'WriteThrottleAlarm']) {
       const {Metrics, Threshold} = stackWith().Resources[id].Properties
-      const told = Metrics.filter(({ReturnData}: TemplateNode) => ReturnData !== false)
-      expect(told).toMatchObject([{Expression: 'SUM(FILL(METRICS(), 0))'}])
+      const returned = Metrics.filter(({ReturnData}: TemplateNode) => ReturnData !== false)
+      expect(returned).toMatchObject([{Expression: 'SUM(FILL(METRICS(), 0))'}])
       expect(Threshold).toBe(1)
     }
   })
 
-  it('measure slowness against the timeout, and lag beyond the wait for a full batch', () => {
+  it('compare the duration with the timeout, and the lag with the batch window', () => {
     const {Resources} = stackWith({LambdaTimeout: '30', StreamBatchWindow: '60', LambdaDurationAlarmPercent: '50'})
     const {Metrics: duration, Threshold} = Resources.AggregatorDurationAlarm.Properties
     // ms / (s × 10) = %
@@ -62,7 +62,7 @@ describe('alarms', () => {
     expect([age[0].Expression, seconds]).toEqual(['measured / 1000 - 60', 60])
   })
 
-  it('C-41 a dashboard comes with the stack, with or without the aggregator', () => {
+  it('C-41 a dashboard is part of the stack, with or without the aggregator', () => {
     const widgets = (parameters = {}) => {
       const {Resources} = stackWith(parameters)
       return JSON.parse(Resources.Dashboard.Properties.DashboardBody).widgets.map(
@@ -74,13 +74,13 @@ describe('alarms', () => {
     expect(stackWith({EnableDashboard: off}).Resources).not.toHaveProperty('Dashboard')
   })
 
-  it('a stack of the same name in another region has a dashboard of another name: they are the account’s', () => {
+  it('a stack of the same name in another region has another dashboard name, which is unique in the account', () => {
     const nameIn = (region: string) =>
       stackWith({}, {'AWS::Region': region}).Resources.Dashboard.Properties.DashboardName
     expect([nameIn('eu-west-1'), nameIn('us-east-2')]).toEqual(['prod-eu-west-1', 'prod-us-east-2'])
   })
 
-  it('the dashboard shows every index beside the table, whose figures do not hold theirs', () => {
+  it('the dashboard shows all indexes besides the table, whose metrics do not include them', () => {
     const {widgets} = JSON.parse(stackWith().Resources.Dashboard.Properties.DashboardBody)
     const shown = ['Capacity used', 'Turned away'].flatMap(title => {
       const {metrics} = widgets.find(({properties}: TemplateNode) => properties.title === title).properties
@@ -95,17 +95,17 @@ describe('alarms', () => {
   })
 })
 
-/** What an alarm looks at, with its statistic; by itself, or to calculate with. */
+/** The metrics of an alarm with their statistics. */
 function watchedBy({Metrics, Namespace, MetricName, Dimensions, Statistic}: TemplateNode): string[] {
-  const told = (metric: TemplateNode, statistic: string) => {
+  const format = (metric: TemplateNode, statistic: string) => {
     const dimensions = metric.Dimensions.map(({Name, Value}: TemplateNode) => `${Name}=${Value}`)
     return `${metric.Namespace} ${metric.MetricName} ${statistic} ${dimensions.join(' ')}`
   }
-  if (!Metrics) return [told({Namespace, MetricName, Dimensions}, Statistic)]
-  return Metrics.flatMap(({MetricStat}: TemplateNode) => (MetricStat ? told(MetricStat.Metric, MetricStat.Stat) : []))
+  if (!Metrics) return [format({Namespace, MetricName, Dimensions}, Statistic)]
+  return Metrics.flatMap(({MetricStat}: TemplateNode) => (MetricStat ? format(MetricStat.Metric, MetricStat.Stat) : []))
 }
 
-/** The metrics of a widget; in its shorthand a dot is what stands above it. */
+/** The metrics of a widget; in its shorthand a dot repeats the value above. */
 function spelledOut(metrics: string[][]): string[] {
   let above: string[] = []
   return metrics.map(metric => {

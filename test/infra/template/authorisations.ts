@@ -2,17 +2,17 @@ import type {Operation, OperationInput, Transport} from '../../../src/lib/dynamo
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {readString} from '../../../src/lib/schema/read.js'
 
-/** What AWS asks its policies about one call. */
+/** What AWS checks against the policies for one call. */
 export interface Authorisation {
   /** Such as `dynamodb:GetItem`. */
   readonly action: string
-  /** What of the table: itself, or one of its indexes; `account` where the call names no table. */
+  /** The table itself, or one of its indexes; `account` when the call names no table. */
   readonly target: 'table' | `index/${string}` | 'account'
-  /** Partition keys that the call names; `undefined` when it names none. */
+  /** Partition keys in the call; `undefined` when there are none. */
   readonly leadingKeys: readonly string[] | undefined
 }
 
-/** Passes calls on and keeps what they would have to be authorised for. */
+/** Forwards calls and records what they have to be authorised for. */
 export class RecordingTransport implements Transport {
   readonly #inner: Transport
   #calls: Authorisation[] = []
@@ -26,7 +26,7 @@ export class RecordingTransport implements Transport {
     return this.#inner.send(operation, input, options)
   }
 
-  /** What was recorded since the last call, each once. */
+  /** What was recorded since the last call, without duplicates. */
   take(): Authorisation[] {
     const calls = new Map(this.#calls.map(call => [JSON.stringify(call), call]))
     this.#calls = []
@@ -35,7 +35,7 @@ export class RecordingTransport implements Transport {
 }
 
 /** A transaction is authorised as the reads, writes and checks it consists of; a batch as itself, for all its keys. */
-export function authorisationsOf<O extends Operation>(operation: O, input: OperationInput<O>): Authorisation[] {
+function authorisationsOf<O extends Operation>(operation: O, input: OperationInput<O>): Authorisation[] {
   const on = (action: string, ...leadingKeys: (string | undefined)[]): Authorisation => ({
     action: `dynamodb:${action}`,
     target: 'table',
@@ -84,7 +84,7 @@ function partition(item: object | undefined): string | undefined {
   return item && readString(item as Item, 'PK')
 }
 
-/** The key of an index query is that of the index. */
+/** For a query on an index, the leading key is the index's. */
 function queried(input: OperationInput<'Query'>): Authorisation {
   const {IndexName, KeyConditionExpression = '', ExpressionAttributeNames = {}, ExpressionAttributeValues = {}} = input
   const attribute = IndexName === undefined ? 'PK' : `${IndexName}PK`

@@ -7,9 +7,9 @@ import {readString} from '../../../src/lib/schema/read.js'
 import {openStreams} from '../../aggregator/local-stream/poll-support.js'
 import type {TestTable} from '../../helpers/table.js'
 
-/** Everything that was written to a table so far, in the shape in which Lambda hands it over. */
+/** All changes of a table so far, in the format of a Lambda event. */
 export async function capturedStream({transport, name: TableName}: TestTable): Promise<StreamRecord[]> {
-  // An open shard has no end, and an empty page proves nothing: what was written last is looked for.
+  // An open shard has no end, and an empty page proves nothing: read until the last write appears.
   const last = `last-${randomUUID()}`
   await transport.send('PutItem', {TableName, Item: {PK: {S: last}, SK: {S: last}}})
   const streams = openStreams(inject('engineEndpoint'))
@@ -39,7 +39,7 @@ async function readStream(streams: StreamTransport, streamArn: string): Promise<
   return records
 }
 
-/** A removal as DynamoDB signs it when an item's time was over; local engines take minutes to come to that. */
+/** A removal by expiry, as DynamoDB marks it; local engines take minutes to expire an item. */
 export function asExpiry(record: StreamRecord): StreamRecord {
   return {...record, userIdentity: {type: 'Service', principalId: 'dynamodb.amazonaws.com'}}
 }

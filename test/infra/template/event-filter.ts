@@ -1,7 +1,7 @@
 type Pattern = {readonly [key: string]: Pattern | readonly Rule[]}
 type Rule = string | null | {readonly prefix: string} | {readonly exists: boolean}
 
-/** Whether a record passes some of the patterns of an event source mapping, by the rules of Lambda's event filtering. */
+/** Whether a record matches one of the patterns of an event source mapping, by the rules of Lambda's event filtering. */
 export function passes(patterns: readonly string[], record: object): boolean {
   return patterns.some(pattern => matches(JSON.parse(pattern), record))
 }

@@ -16,13 +16,13 @@ const PATTERNS: string[] = stackWith().Resources.AggregatorEventSourceMapping.Pr
   ({Pattern}: {Pattern: string}) => Pattern,
 )
 
-/** What the mapping of the reference let through. */
+/** The filters of the reference. */
 const REFERENCE = [
   '{"eventName":["MODIFY"],"dynamodb":{"NewImage":{"SK":{"S":["#STATE"]}}}}',
   '{"eventName":["REMOVE"],"dynamodb":{"OldImage":{"PK":{"S":[{"prefix":"AUDIT#"}]}}}}',
 ]
 
-describeOnEngine('what the stream hands to the aggregator', () => {
+describeOnEngine('the filters pass to the aggregator', () => {
   const table = useTable({stream: true})
   const namespaces: string[] = []
   let records: StreamRecord[]
@@ -55,7 +55,7 @@ describeOnEngine('what the stream hands to the aggregator', () => {
   const ofKind = (kind: string, eventName: string) =>
     records.filter(record => record.eventName === eventName && parseItemKey(record.dynamodb.Keys)?.record === kind)
 
-  it('C-17 buckets of every namespace when they are made and when they change', () => {
+  it('C-17 buckets of every namespace when they are created or changed', () => {
     for (const eventName of ['INSERT', 'MODIFY']) {
       const buckets = ofKind('bucket', eventName)
       const seen = new Set(buckets.map(({dynamodb}) => readString(dynamodb.Keys, 'PK')?.split('/')[0]))
@@ -65,7 +65,7 @@ describeOnEngine('what the stream hands to the aggregator', () => {
     expect(ofKind('bucket', 'INSERT').some(record => passes(REFERENCE, record))).toBe(false)
   })
 
-  it('D-29 C-18 audit events of every namespace when they expire, not when somebody deletes them', () => {
+  it('D-29 C-18 audit events of every namespace when they expire, not when they are deleted by a request', () => {
     const removed = ofKind('audit', 'REMOVE')
     expect(new Set(removed.map(({dynamodb}) => readString(dynamodb.Keys, 'PK')?.split('/')[0]))).toEqual(
       new Set(namespaces),
@@ -75,7 +75,7 @@ describeOnEngine('what the stream hands to the aggregator', () => {
     expect(removed.map(asExpiry).some(record => passes(REFERENCE, record))).toBe(false)
   })
 
-  it('all that the aggregator makes something of, and nothing else', () => {
+  it('all records that the aggregator processes, and no others', () => {
     const kinds = new Set(records.map(({dynamodb}) => parseItemKey(dynamodb.Keys)?.record))
     expect(kinds).toEqual(
       new Set([

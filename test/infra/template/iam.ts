@@ -1,4 +1,4 @@
-/** One statement of a policy, its intrinsic functions resolved. */
+/** One statement of a policy, with intrinsic functions resolved. */
 export interface Statement {
   readonly Effect: 'Allow' | 'Deny'
   readonly Action: string | readonly string[]
@@ -10,15 +10,15 @@ export interface PolicyDocument {
   readonly Statement: readonly Statement[]
 }
 
-/** A call as AWS asks its policies about it. */
+/** A call as AWS checks it against policies. */
 export interface IamRequest {
   readonly action: string
   readonly resource: string
-  /** Condition keys that the call has, such as `dynamodb:LeadingKeys`. */
+  /** Condition keys of the call, such as `dynamodb:LeadingKeys`. */
   readonly context: Readonly<Record<string, readonly string[]>>
 }
 
-/** Whether policies together let a call through: some statement allows it and none denies it. */
+/** Whether policies allow a call: some statement allows it and none denies it. */
 export function isAllowed(policies: readonly PolicyDocument[], request: IamRequest): boolean {
   const matching = policies.flatMap(({Statement}) => Statement).filter(statement => applies(statement, request))
   return matching.length > 0 && matching.every(({Effect}) => Effect === 'Allow')
@@ -43,7 +43,7 @@ function holds(operator: string, context: IamRequest['context'], key: string, wa
       return wanted[0] === String(values === undefined)
     case 'StringLike':
       return values?.some(matches) === true
-    // Negated operators hold where there is nothing to compare.
+    // Negated operators are true when there is nothing to compare.
     case 'StringNotEquals':
       return !(values ?? []).some(value => patterns.includes(value))
     case 'ForAllValues:StringLike':
@@ -53,7 +53,7 @@ function holds(operator: string, context: IamRequest['context'], key: string, wa
   }
 }
 
-/** Without a value for a variable its pattern matches nothing. */
+/** A pattern with an undefined variable matches nothing. */
 function substituted(pattern: string, context: IamRequest['context']): string[] {
   const variables = [...pattern.matchAll(/\$\{([^}]+)\}/g)].map(([, name]) => name ?? '')
   if (variables.some(name => context[name] === undefined)) return []

@@ -9,7 +9,7 @@ import {tableOver} from '../../aggregator/fixtures/stream.js'
 import {PATIENT_MS, type TestTable} from '../../helpers/table.js'
 import {type Authorisation, RecordingTransport} from './authorisations.js'
 
-/** Calls by what was done; the name is that of the method. */
+/** Calls by method name. */
 export type Recorded = ReadonlyMap<string, readonly Authorisation[]>
 
 type Steps<T> = Readonly<Record<string, (on: T) => unknown>>
@@ -20,7 +20,7 @@ const NOTE = {entity: 'child', action: 'noted', details: {}}
 const ofResource = {level: 'resource', resource: RESOURCE} as const
 const request = (entity: string, consume: Record<string, number> = {rpm: 1}) => ({entity, resource: RESOURCE, consume})
 
-/** Everything that a program with a rate limiter can do. */
+/** Everything that a program can do with a rate limiter. */
 const LIMITER: Steps<RateLimiter> = {
   resolveLimits: limiter => limiter.resolveLimits('child', RESOURCE),
   acquire: async limiter => {
@@ -42,7 +42,7 @@ const LIMITER: Steps<RateLimiter> = {
   close: limiter => limiter.close(),
 }
 
-/** What looks at one namespace. */
+/** Methods that read one namespace. */
 const LOOKS: Steps<NamespaceRepository> = {
   'audit.get': tenant => tenant.audit.get('child', 'none'),
   'audit.find': tenant => tenant.audit.find('none'),
@@ -78,7 +78,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'usage.summary': tenant => tenant.usage.summary({resource: RESOURCE}),
 }
 
-/** What changes one namespace. */
+/** Methods that change one namespace. */
 const CHANGES: Steps<NamespaceRepository> = {
   'audit.put': tenant => tenant.audit.put(NOTE),
   'audit.record': tenant => tenant.audit.record(NOTE),
@@ -99,7 +99,7 @@ const CHANGES: Steps<NamespaceRepository> = {
   'entities.delete': tenant => tenant.entities.delete('child'),
 }
 
-/** What is about namespaces, and what looks only. */
+/** Methods on namespaces, and those of them that only read. */
 const REGISTRY_LOOKS: Steps<Repository> = {
   'namespaces.resolve': ({namespaces}) => namespaces.resolve('spare'),
   'namespaces.show': ({namespaces}) => namespaces.show('spare'),
@@ -123,7 +123,7 @@ const REGISTRY_CHANGES: Steps<Repository> = {
   'namespaces.purge': async ({namespaces}) => namespaces.purge((await orphan(namespaces)).id),
 }
 
-/** Every call of every path, run on a table in a namespace of its own. */
+/** All calls of all code paths, run on a table in a separate namespace. */
 export interface Journeys {
   /** The opaque id of the namespace. */
   readonly namespace: string
@@ -140,7 +140,7 @@ export async function recordJourneys(table: TestTable): Promise<Journeys> {
   const repository = new Repository(open)
   const {namespace} = await repository.namespaces.register('tenant')
   const spare = await repository.namespaces.register('spare')
-  await repository.namespaceById(spare.namespace.id).entities.create({id: 'somebody'})
+  await repository.namespaceById(spare.namespace.id).entities.create({id: 'user-1'})
   const tenant = repository.namespaceById(namespace.id)
   await tenant.entities.create({id: 'parent'})
   await tenant.entities.create({id: 'child', parent: 'parent', cascade: true})
@@ -153,7 +153,7 @@ export async function recordJourneys(table: TestTable): Promise<Journeys> {
     LIMITER,
     new RateLimiter({...open, namespace: 'tenant', timeoutMs: PATIENT_MS}),
   )
-  // What a limiter does when a bucket is written too often, and when another client has announced more shards.
+  // What a limiter does when a bucket is written too often, and when another client has increased the shard count.
   limiter.set('split', await recordOne(transport, () => splitBucket(own, 'child', RESOURCE, 1)))
   await announceShards(table, namespace.id, 4)
   limiter.set('fill', await recordOne(transport, () => fillMissingShards(own, 'child', RESOURCE, 32)))
@@ -184,7 +184,7 @@ async function recordOne(transport: RecordingTransport, step: () => unknown): Pr
   return transport.take()
 }
 
-/** As a client that doubles the count and lets others make the shards. */
+/** Acts as a client that doubles the shard count and leaves the creation of shards to others. */
 async function announceShards(table: TestTable, namespace: string, count: number): Promise<void> {
   const {PK, SK} = keys.bucket(namespace, 'child', RESOURCE, 0)
   await table.transport.send('UpdateItem', {

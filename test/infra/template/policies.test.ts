@@ -27,7 +27,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     own = journeys.namespace
   })
 
-  it('every method that can call is on the record', () => {
+  it('every method that sends requests is recorded', () => {
     const methods = (type: {prototype: object}, prefix = '') =>
       Object.getOwnPropertyNames(type.prototype)
         .filter(name => name !== 'constructor')
@@ -44,13 +44,13 @@ describeOnEngine('policies and the calls that the code makes', () => {
     expect(registry).toEqual(expect.arrayContaining(methods(Namespaces, 'namespaces.')))
   })
 
-  it('C-19 D-37 acquire-only does all that a limiter does, and nothing that an operator does', () => {
+  it('C-19 D-37 acquire-only allows all that a limiter does, and nothing that an operator does', () => {
     expect(refused(ACQ, journeys.limiter)).toEqual({})
     expect(possible(ACQ, journeys.changes)).toEqual([])
     expect(possible(ACQ, journeys.registryChanges)).toEqual([])
   })
 
-  it('acquire-only writes buckets and no limits, so that nobody raises his own', () => {
+  it('acquire-only allows writing buckets but no limits, so that no client can raise its own', () => {
     const write = (key: string): Authorisation => ({action: 'dynamodb:UpdateItem', target: 'table', leadingKeys: [key]})
     for (const policies of [ACQ, NS_ACQ]) {
       expect(lets(policies, write(`${own}/BUCKET#user-1#gpt-4#0`), own)).toBe(true)
@@ -60,7 +60,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     }
   })
 
-  it('full access does everything', () => {
+  it('full access allows everything', () => {
     for (const steps of [journeys.limiter, journeys.looks, journeys.changes]) expect(refused(FULL, steps)).toEqual({})
     for (const steps of [journeys.registryLooks, journeys.registryChanges]) expect(refused(FULL, steps)).toEqual({})
     const operations = ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem', 'ConditionCheckItem', 'Query', 'Scan']
@@ -82,7 +82,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     expect(denied).toEqual([])
   })
 
-  it('L8 read-only looks at everything and changes nothing', () => {
+  it('L8 read-only allows reading everything and changing nothing', () => {
     expect(refused(READ, journeys.looks)).toEqual({})
     expect(refused(READ, journeys.registryLooks)).toEqual({})
     const writes = (steps: Recorded) => [...steps.values()].flat().filter(isWrite)
@@ -91,7 +91,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     expect(all.filter(call => lets(READ, call) || lets(NS_READ, call, own))).toEqual([])
   })
 
-  it('C-19 namespace-acquire does all that a limiter does, in the namespace of its tag only', () => {
+  it('C-19 namespace-acquire allows all that a limiter does, only in the namespace of the tag', () => {
     expect(refused(NS_ACQ, journeys.limiter, own)).toEqual({})
     for (const tag of ['AnotherTags', `${own}x`, own.slice(0, -1), '_', undefined]) {
       const calls = [...journeys.limiter.values()].flat().filter(call => !inRegistry(call))
@@ -100,14 +100,14 @@ describeOnEngine('policies and the calls that the code makes', () => {
     }
   })
 
-  it('C-20 namespace-full does everything in its namespace, and nothing to the registry', () => {
+  it('C-20 namespace-full allows everything in its namespace, and no change of the registry', () => {
     for (const steps of [journeys.limiter, journeys.looks, journeys.changes]) {
       expect(refused(NS_FULL, steps, own)).toEqual({})
       const elsewhere = [...steps.values()].flat().filter(call => !inRegistry(call))
       expect(elsewhere.filter(call => lets(NS_FULL, call, 'AnotherTags'))).toEqual([])
     }
     expect(possible(NS_FULL, journeys.registryChanges, own)).toEqual([])
-    // The tag of nobody: the registry's own.
+    // A tag that no tenant has: the registry's own namespace.
     for (const tag of [own, '_', undefined]) {
       const writes = [...journeys.registryChanges.values()].flat().filter(call => isWrite(call) && inRegistry(call))
       expect(writes.length).toBeGreaterThan(5)
@@ -115,7 +115,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     }
   })
 
-  it('namespace-read looks at its namespace, and can ask the registry for one name but not for all', () => {
+  it('namespace-read allows reading its namespace, and one name of the registry but not all', () => {
     expect(refused(NS_READ, journeys.looks, own)).toEqual({})
     const other = [...journeys.looks.values()].flat()
     expect(other.filter(call => lets(NS_READ, call, 'AnotherTags'))).toEqual([])
@@ -136,7 +136,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     expect(lets(NS_READ, batch(`${own}/ENTITY#a`, 'AnotherTags/ENTITY#b'), own)).toBe(false)
   })
 
-  it('what names no key is not let through for want of one to compare', () => {
+  it('a call without a key is not allowed for lack of a key to compare', () => {
     for (const action of ['dynamodb:Scan', 'dynamodb:GetItem', 'dynamodb:Query', 'dynamodb:UpdateItem']) {
       for (const policies of [NS_ACQ, NS_READ, NS_FULL]) {
         expect(lets(policies, {action, target: 'table', leadingKeys: undefined}, own)).toBe(false)
@@ -144,7 +144,7 @@ describeOnEngine('policies and the calls that the code makes', () => {
     }
   })
 
-  it('indexes are named by namespace and a slash, but for GSI4, which is by namespace alone', () => {
+  it('index keys start with the namespace and a slash, except in GSI4, where they are the namespace alone', () => {
     const queries = [journeys.looks, journeys.changes, journeys.limiter]
       .flatMap(steps => [...steps.values()].flat())
       .filter(({target}) => target.startsWith('index/'))
@@ -160,12 +160,12 @@ describeOnEngine('policies and the calls that the code makes', () => {
       calls = await recordAggregator(table)
     })
 
-    it('does all that the aggregator does', () => {
+    it('allows all that the aggregator does', () => {
       expect(calls.length).toBeGreaterThan(5)
       expect(calls.filter(call => !lets(AGGREGATOR, call))).toEqual([])
     })
 
-    it('does nothing else to the table', () => {
+    it('allows nothing else on the table', () => {
       const granted = AGGREGATOR.flatMap(({Statement}) => Statement)
         .filter(({Resource}) => Resource === TABLE_ARN)
         .flatMap(({Action}) => Action)

@@ -8,7 +8,7 @@ export const TABLE_ARN = Outputs.TableArn.Value
 
 const policy = (logicalId: string): PolicyDocument[] => [Resources[logicalId].Properties.PolicyDocument]
 
-/** What the stack gives to whom. */
+/** The policies of the stack. */
 export const POLICIES = {
   ACQ: policy('AcquireOnlyPolicy'),
   FULL: policy('FullAccessPolicy'),
@@ -21,7 +21,7 @@ export const POLICIES = {
   ) as PolicyDocument[],
 } as const
 
-/** Whether a call is let through, by somebody with that tag. */
+/** Whether a caller with that tag may make a call. */
 export function lets(
   policies: readonly PolicyDocument[],
   {action, target, leadingKeys}: Authorisation,
@@ -35,7 +35,7 @@ export function lets(
   return isAllowed(policies, {action, resource, context})
 }
 
-/** The calls that are refused, per step; nothing: all may be done. */
+/** The refused calls per step; empty: everything is allowed. */
 export function refused(policies: readonly PolicyDocument[], steps: Recorded, tag?: string): Record<string, string[]> {
   const entries = [...steps].map(([step, calls]): [string, string[]] => [
     step,
@@ -44,10 +44,10 @@ export function refused(policies: readonly PolicyDocument[], steps: Recorded, ta
   return Object.fromEntries(entries.filter(([, calls]) => calls.length > 0))
 }
 
-/** Steps of which every call is let through. */
+/** Steps of which every call is allowed. */
 export function possible(policies: readonly PolicyDocument[], steps: Recorded, tag?: string): string[] {
   const denied = refused(policies, steps, tag)
-  // What makes no call at all needs no permission.
+  // A step without calls needs no permission.
   return [...steps].filter(([step, calls]) => calls.length > 0 && !(step in denied)).map(([step]) => step)
 }
 

@@ -4,7 +4,7 @@ import type {PolicyDocument} from './iam.js'
 import {type Journeys, recordJourneys} from './journeys.js'
 import {inRegistry, isWrite, lets, POLICIES, refused, TABLE_ARN} from './policy-check.js'
 
-/** A policy of the reference: actions of DynamoDB on the table and its indexes, for some leading keys if they are named. */
+/** A policy of the reference: DynamoDB actions on the table and its indexes, for the given leading keys if there are any. */
 function reference(actions: string, leadingKeys?: readonly string[]): PolicyDocument {
   const statement = {
     Effect: 'Allow',
@@ -31,11 +31,11 @@ describeOnEngine('policies', () => {
     expect(refused(POLICIES.ACQ, journeys.limiter)).toEqual({})
   })
 
-  it('C-19 D-37 a tenant could not make its first bucket, which was a PutItem: here it is an UpdateItem', () => {
+  it('C-19 D-37 a tenant could not create its first bucket, which was a PutItem: here it is an UpdateItem', () => {
     const actions = [...journeys.limiter.values()].flat().map(({action}) => action)
     expect(actions).not.toContain('dynamodb:PutItem')
     expect(refused(POLICIES.NS_ACQ, journeys.limiter, journeys.namespace)).toEqual({})
-    // So a zael client gets along with the reference's policy too.
+    // So a zael client works with the reference's policy too.
     const theirs = [
       reference('GetItem BatchGetItem Query UpdateItem', OWN),
       reference('GetItem BatchGetItem Query', ['_/*']),

@@ -13,7 +13,7 @@ const idsOf = (type: string, stack = stackWith()) =>
 describe('the table', () => {
   const table = (parameters = {}) => stackWith(parameters).Resources.Table
 
-  it('C-12 stays when its stack goes, and so does the archive', () => {
+  it('C-12 is retained when its stack is deleted, and so is the archive', () => {
     for (const id of ['Table', 'AuditArchiveBucket', 'AuditArchiveBucketPolicy']) {
       const {DeletionPolicy, UpdateReplacePolicy} = TEMPLATE.Resources[id]
       expect({DeletionPolicy, UpdateReplacePolicy}).toEqual({DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain'})
@@ -22,7 +22,7 @@ describe('the table', () => {
     expect(table({EnableDeletionProtection: 'true'}).Properties.DeletionProtectionEnabled).toBe(true)
   })
 
-  it('can be restored, as far back as asked', () => {
+  it('can be restored as far back as configured', () => {
     const recovery = (parameters = {}) => table(parameters).Properties.PointInTimeRecoverySpecification
     expect(recovery()).toEqual({PointInTimeRecoveryEnabled: true})
     expect(recovery({PITRRecoveryPeriodDays: '7'})).toEqual({
@@ -31,14 +31,14 @@ describe('the table', () => {
     })
   })
 
-  it('C-14 is encrypted with the key that was chosen', () => {
+  it('C-14 is encrypted with the configured key', () => {
     const encryption = (TableEncryptionKey: string) => table({TableEncryptionKey}).Properties.SSESpecification
     expect(encryption('aws-owned')).toEqual({SSEEnabled: false})
     expect(encryption('aws-managed')).toEqual({SSEEnabled: true, SSEType: 'KMS'})
     expect(encryption(KEY)).toEqual({SSEEnabled: true, SSEType: 'KMS', KMSMasterKeyId: KEY})
   })
 
-  it('lets those who may use it use a key of its own, through DynamoDB only, and no key otherwise', () => {
+  it('lets its users use a customer managed key, only through DynamoDB, and no other key', () => {
     const keyResources = (parameters = {}) => {
       const {AggregatorRole, ...Resources} = stackWith(parameters).Resources
       const managed = idsOf('AWS::IAM::ManagedPolicy').map(id => Resources[id].Properties.PolicyDocument)
@@ -56,7 +56,7 @@ describe('the table', () => {
 describe('the aggregator', () => {
   const properties = (parameters = {}) => stackWith(parameters).Resources.AggregatorFunction.Properties
 
-  it('gets an environment that it can read', () => {
+  it('gets a valid environment', () => {
     const settings = (parameters = {}) => parseLambdaSettings(properties(parameters).Environment.Variables)
     expect(settings()).toMatchObject({
       tableName: 'prod',
@@ -68,7 +68,7 @@ describe('the aggregator', () => {
     expect(settings(chosen)).toMatchObject({archiveBucket: undefined, windows: ['daily'], retentionDays: 0})
   })
 
-  it('C-13 C-14 runs where and how it was asked to', () => {
+  it('C-13 C-14 runs with the configured architecture and concurrency', () => {
     expect(properties()).toMatchObject({
       ...{Runtime: 'nodejs22.x', Handler: 'index.handler', Architectures: ['arm64'], MemorySize: '512', Timeout: '60'},
       TracingConfig: {Mode: 'PassThrough'},
@@ -80,13 +80,13 @@ describe('the aggregator', () => {
     })
   })
 
-  it('fails loudly until its code is there', async () => {
+  it('fails with an error until its code is uploaded', async () => {
     const exports: {handler?: () => Promise<void>} = {}
     new Function('exports', properties().Code.ZipFile)(exports)
     await expect(exports.handler?.()).rejects.toThrow('The code of the aggregator is not here yet: run "zael deploy"')
   })
 
-  it('is told of every record until it has taken it, for 6 of the 24 hours that the stream keeps it', () => {
+  it('gets every record until it succeeds, for 6 of the 24 hours that the stream keeps it', () => {
     expect(stackWith().Resources.AggregatorEventSourceMapping.Properties).toMatchObject({
       ...{BisectBatchOnFunctionError: true, FunctionResponseTypes: ['ReportBatchItemFailures']},
       ...{MaximumRetryAttempts: -1, MaximumRecordAgeInSeconds: 21_600, StartingPosition: 'TRIM_HORIZON'},
@@ -96,12 +96,12 @@ describe('the aggregator', () => {
     expect(stackWith().Resources.AggregatorDLQ.Properties.SqsManagedSseEnabled).toBe(true)
   })
 
-  it('is left out with all that is only there for it', () => {
+  it('is optional, together with all resources that only it needs', () => {
     const {Resources} = stackWith({EnableAggregator: off, EnableIAM: off, EnableAlarms: off, EnableDashboard: off})
     expect(Object.keys(Resources)).toEqual(['Table'])
   })
 
-  it('runs under a role of its own, or one that is given', () => {
+  it('runs under its own role, or under a given one', () => {
     expect(properties().Role).toBe('arn:AggregatorRole')
     expect(properties({EnableIAM: off, AggregatorRoleArn: ROLE}).Role).toBe(ROLE)
     expect(idsOf('AWS::IAM::Role', stackWith({AggregatorRoleArn: ROLE}))).toEqual([])
@@ -109,14 +109,14 @@ describe('the aggregator', () => {
     expect(Object.values(withoutIam.Resources).filter(({Type}) => Type.startsWith('AWS::IAM::'))).toEqual([])
   })
 
-  it('may write to the archive only where it does', () => {
+  it('may write only to the archive prefix that it uses', () => {
     expect(idsOf('AWS::IAM::Policy')).toEqual(['AggregatorArchiving'])
     expect(idsOf('AWS::IAM::Policy', stackWith({EnableAuditArchival: off}))).toEqual([])
     const [statement] = stackWith().Resources.AggregatorArchiving.Properties.PolicyDocument.Statement
     expect(statement).toEqual({Effect: 'Allow', Action: 's3:PutObject', Resource: 'arn:AuditArchiveBucket/audit/*'})
   })
 
-  it('has a role that may write traces before tracing is switched on: Lambda looks at that moment', () => {
+  it('has a role that may write traces before tracing is enabled, because Lambda checks it then', () => {
     for (const EnableTracing of ['true', off]) {
       const {Policies} = stackWith({EnableTracing}).Resources.AggregatorRole.Properties
       const statements: TemplateNode[] = Policies.flatMap(({PolicyDocument}: TemplateNode) => PolicyDocument.Statement)
@@ -126,7 +126,7 @@ describe('the aggregator', () => {
     }
   })
 
-  it('finds its log group made, before Lambda makes one that keeps everything for ever', () => {
+  it('has its log group before Lambda would create one that never expires', () => {
     const {AggregatorFunction, AggregatorLogGroup} = stackWith().Resources
     expect(AggregatorFunction.DependsOn).toBe('AggregatorLogGroup')
     expect(AggregatorLogGroup.Properties).toEqual({
@@ -137,7 +137,7 @@ describe('the aggregator', () => {
 })
 
 describe('names of roles and policies', () => {
-  it('follow the format, and a boundary is a name or an ARN', () => {
+  it('follow the format; a permissions boundary is a name or an ARN', () => {
     const names = (parameters = {}) => {
       const {Resources} = stackWith({EnableIAMRoles: 'true', ...parameters})
       return Object.values(Resources).flatMap(
@@ -167,7 +167,7 @@ describe('names of roles and policies', () => {
 })
 
 describe('the archive', () => {
-  it('is encrypted, private, open to encrypted connections only, and moves to Glacier', () => {
+  it('is encrypted, private, only accessible over TLS, and moves to Glacier', () => {
     const {Resources} = stackWith({AuditArchiveGlacierTransitionDays: '30'})
     const {BucketEncryption, PublicAccessBlockConfiguration, LifecycleConfiguration} =
       Resources.AuditArchiveBucket.Properties

@@ -3,10 +3,10 @@ import {parseTemplate, type TemplateNode} from '../../../src/lib/schema/template
 
 export const TEMPLATE_TEXT = readFileSync(new URL('../../../templates/stack.yaml', import.meta.url), 'utf8')
 
-/** The template as it is written. */
+/** The text of the template. */
 export const TEMPLATE: TemplateNode = parseTemplate(TEMPLATE_TEXT)
 
-/** What CloudFormation knows besides the template. */
+/** Pseudo parameters of CloudFormation. */
 const PSEUDO: Readonly<Record<string, string>> = {
   'AWS::StackName': 'prod',
   'AWS::Region': 'eu-west-1',
@@ -16,7 +16,7 @@ const PSEUDO: Readonly<Record<string, string>> = {
 
 const ABSENT = Symbol('AWS::NoValue')
 
-/** What CloudFormation would make of a template with the given parameters: resources and outputs, all resolved. */
+/** Evaluates a template with the given parameters as CloudFormation does: resources and outputs, all resolved. */
 export function stackWith(
   given: Readonly<Record<string, string>> = {},
   pseudo: Readonly<Record<string, string>> = {},
@@ -86,7 +86,7 @@ export function stackWith(
     })
   }
 
-  /** The value of a parameter, or what stands for a resource. */
+  /** The value of a parameter, or the Ref of a resource. */
   function referred(name: string): string {
     if (names[name] !== undefined) return names[name]
     needs(name)
@@ -102,7 +102,7 @@ export function stackWith(
     return `${attribute === 'Arn' ? 'arn' : attribute}:${name}`
   }
 
-  /** Nothing that is made may lean on something that is not. */
+  /** A created resource must not refer to one whose condition is false. */
   function needs(name: string): void {
     const resource = template.Resources[name]
     if (!resource || !exists(resource)) throw new Error(`${name} is referred to and does not exist`)

@@ -9,7 +9,7 @@ const KEY = 'arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234
 const TOPIC = 'arn:aws:sns:eu-west-1:123456789012:ops'
 
 describe('the stack', () => {
-  it('C-12 deleting it took the table along: table and archive stay', () => {
+  it('C-12 deleting it deleted the table: table and archive are retained', () => {
     const {Table, AuditArchiveBucket} = stackWith().Resources
     for (const {DeletionPolicy} of [Table, AuditArchiveBucket]) expect(DeletionPolicy).toBe('Retain')
   })
@@ -18,7 +18,7 @@ describe('the stack', () => {
     const architecture = (LambdaArchitecture: string) =>
       stackWith({LambdaArchitecture}).Resources.AggregatorFunction.Properties.Architectures
     expect([architecture('arm64'), architecture('x86_64')]).toEqual([['arm64'], ['x86_64']])
-    // Nothing but this process and its files: the same hash every time, which is what tells that nothing has to be uploaded.
+    // The hash is the same every time, so that an unchanged package is not uploaded again.
     const [first, second] = [await lambdaPackage(), await lambdaPackage()]
     expect(first.sha256Base64).toBe(second.sha256Base64)
   })
@@ -32,13 +32,13 @@ describe('the stack', () => {
     expect(AggregatorFunction.Properties.ReservedConcurrentExecutions).toBe('3')
   })
 
-  it('C-41 the alarm of the dead letters told nobody, and there was no dashboard', () => {
+  it('C-41 the dead-letter alarm notified no topic, and there was no dashboard', () => {
     const {AggregatorDLQAlarm, Dashboard} = stackWith({AlarmSNSTopicArn: TOPIC}).Resources
     expect(AggregatorDLQAlarm.Properties.AlarmActions).toEqual([TOPIC])
     expect(JSON.parse(Dashboard.Properties.DashboardBody).widgets.length).toBeGreaterThan(0)
   })
 
-  it('D-29 C-18 its filter let no expired audit event through since keys begin with a namespace', () => {
+  it('D-29 C-18 its filter dropped all expired audit events since keys start with a namespace', () => {
     const {Filters} = stackWith().Resources.AggregatorEventSourceMapping.Properties.FilterCriteria
     const ours: string[] = Filters.map(({Pattern}: {Pattern: string}) => Pattern)
     const theirs = ['{"eventName":["REMOVE"],"dynamodb":{"OldImage":{"PK":{"S":[{"prefix":"AUDIT#"}]}}}}']

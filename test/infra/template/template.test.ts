@@ -4,7 +4,7 @@ import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
 import type {TemplateNode} from '../../../src/lib/schema/template-yaml.js'
 import {stackWith, TEMPLATE, TEMPLATE_TEXT} from './stack-model.js'
 
-/** CloudFormation takes a longer template only from a bucket. */
+/** CloudFormation accepts a longer template only from a bucket. */
 const LONGEST_INLINE_BYTES = 51_200
 
 const off = 'false'
@@ -52,7 +52,7 @@ describe('parameters', () => {
 })
 
 describe('the template', () => {
-  it('is short enough to be handed over inline', () => {
+  it('is short enough to be passed inline', () => {
     expect(Buffer.byteLength(TEMPLATE_TEXT)).toBeLessThan(LONGEST_INLINE_BYTES)
   })
 

@@ -49,9 +49,9 @@ describeOnEngine('S7 clocks that disagree', () => {
       await drain(late, 7)
       scene.nowMs += 1000
     }
-    // From the first look of the slow clock to the last of the fast one.
+    // From the first reading by the slow clock to the last by the fast one.
     expectNothingMinted(20_000 + 19_000)
-    // The fast clock alone is entitled to nearly all of it: a lead freezes nobody's budget for good.
+    // The fast clock alone is entitled to nearly all of it: a clock that is ahead does not freeze the budget.
     expect(admitted).toBeGreaterThanOrEqual(CAPACITY + PER_SECOND * 19 - 14)
     expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toMatchObject({consumed: admitted})
   })
@@ -93,7 +93,7 @@ describeOnEngine('S7 clocks that disagree', () => {
     expect(admitted).toBe(CAPACITY)
   })
 
-  it('a clock that jumps back: what is known grows old all the same', async () => {
+  it('a clock that jumps back: what is known still expires', async () => {
     const limiter = scene.limiter()
     await drain(limiter, 10)
     scene.nowMs -= 30_000

@@ -52,9 +52,9 @@ export interface Scenario {
   readonly name: string
   /** How it ends when nothing goes wrong; `done` unless said otherwise. */
   readonly outcome?: string
-  /** Most that the disturbed part may leave charged when its fate stays unknown. */
+  /** Most that the disturbed part may leave charged when it stays unknown whether it was applied. */
   readonly atStake: Tokens
-  /** Buckets to look at, with the number of shards to read. */
+  /** Buckets to compare, with the number of shards to read. */
   readonly buckets: readonly (readonly [entity: string, limits: readonly string[], shards: number])[]
   /** Consumption in the table that no lease of the run holds. */
   readonly before?: Tokens
@@ -65,6 +65,6 @@ export interface Scenario {
   readonly isOnLease?: boolean
   /** Takes from several items or for several requests, so that a part of it may be in doubt. */
   readonly isInParts?: boolean
-  /** Sets the stage and returns the part to disturb. */
+  /** Prepares the scenario and returns the part to disturb. */
   prepare(stage: Stage): Promise<() => Promise<unknown>>
 }

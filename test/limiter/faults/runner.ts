@@ -2,6 +2,7 @@ import {ZaelError} from '../../../src/lib/core/errors.js'
 import type {Lease} from '../../../src/lib/limiter/lease.js'
 import type {RateLimiterOptions} from '../../../src/lib/limiter/options.js'
 import type {Fault} from '../../helpers/fault-transport.js'
+import type {Extent} from '../../helpers/memory-table/use-memory-table.js'
 import type {TestTable} from '../../helpers/table.js'
 import {type Scenario, Stage} from './context.js'
 
@@ -32,7 +33,7 @@ export interface RunOptions {
 /** Longer than any decision may take here, on a busy machine too. */
 const SETTLES_WITHIN_MS = 100_000
 
-/** Plays a scenario with one fault, lets everything settle, and takes stock at every stage. */
+/** Runs a scenario with one fault, waits until everything has settled, and records the balances at every stage. */
 export async function play(table: TestTable, scenario: Scenario, options: RunOptions = {}): Promise<Run> {
   const stage = new Stage(table, {...scenario.options, ...options.limiter})
   const {scene, faults} = stage
@@ -42,7 +43,7 @@ export async function play(table: TestTable, scenario: Scenario, options: RunOpt
     await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'tpm=1000/min')
   }
   const act = await scenario.prepare(stage)
-  // Every run starts from the same books.
+  // Every run starts from the same balances.
   const before = options.fault ? new Map() : await booksOf(stage, scenario)
   stage.timeoutMs = options.timeoutMs
   faults.start(options.fault)
@@ -63,8 +64,13 @@ export async function play(table: TestTable, scenario: Scenario, options: RunOpt
   return {leases, leased, outcome, calls, before, probed, returned}
 }
 
-/** Cases played side by side. */
-const AT_ONCE = 12
+/** All cases, or the last one of each kind of fault. */
+export function chosen<T extends Fault>(cases: readonly T[], extent: Extent): T[] {
+  return extent === 'all' ? [...cases] : [...new Map(cases.map(each => [each.kind, each])).values()]
+}
+
+/** Cases run concurrently. */
+const AT_ONCE = 48
 
 /** What went wrong in all cases of one scenario, with the case it went wrong in. */
 export async function wrongIn(
@@ -83,7 +89,7 @@ export async function wrongIn(
   return wrong
 }
 
-/** What a run owes to the one without faults; empty when it kept every promise. */
+/** Differences from the run without faults that are not allowed; empty when everything holds. */
 export function differences(scenario: Scenario, clean: Run, run: Run, isAmbiguous: boolean): string[] {
   const wrong: string[] = []
   for (const [where, {tokens, consumed}] of run.probed) {
@@ -103,7 +109,7 @@ export function differences(scenario: Scenario, clean: Run, run: Run, isAmbiguou
   return wrong
 }
 
-/** A fault that passes leaves no trace: the same outcome, the same books. */
+/** A transient fault leaves no trace: the same outcome, the same balances. */
 export function traces(clean: Run, run: Run): string[] {
   const wrong: string[] = []
   if (run.outcome !== clean.outcome) wrong.push(`${run.outcome} instead of ${clean.outcome}`)

@@ -1,27 +1,26 @@
 import {beforeAll, describe, expect, it} from 'vitest'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import {type Fault, type FaultKind, faultsOf} from '../../helpers/fault-transport.js'
-import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {describeOnBoth} from '../../helpers/memory-table/use-memory-table.js'
 import type {Scenario} from './context.js'
-import {differences, play, type Run, type RunOptions, traces, wrongIn} from './runner.js'
+import {chosen, differences, play, type Run, type RunOptions, traces, wrongIn} from './runner.js'
 
 /** More than the tries of any write. */
 const OUTAGE = 8
 
-/** Whether the caller cannot know what became of a write. */
+/** Whether the caller cannot know if a write was applied. */
 const AMBIGUOUS: ReadonlySet<FaultKind> = new Set(['lost after apply', 'lost before apply', '5xx'])
 
 /** Long enough for a run without faults, the last one on any machine, however busy. */
 const DEADLINES_MS = [100, 400, 1600, 6400, 25_600]
 
 /**
- * Every call of every path, disturbed in every way it can be: once, several times in a row, for longer than anybody
- * tries, and beyond the deadline. Nothing is sampled: the positions are the calls of a run without faults.
+ * Every call of every path, disturbed in every possible way: once, several times in a row, for longer than any caller
+ * retries, and beyond the deadline. In memory nothing is sampled: the positions are the calls of a run without faults. An
+ * engine plays one position of each kind.
  */
 export function describeFaults(scenarios: readonly Scenario[]): void {
-  describeOnEngine('faults at every call', {timeout: 300_000}, () => {
-    const table = useTable()
-
+  describeOnBoth('faults at every call', {timeout: 300_000}, (table, extent) => {
     describe.each(scenarios)('$name', scenario => {
       let clean: Run
       beforeAll(async () => {
@@ -48,7 +47,7 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
           const failure = fault.kind === 'conflict' ? 'dynamo.conflict' : 'limiter.unavailable'
           return [...endsIn(run, failure), ...differences(scenario, clean, run, AMBIGUOUS.has(fault.kind))]
         }
-        // Of what the call names only: a parent that is well beside a child that is not, and the other way round.
+        // Only the item that the call names: a healthy parent beside a failing child, and the other way round.
         const outages = everyFault(OUTAGE).map(fault => ({...fault, on: fault.at.split(' ')[1] as string}))
         const lasting = outages.filter(({kind}) => kind !== 'overtaken')
         expect(await wrongIn(lasting, check)).toEqual([])
@@ -79,11 +78,18 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
         [clean.outcome, failure].includes(outcome) ? [] : [`ended in ${outcome}`]
 
       const everyFault = (times: number) =>
-        clean.calls.flatMap(at => faultsOf(at.split(' ')[0] as Operation).map(kind => ({kind, at, times})))
+        chosen(
+          clean.calls.flatMap(at => faultsOf(at.split(' ')[0] as Operation).map(kind => ({kind, at, times}))),
+          extent,
+        )
 
-      const everyLateness = (kind: FaultKind): Fault[] => clean.calls.map(at => ({kind, at}))
+      const everyLateness = (kind: FaultKind): Fault[] =>
+        chosen(
+          clean.calls.map(at => ({kind, at})),
+          extent,
+        )
 
-      /** On a busy machine a short deadline passes before the fault is met, and says nothing about it. */
+      /** On a busy machine a short deadline passes before the fault is met, and proves nothing. */
       async function playLate(fault: Fault, options: (timeoutMs: number) => RunOptions): Promise<Run> {
         for (const timeoutMs of DEADLINES_MS.slice(0, -1)) {
           const run = await play(table, scenario, {fault, ...options(timeoutMs)}).catch(() => undefined)

@@ -19,16 +19,16 @@ afterEach(async () => {
   await rm(folder, {recursive: true})
 })
 
-/** A stand-in for Docker, which the machines that run these tests need not have: it notes how it was called. */
-async function writeStandInDocker(inspect: string, serve = ''): Promise<void> {
+/** Writes a fake docker program, so that these tests do not need Docker: it records its arguments. */
+async function writeFakeDocker(inspect: string, serve = ''): Promise<void> {
   const program = `#!/bin/sh\nif [ "$1" = image ]; then\n${inspect}\nexit\nfi\nprintf '%s\\n' "$@" > ${folder}/called\n${serve}\n`
   await writeFile(join(folder, 'docker'), program)
   await chmod(join(folder, 'docker'), 0o755)
 }
 
-describe.skipIf(process.platform === 'win32')('the engine in a container (with a stand-in for docker)', () => {
+describe.skipIf(process.platform === 'win32')('the engine in a container (with a fake docker)', () => {
   it('is published on loopback only, with the data folder inside', async () => {
-    await writeStandInDocker('echo sha256:0123456789abcdef')
+    await writeFakeDocker('echo sha256:0123456789abcdef')
     const {command, version} = await pickEngine('docker')
     const line = command(8123, '/my/data')
     expect(version).toBe('0123456789ab')
@@ -39,20 +39,20 @@ describe.skipIf(process.platform === 'win32')('the engine in a container (with a
     expect(command(8123, undefined)).not.toContain('--volume')
   })
 
-  it('says what it said when it does not come up', async () => {
-    await writeStandInDocker('echo sha256:0', 'echo "docker: port is already allocated" >&2; exit 125')
+  it('shows the output of Docker when it does not start', async () => {
+    await writeFakeDocker('echo sha256:0', 'echo "docker: port is already allocated" >&2; exit 125')
     const port = await findFreePort()
     await expect(startEngine({engine: 'docker', port})).rejects.toMatchObject({
       code: 'engine.start-failed',
-      message: 'docker ended with code 125 before it was ready; it said:\ndocker: port is already allocated',
+      message: 'docker ended with code 125 before it was ready; its output:\ndocker: port is already allocated',
     })
     expect((await readFile(join(folder, 'called'), 'utf8')).split('\n')).toContain(`127.0.0.1:${port}:8000`)
   })
 
-  it('ends with its standard input', async () => {
+  it('exits when its standard input closes', async () => {
     const {command} = await pickWithImage()
     const script = command(8123, undefined)[command(8123, undefined).indexOf('-c') + 1] as string
-    // What runs inside the container, with a stand-in for its server.
+    // Runs the container's script with a fake server.
     await writeFile(
       join(folder, 'java'),
       `#!/bin/sh\necho $$ > ${folder}/pid\necho "Initializing DynamoDB Local"\nexec sleep 600\n`,
@@ -60,8 +60,8 @@ describe.skipIf(process.platform === 'win32')('the engine in a container (with a
     await chmod(join(folder, 'java'), 0o755)
     const {spawn} = await import('node:child_process')
     const child = spawn('sh', ['-c', script, 'sh', '-inMemory'], {stdio: ['pipe', 'ignore', 'pipe']})
-    const said = await new Promise<string>(resolve => child.stderr.once('data', data => resolve(String(data))))
-    expect(said).toContain('Initializing DynamoDB Local')
+    const output = await new Promise<string>(resolve => child.stderr.once('data', data => resolve(String(data))))
+    expect(output).toContain('Initializing DynamoDB Local')
     child.stdin.end()
     await untilGone([child.pid as number, Number(await readFile(join(folder, 'pid'), 'utf8'))])
   })
@@ -73,15 +73,15 @@ describe.skipIf(process.platform === 'win32')('the engine in a container (with a
       inspect: 'echo "Cannot connect to the Docker daemon" >&2; exit 1',
       hint: /^Start Docker/,
     },
-  ])('Docker $docker: says what to do', async ({inspect, hint}) => {
-    await writeStandInDocker(inspect)
+  ])('Docker $docker: the hint says what to do', async ({inspect, hint}) => {
+    await writeFakeDocker(inspect)
     await expect(pickEngine('docker')).rejects.toMatchObject({
       code: 'engine.missing',
       hint: expect.stringMatching(hint),
     })
   })
 
-  it('no Docker at all: says what to do', async () => {
+  it('no Docker at all: the hint says what to do', async () => {
     vi.stubEnv('PATH', folder)
     await expect(pickEngine('docker')).rejects.toMatchObject({
       code: 'engine.missing',
@@ -90,7 +90,7 @@ describe.skipIf(process.platform === 'win32')('the engine in a container (with a
   })
 
   async function pickWithImage() {
-    await writeStandInDocker('echo sha256:0')
+    await writeFakeDocker('echo sha256:0')
     return pickEngine('docker')
   }
 })

@@ -3,13 +3,12 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
-import {resolveConnection} from '../../../src/lib/dynamo/connection.js'
 import {createTable} from '../../../src/lib/dynamo/create-table.js'
-import {createSdkTransport} from '../../../src/lib/dynamo/transports/sdk.js'
 import {latestStreamArn, listShards, openShard, readRecords} from '../../../src/lib/dynamo/transports/stream-shards.js'
 import {releaseRecords} from '../../../src/lib/local/engines/dynoxide-database.js'
 import {type Engine, startEngine} from '../../../src/lib/local/engines/engine.js'
 import {emptyDatabase} from '../../../src/lib/local/engines/sqlite-file.js'
+import {localTransport} from '../../../src/lib/local/engines/transport.js'
 import {readNumber} from '../../../src/lib/schema/read.js'
 import {loadTableDefinition} from '../../../src/lib/schema/table-definition.js'
 import {openStreams, testPoller, until, versions, writeVersions} from '../../aggregator/local-stream/poll-support.js'
@@ -20,31 +19,30 @@ const TABLE = 'followed'
 
 describe.skipIf(isSkipped)("dynoxide's database", () => {
   let folder = ''
-  const undo: Array<() => unknown> = []
+  const cleanups: Array<() => unknown> = []
 
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
   })
   afterEach(async () => {
-    for (const step of undo.splice(0).reverse()) await step()
+    for (const step of cleanups.splice(0).reverse()) await step()
     await rm(folder, {recursive: true})
   })
 
   async function start(port?: number) {
     const engine = await startEngine({engine: 'dynoxide', dataDir: join(folder, 'data'), port})
-    undo.push(() => engine.stop())
-    const connection = resolveConnection({endpointUrl: engine.endpoint}, {})
-    const transport = createSdkTransport({connection, clock: Date.now})
-    undo.push(() => transport.close())
+    cleanups.push(() => engine.stop())
+    const transport = localTransport(engine.endpoint)
+    cleanups.push(() => transport.close())
     const stream = openStreams(engine.endpoint)
-    undo.push(() => stream.close())
+    cleanups.push(() => stream.close())
     return {engine, transport, stream}
   }
 
   const newTable = async ({transport}: Awaited<ReturnType<typeof start>>, tableName = TABLE) =>
     createTable(transport, await loadTableDefinition({tableName}))
 
-  /** Sequence numbers of all records that are kept. */
+  /** Sequence numbers of all records in the stream. */
   async function keptRecords({transport, stream}: Awaited<ReturnType<typeof start>>, tableName = TABLE) {
     const streamArn = (await latestStreamArn(transport, tableName)) ?? ''
     const [shard] = await listShards(stream, streamArn)
@@ -56,13 +54,13 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
   const stop = (engine: Engine) => engine.stop()
   const schemaText = async () => (await readFile(join(folder, 'data', 'dynoxide.db'))).toString('latin1')
 
-  it('is prepared with the tables that dynoxide makes by itself', async () => {
+  it('is prepared with the same tables that dynoxide creates', async () => {
     const {engine} = await start()
     await stop(engine)
     const prepared = await schemaText()
     await rm(join(folder, 'data'), {recursive: true})
     await mkdir(join(folder, 'data'))
-    // An empty file is a new database to SQLite, and one to leave alone to us.
+    // SQLite takes an empty file for a new database, and zael does not prepare a file that exists.
     await writeFile(join(folder, 'data', 'dynoxide.db'), '')
     await stop((await start()).engine)
     const own = await schemaText()
@@ -75,7 +73,7 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
     expect(own).not.toContain('zael_')
   })
 
-  it('lets go of the records before the one that is named, and counts on after a restart', async () => {
+  it('deletes the records before the given one, and continues the numbers after a restart', async () => {
     const first = await start()
     await newTable(first)
     await newTable(first, 'other')
@@ -92,12 +90,12 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
     const second = await start()
     await writeVersions(second.transport, TABLE, ['a'], 12, 13)
     expect(await keptRecords(second)).toEqual({streamArn, numbers: [12, 13]})
-    // Never all of them: the next number would be 1 again.
+    // The last record is kept: without it the next number would be 1 again.
     await releaseRecords(second.transport, streamArn, '999')
     expect((await keptRecords(second)).numbers).toEqual([13])
   })
 
-  it('leaves no records of a table that is gone to the next one of its name', async () => {
+  it('deletes the records of a deleted table: a new one of its name starts empty', async () => {
     const started = await start()
     await newTable(started)
     await writeVersions(started.transport, TABLE, ['old'], 0, 3)
@@ -117,7 +115,7 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
       checkpointFile: join(folder, 'checkpoint.json'),
       release: (streamArn, sequence) => releaseRecords(transport, streamArn, sequence),
     })
-    undo.push(() => poller.stop())
+    cleanups.push(() => poller.stop())
     poller.start()
     await writeVersions(transport, TABLE, ['a', 'b'], 0, 60)
     await until(() => delivered.length >= 120)
@@ -127,7 +125,7 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
     expect(poller.status().errors).toBe(0)
   })
 
-  it('survives kills of the engine: every change that was made is told once', {timeout: 300_000}, async () => {
+  it('survives kills of the engine: every change is delivered once', {timeout: 300_000}, async () => {
     const first = await start()
     await newTable(first)
     const {transport, stream} = first
@@ -138,7 +136,7 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
       checkpointFile: join(folder, 'checkpoint.json'),
       release: (streamArn, sequence) => releaseRecords(transport, streamArn, sequence),
     })
-    undo.push(() => poller.stop())
+    cleanups.push(() => poller.stop())
     poller.start()
     const items = ['a', 'b', 'c', 'd']
     let isOver = false
@@ -150,7 +148,7 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
     const writers = items.map(async item => {
       while (!isOver) {
         const Key = {PK: {S: item}, SK: {S: 'x'}}
-        // An answer that is lost may stand for a change all the same.
+        // A lost response does not mean that the change was not made.
         await transport.send('UpdateItem', {...Update, Key}).catch(() => sleep(5))
       }
     })
@@ -164,10 +162,10 @@ describe.skipIf(isSkipped)("dynoxide's database", () => {
     await until(() => delivered.length >= 240)
     isOver = true
     await Promise.all(writers)
-    const answers = items.map(item =>
+    const reads = items.map(item =>
       transport.send('GetItem', {TableName: TABLE, Key: {PK: {S: item}, SK: {S: 'x'}}, ConsistentRead: true}),
     )
-    const counts = (await Promise.all(answers)).map(({Item = {}}) => readNumber(Item, 'version') ?? 0)
+    const counts = (await Promise.all(reads)).map(({Item = {}}) => readNumber(Item, 'version') ?? 0)
     const total = counts.reduce((sum, count) => sum + count, 0)
     await until(() => delivered.length >= total)
     await poller.stop()

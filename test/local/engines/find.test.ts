@@ -5,7 +5,7 @@ import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
 import {findFolder} from '../../../src/lib/local/engines/dynamodb-local.js'
 import {findBinary} from '../../../src/lib/local/engines/dynoxide.js'
 import {findEngines, pickEngine} from '../../../src/lib/local/engines/find.js'
-import {PRINT_JDK_17, writeStandInJava} from '../support.js'
+import {PRINT_JDK_17, writeFakeJava} from '../support.js'
 
 let javaHome = ''
 
@@ -20,7 +20,7 @@ afterEach(async () => {
   await rm(javaHome, {recursive: true})
 })
 
-it('DynamoDB Local is found in the project that is worked in, where zael has none beside it', async () => {
+it('DynamoDB Local is found in the current project when it is not installed next to zael', async () => {
   const project = await mkdtemp(join(tmpdir(), 'zael-test-'))
   try {
     await expect(findFolder([project])).rejects.toMatchObject({code: 'engine.missing'})
@@ -46,13 +46,13 @@ describe.skipIf(process.platform === 'win32')('what DynamoDB Local needs', () =>
       code: 'engine.missing',
     },
   ])('$java: $code', async ({prints, code}) => {
-    await writeStandInJava(javaHome, prints)
+    await writeFakeJava(javaHome, prints)
     const [, dynamodbLocal] = await findEngines()
     expect(dynamodbLocal?.problem?.code).toBe(code)
     if (code) expect(dynamodbLocal?.problem?.hint).toContain('Java development kit (JDK) 17')
   })
 
-  it('no Java at all: says which program it tried', async () => {
+  it('no Java at all: names the program that was tried', async () => {
     const [, dynamodbLocal] = await findEngines()
     expect(dynamodbLocal?.problem).toMatchObject({
       code: 'engine.missing',
@@ -108,7 +108,7 @@ describe('where dynoxide is not built for the platform', () => {
     vi.spyOn(process, 'arch', 'get').mockReturnValue('riscv64')
   })
 
-  it('says so', async () => {
+  it('reports the platform', async () => {
     const [dynoxide] = await findEngines()
     expect(dynoxide?.problem).toMatchObject({
       code: 'engine.missing',
@@ -117,7 +117,7 @@ describe('where dynoxide is not built for the platform', () => {
   })
 
   it.skipIf(process.platform === 'win32')('DynamoDB Local is the default', async () => {
-    await writeStandInJava(javaHome, PRINT_JDK_17)
+    await writeFakeJava(javaHome, PRINT_JDK_17)
     expect((await pickEngine(undefined)).kind.name).toBe('dynamodb-local')
   })
 

@@ -24,7 +24,7 @@ async function put(...names: string[]): Promise<void> {
 const readers = async () => (await enginesForData(folder)).map(({name}) => name)
 
 describe('the data folder', () => {
-  it('without tables is for any engine, with tables for those that can read them', async () => {
+  it('is readable by any engine without tables, and by those of the same format with tables', async () => {
     expect(await readers()).toEqual(['dynoxide', 'dynamodb-local', 'docker'])
     await put('dynoxide.db')
     expect(await readers()).toEqual(['dynoxide'])
@@ -35,7 +35,7 @@ describe('the data folder', () => {
     expect(await readers()).toHaveLength(3)
   })
 
-  it('is wiped of what is ours', async () => {
+  it('is wiped with all files of a stack', async () => {
     await put('dynoxide.db', 'dynoxide.db-wal', 'shared-local-instance.db', 'stream-checkpoint.json', 'zael.lock')
     await put('stream-checkpoint.json.new', 'zael.lock.0b5f', 'dynoxide.db.new')
     await mkdir(join(folder, 'zael-archive'))
@@ -47,7 +47,7 @@ describe('the data folder', () => {
   })
 
   it.each(['thesis.txt', 'dynoxide.db2', 'my-dynoxide.db', 'audit', 'lock'])(
-    'is not touched at all when %s is in it',
+    'is not changed at all when it contains %s',
     async name => {
       await put('dynoxide.db', name)
       await expect(wipeData(folder)).rejects.toMatchObject({code: 'local.foreign-files', details: {foreign: [name]}})

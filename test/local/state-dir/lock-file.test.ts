@@ -19,7 +19,7 @@ afterEach(async () => {
   await rm(folder, {recursive: true})
 })
 
-/** A process that has ended, as a lock would remember it. */
+/** The lock holder of a process that has ended. */
 async function deadProcess() {
   const child = spawn(process.execPath, ['--eval', ''])
   await once(child, 'exit')
@@ -33,7 +33,7 @@ async function take(waitMs = 60_000): Promise<Lock> {
 }
 
 describe('a lock', () => {
-  it('is held by one at a time, and handed on', async () => {
+  it('is held by one holder at a time', async () => {
     let inside = 0
     let most = 0
     const work = async () => {
@@ -47,29 +47,29 @@ describe('a lock', () => {
     expect({most, left: await readdir(folder)}).toEqual({most: 1, left: []})
   })
 
-  it('tells who holds it when it is not to be had in time', async () => {
+  it('reports its holder when it cannot be taken in time', async () => {
     const lock = await take()
     expect(await takeLock(file, 0)).toMatchObject(await ownIdentity())
     await lock.release()
   })
 
-  it('of a dead process does not count', async () => {
+  it('of a dead process is free', async () => {
     await writeFile(file, JSON.stringify(await deadProcess()))
     await (await take()).release()
     expect(await readdir(folder)).toEqual([])
   })
 
-  it('of another process with the number of a dead one does not count', async () => {
+  it('of a dead process whose pid is in use again is free', async () => {
     await writeFile(file, JSON.stringify({pid: process.pid, began: 'another time', token: 'other'}))
     await (await take()).release()
   })
 
-  it.each(['', '{"pid":'])('that a power failure has left as %j does not count', async text => {
+  it.each(['', '{"pid":'])('that a crash has left as %j is free', async text => {
     await writeFile(file, text)
     await (await take()).release()
   })
 
-  it('of a dead process goes to one only', async () => {
+  it('of a dead process is taken by only one of several', async () => {
     await writeFile(file, JSON.stringify(await deadProcess()))
     const taken = await Promise.all(Array.from({length: 6}, () => takeLock(file, 0)))
     const locks = taken.filter((each): each is Lock => 'release' in each)
@@ -78,7 +78,7 @@ describe('a lock', () => {
     expect(await readdir(folder)).toEqual([])
   })
 
-  it('that somebody took meanwhile is put back by one who comes to remove the abandoned one', async () => {
+  it('that another process has just taken is put back by a late removal of the abandoned one', async () => {
     const lock = await take()
     await removeAbandoned(file, 'dead')
     expect(await takeLock(file, 0)).toMatchObject(await ownIdentity())
@@ -86,7 +86,7 @@ describe('a lock', () => {
     expect(await readdir(folder)).toEqual([])
   })
 
-  it('is not released by one who has lost it', async () => {
+  it('is not released by a former holder', async () => {
     const lock = await take()
     const other = JSON.stringify({...(await ownIdentity()), token: 'other'})
     await writeFile(file, other)
@@ -94,13 +94,13 @@ describe('a lock', () => {
     expect(await readFile(file, 'utf8')).toBe(other)
   })
 
-  it('in a folder that is not there says so', async () => {
+  it('in a missing folder is an error', async () => {
     await expect(takeLock(join(folder, 'none', 'lock'), 0)).rejects.toMatchObject({code: 'local.home'})
   })
 })
 
 describe('a process', () => {
-  it('is known by its number and its begin', async () => {
+  it('is identified by pid and start time', async () => {
     const own = await ownIdentity()
     expect(await isProcessRunning(own)).toBe(true)
     expect(await isProcessRunning(await deadProcess())).toBe(false)

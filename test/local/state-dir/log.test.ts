@@ -2,9 +2,9 @@ import {mkdtemp, readdir, rm, stat, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, expect, it} from 'vitest'
-import {openLog} from '../../../src/lib/local/state-dir/log.js'
-import {followLog, type LogEntry, parseLine, tailLog} from '../../../src/lib/local/state-dir/read-log.js'
+import {followLog, type LogEntry, openLog, parseLine, tailLog} from '../../../src/lib/local/state-dir/log.js'
 
+const POLL_MS = 5
 let folder = ''
 let file = ''
 
@@ -19,7 +19,7 @@ afterEach(async () => {
 
 const messages = (entries: readonly LogEntry[]) => entries.map(({message}) => message)
 
-it('what is logged can be read', async () => {
+it('logged lines can be read', async () => {
   const log = openLog(file, () => 0)
   log('warn', 'slow', {ms: 7, message: 'not this one'})
   log('info', 'done')
@@ -32,7 +32,7 @@ it('what is logged can be read', async () => {
   expect((await stat(file)).mode & 0o777).toBe(0o600)
 })
 
-it('two files of bounded size are all there ever is, across restarts too', async () => {
+it('the log never exceeds two files of bounded size, even across restarts', async () => {
   for (let restart = 0; restart < 30; restart++) {
     const log = openLog(file, () => 0, 1_000)
     for (let line = 0; line < 5; line++) log('info', `line ${restart * 5 + line}`)
@@ -43,23 +43,23 @@ it('two files of bounded size are all there ever is, across restarts too', async
   expect(last).toEqual(Array.from({length: 12}, (_, index) => `line ${138 + index}`))
 })
 
-it('a log that cannot be written ends nothing', () => {
+it('a log that cannot be written throws nothing', () => {
   const log = openLog(join(folder, 'none', 'stack.log'), () => 0)
-  expect(() => log('info', 'into the void')).not.toThrow()
+  expect(() => log('info', 'lost')).not.toThrow()
 })
 
-it('lines that are no JSON are shown as they are', async () => {
+it('lines that are not JSON are returned as they are', async () => {
   await writeFile(file, 'FATAL ERROR: heap\n\n{"half": \n')
   expect(messages(await tailLog(file, 5))).toEqual(['FATAL ERROR: heap', '{"half": '])
   expect(parseLine('{"no":"message"}').message).toBe('{"no":"message"}')
 })
 
-it('following gives every line once, across new files', async () => {
+it('following returns every line once, across rotations', async () => {
   const log = openLog(file, () => 0, 400)
   for (let line = 0; line < 3; line++) log('info', `line ${line}`)
   const stop = new AbortController()
   const seen: string[] = []
-  for await (const {message} of followLog(file, 2, stop.signal)) {
+  for await (const {message} of followLog(file, 2, stop.signal, POLL_MS)) {
     seen.push(message)
     if (seen.length < 28) log('info', `line ${seen.length + 2}`)
     else stop.abort()
@@ -67,10 +67,10 @@ it('following gives every line once, across new files', async () => {
   expect(seen).toEqual(Array.from({length: 28}, (_, index) => `line ${index + 1}`))
 })
 
-it('following waits for a log that is not there yet', async () => {
+it('following waits for a log that does not exist yet', async () => {
   const stop = new AbortController()
-  setTimeout(() => openLog(file, () => 0)('info', 'first'), 300)
-  for await (const {message} of followLog(file, 1, stop.signal)) {
+  setTimeout(() => openLog(file, () => 0)('info', 'first'), 5 * POLL_MS)
+  for await (const {message} of followLog(file, 1, stop.signal, POLL_MS)) {
     expect(message).toBe('first')
     stop.abort()
   }

@@ -3,7 +3,7 @@ import {join} from 'node:path'
 import {describe, expect, it} from 'vitest'
 import {findStateDir} from '../../../src/lib/local/state-dir/paths.js'
 
-describe('the home of the local stack', () => {
+describe('the state directory of the local stack', () => {
   it.skipIf(process.platform === 'win32').each([
     {env: {ZAEL_DATA_DIR: '/a', XDG_DATA_HOME: '/b', HOME: '/c'}, folder: '/a/local'},
     {env: {XDG_DATA_HOME: '/b', HOME: '/c'}, folder: '/b/zael/local'},
@@ -11,8 +11,9 @@ describe('the home of the local stack', () => {
     {env: {XDG_DATA_HOME: '', ZAEL_DATA_DIR: '', HOME: '/c'}, folder: '/c/.local/share/zael/local'},
     {env: {}, folder: join(homedir(), '.local/share/zael/local')},
   ])('$env: $folder', ({env, folder}) => {
-    const home = findStateDir(env)
-    expect(home.folder).toBe(folder)
-    for (const path of [home.stateFile, home.lockFile, home.logFile, home.dataDir]) expect(path).toContain(`${folder}/`)
+    const stateDir = findStateDir(env)
+    expect(stateDir.folder).toBe(folder)
+    for (const path of [stateDir.stateFile, stateDir.lockFile, stateDir.logFile, stateDir.dataDir])
+      expect(path).toContain(`${folder}/`)
   })
 })

@@ -3,7 +3,7 @@ import type {Engine} from '../../../src/lib/local/engines/engine.js'
 import type {ProcessExit} from '../../../src/lib/local/engines/owned-process.js'
 import {watchEngine} from '../../../src/lib/local/supervisor/engine-watchdog.js'
 
-/** An engine whose end is in the test's hand. */
+/** An engine that the test can end. */
 function scriptedEngine(pid: number) {
   let end: (exit: ProcessExit) => void = () => {}
   const exited = new Promise<ProcessExit>(resolve => {
@@ -21,8 +21,8 @@ function scriptedEngine(pid: number) {
   return {engine: engine as unknown as Engine, kill}
 }
 
-/** Keeps engines that each run for `livesMs` and then die, until the keeper gives up or `lives` are used up. */
-async function keep(livesMs: readonly number[], restartFails: readonly number[] = []) {
+/** Watches engines that each run for the given time and then die, until the watchdog gives up or the list is used up. */
+async function watch(livesMs: readonly number[], restartFails: readonly number[] = []) {
   let nowMs = 0
   let starts = 0
   const pauses: number[] = []
@@ -31,7 +31,7 @@ async function keep(livesMs: readonly number[], restartFails: readonly number[] 
   const live = (index: number) => {
     const {engine, kill} = scriptedEngine(index)
     const lifeMs = livesMs[index]
-    // A life that is not in the list does not end: there the test ends the stack instead.
+    // After the last one the test stops the stack.
     if (lifeMs === undefined) queueMicrotask(() => ending.abort())
     else
       setImmediate(() => {
@@ -60,32 +60,32 @@ async function keep(livesMs: readonly number[], restartFails: readonly number[] 
 }
 
 describe('an engine that dies', () => {
-  it('is started again, after those who use it were told', async () => {
-    expect(await keep([10])).toEqual({outcome: 'ended', starts: 1, pauses: [100], happened: ['down', 'up']})
+  it('is restarted, after its users were stopped', async () => {
+    expect(await watch([10])).toEqual({outcome: 'ended', starts: 1, pauses: [100], happened: ['down', 'up']})
   })
 
-  it('again and again is given up, each pause twice the last', async () => {
-    const {outcome, starts, pauses} = await keep(Array(20).fill(10))
-    expect(outcome).toBe('the engine did not stay up after 5 new starts: the engine ended with SIGKILL')
+  it('repeatedly is given up, with backoff that doubles each time', async () => {
+    const {outcome, starts, pauses} = await watch(Array(20).fill(10))
+    expect(outcome).toBe('the engine did not stay up after 5 restarts: the engine ended with SIGKILL')
     expect({starts, pauses}).toEqual({starts: 5, pauses: [100, 200, 400, 800, 1600]})
   })
 
-  it('once an hour is started again for ever', async () => {
-    const {outcome, starts, pauses} = await keep(Array(20).fill(3_600_000))
+  it('once an hour is restarted without limit', async () => {
+    const {outcome, starts, pauses} = await watch(Array(20).fill(3_600_000))
     expect({outcome, starts}).toEqual({outcome: 'ended', starts: 20})
     expect(new Set(pauses)).toEqual(new Set([100]))
   })
 
-  it('and does not start at first is tried again; its users are told once', async () => {
-    const {outcome, starts, happened} = await keep([10], [1, 2])
+  it('and fails to restart at first is tried again; its users are stopped once', async () => {
+    const {outcome, starts, happened} = await watch([10], [1, 2])
     expect({outcome, starts, happened}).toEqual({outcome: 'ended', starts: 3, happened: ['down', 'up']})
   })
 
-  it('and never starts is given up with the reason', async () => {
-    expect((await keep([10], [1, 2, 3, 4, 5])).outcome).toContain('new starts: port taken')
+  it('and never restarts is given up with the reason', async () => {
+    expect((await watch([10], [1, 2, 3, 4, 5])).outcome).toContain('restarts: port taken')
   })
 
-  it('is left alone when the stack is to end', async () => {
-    expect(await keep([])).toEqual({outcome: 'ended', starts: 0, pauses: [], happened: []})
+  it('is not restarted when the stack stops', async () => {
+    expect(await watch([])).toEqual({outcome: 'ended', starts: 0, pauses: [], happened: []})
   })
 })

@@ -7,8 +7,8 @@ import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {afterEach, beforeEach, expect, it, onTestFinished} from 'vitest'
 import type {LogLevel} from '../../../src/lib/local/state-dir/log.js'
+import {tailLog} from '../../../src/lib/local/state-dir/log.js'
 import {stateDirAt} from '../../../src/lib/local/state-dir/paths.js'
-import {tailLog} from '../../../src/lib/local/state-dir/read-log.js'
 import {readEnd, readState, type StackState, writeState} from '../../../src/lib/local/state-dir/state.js'
 import {fetchStatus, type LiveStatus} from '../../../src/lib/local/supervisor/control.js'
 import {supervisorProgram} from '../../../src/lib/local/supervisor/start.js'
@@ -16,7 +16,7 @@ import {runSupervisor, type SupervisorOptions} from '../../../src/lib/local/supe
 import {describeOnEngine} from '../../helpers/table.js'
 import {childrenOfThisProcess} from '../support.js'
 
-/** For folders into which a process may write at the same moment. */
+/** For folders that a process may be writing to. */
 const WHILE_WRITTEN = {maxRetries: 50, retryDelay: 100}
 
 let folder = ''
@@ -39,8 +39,14 @@ function supervise(changes: Partial<SupervisorOptions> = {}) {
   let ended: Promise<unknown> = Promise.resolve()
   const ready = new Promise<StackState>((resolve, reject) => {
     ended = runSupervisor(
-      {home: folder, dataDir: join(folder, 'data'), aggregator: true, version: '0.1.0', ...changes},
-      {log: (level, message) => logged.push({level, message}), signal: ending.signal, ready: resolve},
+      {stateDir: folder, dataDir: join(folder, 'data'), aggregator: true, version: '0.1.0', ...changes},
+      {
+        log: (level, message) => logged.push({level, message}),
+        signal: ending.signal,
+        onReady: resolve,
+        watchIntervalMs: 20,
+        sleep: async () => {},
+      },
     ).catch((error: Error) => error)
     void ended.then(reject)
   })
@@ -55,34 +61,34 @@ async function live({controlPort, startToken}: StackState): Promise<LiveStatus> 
 }
 
 describeOnEngine('a supervisor', () => {
-  const home = () => stateDirAt(folder)
+  const stateDir = () => stateDirAt(folder)
 
-  it('tells that it runs, and that it has ended; nothing is left but the data', async () => {
+  it('records its start and its end, and leaves only the data', async () => {
     const {ending, logged, ready, ended} = supervise()
     const state = await ready
-    expect(await readState(home())).toEqual(state)
+    expect(await readState(stateDir())).toEqual(state)
     expect(await live(state)).toMatchObject({engineRestarts: 0, aggregator: {errors: 0}})
     ending.abort()
     expect(await ended).toBe(undefined)
-    expect(await readState(home())).toBe(undefined)
-    expect(await readEnd(home())).toMatchObject({port: state.port, reason: null})
+    expect(await readState(stateDir())).toBe(undefined)
+    expect(await readEnd(stateDir())).toMatchObject({port: state.port, reason: null})
     expect(await fetchStatus(state.controlPort, state.startToken)).toBe(undefined)
     expect((await readdir(folder)).sort()).toEqual(['data', 'ended.json'])
-    expect(await readdir(home().dataDir)).not.toContain('zael.lock')
+    expect(await readdir(stateDir().dataDir)).not.toContain('zael.lock')
     expect(logged.filter(({level}) => level !== 'info')).toEqual([])
     const stops = ['the aggregator has stopped', 'the engine has stopped', 'the stack has ended']
     expect(logged.slice(-3).map(({message}) => message)).toEqual(stops)
   })
 
-  it('that is stopped while it starts leaves nothing', async () => {
+  it('that is stopped during its start leaves nothing', async () => {
     const {ending, ended} = supervise()
     ending.abort(new Error('changed my mind'))
     expect(await ended).toMatchObject({message: 'changed my mind'})
-    expect(existsSync(home().stateFile)).toBe(false)
-    expect(existsSync(home().endFile)).toBe(false)
+    expect(existsSync(stateDir().stateFile)).toBe(false)
+    expect(existsSync(stateDir().endFile)).toBe(false)
   })
 
-  it('whose home is deleted ends by itself', async () => {
+  it('stops when its state directory is deleted', async () => {
     const {ready, ended} = supervise({dataDir: null})
     await ready
     await rm(folder, {recursive: true, ...WHILE_WRITTEN})
@@ -91,15 +97,15 @@ describeOnEngine('a supervisor', () => {
     await mkdir(folder)
   })
 
-  it('whose home has passed to another leaves that one alone', async () => {
+  it('stops when another stack has taken over its state directory, and does not change that', async () => {
     const {ready, ended} = supervise({dataDir: null, aggregator: false})
     const other = {...(await ready), startToken: 'another'}
-    await writeState(home(), other)
+    await writeState(stateDir(), other)
     expect(await ended).toBe(undefined)
-    expect(await readState(home())).toEqual(other)
+    expect(await readState(stateDir())).toEqual(other)
   })
 
-  it('whose engine does not stay up ends, and says why', async () => {
+  it('stops when its engine does not stay up, and records why', async () => {
     const {logged, ready, ended} = supervise({dataDir: null, aggregator: false})
     const state = await ready
     for (let restarts = 0; restarts <= 5; restarts++) {
@@ -107,27 +113,33 @@ describeOnEngine('a supervisor', () => {
       process.kill((await live(state)).enginePid, 'SIGKILL')
     }
     expect(await ended).toMatchObject({code: 'local.engine-lost'})
-    expect(await readState(home())).toBe(undefined)
-    expect(await readEnd(home())).toMatchObject({reason: expect.stringContaining('the engine ended with SIGKILL')})
+    expect(await readState(stateDir())).toBe(undefined)
+    expect(await readEnd(stateDir())).toMatchObject({reason: expect.stringContaining('the engine ended with SIGKILL')})
     expect(logged.at(-1)).toEqual({level: 'error', message: 'the stack has ended'})
   })
 })
 
-it.skipIf(process.platform === 'win32')('whose starter goes away before it is ready ends', async () => {
-  const options = {home: folder, dataDir: join(folder, 'data'), aggregator: true, version: '0.1.0'}
-  const child = spawn(process.execPath, [...supervisorProgram(), JSON.stringify(options)], {
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-  })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  child.disconnect()
-  expect(await once(child, 'exit')).toEqual([1, null])
-  expect(existsSync(stateDirAt(folder).stateFile)).toBe(false)
-  expect(await tailLog(stateDirAt(folder).logFile, 1)).toMatchObject([
-    {message: 'the stack has ended', fields: {reason: expect.stringContaining('the command that starts it went away')}},
-  ])
-})
+it.skipIf(process.platform === 'win32')(
+  'a supervisor whose starting command exits before it is ready stops',
+  async () => {
+    const options = {stateDir: folder, dataDir: join(folder, 'data'), aggregator: true, version: '0.1.0'}
+    const child = spawn(process.execPath, [...supervisorProgram(), JSON.stringify(options)], {
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    child.disconnect()
+    expect(await once(child, 'exit')).toEqual([1, null])
+    expect(existsSync(stateDirAt(folder).stateFile)).toBe(false)
+    expect(await tailLog(stateDirAt(folder).logFile, 1)).toMatchObject([
+      {
+        message: 'the stack has ended',
+        fields: {reason: expect.stringContaining('the command that started it has exited')},
+      },
+    ])
+  },
+)
 
-it('that has no right to its data folder says so, and holds nothing', async () => {
+it('a supervisor that may not write its data folder fails, and leaves nothing', async () => {
   const {ended} = supervise({dataDir: '/proc/zael'})
   expect(await ended).toMatchObject({code: 'engine.data-dir'})
   expect(await readdir(folder)).toEqual([])

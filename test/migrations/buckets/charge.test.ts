@@ -66,8 +66,8 @@ const markOf = (change: Partial<LimitMark> = {}): LimitMark => ({
 const mark = (change: Partial<LimitMark> = {}, location = LOCATION): BucketMarks =>
   new Map([['rpm', new Map([[location, markOf(change)]])]])
 
-describe('what either replica owes the other', () => {
-  it('is what the other has consumed since the mark, and the mark moves along', () => {
+describe('the charges between two replicas', () => {
+  it('are what the other has consumed since the mark, and the mark is updated', () => {
     const {toNew, toOld, marks} = computeCharges(oldBucket(47_000n, 8000n), [newBucket(90_000n, 2000n)], mark())
     expect(toNew).toEqual(new Map([['rpm', 3000n]]))
     expect(toOld).toEqual(new Map([['rpm', 2000n]]))
@@ -80,69 +80,69 @@ describe('what either replica owes the other', () => {
     expect([again.toNew.size, again.toOld.size]).toEqual([0, 0])
   })
 
-  it('counts the consumption of all shards', () => {
+  it('include the consumption of all shards', () => {
     const shards = [newBucket(0n, 2000n), newBucket(0n, 500n, NOW, 1)]
     expect(computeCharges(oldBucket(50_000n, 5000n), shards, mark()).toOld.get('rpm')).toBe(2500n)
   })
 
-  it('gives back what a refund gave back, when the balance shows it', () => {
+  it('include refunds, when the balance shows them', () => {
     const refund = computeCharges(oldBucket(51_000n, 4000n), [newBucket(0n, 0n)], mark())
     expect(refund.toNew.get('rpm')).toBe(-1000n)
   })
 
-  it('mints nothing when the old bucket expired and was made anew: its whole count is owed', () => {
+  it('mint nothing when the old bucket expired and was created again: its whole count is charged', () => {
     const before = mark({oldConsumed: 900_000n, oldTokens: 50_000n})
     expect(computeCharges(oldBucket(93_000n, 7000n), [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(7000n)
   })
 
-  it('charges the whole count of an old bucket that holds more than the one of the mark could', () => {
-    // 50 and one second of refill less the 2 that were spent make 49; 93 are there.
-    const anew = oldBucket(93_000n, 7000n, {refilledAtMs: NOW + 1000})
-    expect(computeCharges(anew, [newBucket(10_000n, 0n)], mark()).toNew.get('rpm')).toBe(7000n)
-    // One that has consumed more than a new one could have is the same, whatever undid our charge.
+  it('are the whole count of an old bucket that holds more than the marked one could', () => {
+    // 50 and one second of refill minus the 2 consumed make 49; it holds 93.
+    const recreated = oldBucket(93_000n, 7000n, {refilledAtMs: NOW + 1000})
+    expect(computeCharges(recreated, [newBucket(10_000n, 0n)], mark()).toNew.get('rpm')).toBe(7000n)
+    // It has consumed more than a new one could have, so it is the same bucket, whatever undid our charge.
     const longLived = oldBucket(93_000n, 902_000n, {refilledAtMs: NOW + 1000})
     const before = mark({oldConsumed: 900_000n})
     expect(computeCharges(longLived, [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(2000n)
   })
 
-  it('gives nothing back for a count that fell while the old bucket had time to expire', () => {
+  it('refund nothing for a lower count after the old bucket had time to expire', () => {
     const before = mark({oldConsumed: 20_000n})
-    const anew = oldBucket(93_000n, 7000n, {refilledAtMs: NOW + 600_000})
-    expect(computeCharges(anew, [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(7000n)
+    const recreated = oldBucket(93_000n, 7000n, {refilledAtMs: NOW + 600_000})
+    expect(computeCharges(recreated, [newBucket(10_000n, 0n)], before).toNew.get('rpm')).toBe(7000n)
   })
 
-  it('gives the old bucket back what was given back to the new one, but no more than fits', () => {
+  it('refund to the old bucket what was refunded to the new one, up to its capacity', () => {
     const marked = (oldTokens: bigint) => mark({oldTokens, charged: charged(80_000n, 10_000n)})
     const refunded = [newBucket(15_000n, 75_000n)]
     expect(computeCharges(oldBucket(50_000n, 5000n), refunded, marked(50_000n)).toOld.get('rpm')).toBe(-5000n)
     expect(computeCharges(oldBucket(99_000n, 5000n), refunded, marked(99_000n)).toOld.get('rpm')).toBe(-1000n)
   })
 
-  it('mints nothing for the old bucket when a counter of the new one started anew, or a shard expired', () => {
-    const anew = computeCharges(
+  it('mint nothing for the old bucket when a counter of the new one was reset, or a shard expired', () => {
+    const recreated = computeCharges(
       oldBucket(50_000n, 5000n),
       [newBucket(30_000n, 0n)],
       mark({charged: charged(80_000n, 10_000n)}),
     )
-    expect(anew.toOld.get('rpm')).toBe(70_000n)
+    expect(recreated.toOld.get('rpm')).toBe(70_000n)
     const before = mark({charged: charged(80_000n, 50_000n, 2)})
     const left = {...newBucket(20_000n, 30_000n), shardCount: 2}
-    // Half a bucket is left, and lacks 30 of its 50.
+    // Half of the bucket is left, and 30 of its 50 are missing.
     expect(computeCharges(oldBucket(50_000n, 5000n), [left], before).toOld.get('rpm')).toBe(30_000n)
-    // Its own count went up by 60; together with the one that is gone it seems to be 10.
+    // Its own count rose by 60; compared with the sum that includes the expired shard it seems to be 10.
     const busy = {...newBucket(20_000n, 90_000n), shardCount: 2}
     expect(computeCharges(oldBucket(50_000n, 5000n), [busy], before).toOld.get('rpm')).toBe(30_000n)
   })
 
-  it('charges what an old bucket of which nothing is known lacks of the new one, not all that it ever gave', () => {
-    // Made full just now, one token gone; the new one has 60 of its 100 after a minute in which nobody came.
+  it('are what is missing in the new bucket for an unknown old one, not all that it ever consumed', () => {
+    // Created full just now, one token consumed; the new one has 60 of its 100 after an idle minute.
     const old = oldBucket(99_000n, 1000n, {refilledAtMs: NOW + 60_000})
     const long = newBucket(0n, 5_000_000n)
     expect(computeCharges(old, [long], new Map()).toOld.get('rpm')).toBe(40_000n)
     expect(computeCharges(old, [newBucket(90_000n, 5_000_000n)], new Map()).toOld.size).toBe(0)
   })
 
-  it('compares each place with its own mark, and one that comes up later with nothing', () => {
+  it('compare each location with its own mark, and a location that appears later with none', () => {
     const last = oldBucket(47_000n, 8000n).limits.get('rpm') as OldLimit
     const other: OldLimit = {...last, location: '/limits', state: state(90_000n, 600n), refilledAtMs: NOW - 5000}
     const old: OldBucket = {...nothing, limits: new Map([['rpm', last]]), others: new Map([['rpm', [other]]])}
@@ -156,15 +156,15 @@ describe('what either replica owes the other', () => {
       ],
     ])
     expect(computeCharges(old, [newBucket(0n, 0n)], both).toNew.get('rpm')).toBe(3000n + 500n)
-    // Somebody made it since, and at the new one's instant it lacks five.
+    // It was created since, and at the refill instant of the new one it lacks five.
     expect(computeCharges(old, [newBucket(0n, 0n)], mark()).toNew.get('rpm')).toBe(3000n + 5000n)
-    // At first sight the one used last says how much there is.
+    // In a first comparison the one used last determines the balance.
     expect(computeCharges(old, [newBucket(100_000n, 0n)], new Map()).toNew.get('rpm')).toBe(53_000n)
     const {marks} = computeCharges(old, [newBucket(100_000n, 0n)], new Map())
     expect([...(marks.get('rpm')?.keys() ?? [])]).toEqual([LOCATION, '/limits'])
   })
 
-  it('charges what adjustments left of a bucket once, and then what comes on top', () => {
+  it('include what adjustments left of a bucket once, and then only what is added', () => {
     const rest = (tokensMilli: bigint): OldBucket => ({
       ...nothing,
       residue: new Map([['rpm', [{location: '/bucket/rest', tokensMilli}]]]),
@@ -173,29 +173,29 @@ describe('what either replica owes the other', () => {
     expect([first.toNew.get('rpm'), first.toOld.size]).toEqual([4000n, 0])
     expect(computeCharges(rest(-4000n), [newBucket(0n, 0n)], first.marks).toNew.size).toBe(0)
     expect(computeCharges(rest(-3000n), [newBucket(0n, 0n)], first.marks).toNew.get('rpm')).toBe(-1000n)
-    // The mark of a bucket that was in the same place says nothing about what is left of another.
+    // The mark of a bucket in the same location does not apply to what is left of another.
     expect(computeCharges(rest(-4000n), [newBucket(0n, 0n)], mark()).toNew.get('rpm')).toBe(4000n)
   })
 
-  it('works from balance and time where the old item keeps no count, and does not charge it', () => {
+  it('are computed from balance and time if the old item does not count, and it is not charged', () => {
     const uncounted = oldBucket(52_000n, 0n, {countsConsumption: false, refilledAtMs: NOW + 5000})
     const {toNew, toOld} = computeCharges(uncounted, [newBucket(0n, 9000n)], mark({oldConsumed: undefined}))
-    // 50 and 5 seconds of refill make 55; 52 are there.
+    // 50 and 5 seconds of refill make 55; it holds 52.
     expect(toNew.get('rpm')).toBe(3000n)
     expect(toOld.size).toBe(0)
     const grown = oldBucket(60_000n, 0n, {countsConsumption: false})
     expect(computeCharges(grown, [newBucket(0n, 0n)], mark({oldConsumed: undefined})).toNew.size).toBe(0)
   })
 
-  it('charges a bucket that a client made full with what the old one lacked at that moment', () => {
-    // Made 20 s after the last refill of the old one, which held 30 then: 50 by that time, so 50 are missing.
+  it('are what the old bucket lacked at the moment when a client created the new one, full', () => {
+    // Created 20 s after the last refill of the old one, which held 30: 50 by then, so 50 are missing.
     const old = oldBucket(30_000n, 0n)
     const justMade = newBucket(95_000n, 5000n, NOW + 20_000)
     expect(computeCharges(old, [justMade], new Map())).toMatchObject({
       toNew: new Map([['rpm', 50_000n]]),
       dependsOnRefill: true,
     })
-    // Ten seconds later it has earned 10 of what it spent; the moment it was made is still the same.
+    // Ten seconds later it has earned 10 of what it consumed; the moment of its creation is the same.
     const later = newBucket(85_000n, 25_000n, NOW + 30_000)
     expect(computeCharges(old, [later], new Map()).toNew.get('rpm')).toBe(50_000n)
     // An old bucket that was full by then lacked nothing, however much the new one has earned since.
@@ -203,12 +203,12 @@ describe('what either replica owes the other', () => {
     expect(computeCharges(idle, [newBucket(90_000n, 400_000n, NOW)], new Map()).toNew.size).toBe(0)
   })
 
-  it('leaves limits alone that today no longer has', () => {
+  it('leave out limits that the new bucket does not have', () => {
     const {toNew, toOld, marks} = computeCharges(oldBucket(1n, 5n), [], new Map())
     expect([toNew.size, toOld.size, marks.size]).toEqual([0, 0, 0])
   })
 
-  it('marks read back as they were written', () => {
+  it('are marked in text that reads back as it was written', () => {
     const marks: BucketMarks = new Map([
       ...mark({charged: charged(10n ** 17n, -(10n ** 18n), 8)}),
       [

@@ -91,7 +91,7 @@ describe('old buckets become one', () => {
     })
   })
 
-  it('never goes back in time and never mints, whatever the instants and balances', () => {
+  it('never go back in time and never mint, whatever the instants and balances', () => {
     const limit = fc.record({
       tokens: fc.integer({min: -200_000, max: 100_000}),
       refilledAtMs: fc.integer({min: NOW - 100_000, max: NOW}),
@@ -111,7 +111,7 @@ describe('old buckets become one', () => {
     )
   })
 
-  it('takes the one used last of a limit that several places hold, and marks all of them', () => {
+  it('use the location used last of a limit that is stored in several, and mark all of them', () => {
     const old = read(
       perLimit('rpm', {tokens: 1, refilledAtMs: NOW}),
       perLimit('tpm', {tokens: 2, refilledAtMs: NOW - 20}),
@@ -121,20 +121,20 @@ describe('old buckets become one', () => {
     expect(old.limits.get('tpm')?.state.tokensMilli).toBe(4n)
     expect(old.others.get('rpm')?.map(({state}) => state.tokensMilli)).toEqual([3n])
     const {marks} = mergeBucket(old, target)
-    expect([...marks].map(([name, places]) => [name, [...places.keys()]])).toEqual([
+    expect([...marks].map(([name, locations]) => [name, [...locations.keys()]])).toEqual([
       ['rpm', ['/limits', '/bucket']],
       ['tpm', ['/bucket', '/limits']],
     ])
   })
 
-  it('takes the newer layout of two that were used at the same instant', () => {
+  it('use the newer layout of two that were used at the same instant', () => {
     const one = composite({rpm: 3}, NOW)
     const newer = composite({rpm: 4}, NOW, 'aB3x_9QwErT/ENTITY#user-1')
     expect(read(one, newer).limits.get('rpm')?.state.tokensMilli).toBe(4n)
     expect(read(newer, one).limits.get('rpm')?.state.tokensMilli).toBe(4n)
   })
 
-  it('charges what adjustments left of a bucket in another place', () => {
+  it('include what adjustments left of a bucket in another location', () => {
     const ghost = {PK: s('aB3x_9QwErT/ENTITY#user-1'), SK: s('#BUCKET#gpt-4'), b_rpm_tk: n(-4000), b_rpm_tc: n(4000)}
     const old = read(composite({rpm: 30_000}, NOW), ghost)
     const {record, marks} = mergeBucket(old, target)
@@ -142,7 +142,7 @@ describe('old buckets become one', () => {
     expect(marks.get('rpm')?.get('aB3x_9QwErT/bucket/rest')).toMatchObject({oldTokens: -4000n})
   })
 
-  it('leaves out what has expired, and keeps the latest expiry of the rest', () => {
+  it('leave out expired items, and keep the latest expiry of the others', () => {
     const [past, soon, later] = [NOW / 1000 - 1, NOW / 1000 + 10, NOW / 1000 + 99]
     expect(toRead(perLimit('rpm', {tokens: 1, refilledAtMs: NOW, ttl: past}))).toBe('expired')
     const old = read(
@@ -158,7 +158,7 @@ describe('old buckets become one', () => {
     ).toBeUndefined()
   })
 
-  it('adds the shards of a bucket up', () => {
+  it('add up the shards of a bucket', () => {
     const shard = (number: number, tokens: number): OldItem<'bucket'> => {
       const PK = `default/BUCKET#user-1#gpt-4#${number}`
       const item = {...composite({rpm: tokens}, NOW, PK), PK: s(PK), SK: s('#STATE'), shard_count: n(2), b_rpm_bx: n(0)}

@@ -28,21 +28,21 @@ const whole = (PK: string, limits: Readonly<Record<string, number>>, rest: Item 
   ),
 })
 
-describeOnEngine('a limit that was taken away in a newer layout', () => {
+describeOnEngine('a limit that was removed in a newer layout', () => {
   const scene = useOldTable(4, () => [
     ...['rpm', 'tpm'].flatMap(limit => [single(limit, 'gpt-4'), single(limit, 'db')]),
     whole('RESOURCE#gpt-4', {rpm: 500}, {config_version: n(1)}),
-    // All its limits were taken away.
+    // All its limits were removed.
     whole('RESOURCE#empty', {}, {config_version: n(1)}),
     single('rpm', 'empty'),
-    // A newer item with all limits, and one that holds a setting and no more (D-30).
+    // A newer item with all limits, and one with only a setting (D-30).
     whole('SYSTEM#', {rpm: 7, tpm: 8}, {config_version: n(1), on_unavailable: s('allow')}),
     {PK: s('default/SYSTEM#'), SK: s('#CONFIG'), audit_retention_days: n(30)},
     whole('RESOURCE#twice', {rpm: 1, tpm: 2}, {config_version: n(1)}),
     whole('default/RESOURCE#twice', {tpm: 3}, {config_version: n(1)}),
   ])
 
-  it('stays away', async () => {
+  it('stays removed', async () => {
     await scene.migrate()
     const repository = new Repository({stack: scene.name, transport: scene.own, clock: () => scene.nowMs})
     const {configs} = await repository.namespace('default')
@@ -61,13 +61,13 @@ describeOnEngine('a limit that was taken away in a newer layout', () => {
   })
 })
 
-describeOnEngine('settings of the system level beside its single limits', () => {
+describeOnEngine('settings of the system level next to its single limits', () => {
   const scene = useOldTable(2, () => [
     {...single('rpm', 'gpt-4'), PK: s('SYSTEM#')},
     whole('SYSTEM#', {}, {config_version: n(1), on_unavailable: s('allow')}),
   ])
 
-  it('take no limit away', async () => {
+  it('remove no limit', async () => {
     await scene.migrate()
     const repository = new Repository({stack: scene.name, transport: scene.own, clock: () => scene.nowMs})
     expect(await (await repository.namespace('default')).configs.get({level: 'system'})).toMatchObject({

@@ -17,7 +17,7 @@ describeOnEngine('a bucket that was split after it had been copied', () => {
   const scene = useOldTable(4, population => itemsOf(4, population))
   const put = (item: Item) => scene.own.send('PutItem', {TableName: scene.name, Item: item})
 
-  it('charges the old one what all of its shards have consumed', async () => {
+  it('charges the consumption of all its shards to the old one', async () => {
     await scene.migrate()
     const items = await scene.items()
     const [copy = {}] = items.filter(item => MIGRATION_MARK in item && decodeBucket(item)?.kind === 'bucket')

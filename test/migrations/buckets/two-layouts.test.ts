@@ -14,7 +14,7 @@ const bucketAt = async (scene: OldTableScene, end: string): Promise<Item> =>
 const balance = async (scene: OldTableScene): Promise<number | undefined> =>
   readNumber(await bucketAt(scene, '/BUCKET#user-1#gpt-4#0 #STATE'), 'b_rpm_tk')
 
-describeOnEngine('a bucket that lies in two layouts', () => {
+describeOnEngine('a bucket that is stored in two layouts', () => {
   const scene = useOldTable(4, ({nowMs}) => [
     oldBucketItem('ENTITY#user-1', -900, nowMs - 1000, 'per limit'),
     oldBucketItem('ENTITY#user-1', 100, nowMs - 200 * DAY_MS, 'composite'),
@@ -23,13 +23,13 @@ describeOnEngine('a bucket that lies in two layouts', () => {
   const putting = new PuttingClient(where, 'ENTITY#user-1')
   const adding = new AddingClient(where, 'ENTITY#user-1')
 
-  it('keeps the debt of the one used last, which says so', async () => {
+  it('keeps the debt of the one used last, and reports the decision', async () => {
     const {decisions} = await scene.migrate()
     expect(decisions.superseded).toBe(1)
     expect(await balance(scene)).toBe(-900_000)
   })
 
-  it('bears what clients of either layout consume afterwards, each compared with its own mark', async () => {
+  it('is charged what clients of either layout consume afterwards, each compared with its own mark', async () => {
     scene.nowMs += 10 * 60_000
     expect(await putting.acquire(3)).toBe(true)
     await scene.migrate()
@@ -49,7 +49,7 @@ describeOnEngine('a bucket that lies in two layouts', () => {
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('has the new consumption charged to the one used last', async () => {
+  it('charges new consumption to the one used last', async () => {
     const before = readNumber(await bucketAt(scene, 'ENTITY#user-1 #BUCKET#gpt-4'), 'b_rpm_tk') as number
     const other = await bucketAt(scene, 'ENTITY#user-1 #BUCKET#gpt-4#rpm')
     const current = await bucketAt(scene, '/BUCKET#user-1#gpt-4#0 #STATE')

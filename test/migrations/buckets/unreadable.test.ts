@@ -6,7 +6,7 @@ import {describeOnEngine} from '../../helpers/table.js'
 import {AddingClient, oldBucketItem} from '../old-clients.js'
 import {keyText, type OldTableScene, useOldTable, VERSION} from '../old-table-scene.js'
 
-/** Buckets that do not say what they hold, each of an entity of its own. */
+/** Incomplete buckets, each of another entity. */
 const unreadable = (nowMs: number): Item[] => {
   const bucket = (entity: string, layout: 'composite' | 'per limit', change: Item): Item => ({
     ...oldBucketItem(`ENTITY#${entity}`, 60, nowMs, layout),
@@ -31,7 +31,7 @@ const unreadable = (nowMs: number): Item[] => {
       b_tpm_rp: n(60_000),
       b_tpm_tc: n(0),
     }),
-    // What is left of a bucket that nobody has made again in the new place.
+    // Counters left of a bucket for which there is no new one.
     {PK: s('ENTITY#ghost'), SK: s('#BUCKET#gpt-4'), b_rpm_tk: n(-4000), b_rpm_tc: n(4000)},
     timeless,
     empty,
@@ -58,7 +58,7 @@ describeOnEngine('buckets that cannot be read', () => {
     strange = (await scene.items()).filter(item => !keyText(item).includes('good'))
   })
 
-  it('are no buckets for a survey', async () => {
+  it('are counted as unknown by a survey', async () => {
     const found = await surveyTable(scene.table, {ourVersion: VERSION})
     expect(found.unknown.items).toBe(strange.length)
     expect(found.unknown.keys).toContain('ENTITY#half #BUCKET#gpt-4#rpm')
@@ -66,7 +66,7 @@ describeOnEngine('buckets that cannot be read', () => {
     expect(found.items).toBe(strange.length + 1)
   })
 
-  it('are listed and left exactly as they are, whatever is run', async () => {
+  it('are listed and left exactly as they are by every command', async () => {
     const result = await scene.migrate()
     expect(result).toMatchObject({finished: true, settled: true, unknown: {count: strange.length}})
     expect(result.unknown.shown).toContain('ENTITY#no-refill #BUCKET#gpt-4#rpm')
@@ -82,14 +82,14 @@ describeOnEngine('buckets that cannot be read', () => {
     for (const item of strange) expect(after.get(keyText(item))).toEqual(item)
   })
 
-  it('are none of them when the table may drop them anyway', async () => {
+  it('are counted as expired once they have expired', async () => {
     const ttl = n(Math.floor(scene.nowMs / 1000) - 1)
     for (const item of strange) await scene.own.send('PutItem', {TableName: scene.name, Item: {...item, ttl}})
     expect(await scene.verify()).toMatchObject({clean: true, expired: strange.length, unknown: {count: 0}})
   })
 })
 
-describeOnEngine('what an adjustment leaves of an old bucket that is gone', () => {
+describeOnEngine('counters that an adjustment leaves of a deleted old bucket', () => {
   const scene = useOldTable(3, ({nowMs}) => [oldBucketItem('ENTITY#late', 60, nowMs, 'composite')])
   const client = new AddingClient(
     {transport: scene.own, TableName: scene.name, clock: () => scene.nowMs},
@@ -97,7 +97,7 @@ describeOnEngine('what an adjustment leaves of an old bucket that is gone', () =
   )
   const balance = async () => readNumber(await newBucketOf(scene, 'late'), 'b_rpm_tk')
 
-  it('is charged to the new bucket, once', async () => {
+  it('are charged to the new bucket, once', async () => {
     await scene.migrate()
     await scene.cleanUp()
     expect(await balance()).toBe(60_000)
@@ -109,7 +109,7 @@ describeOnEngine('what an adjustment leaves of an old bucket that is gone', () =
     expect(await scene.verify()).toMatchObject({clean: true, expired: 0, unknown: {count: 0}})
   })
 
-  it('is charged by what comes on top, and goes with the mark', async () => {
+  it('are charged again only for what is added, and are deleted with the mark', async () => {
     await client.adjust(-20)
     await scene.migrate()
     expect(await balance()).toBe(-420_000)

@@ -35,7 +35,7 @@ const limitsOf = (levels: readonly string[]) =>
   configs.filter(({scope}) => levels.includes(scope.level)).flatMap(({limits}) => limits).length
 const usage = itemsOf(4, population).filter(({SK}) => SK && 'S' in SK && SK.S.startsWith('#USAGE#')).length
 
-describe('every item of a fixture is what it is', () => {
+describe('items of the fixtures are classified', () => {
   it('1: nested maps', () => {
     expect(tally(itemsOf(1, population))).toEqual({
       'old entity 1': entities.length,
@@ -95,7 +95,7 @@ describe('every item of a fixture is what it is', () => {
     })
   })
 
-  it('6: nothing is old, but for the stray retention once the namespace default is known (D-30)', () => {
+  it('6: nothing is old, except for the stray retention once the namespace default is registered (D-30)', () => {
     const items = itemsOf(6, population)
     expect(Object.keys(tally(items)).filter(name => !name.startsWith('current'))).toEqual([])
     const old = Object.entries(tally(items, {literalDefaultMoves: true})).filter(([name]) => name.startsWith('old'))
@@ -111,11 +111,11 @@ describe('every item of a fixture is what it is', () => {
   })
 })
 
-it('classifies no stranger', () => {
+it('items of unknown shape are unknown', () => {
   expect(strangers.map(item => classifyItem(item).kind)).toEqual(strangers.map(() => 'unknown'))
 })
 
-it('any item of which the key or the shape is spoilt is unknown, or the key of another record', () => {
+it('an item with a damaged key or shape is unknown, or has the key of another record', () => {
   const all = GENERATIONS.flatMap(generation => itemsOf(generation, population))
   fc.assert(
     fc.property(fc.constantFrom(...all), fc.constantFrom('key', 'prefix', 'shape'), (item, how) => {
@@ -162,8 +162,8 @@ it('never throws, whatever the keys', () => {
   )
 })
 
-describe('where a record belongs', () => {
-  it('is a key of today, which is current when something of that kind lies there', () => {
+describe('the target key of a record', () => {
+  it('is a current key, and an item of that kind under it is current', () => {
     for (const generation of [1, 2, 3, 4, 5] satisfies Generation[]) {
       for (const item of itemsOf(generation, population)) {
         const found: ClassifiedRecord = classifyItem(item)
@@ -177,7 +177,7 @@ describe('where a record belongs', () => {
     }
   })
 
-  it('carries the type of the window that the record has', () => {
+  it('contains the window type of the record', () => {
     const daily = itemsOf(4, population)
       .map(item => classifyItem(item))
       .find(found => found.kind === 'old' && found.type === 'usage' && found.window === 'daily')
@@ -190,7 +190,7 @@ function itemFields(item: Item): Item {
   return data && 'M' in data ? {...data.M, ...rest} : rest
 }
 
-it('leaves its own progress and what zael writes today alone', () => {
+it('the migration record and everything that zael writes are current', () => {
   const {PK, SK} = migrationRecordKey
   expect(classifyItem({PK: s(PK), SK: s(SK)})).toEqual({kind: 'current', type: 'migration', namespace: '_'})
   const config = encodeConfig({

@@ -23,7 +23,7 @@ describeOnEngine('records that change after they were copied', () => {
   const scene = useOldTable(4, population => itemsOf(4, population))
   const oldEntity = async () => (await get(scene, 'ENTITY#org:0', '#META')) as Item
 
-  it('are followed while nobody touches the new ones', async () => {
+  it('are copied again while their copies are unchanged', async () => {
     await scene.migrate()
     await put(scene, {...(await oldEntity()), name: s('Renamed by an old client')})
     expect(await scene.verify()).toMatchObject({
@@ -37,7 +37,7 @@ describeOnEngine('records that change after they were copied', () => {
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('are a conflict when both were changed: listed, left alone, in the way of a clean-up, settled by hand', async () => {
+  it('are conflicts when both were changed: listed, left alone, blocking a clean-up, resolved by hand', async () => {
     const namespace = await repositoryOf(scene).namespace('default')
     await namespace.entities.update('org:0', {name: 'Renamed by a current client'})
     await put(scene, {...(await oldEntity()), name: s('Renamed again by an old client')})
@@ -48,19 +48,24 @@ describeOnEngine('records that change after they were copied', () => {
     })
     expect((await namespace.entities.get('org:0'))?.name).toBe('Renamed by a current client')
     const before = await scene.items()
-    await expect(scene.cleanUp()).rejects.toMatchObject({code: 'migrate.not-clean', exitCode: 6})
+    await expect(scene.cleanUp()).rejects.toMatchObject({
+      code: 'migrate.not-clean',
+      exitCode: 6,
+      // Keys of the JSON output.
+      details: {differences: 1, shown: [{type: 'entity', key: 'ENTITY#org:0 #META', says: expect.any(String)}]},
+    })
     expect(await scene.items()).toEqual(before)
 
     await resolve(scene, 'ENTITY#org:0 #META', 'new')
     expect((await scene.verify()).clean).toBe(true)
     expect((await namespace.entities.get('org:0'))?.name).toBe('Renamed by a current client')
     await put(scene, {...(await oldEntity()), name: s('The last word')})
-    // The new one is as it was when somebody chose: it follows again.
+    // The copy is unchanged since the conflict was resolved, so it follows again.
     await scene.migrate()
     expect((await namespace.entities.get('org:0'))?.name).toBe('The last word')
   })
 
-  it('keep the old limits when somebody says so', async () => {
+  it('are resolved with --keep old by copying the old limits', async () => {
     const namespace = await repositoryOf(scene).namespace('default')
     const {PK, SK, ...config} = (await get(scene, 'SYSTEM#', '#CONFIG')) as Item
     await namespace.configs.set({level: 'system'}, [
@@ -74,19 +79,19 @@ describeOnEngine('records that change after they were copied', () => {
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('cannot be settled where there is no conflict', async () => {
+  it('cannot be resolved where there is no conflict', async () => {
     const before = await scene.items()
     await expect(resolve(scene, 'ENTITY#org:0 #META', 'old')).rejects.toMatchObject({exitCode: 3})
-    await expect(resolve(scene, 'ENTITY#nobody #META', 'old')).rejects.toMatchObject({exitCode: 3})
+    await expect(resolve(scene, 'ENTITY#missing #META', 'old')).rejects.toMatchObject({exitCode: 3})
     await expect(resolve(scene, 'nonsense', 'old')).rejects.toMatchObject({exitCode: 2})
     expect(await scene.items()).toEqual(before)
   })
 })
 
-describeOnEngine('a new record that a current client made first', () => {
+describeOnEngine('a new record that a current client created first', () => {
   const scene = useOldTable(4, population => itemsOf(4, population))
 
-  it('is taken over when it says the same, and a conflict when not', async () => {
+  it('is up to date when it is equivalent, and a conflict otherwise', async () => {
     const repository = repositoryOf(scene)
     await repository.namespaces.register('default')
     const namespace = await repository.namespace('default')

@@ -28,7 +28,7 @@ function shard(number: number, tokensMilli: bigint, consumedMilli: bigint): Buck
   return {namespace: 'default', ...rest, shard: number, shardCount: 2, state}
 }
 
-/** What a client that was given no namespace by the registry wrote, in today's layout. */
+/** Written in the current layout by a client that did not use the namespace registry. */
 const literal: Item[] = [
   encodeEntity({
     namespace: 'default',
@@ -55,7 +55,7 @@ const literal: Item[] = [
 
 const registered = {id: 'aB3x_9QwErT', name: 'default', status: 'active', createdAt: '', deletedAt: undefined} as const
 
-/** The same entity and hour, as a client without namespaces had them. */
+/** The same entity and hour, as a client without namespaces wrote them. */
 const bare: Item[] = [
   {...(literal[0] as Item), PK: s('ENTITY#user-1'), name: s('An older name')},
   {
@@ -72,7 +72,7 @@ const bare: Item[] = [
   },
 ]
 
-describeOnEngine('what lies under the literal id "default" and without namespace as well', () => {
+describeOnEngine('records that exist both under the literal id "default" and without a namespace', () => {
   const scene = useOldTable(6, () => [
     ...literal,
     ...bare,
@@ -85,7 +85,7 @@ describeOnEngine('what lies under the literal id "default" and without namespace
     return found && decodeUsage(found)
   }
 
-  it('the newer entity counts, usage adds up, and a second run changes nothing', async () => {
+  it('are merged: the newer entity wins, usage adds up, and a second run changes nothing', async () => {
     expect(await scene.migrate()).toMatchObject({settled: true, conflicts: {count: 0}})
     expect((await scene.migrate()).steps.every(({written}) => written === 0)).toBe(true)
     expect((await scene.verify()).differences.shown).toEqual([])
@@ -98,11 +98,11 @@ describeOnEngine('what lies under the literal id "default" and without namespace
   })
 })
 
-describeOnEngine('what lies under the literal id "default"', () => {
+describeOnEngine('records under the literal id "default"', () => {
   const moved = useOldTable(6, () => [...literal, encodeNamespaceById(registered), encodeNamespaceByName(registered)])
   const alone = useOldTable(6, () => literal)
 
-  it('moves to the namespace of that name, with its shards added up', async () => {
+  it('move to the namespace of that name, with their shards added up', async () => {
     expect((await moved.verify()).clean).toBe(false)
     expect(await moved.migrate()).toMatchObject({finished: true, settled: true, conflicts: {count: 0}})
     expect((await moved.verify()).differences.shown).toEqual([])
@@ -126,12 +126,12 @@ describeOnEngine('what lies under the literal id "default"', () => {
     expect((await moved.census()).current).toMatchObject({entity: 1, limits: 1, usage: 2, bucket: 1})
   })
 
-  it('is a namespace by itself while no namespace has that name', async () => {
+  it('stay where they are while no namespace has that name', async () => {
     const before = (await alone.items()).length
     const result = await alone.migrate()
     expect(result.steps.filter(({checked}) => checked > 0).every(({written}) => written === 0)).toBe(true)
     expect((await alone.verify()).checked).toEqual({})
-    // The version record and the record of the migration.
+    // The version record and the migration record.
     expect((await alone.items()).length).toBe(before + 2)
   })
 })

@@ -10,7 +10,7 @@ import {itemsOf} from '../fixtures/old-table.js'
  * 0.9 and 0.10.0 recorded the same version for two layouts, and the first releases one that sorts above all later ones.
  * Neither number decides what an item is.
  */
-describe('D-45 recorded versions are no description of the data', () => {
+describe('D-45 recorded versions do not describe the data', () => {
   const population = makePopulation({entities: 4})
   const recorded = (items: readonly Item[]) =>
     items.filter(item => readString(item, 'SK') === '#VERSION').map(item => readString(item, 'schema_version'))
@@ -21,14 +21,14 @@ describe('D-45 recorded versions are no description of the data', () => {
         .flatMap(found => (found.kind === 'old' && found.type === 'bucket' ? [found.generation] : [])),
     )
 
-  it('0.8.0 stands for two layouts, which are told apart', () => {
+  it('0.8.0 stands for two layouts, which are distinguished', () => {
     expect(recorded(itemsOf(4, population))).toEqual(['0.8.0'])
     expect(recorded(itemsOf(5, population))).toEqual(['0.8.0'])
     expect(bucketGenerations(itemsOf(4, population))).toEqual(new Set([4]))
     expect(bucketGenerations(itemsOf(5, population))).toEqual(new Set([5]))
   })
 
-  it('1.0.0 in the old place is the oldest layout, not one from the future', () => {
+  it('1.0.0 in the old place is the oldest layout, not a newer one', () => {
     const record = {PK: s('SYSTEM#'), SK: s('#VERSION'), schema_version: s('1.0.0')}
     expect(classifyItem(record)).toMatchObject({kind: 'old', generation: 2, type: 'version'})
     expect(() => checkCompatibility(undefined, '0.1.0', true)).toThrow(

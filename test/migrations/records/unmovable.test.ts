@@ -25,10 +25,10 @@ const config = (resource: string, capacity: string): Item => ({
   l_rpm_rp: n(60),
 })
 
-describeOnEngine('old records that today’s layout cannot hold', () => {
+describeOnEngine('old records that the current layout cannot hold', () => {
   const rf = {N: '99999999999999999'}
   const scene = useOldTable(4, ({nowMs}) => [
-    // As large as an item can be; the copy has longer keys and a mark.
+    // As large as an item can be; the copy would have longer keys and a mark.
     entity('large', {note: s('x'.repeat(400 * 1024 - 150))}),
     entity('small'),
     config('huge', '1e21'),
@@ -38,7 +38,7 @@ describeOnEngine('old records that today’s layout cannot hold', () => {
   ])
   const unmovable = ['ENTITY#large #META', 'ENTITY#late #BUCKET#gpt-4', 'RESOURCE#huge #CONFIG']
 
-  it('are named, and do not stop the others', async () => {
+  it('are listed, and do not stop the others', async () => {
     const {finished, conflicts} = await scene.migrate()
     expect(finished).toBe(true)
     expect(conflicts.shown.map(({key}) => key).sort()).toEqual(unmovable)
@@ -48,22 +48,22 @@ describeOnEngine('old records that today’s layout cannot hold', () => {
     expect((await scene.census()).current).toMatchObject({entity: 1, limits: 1, bucket: 1})
   })
 
-  it('are differences, told from those that a run could settle', async () => {
+  it('are differences, marked as unmovable', async () => {
     const {clean, differences} = await scene.verify()
     expect(clean).toBe(false)
     expect(differences.shown.map(({key}) => key).sort()).toEqual(unmovable)
     expect(differences.shown.map(({state}) => state)).toEqual(Array(3).fill('unmovable'))
   })
 
-  it('keep status from saying that nothing is left to do', async () => {
+  it('are reported by status', async () => {
     const {old, conflicts} = await surveyTable(scene.table, {ourVersion: '0.3.0'})
     expect(conflicts.map(({key}) => key).sort()).toEqual(unmovable)
     expect(old.reduce((sum, row) => sum + row.conflicts, 0)).toBe(3)
   })
 })
 
-describeOnEngine('an old record with a key that leaves no room for a namespace', () => {
-  // DynamoDB takes 2048 bytes.
+describeOnEngine('an old record whose key is too long for a namespace prefix', () => {
+  // DynamoDB allows 2048 bytes.
   const long = 'x'.repeat(2048 - 'ENTITY#'.length)
   const scene = useOldTable(4, ({nowMs}) => [
     entity(long),
@@ -72,7 +72,7 @@ describeOnEngine('an old record with a key that leaves no room for a namespace',
     oldBucketItem('ENTITY#small', 60, nowMs, 'composite'),
   ])
 
-  it('is named, and does not stop the others', async () => {
+  it('is listed, and does not stop the others', async () => {
     const {finished, conflicts} = await scene.migrate()
     expect(finished).toBe(true)
     expect(conflicts.shown.map(({key, state}) => [key, state]).sort()).toEqual([
@@ -97,7 +97,7 @@ const usage = (start: string, tokens: string): Item => ({
   total_events: n(1),
 })
 
-describeOnEngine('a clean-up beside records that cannot be moved', () => {
+describeOnEngine('a clean-up with records that cannot be moved', () => {
   const scene = useOldTable(4, () => [
     config('huge', '1e21'),
     config('fine', '10'),

@@ -19,7 +19,7 @@ function record(day: number, hour: number, tokens: number, {window = 'hourly', t
   return {...common, window, start, tokens: new Map([['rpm', tokens]]), totalEvents: tokens}
 }
 
-function said(...days: UsageRecord[][]): string {
+function conclusionOf(...days: UsageRecord[][]): string {
   const evidence = new DailyEvidence(NOW)
   for (const day of days) evidence.add(day)
   return evidence.conclusion
@@ -28,40 +28,40 @@ function said(...days: UsageRecord[][]): string {
 const mixed = [record(10, 0, 28), record(10, 5, 14)]
 const labelled = [record(11, 0, 14, {window: 'daily'}), record(11, 5, 14)]
 
-describe('whether days were counted beside hours', () => {
-  it('is told by a record of that label, or by a midnight that holds the other hours', () => {
-    expect(said(mixed)).toBe('counted')
-    expect(said(labelled)).toBe('counted')
-    expect(said([record(12, 0, 4)], labelled)).toBe('counted')
+describe('whether days were counted as well as hours', () => {
+  it('is shown by a record of that label, or by a midnight that contains the other hours', () => {
+    expect(conclusionOf(mixed)).toBe('counted')
+    expect(conclusionOf(labelled)).toBe('counted')
+    expect(conclusionOf([record(12, 0, 4)], labelled)).toBe('counted')
   })
 
-  it('is not told by midnights alone, by a rest that cannot be halved, or by the first of a month', () => {
-    expect(said()).toBe('unknown')
-    expect(said([record(10, 0, 28)], [record(11, 0, 4)])).toBe('unknown')
-    expect(said([record(10, 0, 29), record(10, 5, 14)])).toBe('unknown')
-    expect(said([record(1, 0, 28), record(1, 5, 14)])).toBe('unknown')
+  it('is not shown by midnights alone, by a remainder that cannot be halved, or by the first of a month', () => {
+    expect(conclusionOf()).toBe('unknown')
+    expect(conclusionOf([record(10, 0, 28)], [record(11, 0, 4)])).toBe('unknown')
+    expect(conclusionOf([record(10, 0, 29), record(10, 5, 14)])).toBe('unknown')
+    expect(conclusionOf([record(1, 0, 28), record(1, 5, 14)])).toBe('unknown')
   })
 
-  it('is denied by hours without a midnight, whatever else there is', () => {
-    expect(said(mixed, [record(11, 5, 30)])).toBe('not counted')
-    expect(said([record(9, 5, 30)], labelled)).toBe('not counted')
+  it('is refuted by hours without a midnight, whatever else there is', () => {
+    expect(conclusionOf(mixed, [record(11, 5, 30)])).toBe('not counted')
+    expect(conclusionOf([record(9, 5, 30)], labelled)).toBe('not counted')
   })
 
-  it('is denied by other hours that midnight does not hold, unless there is a label', () => {
+  it('is refuted by other hours that midnight does not contain, unless there is a label', () => {
     const exceeding = [record(12, 0, 10), record(12, 7, 20)]
-    expect(said(mixed, exceeding)).toBe('not counted')
-    expect(said(labelled, exceeding)).toBe('counted')
+    expect(conclusionOf(mixed, exceeding)).toBe('not counted')
+    expect(conclusionOf(labelled, exceeding)).toBe('counted')
   })
 
-  it('is not denied by a day that is not over, or whose midnight may have expired', () => {
-    expect(said(mixed, [record(15, 5, 30)])).toBe('counted')
-    expect(said(mixed, [record(15, 0, 1), record(15, 5, 30)])).toBe('counted')
+  it('is not refuted by a day that is not over, or whose midnight may have expired', () => {
+    expect(conclusionOf(mixed, [record(15, 5, 30)])).toBe('counted')
+    expect(conclusionOf(mixed, [record(15, 0, 1), record(15, 5, 30)])).toBe('counted')
     const hour = 3600
-    expect(said([record(9, 5, 30, {ttlSeconds: NOW_SECONDS + 5 * hour})], mixed)).toBe('counted')
-    expect(said([record(9, 5, 30, {ttlSeconds: NOW_SECONDS + 5 * hour + 1})], mixed)).toBe('not counted')
+    expect(conclusionOf([record(9, 5, 30, {ttlSeconds: NOW_SECONDS + 5 * hour})], mixed)).toBe('counted')
+    expect(conclusionOf([record(9, 5, 30, {ttlSeconds: NOW_SECONDS + 5 * hour + 1})], mixed)).toBe('not counted')
   })
 
-  it('is no matter where keys have their window', () => {
-    expect(said([record(10, 0, 4), record(10, 0, 28, {window: 'daily'}), record(10, 5, 30)])).toBe('unknown')
+  it('stays unknown where keys contain their window', () => {
+    expect(conclusionOf([record(10, 0, 4), record(10, 0, 28, {window: 'daily'}), record(10, 5, 30)])).toBe('unknown')
   })
 })

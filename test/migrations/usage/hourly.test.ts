@@ -4,7 +4,7 @@ import {decodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {type OldTableScene, useOldTable} from '../old-table-scene.js'
 
-/** What an old aggregator made of an hour of June; every token is an event. */
+/** A record of an old aggregator for one hour of June; every token is an event. */
 const usage = (
   start: string,
   tokens: number,
@@ -26,7 +26,7 @@ const put = (scene: OldTableScene, Item: Item) => scene.own.send('PutItem', {Tab
 const drop = (scene: OldTableScene, {PK = s(''), SK = s('')}: Item) =>
   scene.own.send('DeleteItem', {TableName: scene.name, Key: {PK, SK}})
 
-/** Tokens by window, in the new place. */
+/** Tokens of the new records, by window. */
 async function counted(scene: OldTableScene): Promise<Record<string, number | undefined>> {
   const records = (await scene.items()).flatMap(item => decodeUsage(item) ?? [])
   return Object.fromEntries(
@@ -46,7 +46,7 @@ describeOnEngine('usage of a table that counted hours only', () => {
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('stays as it is when the hour is gone that showed it', async () => {
+  it('stays as it is when the hour that showed it is gone', async () => {
     await drop(scene, hours[1] as Item)
     expect((await scene.verify()).differences.shown).toEqual([])
     expect((await scene.migrate()).decisions).toMatchObject({split: 0, keptAsLabelled: 2})
@@ -58,7 +58,7 @@ describeOnEngine('usage of a table that counted days too', () => {
   // 10th: 7 in the first hour, 10 and 4 later. 12th: 9 in the first hour only.
   const [midnight, five, nine, alone] = [usage('10T00', 28), usage('10T05', 10), usage('10T09', 4), usage('12T00', 18)]
   const scene = useOldTable(4, () => [midnight, five, nine, alone])
-  const apart = {
+  const split = {
     'hourly 10T00': 7,
     'daily 10T00': 21,
     'hourly 10T05': 10,
@@ -67,19 +67,19 @@ describeOnEngine('usage of a table that counted days too', () => {
     'daily 12T00': 9,
   }
 
-  it('is told apart, also where the day itself does not show it', async () => {
+  it('is split, even where the day itself does not show it', async () => {
     expect((await scene.migrate()).decisions).toMatchObject({split: 2, keptAsLabelled: 0})
-    expect(await counted(scene)).toEqual(apart)
+    expect(await counted(scene)).toEqual(split)
   })
 
-  it('stays apart when hours expire one by one', async () => {
+  it('stays split when hours expire one by one', async () => {
     await drop(scene, five)
     expect((await scene.verify()).differences.shown).toEqual([])
     await scene.migrate()
-    expect(await counted(scene)).toEqual(apart)
+    expect(await counted(scene)).toEqual(split)
   })
 
-  it('stays apart when all is gone that showed it', async () => {
+  it('stays split when everything that showed it is gone', async () => {
     for (const item of [midnight, nine]) await drop(scene, item)
     expect(await scene.verify()).toMatchObject({clean: true, decisions: {split: 1}})
     await put(scene, usage('12T00', 20))
@@ -88,7 +88,7 @@ describeOnEngine('usage of a table that counted days too', () => {
   })
 })
 
-describeOnEngine('usage that goes over several pages', () => {
+describeOnEngine('usage that spans several pages', () => {
   // The label is on the first page, the last midnight on another.
   const days = [...Array(20).keys()].map(at => String(at + 2).padStart(2, '0'))
   const scene = useOldTable(4, () => [
@@ -97,7 +97,7 @@ describeOnEngine('usage that goes over several pages', () => {
     ...days.slice(1).map(day => usage(`${day}T00`, 4)),
   ])
 
-  it('is read as a whole once in a walk', async () => {
+  it('is read as a whole once in a pass', async () => {
     let whole = 0
     scene.transport = {
       send: (operation, input, options) => {

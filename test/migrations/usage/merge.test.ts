@@ -9,7 +9,7 @@ function record(hour: number, rpm: number, events: number, window: Window = 'hou
   return {...common, window, start, tokens: new Map([['rpm', rpm]]), totalEvents: events}
 }
 
-const told = (records: UsageRecord[]) => {
+const merged = (records: UsageRecord[]) => {
   const {targets, decision} = mergeUsageDay(records, 'counted')
   return {
     decision,
@@ -23,9 +23,9 @@ const told = (records: UsageRecord[]) => {
 }
 
 describe('D-11: a day that was counted in its first hour', () => {
-  it('is told apart when the other hours are there', () => {
+  it('is split when the other hours exist', () => {
     // Hour 0: 7 in 2 events. Hours 5 and 9: 10 in 3 and 4 in 1. Midnight holds 2 · 7 + 10 + 4 in 2 · 2 + 3 + 1.
-    expect(told([record(0, 28, 8), record(5, 10, 3), record(9, 4, 1)])).toEqual({
+    expect(merged([record(0, 28, 8), record(5, 10, 3), record(9, 4, 1)])).toEqual({
       decision: 'split',
       targets: [
         ['hourly', '05', 10, 3],
@@ -36,38 +36,38 @@ describe('D-11: a day that was counted in its first hour', () => {
     })
   })
 
-  it('is told apart when there was traffic in the first hour only', () => {
-    expect(told([record(0, 14, 4)]).targets).toEqual([
+  it('is split when there was traffic in the first hour only', () => {
+    expect(merged([record(0, 14, 4)]).targets).toEqual([
       ['hourly', '00', 7, 2],
       ['daily', '00', 7, 2],
     ])
   })
 
   it.each([
-    ['an odd rest', [record(0, 29, 8), record(5, 10, 3), record(9, 4, 1)]],
-    ['a rest below nothing', [record(0, 13, 8), record(5, 10, 3), record(9, 4, 1)]],
-    ['events that do not agree', [record(0, 28, 7), record(5, 10, 3), record(9, 4, 1)]],
-    ['the first of a month, which may hold the month too', [record(0, 28, 8, 'hourly', '2026-06-01')]],
-    ['a record that calls itself a month', [record(0, 28, 8, 'monthly', '2026-06-01')]],
-  ])('stays as it calls itself with %s', (_, records) => {
-    const {decision, targets} = told(records)
+    ['an odd remainder', [record(0, 29, 8), record(5, 10, 3), record(9, 4, 1)]],
+    ['a negative remainder', [record(0, 13, 8), record(5, 10, 3), record(9, 4, 1)]],
+    ['inconsistent events', [record(0, 28, 7), record(5, 10, 3), record(9, 4, 1)]],
+    ['the first of a month, which may contain the month too', [record(0, 28, 8, 'hourly', '2026-06-01')]],
+    ['a record labelled as a month', [record(0, 28, 8, 'monthly', '2026-06-01')]],
+  ])('is kept as labelled with %s', (_, records) => {
+    const {decision, targets} = merged(records)
     expect(decision).toBe('kept as labelled')
     expect(targets).toContainEqual([records[0]?.window, '00', records[0]?.tokens.get('rpm'), records[0]?.totalEvents])
-    // And the day gets nothing, or what it got before is taken back.
+    // The day gets nothing, and what it got before is subtracted.
     expect(targets).toContainEqual(['daily', '00', undefined, undefined])
     expect(targets).toHaveLength(records.length + 1)
   })
 
   it('is left alone where nothing was mixed', () => {
-    expect(told([record(0, 14, 4, 'daily'), record(5, 14, 4)])).toMatchObject({decision: undefined})
-    expect(told([record(5, 14, 4)])).toEqual({decision: undefined, targets: [['hourly', '05', 14, 4]]})
-    expect(told([record(0, 4, 4), record(0, 14, 4, 'daily')]).targets).toEqual([
+    expect(merged([record(0, 14, 4, 'daily'), record(5, 14, 4)])).toMatchObject({decision: undefined})
+    expect(merged([record(5, 14, 4)])).toEqual({decision: undefined, targets: [['hourly', '05', 14, 4]]})
+    expect(merged([record(0, 4, 4), record(0, 14, 4, 'daily')]).targets).toEqual([
       ['hourly', '00', 4, 4],
       ['daily', '00', 14, 4],
     ])
   })
 
-  it('the difference to what was added before is what is added', () => {
+  it('only the difference to what was added before is added', () => {
     expect(subtractCounters({rpm: 5, total_events: 2}, {rpm: 3, tpm: 1, total_events: 2})).toEqual({rpm: 2, tpm: -1})
   })
 })

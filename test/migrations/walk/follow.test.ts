@@ -6,7 +6,7 @@ import {itemsOf} from '../fixtures/old-table.js'
 import {useOldTable} from '../old-table-scene.js'
 import {ENTITIES, excessOf, itemsFor, mostAdmitted, Traffic} from '../traffic.js'
 
-const FOLLOW_MS = 120_000
+const FOLLOW_MS = 60_000
 
 /** Between two passes. */
 const PAUSE_MS = 2_000
@@ -14,7 +14,7 @@ const PAUSE_MS = 2_000
 describeOnEngine('a run that follows clients of both layouts', () => {
   const scene = useOldTable(4, population => itemsFor('composite')(population))
 
-  it('passes again and again, so that both sides together stay close to the limit', {timeout: PATIENT_MS}, async () => {
+  it('repeats passes, so that both sides together stay close to the limit', {timeout: PATIENT_MS}, async () => {
     const traffic = new Traffic(scene, 'composite', 7)
     const pauses: number[] = []
     const passes = new Set<number>()
@@ -22,7 +22,7 @@ describeOnEngine('a run that follows clients of both layouts', () => {
     let longestMs = 0
     scene.transport = traffic.transport
     scene.sleep = async ms => {
-      // Others wait as well: for an index, or to try a request again.
+      // Other pauses: for an index, or before a retry.
       if (ms !== PAUSE_MS || passes.size === 0) {
         scene.nowMs += ms
         return
@@ -45,12 +45,12 @@ describeOnEngine('a run that follows clients of both layouts', () => {
     const startMs = scene.nowMs
     expect(await scene.migrate({followMs: FOLLOW_MS, onProgress})).toMatchObject({finished: true})
     expect(scene.nowMs - startMs).toBeGreaterThan(FOLLOW_MS)
-    expect(pauses.length).toBeGreaterThan(20)
+    expect(pauses.length).toBeGreaterThan(10)
     expect(passes.size).toBeGreaterThan(pauses.length)
     traffic.isOn = false
     expect(await scene.migrate()).toMatchObject({settled: true})
     expect((await scene.verify()).clean).toBe(true)
-    expect(longestMs).toBeLessThan(FOLLOW_MS / 10)
+    expect(longestMs).toBeLessThan(12_000)
     for (const entity of ENTITIES) {
       const admissions = traffic.admissions.get(entity) ?? []
       expect(excessOf(admissions)).toBeLessThanOrEqual(mostAdmitted(longestMs))
@@ -61,7 +61,7 @@ describeOnEngine('a run that follows clients of both layouts', () => {
 describeOnEngine('following', () => {
   const scene = useOldTable(4, population => itemsOf(4, population))
 
-  it('takes place where there is nothing to do as well, and can be stopped in a pause', async () => {
+  it('repeats passes even if there is nothing to do, and can be stopped during a pause', async () => {
     await scene.migrate()
     const stop = new AbortController()
     let pauses = 0

@@ -8,6 +8,7 @@ import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
 import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
 import {encodeNamespaceById, encodeNamespaceByName} from '../../../src/lib/schema/namespace-record.js'
 import {readNumber, readString} from '../../../src/lib/schema/read.js'
+import {decodeUsage, encodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {inNamespace} from '../fixtures/generation-5.js'
 import {writeItems} from '../fixtures/old-table.js'
@@ -26,7 +27,7 @@ const entityItem = (id: string): Item => ({
   created_at: s('2026-01-01T00:00:00Z'),
 })
 
-/** A table of 0.10.0 in which everything has a namespace, and none is called `default`. */
+/** A table of 0.10.0 in which everything has a namespace, and none of them is called `default`. */
 const teamOnly = ({nowMs}: {nowMs: number}): Item[] => [
   encodeNamespaceByName(TEAM),
   encodeNamespaceById(TEAM),
@@ -37,7 +38,7 @@ const teamOnly = ({nowMs}: {nowMs: number}): Item[] => [
   ]),
 ]
 
-/** What a client without namespaces brings. */
+/** What a client without namespaces adds. */
 const late = ({nowMs}: {nowMs: number}): Item[] => [
   entityItem('late'),
   oldBucketItem('ENTITY#late', 37, nowMs, 'composite'),
@@ -60,9 +61,10 @@ async function expectLateInDefault(scene: OldTableScene): Promise<void> {
 describeOnEngine('data without a namespace in a table that has no namespace "default"', () => {
   const between = useOldTable(5, teamOnly)
   const during = useOldTable(5, teamOnly)
+  const onOnePage = useOldTable(5, teamOnly)
   const afterwards = useOldTable(5, teamOnly)
 
-  it('goes to that namespace, when it turns up between two runs', async () => {
+  it('is copied to that namespace when it appears between two runs', async () => {
     await between.migrate({until: 'configuration'})
     expect(await new Namespaces(between.table).resolve('default')).toBeUndefined()
     await writeItems({name: between.name, transport: between.own}, late(between))
@@ -72,11 +74,11 @@ describeOnEngine('data without a namespace in a table that has no namespace "def
     expect((await between.census()).old).toEqual({})
   })
 
-  it('and when it turns up in the middle of a run, with what lies under the literal id', async () => {
-    // Under the literal id, an entity that is today's until the namespace gets an id of its own.
-    const entity = {entity: 'twin', name: 'Twin', parent: undefined, cascade: false, metadata: {}, version: 0}
-    const twin = encodeEntity({...entity, namespace: 'default', createdAt: '2026-01-01T00:00:00Z'})
-    await writeItems({name: during.name, transport: during.own}, [twin])
+  it('is copied there too when it appears during a run, together with items under the literal id', async () => {
+    // An entity under the literal id is current until the namespace is registered with another id.
+    const entity = {entity: 'literal', name: 'Literal', parent: undefined, cascade: false, metadata: {}, version: 0}
+    const literal = encodeEntity({...entity, namespace: 'default', createdAt: '2026-01-01T00:00:00Z'})
+    await writeItems({name: during.name, transport: during.own}, [literal])
     let isWritten = false
     during.transport = smallPages(during, async () => {
       if (isWritten || (await readMigration({...during.table, transport: during.own}))?.step !== 'data') return
@@ -88,10 +90,25 @@ describeOnEngine('data without a namespace in a table that has no namespace "def
     during.transport = during.own
     await expectLateInDefault(during)
     const home = (await new Namespaces(during.table).resolve('default'))?.id
-    expect(await partitions(during)).toContain(`${home}/ENTITY#twin`)
+    expect(await partitions(during)).toContain(`${home}/ENTITY#literal`)
   })
 
-  it('is never called moved before there is a namespace, and is not deleted', async () => {
+  it('has items under the literal id copied in the same pass when they are on the same page', async () => {
+    const usage = {entity: 'literal', resource: 'gpt-4', window: 'hourly', start: '2026-06-14T05:00:00Z'} as const
+    const counts = {tokens: new Map([['rpm', 7]]), totalEvents: 7, ttlSeconds: undefined}
+    const {own, name} = onOnePage
+    await onOnePage.migrate({until: 'configuration'})
+    await writeItems({name, transport: own}, [
+      encodeUsage({namespace: 'default', ...usage, ...counts}),
+      ...late(onOnePage),
+    ])
+    await onOnePage.migrate({until: 'data'})
+    const home = (await new Namespaces(onOnePage.table).resolve('default'))?.id
+    const copied = (await onOnePage.items()).flatMap(item => decodeUsage(item) ?? [])
+    expect(copied.filter(({namespace}) => namespace === home)).toMatchObject([{...usage, tokens: counts.tokens}])
+  })
+
+  it('is reported as not copied before there is a namespace, and is not deleted', async () => {
     await afterwards.migrate()
     await writeItems({name: afterwards.name, transport: afterwards.own}, late(afterwards))
     const {clean, differences} = await afterwards.verify()
@@ -101,14 +118,14 @@ describeOnEngine('data without a namespace in a table that has no namespace "def
       ['ENTITY#late #META', 'behind', 'has no namespace yet'],
     ])
     await expect(afterwards.cleanUp()).rejects.toMatchObject({code: 'migrate.not-clean'})
-    // Nothing can be written to the place that stands for no namespace at all.
+    // Nothing can be written under the placeholder for a missing namespace.
     const context = await openMigrationContext(afterwards.table)
     await expect(putAbsent(context, {PK: s('?/ENTITY#late'), SK: s('#META'), v: n(1)})).rejects.toThrow(/no namespace/)
     expect((await partitions(afterwards)).filter(PK => PK.startsWith('?'))).toEqual([])
   })
 })
 
-/** A place to do something before every request of a run, which reads few items at a time. */
+/** Small pages; calls `before` before each request. */
 function smallPages(scene: OldTableScene, before: () => Promise<void>): Transport {
   return {
     async send(operation, input, options) {

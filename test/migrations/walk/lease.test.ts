@@ -7,7 +7,7 @@ import {describeOnEngine, PATIENT_MS} from '../../helpers/table.js'
 import {itemsOf} from '../fixtures/old-table.js'
 import {useOldTable} from '../old-table-scene.js'
 
-/** Requests for the record of the migration meet something else than the table. */
+/** Sends requests for the migration record to `meet` instead of the table. */
 function onRecord(inner: Transport, meet: Transport['send']): Transport {
   return {
     send: (operation, input, options) =>
@@ -17,7 +17,7 @@ function onRecord(inner: Transport, meet: Transport['send']): Transport {
   }
 }
 
-/** An engine that takes requests and never answers. */
+/** An engine that accepts requests and never responds. */
 const silence: Transport['send'] = (operation, _, options) =>
   new Promise((_resolve, reject) => {
     const signal = options?.signal
@@ -28,7 +28,7 @@ const silence: Transport['send'] = (operation, _, options) =>
 describeOnEngine('the lease of a migration', () => {
   const scene = useOldTable(3, population => itemsOf(3, population))
 
-  it('is for one runner at a time; the other is told who is at it', async () => {
+  it('is held by one run at a time; another one gets the name of its owner', async () => {
     const lease = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
     await expect(scene.migrate()).rejects.toMatchObject({
       code: 'migrate.running',
@@ -39,7 +39,7 @@ describeOnEngine('the lease of a migration', () => {
     expect((await scene.migrate({until: 'namespaces'})).finished).toBe(false)
   })
 
-  it('is taken over when it has ended, and its former owner stops', async () => {
+  it('is taken over after it has expired, and its former owner stops', async () => {
     const dead = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 60_000})
     scene.nowMs += 60_001
     const next = await MigrationLease.take(scene.table, 'indexes', {owner: 'bob@two', leaseMs: 60_000})
@@ -50,7 +50,7 @@ describeOnEngine('the lease of a migration', () => {
     await next.release()
   })
 
-  it('two that begin at once: one runs, the other is refused', async () => {
+  it('of two runs that start at once, one gets it and the other is refused', async () => {
     const outcomes = await Promise.allSettled([scene.migrate({owner: 'one'}), scene.migrate({owner: 'two'})])
     const refused = outcomes.filter(({status}) => status === 'rejected')
     expect(refused).toHaveLength(1)
@@ -58,7 +58,7 @@ describeOnEngine('the lease of a migration', () => {
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('an interrupted run lets go at once, and the next goes on where it stopped', async () => {
+  it('is released at once by an interrupted run, and the next run resumes', async () => {
     scene.nowMs += 1
     const stop = new AbortController()
     let steps = 0
@@ -72,7 +72,7 @@ describeOnEngine('the lease of a migration', () => {
     expect(await scene.migrate()).toMatchObject({resumed: true, finished: true})
   })
 
-  it('keeps itself up while a step takes long', async () => {
+  it('is renewed during a long step', async () => {
     const lease = await MigrationLease.take(scene.table, 'indexes', {owner: 'alice@one', leaseMs: 30})
     const before = lease.record.leaseUntilMs
     scene.nowMs += 10
@@ -80,7 +80,7 @@ describeOnEngine('the lease of a migration', () => {
     await lease.release()
   })
 
-  it('is as patient as everything else: eight throttled requests in a row do not end a run', async () => {
+  it('survives eight throttled requests in a row', async () => {
     let throttles = 0
     let inARow = 0
     scene.transport = onRecord(scene.own, async (operation, input, options) => {
@@ -96,14 +96,14 @@ describeOnEngine('the lease of a migration', () => {
     expect(throttles).toBeGreaterThan(80)
   })
 
-  it('is left to end by itself when the table does not answer', {timeout: PATIENT_MS}, async () => {
+  it('is left to expire when the table does not respond', {timeout: PATIENT_MS}, async () => {
     const stop = new AbortController()
     let isSilent = false
     scene.transport = onRecord(scene.own, (...request) => (isSilent ? silence : scene.own.send)(...request))
     const onProgress = () => {
       isSilent = true
     }
-    // The save of a page is under way when it is interrupted.
+    // It is interrupted while it saves its position.
     const run = scene.migrate({signal: stop.signal, onProgress})
     await expect.poll(() => isSilent, {timeout: PATIENT_MS}).toBe(true)
     stop.abort()

@@ -54,7 +54,7 @@ class CountingRun {
 const PASSES = ['configuration', 'data', 'catch-up'] as const
 
 describeOnEngine('a pass over the table', () => {
-  const population = makePopulation({entities: 8})
+  const population = makePopulation({entities: 4})
   /** Everything has a namespace, and none of them is called "default". */
   const withoutDefault = () =>
     generation5Items(population).filter(({SK}) => !JSON.stringify(SK).includes('#NAMESPACE#'))

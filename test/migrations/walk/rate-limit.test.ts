@@ -4,10 +4,11 @@ import {migrateTable} from '../../../src/lib/migrations/run.js'
 import {rateLimited} from '../../../src/lib/migrations/walk/rate-limit.js'
 import {FaultTransport} from '../../helpers/fault-transport.js'
 import {describeOnEngine} from '../../helpers/table.js'
+import {makePopulation} from '../fixtures/make-population.js'
 import {itemsOf} from '../fixtures/old-table.js'
 import {useOldTable} from '../old-table-scene.js'
 
-/** A table that answers at once and says what each write cost; time passes only while somebody waits. */
+/** A table that responds at once and reports the cost of each write; time passes only during pauses. */
 class PacedScene {
   nowMs = 0
   consumed: {atMs: number; units: number}[] = []
@@ -26,7 +27,7 @@ class PacedScene {
 }
 
 describe('a rate limit', () => {
-  it('is kept over every stretch of time, but for one second of burst and one write', async () => {
+  it('holds over any period, except for one second of burst and one write', async () => {
     const scene = new PacedScene()
     const transport = rateLimited(scene.inner, 50, scene.pace)
     await Promise.all(Array.from({length: 300}, () => transport.send('PutItem', {TableName: 't', Item: {}})))
@@ -44,7 +45,7 @@ describe('a rate limit', () => {
     expect(scene.nowMs).toBeLessThan(44_000)
   })
 
-  it('does not hold up reads, and asks every write for its cost', async () => {
+  it('does not delay reads, and requests the cost of every write', async () => {
     const scene = new PacedScene()
     const inputs: unknown[] = []
     const inner: Transport = {
@@ -62,7 +63,7 @@ describe('a rate limit', () => {
 })
 
 describeOnEngine('a migration', () => {
-  const scene = useOldTable(3, population => itemsOf(3, population))
+  const scene = useOldTable(3, population => itemsOf(3, population), makePopulation({entities: 8}))
 
   it('stays below its rate limit, as the engine counts units', async () => {
     let nowMs = 0
@@ -83,7 +84,7 @@ describeOnEngine('a migration', () => {
 describeOnEngine('a migration on a table that throttles', () => {
   const scene = useOldTable(3, population => itemsOf(3, population))
 
-  it('waits and goes on', async () => {
+  it('waits and continues', async () => {
     const faults = new FaultTransport(scene.own)
     scene.transport = faults
     faults.start({kind: 'throttled', at: 40, times: 5})

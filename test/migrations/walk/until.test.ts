@@ -4,10 +4,10 @@ import {describeOnEngine} from '../../helpers/table.js'
 import {itemsOf} from '../fixtures/old-table.js'
 import {useOldTable} from '../old-table-scene.js'
 
-describeOnEngine('a run until a step', () => {
+describeOnEngine('a run with --until', () => {
   const scene = useOldTable(4, population => itemsOf(4, population))
 
-  it('that is done, or before one that is done, does nothing more', async () => {
+  it('does nothing when that step, or a later one, is done already', async () => {
     const first = await scene.migrate({until: 'configuration'})
     expect(first.finished).toBe(false)
     const contents = async () => (await scene.items()).filter(({SK}) => SK && 'S' in SK && SK.S !== '#MIGRATION')

@@ -6,11 +6,11 @@ import {makePopulation} from '../fixtures/make-population.js'
 import {itemsOf} from '../fixtures/old-table.js'
 import {useOldTable} from '../old-table-scene.js'
 
-describeOnEngine('C-8: the recorded layout moves forward only after the work', () => {
+describeOnEngine('C-8: the recorded version changes only after everything is copied', () => {
   const scene = useOldTable(4, population => itemsOf(4, population), makePopulation({entities: 3}))
   const newer = useOldTable(5, population => itemsOf(5, population), makePopulation({entities: 3}))
 
-  it('after no step but the last', async () => {
+  it('changes in the last step only', async () => {
     for (const until of STEP_IDS.slice(0, -1)) {
       expect((await scene.migrate({until})).finished).toBe(false)
       expect(await readVersion(scene.table)).toMatchObject({record: undefined, hasLegacyRecord: true})
@@ -21,7 +21,7 @@ describeOnEngine('C-8: the recorded layout moves forward only after the work', (
     expect((await scene.verify()).clean).toBe(true)
   })
 
-  it('not when the work fails on the way', async () => {
+  it('does not change when a step fails', async () => {
     const before = (await readVersion(newer.table)).record
     newer.transport = {
       send: (operation, input, options) => {

@@ -1,7 +1,8 @@
 import {expect, it} from 'vitest'
 import {LATEST_ULID_MS, ulidTimeMs} from '../../../src/lib/core/ulid.js'
-import {Unavailable} from '../../../src/lib/dynamo/errors.js'
-import {Audit, type AuditSelection} from '../../../src/lib/repository/audit/audit.js'
+import {RequestFailed, Unavailable} from '../../../src/lib/dynamo/errors.js'
+import {Audit, type AuditSelection, storedAuditRetention} from '../../../src/lib/repository/audit/audit.js'
+import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {transact} from '../../../src/lib/repository/table/transact.js'
 import type {AuditRecord} from '../../../src/lib/schema/audit-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
@@ -64,11 +65,34 @@ describeOnEngine('audit', () => {
     expect(await audit.get('user-2', record.eventId)).toBeUndefined()
   })
 
-  it('keeps events for 90 days unless told otherwise, and refuses a principal that is neither name nor ARN', async () => {
+  it('keeps events for 90 days by default, and refuses a principal that is neither name nor ARN', async () => {
     const record = await new Audit(newTenant(table)).record({entity: '$SYSTEM', action: 'x', details: {}})
     expect(record.ttlSeconds).toBe(START / 1000 + 90 * 86_400)
     expect(record.principal).toBeUndefined()
     expect(() => new Audit(newTenant(table), {principal: 'not a name'})).toThrow(/not a valid entity id/)
+  })
+
+  it('reads the stored retention once a minute, and again after a failure or when the clock was set back', async () => {
+    const tenant = newTenant(table)
+    const days = storedAuditRetention(tenant)
+    const set = (auditRetentionDays: number) =>
+      new Configs(tenant, {audit: new Audit(tenant)}).set({level: 'system'}, [], {auditRetentionDays})
+    expect(await days()).toBeUndefined()
+    await set(30)
+    tenant.nowMs += 59_999
+    expect(await days()).toBeUndefined()
+    tenant.nowMs += 1
+    expect(await days()).toBe(30)
+    await set(60)
+    tenant.nowMs -= 1
+    expect(await days()).toBe(60)
+    tenant.nowMs += 60_000
+    tenant.transport.before = async () => {
+      throw new RequestFailed('GetItem')
+    }
+    await expect(days()).rejects.toBeInstanceOf(RequestFailed)
+    tenant.transport.before = () => {}
+    expect(await days()).toBe(60)
   })
 
   it('S6 writes an event once when the answer is lost', async () => {
@@ -100,8 +124,8 @@ describeOnEngine('audit', () => {
       principal: 'arn:aws:sts::1:assumed-role/ops/me',
     })
     expect(asked).toBe(2)
-    const nobody = new Audit(tenant, {principal: async () => undefined})
-    expect((await nobody.record({entity: 'e', action: 'x', details: {}})).principal).toBeUndefined()
+    const anonymous = new Audit(tenant, {principal: async () => undefined})
+    expect((await anonymous.record({entity: 'e', action: 'x', details: {}})).principal).toBeUndefined()
     const odd = new Audit(tenant, {principal: async () => 'not a name'})
     await expect(odd.record({entity: 'e', action: 'x', details: {}})).rejects.toThrow(/not a valid entity id/)
   })
@@ -197,7 +221,7 @@ describeOnEngine('audit', () => {
     expect(await scanNamespace(tenant, tenant.namespace)).toHaveLength(1)
   })
 
-  it('refuses what cannot be meant', async () => {
+  it('refuses invalid selections', async () => {
     const tenant = newTenant(table)
     const audit = new Audit(tenant)
     await history(tenant, 3, ['e', 'f'])

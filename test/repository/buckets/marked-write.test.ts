@@ -20,7 +20,7 @@ describe('the time of a write', () => {
   })
   afterEach(() => vi.restoreAllMocks())
 
-  // Fails as told, then is throttled for ever; a try takes no time, a pause as long as it may.
+  // Fails as scripted, then is always throttled; an attempt takes no time, a pause as long as it may.
   const send: Transport['send'] = async (_, __, options) => {
     timeouts.push(options?.timeoutMs)
     throw failures.shift() ?? new Throttled('UpdateItem')
@@ -41,7 +41,7 @@ describe('the time of a write', () => {
   const failure = (timeoutMs?: number) =>
     sendMarked(table, update, mark, timeoutMs === undefined ? {} : {timeoutMs}).catch((error: unknown) => error)
 
-  test('is for all tries and pauses together; what has no time left is not tried', async () => {
+  test('covers all attempts and pauses; without time left there is no attempt', async () => {
     failures = []
     const error = await failure(90)
     expect(timeouts).toEqual([90, 65, 15])
@@ -50,12 +50,12 @@ describe('the time of a write', () => {
     expect(error).toMatchObject({maybeApplied: false})
   })
 
-  test('that runs out does not make anybody forget that a try may have arrived', async () => {
+  test('that runs out still reports that an attempt may have arrived', async () => {
     failures = [new Unavailable('UpdateItem', true)]
     expect(await failure(90)).toMatchObject({maybeApplied: true})
   })
 
-  test('without a bound, tries are counted', async () => {
+  test('without a bound, attempts are counted', async () => {
     failures = []
     expect(await failure()).toBeInstanceOf(Throttled)
     expect(timeouts).toEqual(Array.from({length: 6}, () => undefined))

@@ -25,7 +25,7 @@ describeOnEngine('buckets of an entity that changes', () => {
     return [...found]
   }
 
-  it('follow parent and cascade, to and fro', async () => {
+  it('follow every change of parent and cascade', async () => {
     const {tenant, namespace, entities} = arranged()
     await entities.create({id: 'p'})
     await entities.create({id: 'q'})
@@ -45,7 +45,7 @@ describeOnEngine('buckets of an entity that changes', () => {
     expect(item).toEqual(bucketItem(namespace, 'e', 'r', 1, 2))
   })
 
-  it('cost nothing to write when they are right already', async () => {
+  it('are not written when they are right already', async () => {
     const {tenant, namespace, entities} = arranged()
     await putAll(tenant, [bucketItem(namespace, 'e', 'r')])
     await entities.create({id: 'e'})
@@ -53,7 +53,7 @@ describeOnEngine('buckets of an entity that changes', () => {
     expect(tenant.transport.count('UpdateItem')).toBe(0)
   })
 
-  it('D-33 do not come to life when they are gone meanwhile, nor as remains', async () => {
+  it('D-33 are not created again when they were deleted in the meantime, not even as ghosts', async () => {
     const {tenant, namespace, entities} = arranged()
     await entities.create({id: 'p'})
     const {PK, SK} = keys.bucket(namespace, 'e', 'r', 1)
@@ -71,7 +71,7 @@ describeOnEngine('buckets of an entity that changes', () => {
     expect(await stored(tenant, {PK, SK})).toEqual(remains)
   })
 
-  it('end up with the last of several changes, whichever writes them last', async () => {
+  it('end up with the last of several changes, whichever write comes last', async () => {
     const {tenant, namespace, entities} = arranged()
     for (const id of ['p', 'q', 'e']) await entities.create({id})
     await putAll(

@@ -6,13 +6,13 @@ import {bucketItem, putAll} from '../namespace-items.js'
 import {newAudit, newTenant, stored} from '../namespace-table.js'
 
 /**
- * Parent and cascade are copied into a bucket when it is made. A bucket that is older than its entity's record said
- * "no cascade" for ever, and the parent was never charged.
+ * Parent and cascade are copied into a bucket when it is created. A bucket that was older than its entity's record
+ * never cascaded, and the parent was never charged.
  */
 describeOnEngine('D-25 an entity that is created after its first request', () => {
   const table = useTable()
 
-  it('charges its parent from then on: every shard of every bucket learns of it', async () => {
+  it('charges its parent from then on: every shard of every bucket is updated', async () => {
     const tenant = newTenant(table)
     const entities = new Entities(tenant, {audit: newAudit(tenant)})
     const shards = ['gpt-4', 'claude/3'].flatMap(resource => [0, 1, 2, 3].map(shard => ({resource, shard})))

@@ -102,7 +102,7 @@ describeOnEngine('deleting an entity', () => {
     expect((await scanNamespace(tenant, namespace)).filter(ofEntity('busy'))).toEqual([])
   })
 
-  it('can be cut off after any request and finishes in the end, with exact registries and one event', async () => {
+  it('can be interrupted after any request and finishes when run again, with exact registries and one event', async () => {
     const {tenant, audit, transport, namespace, entities} = arranged()
     for (const entity of ['busy', 'other']) await busyEntity(tenant, entity)
     for (let cuts = 0, done = false; !done; cuts++) {
@@ -149,7 +149,7 @@ describeOnEngine('deleting an entity', () => {
     expect(registry).not.toHaveProperty('r2')
   })
 
-  it('refuses while there are children and says which; a child that has gone does not count', async () => {
+  it('refuses while there are children and names them; a deleted child does not count', async () => {
     const {transport, entities} = arranged()
     await entities.create({id: 'p'})
     for (let i = 0; i < 7; i++) await entities.create({id: `c${i}`, parent: 'p'})
@@ -174,10 +174,10 @@ describeOnEngine('deleting an entity', () => {
     expect(await codeOf(entities.delete('p'))).toBe('no error')
   })
 
-  it('says that there is nothing, and writes nothing', async () => {
+  it('fails when there is nothing to delete, and writes nothing', async () => {
     const {audit, tenant, namespace, entities} = arranged()
     await putAll(tenant, strayItems(namespace))
-    await expect(entities.delete('nobody')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    await expect(entities.delete('unknown')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
     expect((await audit.listAll()).records).toEqual([])
   })
 

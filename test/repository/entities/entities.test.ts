@@ -80,7 +80,7 @@ describeOnEngine('entities', () => {
       expect(await events('same')).toHaveLength(1)
     })
 
-    it('S6 is one transaction, and a lost answer does not make it fail', async () => {
+    it('S6 is one transaction, and succeeds after a lost answer', async () => {
       const {transport, entities, events} = arranged()
       let losses = 1
       transport.after = operation => {
@@ -91,9 +91,9 @@ describeOnEngine('entities', () => {
       expect(await events('lost')).toHaveLength(1)
     })
 
-    it('takes an existing parent only, also when it is deleted at the last moment', async () => {
+    it('takes an existing parent only, even when it is deleted at the last moment', async () => {
       const {tenant, transport, entities} = arranged()
-      expect(await codeOf(entities.create({id: 'a', parent: 'nobody'}))).toBe('entity.parent-missing')
+      expect(await codeOf(entities.create({id: 'a', parent: 'unknown'}))).toBe('entity.parent-missing')
       await entities.create({id: 'fleeting'})
       transport.before = async operation => {
         if (operation !== 'TransactWriteItems') return
@@ -113,7 +113,7 @@ describeOnEngine('entities', () => {
       expect(transport.calls).toEqual([])
     })
 
-    it('refuses to close a circle through a parent that other clients invented', async () => {
+    it('refuses a cycle through a parent that other clients stored', async () => {
       const {tenant, entities} = arranged()
       await put(tenant, entityItem(tenant.namespace, 'x', 'a'))
       await expect(entities.create({id: 'a', parent: 'x'})).rejects.toMatchObject({
@@ -125,7 +125,7 @@ describeOnEngine('entities', () => {
   })
 
   describe('update', () => {
-    it('changes what is given, counts the version, keeps foreign attributes and tells before and after', async () => {
+    it('changes what is given, increments the version, keeps foreign attributes and records before and after', async () => {
       const {tenant, namespace, entities, events} = arranged()
       await entities.create({id: 'org'})
       await put(tenant, {...entityItem(namespace, 'e'), theirs: s('kept')})
@@ -188,7 +188,7 @@ describeOnEngine('entities', () => {
       )
       expect(outcomes.sort()).toEqual(['entity.version', 'entity.version', 'entity.version', 'no error'])
       expect(await events('e')).toHaveLength(3)
-      expect(await codeOf(entities.update('nobody', {name: 'x'}))).toBe('entity.missing')
+      expect(await codeOf(entities.update('unknown', {name: 'x'}))).toBe('entity.missing')
     })
 
     it('loses none of several changes at once', async () => {
@@ -210,7 +210,7 @@ describeOnEngine('entities', () => {
       })
     })
 
-    it('refuses circles of any length, and those that two changes would close together', async () => {
+    it('refuses cycles of any length, and those that two concurrent changes would create', async () => {
       const {tenant, transport, entities} = arranged()
       await entities.create({id: 'a'})
       await entities.create({id: 'b', parent: 'a'})
@@ -234,7 +234,7 @@ describeOnEngine('entities', () => {
       expect((await entities.parents('one')).map(({entity}) => entity)).toEqual(['two'])
     })
 
-    it('refuses a parent among ancestors that already form a circle, and more than 64 ancestors', async () => {
+    it('refuses a parent among ancestors that already form a cycle, and more than 64 ancestors', async () => {
       const {tenant, namespace, entities} = arranged()
       await put(tenant, entityItem(namespace, 'x', 'y'), entityItem(namespace, 'y', 'x'))
       await entities.create({id: 'e'})
@@ -252,7 +252,7 @@ describeOnEngine('entities', () => {
       expect(await entities.parents('e')).toHaveLength(64)
     })
 
-    it('lets conflicts with other transactions pass', async () => {
+    it('retries after conflicts with other transactions', async () => {
       const {transport, entities} = arranged()
       await entities.create({id: 'e'})
       let conflicts = 3
@@ -317,7 +317,7 @@ describeOnEngine('entities', () => {
     expect((await entities.children('mid')).map(({entity}) => entity)).toEqual(ids)
     expect((await entities.parents('c00')).map(({entity}) => entity)).toEqual(['mid', 'root'])
     expect(await entities.parents('root')).toEqual([])
-    expect(await codeOf(entities.parents('nobody'))).toBe('entity.missing')
+    expect(await codeOf(entities.parents('unknown'))).toBe('entity.missing')
     expect(await scanNamespace(tenant, namespace)).toHaveLength(44)
   })
 })

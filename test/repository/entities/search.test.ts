@@ -32,12 +32,12 @@ describeOnEngine('looking for entities', () => {
     await putAll(tenant, [...items, ...others, entityItem(`${tenant.namespace}x`, 'ann-elsewhere')])
   })
 
-  it('finds all, by id or name, in whatever case', async () => {
+  it('finds all, by id or name, in any case', async () => {
     const {records, next} = await entities.search('aNN')
     expect(records.map(({entity}) => entity)).toEqual(matching)
     expect(next).toBeUndefined()
     expect((await entities.search('E01')).records).toHaveLength(10)
-    expect(await entities.search('nobody')).toEqual({records: [], next: undefined})
+    expect(await entities.search('unknown')).toEqual({records: [], next: undefined})
   })
 
   it.each([1, 3, 24, 25, 26])('pages of %i make up the whole, each full but the last', async limit => {
@@ -74,9 +74,9 @@ describeOnEngine('looking for entities', () => {
     expect(await entities.similar('zz')).toEqual([])
   })
 
-  it('`need` misses what `get` does not find', async () => {
+  it('`need` throws where `get` finds nothing', async () => {
     expect(await entities.need('e000')).toEqual(await entities.get('e000'))
-    await expect(entities.need('nobody')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    await expect(entities.need('unknown')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
   })
 })
 
@@ -85,7 +85,7 @@ describeOnEngine('changing and deleting, with what was there', () => {
   const tenant = newTenant(table)
   const entities = new Entities(tenant, {audit: newAudit(tenant)})
 
-  it('a change tells before and after, and keeps other metadata when several write at once', async () => {
+  it('a change returns before and after, and keeps other metadata when several write at once', async () => {
     const created = await entities.create({id: 'e', metadata: {keep: 1, drop: 2}})
     const {before, after} = await entities.change('e', {setMetadata: {tier: 'gold'}, unsetMetadata: ['drop', 'never']})
     expect(before).toEqual(created)
@@ -110,7 +110,7 @@ describeOnEngine('changing and deleting, with what was there', () => {
     const counts = await entities.countRemoval('doomed')
     expect(counts).toEqual({entity: 1, 'entity-config': 1, usage: 1, bucket: 2})
     await expect(entities.countRemoval('parent')).rejects.toMatchObject({code: 'entity.has-children', exitCode: 5})
-    await expect(entities.countRemoval('nobody')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
+    await expect(entities.countRemoval('unknown')).rejects.toMatchObject({code: 'entity.missing', exitCode: 3})
     expect(await scanNamespace(tenant, namespace)).toEqual(stored)
     expect((await entities.delete('doomed')).byKind).toEqual(counts)
   })

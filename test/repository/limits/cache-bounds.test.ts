@@ -9,7 +9,7 @@ import {newAudit, newTenant} from '../namespace-table.js'
 describeOnEngine('D-40: the config cache', () => {
   const table = useTable()
 
-  it('stays within its bound, whoever asks', async () => {
+  it('stays within its bound', async () => {
     const tenant = newTenant(table)
     const cache = new ConfigCache({clock: tenant.clock, maxEntries: 10})
     const configs = new Configs(tenant, {audit: newAudit(tenant), cache})
@@ -19,7 +19,7 @@ describeOnEngine('D-40: the config cache', () => {
     expect(cache.statistics.evictions).toBeGreaterThan(0)
   })
 
-  it('answers what it knows while a fetch hangs, and fetches once for all who wait', async () => {
+  it('returns cached records while a fetch hangs, and fetches once for all waiting callers', async () => {
     const tenant = newTenant(table)
     const configs = new Configs(tenant, {audit: newAudit(tenant)})
     await configs.set({level: 'system'}, [parseLimit('rpm=1/min')])

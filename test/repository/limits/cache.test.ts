@@ -28,7 +28,7 @@ const systemItem = encodeConfig({
   auditRetentionDays: undefined,
 })
 
-/** A table in memory that counts the reads and answers when it is told to. */
+/** A table in memory that counts the reads and answers on command. */
 function fakeTable(items: Map<string, Item>) {
   const reads: (readonly Key[])[] = []
   const held: (() => void)[] = []
@@ -107,7 +107,7 @@ describe('the config cache', () => {
     expect(cache.statistics).toEqual({hits: 1, misses: 3, size: 3, evictions: 0})
   })
 
-  it('drops what was not asked for longest when it is full', async () => {
+  it('evicts the least recently used record when it is full', async () => {
     const {cache, table, limitsOf} = setUp({maxEntries: 2})
     for (const resource of ['a', 'b', 'a', 'c']) await limitsOf(resource)
     expect(cache.statistics).toMatchObject({size: 2, evictions: 1})
@@ -139,7 +139,7 @@ describe('the config cache', () => {
     await hanging
   })
 
-  it('remembers nothing of a read that failed, and tells every waiter', async () => {
+  it('caches nothing of a failed read, and fails every waiting caller', async () => {
     const {cache, table, limitsOf} = setUp()
     table.failure = new Throttled('BatchGetItem')
     const results = await Promise.allSettled([limitsOf('b'), limitsOf('b')])
@@ -150,7 +150,7 @@ describe('the config cache', () => {
     expect(table.reads).toHaveLength(2)
   })
 
-  it('leaves no failure unheard when a caller waits for two reads and both fail', async () => {
+  it('leaves no rejection unhandled when a caller waits for two reads and both fail', async () => {
     const {cache, table, limitsOf} = setUp()
     table.hold = true
     table.failure = new Throttled('BatchGetItem')
@@ -179,7 +179,7 @@ describe('the config cache', () => {
     },
   )
 
-  it('lets one caller give up without taking the read from the others', async () => {
+  it('lets one caller abort without aborting the read of the others', async () => {
     const {table, read, limitsOf} = setUp()
     table.hold = true
     const giveUp = new AbortController()
@@ -200,7 +200,7 @@ describe('the config cache', () => {
     table.release()
   })
 
-  it('knows the last system record after its time, until it is seen to be gone', async () => {
+  it('keeps the last system record after it expired, until a read finds it deleted', async () => {
     const {cache, clock, items, table} = setUp()
     items.set(keyId(systemKey), systemItem)
     const readSystem = () => cache.read([systemKey], table.fetch)
@@ -217,7 +217,7 @@ describe('the config cache', () => {
 })
 
 describe('the bounded map', () => {
-  it('moves what is asked for and what is set again to the end of the queue', () => {
+  it('moves what is read or set again to the end of the queue', () => {
     const lru = new Lru<number>({maxEntries: 2, ttlMs: Infinity, clock: () => 0})
     lru.set('a', 1)
     lru.set('b', 2)

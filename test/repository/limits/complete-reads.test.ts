@@ -9,7 +9,7 @@ import {newAudit, newTenant, type TestTenant} from '../namespace-table.js'
  * The reference takes keys that a throttled BatchGetItem left unprocessed for "no config" and believes that for a
  * minute: looser limits, or none.
  */
-describeOnEngine('D-38: a config read that was not answered in full is not believed', () => {
+describeOnEngine('D-38: an incomplete config read is not used', () => {
   const table = useTable()
   let tenant: TestTenant
   let configs: Configs

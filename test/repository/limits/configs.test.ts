@@ -8,6 +8,7 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {encodeProvisioner} from '../../../src/lib/schema/provisioner-record.js'
+import {encodeEntityConfigRegistry} from '../../../src/lib/schema/registry-records.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
@@ -43,7 +44,7 @@ describeOnEngine('configured limits', () => {
   }
 
   describe.each(LEVELS)('at $level $resource', scope => {
-    it('stores what other clients read', async () => {
+    it('stores records that other clients can read', async () => {
       const [rpm] = limits('rpm=100/min:150') as [Limit]
       await configs.set(scope, [rpm])
       const {rev, ...rest} = (await item(scope)) as Item
@@ -52,7 +53,7 @@ describeOnEngine('configured limits', () => {
       expect(rev).toHaveProperty('S')
     })
 
-    it('merges, replaces, unsets, and says what was there', async () => {
+    it('merges, replaces, unsets, and returns what was there', async () => {
       const first = await configs.set(scope, limits('rpm=100/min', 'tpm=5k/min'))
       expect(first).toMatchObject({before: [], after: limits('rpm=100/min', 'tpm=5k/min')})
 
@@ -73,7 +74,7 @@ describeOnEngine('configured limits', () => {
       ).toEqual(['l_tpm_cp', 'l_tpm_ra', 'l_tpm_rp'])
     })
 
-    it('leaves attributes of others alone and completes what they left out', async () => {
+    it('keeps attributes of other tools and adds missing ones', async () => {
       const old = asPythonProvisioner(tenant.namespace, scope, ['rpm=1/min', 'tpm=2/min'])
       await put(tenant, {...old, note: {S: 'mine'}, l_rpm_bx: {N: '9'}, l_tpm_bx: {N: '8'}})
       await configs.set(scope, limits('rpm=5/min'), {replace: false})
@@ -176,7 +177,7 @@ describeOnEngine('configured limits', () => {
   })
 
   describe('registries', () => {
-    it('count each entity once, whatever is set how often, and forget a resource with its last entity', async () => {
+    it('count each entity once, however often it is set, and drop a resource with its last entity', async () => {
       const scopes = Array.from({length: 20}, (_, at) => entity(`e${at}`, at % 2 ? 'gpt-4' : DEFAULT_RESOURCE))
       await Promise.all(scopes.flatMap(scope => [scope, scope]).map(scope => configs.set(scope, limits('rpm=1/min'))))
       expect(await counts()).toMatchObject({'gpt-4': {N: '10'}, [DEFAULT_RESOURCE]: {N: '10'}})
@@ -236,7 +237,7 @@ describeOnEngine('configured limits', () => {
   })
 
   describe('listings', () => {
-    it('tell of resources that only the index or only the declarative tool knows', async () => {
+    it('contain resources that only the index or only the declarative tool has', async () => {
       const record = {namespace: tenant.namespace, onUnavailable: undefined, auditRetentionDays: undefined}
       await configs.set(resource('registered'), limits('rpm=1/min'))
       await put(
@@ -260,7 +261,7 @@ describeOnEngine('configured limits', () => {
       ])
     })
 
-    it('page through the entities of a resource, none twice, those in no index included', async () => {
+    it('page through the entities of a resource, each once, including those in no index', async () => {
       const ids = Array.from({length: 7}, (_, at) => `e${at}`)
       for (const id of ids) await configs.set(entity(id, 'gpt-4'), limits('rpm=1/min'))
       await configs.set(entity('other', 'gpt-4o'), limits('rpm=1/min'))
@@ -332,7 +333,7 @@ describeOnEngine('configured limits', () => {
       expect((await configs.resolve('e', 'r')).limits).toEqual([])
     })
 
-    it('costs one BatchGetItem however many ask at once, then none', async () => {
+    it('costs one BatchGetItem for any number of concurrent callers, then none', async () => {
       await configs.set(resource('r'), limits('rpm=1/min'))
       tenant.transport.calls.length = 0
       const all = await Promise.all(Array.from({length: 100}, () => configs.resolve('e', 'r')))
@@ -353,7 +354,7 @@ describeOnEngine('configured limits', () => {
       expect(tenant.transport.count('BatchGetItem')).toBe(3)
     })
 
-    it('fails rather than remember an answer it did not get', async () => {
+    it('fails instead of caching an answer that it did not get', async () => {
       await configs.set(entity('e', 'r'), limits('rpm=1/min'))
       tenant.transport.before = operation => {
         if (operation === 'BatchGetItem') throw new Throttled(operation)
@@ -363,7 +364,7 @@ describeOnEngine('configured limits', () => {
       expect((await configs.resolve('e', 'r')).source).toBe('entity')
     })
 
-    it('knows the outage policy, during an outage the last one', async () => {
+    it('returns the outage policy, during an outage the last known one', async () => {
       expect(await configs.onUnavailable()).toBeUndefined()
       await configs.set(system, [], {onUnavailable: 'allow'})
       expect(await configs.onUnavailable()).toBe('allow')
@@ -430,7 +431,7 @@ describeOnEngine('configured limits', () => {
       expect([await item(scope), await counts()]).toEqual([undefined, undefined])
     })
 
-    it('passes on a failure that trying again does not mend', async () => {
+    it('passes on a failure that a retry cannot fix', async () => {
       tenant.transport.before = operation => {
         if (operation === 'TransactWriteItems')
           throw new TransactionCancelled(operation, [{code: 'ValidationError', message: '', oldItem: undefined}])
@@ -451,6 +452,21 @@ describeOnEngine('configured limits', () => {
       const {before, after} = await configs.set(scope, limits('rpd=1/day'))
       expect(before).toEqual(limits('rpm=1/min', 'tpm=9/min'))
       expect(after).toEqual(limits('rpd=1/day', 'rpm=1/min', 'tpm=9/min'))
+    })
+
+    it('counts an entity once when another client adds it to the index in between', async () => {
+      const scope = entity('e1', 'gpt-4')
+      await put(tenant, asPythonProvisioner(tenant.namespace, scope, ['rpm=1/min']))
+      const record = {namespace: tenant.namespace, scope, onUnavailable: undefined, auditRetentionDays: undefined}
+      let between = 1
+      tenant.transport.before = async operation => {
+        if (operation !== 'TransactWriteItems' || between-- <= 0) return
+        // The same limits as before: only the keys of the index differ. That client counts in a step of its own.
+        await put(tenant, encodeConfig({...record, limits: limits('rpm=1/min')}))
+        await put(tenant, encodeEntityConfigRegistry({namespace: tenant.namespace, counts: new Map([['gpt-4', 1]])}))
+      }
+      await configs.set(scope, limits('rpm=2/min'))
+      expect(await counts()).toMatchObject({'gpt-4': {N: '1'}})
     })
   })
 })

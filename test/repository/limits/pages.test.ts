@@ -24,7 +24,7 @@ const EVERYTHING = [
   of('user-1', 'llama'),
 ]
 
-describeOnEngine('what is configured where', () => {
+describeOnEngine('the listing of configurations', () => {
   const table = useTable()
 
   const populated = async (): Promise<Configs> => {
@@ -71,7 +71,7 @@ describeOnEngine('what is configured where', () => {
       [of('user-1'), of('user-1', 'gpt-4'), of('user-1', 'llama')],
     ])
     expect(await pages(configs, {entity: 'user-1', resource: 'llama'})).toEqual([[of('user-1', 'llama')]])
-    expect(await pages(configs, {entity: 'nobody'})).toEqual([[]])
+    expect(await pages(configs, {entity: 'unknown'})).toEqual([[]])
   })
 
   it('goes on only in the listing that the cursor is of', async () => {
@@ -83,13 +83,13 @@ describeOnEngine('what is configured where', () => {
     await expect(configPage(configs, {resource: 'gpt-4'}, {cursor: ofAll})).rejects.toMatchObject({code: 'page.cursor'})
   })
 
-  it('takes no place among resources for one among the entities of a resource', async () => {
+  it('does not accept a cursor within the resources for the entities of one resource', async () => {
     const configs = await populated()
     const {next: cursor} = await configPage(configs, {}, {limit: 2})
     await expect(configPage(configs, {resource: 'claude'}, {cursor})).rejects.toMatchObject({code: 'page.cursor'})
   })
 
-  it('leaves out a system that says nothing any more', async () => {
+  it('leaves out an empty system configuration', async () => {
     const configs = await populated()
     await configs.set(system, [], {auditRetentionDays: 30})
     await configs.delete(system)

@@ -45,7 +45,7 @@ describeOnEngine('a preview of a change', () => {
     }
   })
 
-  it('a limit that is not there is told with those that are', async () => {
+  it('for a missing limit the error names the existing ones', async () => {
     const {configs} = open()
     await configs.set(system, parseLimits(['rpm=1', 'tpm=1']))
     await expect(configs.unset(system, 'rpx')).rejects.toMatchObject({code: 'limits.missing', hint: 'It has rpm, tpm.'})

@@ -18,7 +18,7 @@ describeOnEngine('C-5 the default namespace', () => {
     expect(await namespaces.register('default')).toEqual({namespace, created: false})
   })
 
-  it('stays, whatever an operator types', async () => {
+  it('stays, whatever command is used', async () => {
     const cli = tableCli(table)
     const {id} = await cli.tell('namespace show default')
     for (const command of ['delete default --yes', `delete ${id} --yes`, 'purge default --confirm default']) {

@@ -5,7 +5,7 @@ import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {indexedItems, putAll, strayItems} from '../namespace-items.js'
 import {newTenant} from '../namespace-table.js'
 
-describeOnEngine('finding a namespace by what somebody typed', () => {
+describeOnEngine('finding a namespace by name or id', () => {
   const table = useTable()
   const tenant = newTenant(table)
   const namespaces = new Namespaces(tenant)
@@ -44,7 +44,7 @@ describeOnEngine('finding a namespace by what somebody typed', () => {
     expect(await namespaces.find('again-1')).toMatchObject({status: 'deleted'})
   })
 
-  it('what may be deleted or purged is told before anything happens', async () => {
+  it('what may be deleted or purged is known before anything is written', async () => {
     await putAll(tenant, [
       ...active('id-default', 'default'),
       ...active('id-a', 'a'),
@@ -62,7 +62,7 @@ describeOnEngine('finding a namespace by what somebody typed', () => {
     expect([...calls].filter(operation => !/^(Query|GetItem|TransactGetItems)$/.test(operation))).toEqual([])
   })
 
-  it('items are counted by the index of the namespace alone, or by a look at everything', async () => {
+  it('items are counted by the namespace index alone, or by a scan of the table', async () => {
     await putAll(tenant, [...indexedItems('counted'), ...strayItems('counted'), ...indexedItems('counted2')])
     const before = tenant.transport.calls.length
     const counts = await namespaces.countIndexed('counted')

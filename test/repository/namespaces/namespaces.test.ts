@@ -48,7 +48,7 @@ describeOnEngine('namespaces', () => {
       })
     })
 
-    it('gives twenty callers at once one id', async () => {
+    it('gives twenty concurrent callers one id', async () => {
       const {tenant, namespaces} = arranged()
       const answers = await Promise.all(Array.from({length: 20}, () => namespaces.register('crowd')))
       expect(new Set(answers.map(({namespace}) => namespace.id)).size).toBe(1)
@@ -103,8 +103,8 @@ describeOnEngine('namespaces', () => {
     })
   })
 
-  describe('looking', () => {
-    it('resolves names, shows names and ids, and says what is missing', async () => {
+  describe('reading', () => {
+    it('resolves names, shows names and ids, and fails for missing ones', async () => {
       const {namespaces} = arranged()
       const {namespace} = await namespaces.register('visible')
       expect(await namespaces.resolve('visible')).toEqual(namespace)
@@ -152,7 +152,7 @@ describeOnEngine('namespaces', () => {
       expect((await namespaces.orphans()).some(({id}) => id === namespace.id)).toBe(false)
     })
 
-    it('lets throttling pass and a lost answer count once', async () => {
+    it('retries after throttling, and counts once after a lost answer', async () => {
       const {transport, namespaces} = arranged()
       const {namespace} = await namespaces.register('bumpy')
       let throttled = 2
@@ -182,12 +182,12 @@ describeOnEngine('namespaces', () => {
       expect(await namespaces.resolve('reborn')).toEqual(heir)
     })
 
-    it('says what stands in the way', async () => {
+    it('refuses with the reason', async () => {
       const {namespaces} = arranged()
       const {namespace} = await namespaces.register('stubborn')
       expect(await codeOf(namespaces.recover(namespace.id))).toBe('namespace.state')
       expect(await codeOf(namespaces.recover('AAAAAAAAAAA'))).toBe('namespace.missing')
-      expect(await codeOf(namespaces.delete('nobody'))).toBe('namespace.missing')
+      expect(await codeOf(namespaces.delete('unknown'))).toBe('namespace.missing')
       await namespaces.delete('stubborn')
       expect(await codeOf(namespaces.delete('stubborn'))).toBe('namespace.missing')
       expect(await codeOf(namespaces.delete(namespace.id))).toBe('namespace.state')
@@ -258,7 +258,7 @@ describeOnEngine('namespaces', () => {
       expect((await namespaces.delete(id)).status).toBe('deleted')
     })
 
-    it.each(['delete', 'purge'] as const)('survives a %s when somebody recovers it first', async action => {
+    it.each(['delete', 'purge'] as const)('survives a %s when it is recovered first', async action => {
       const {tenant, transport, namespaces, id} = await halfDeleted(`h-${action}`)
       transport.before = async operation => {
         if (operation !== 'TransactWriteItems') return

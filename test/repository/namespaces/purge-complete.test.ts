@@ -9,10 +9,10 @@ import {newTenant, stored} from '../namespace-table.js'
  * A purge went by an index that items without both of its keys are not in. Deletion was two writes: a crash in between
  * left a namespace that was neither listed nor recoverable nor purgeable.
  */
-describeOnEngine('D-31 namespaces come and go as a whole', () => {
+describeOnEngine('D-31 namespaces are deleted and recovered as a whole', () => {
   const table = useTable()
 
-  it('a purge takes what is in no index, too', async () => {
+  it('a purge deletes what is in no index, too', async () => {
     const tenant = newTenant(table)
     const namespaces = new Namespaces(tenant)
     const {namespace} = await namespaces.register('strays')

@@ -66,7 +66,7 @@ describeOnEngine('purging a namespace', () => {
     expect(await codeOf(namespaces.purge('purge1'))).toBe('namespace.missing')
   })
 
-  it('stops when told to, shows as being purged, cannot be recovered, and goes on when run again', async () => {
+  it('stops on a signal, shows as being purged, cannot be recovered, and continues when run again', async () => {
     const {tenant, namespaces} = arranged()
     await filled(tenant, 'purge2')
     const stop = new AbortController()
@@ -92,7 +92,7 @@ describeOnEngine('purging a namespace', () => {
     expect(await codeOf(namespaces.show('purge2'))).toBe('namespace.missing')
   })
 
-  it('can be cut off after any request and finishes in the end', async () => {
+  it('can be interrupted after any request and finishes when run again', async () => {
     const {tenant, transport, namespaces} = arranged()
     await filled(tenant, 'purge3')
     for (let cuts = 0, done = false; !done; cuts++) {

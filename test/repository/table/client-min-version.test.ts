@@ -6,7 +6,7 @@ import type {VersionRecord} from '../../../src/lib/schema/version-record.js'
  * The least client version of a table was stored and never looked at, and the version of the package was compared with
  * the version of the layout, which are counted by different people.
  */
-describe('D-45 the least client version of a table', () => {
+describe('D-45 the minimum client version of a table', () => {
   const table = (clientMinVersion: string, updatedBy: string | undefined): VersionRecord => ({
     schemaVersion: '0.9.0',
     lambdaVersion: undefined,
@@ -33,7 +33,7 @@ describe('D-45 the least client version of a table', () => {
     expect(() => checkCompatibility(table(least, 'zael:1.0.0'), ours, false)).not.toThrow()
   })
 
-  it.each(['client:0.10.3', 'cli:0.10.3', undefined])('says nothing about zael when %s wrote it', by => {
+  it.each(['client:0.10.3', 'cli:0.10.3', undefined])('does not count for zael when %s wrote it', by => {
     expect(() => checkCompatibility(table('0.10.0', by), '0.1.0', false)).not.toThrow()
   })
 

@@ -16,7 +16,7 @@ describe('the stack to work on', () => {
   it.each([
     ['a limiter', () => new RateLimiter()],
     ['a repository', () => new Repository()],
-  ])('%s says that none is named, and how to name it', (_, open) => {
+  ])('%s fails when none is named, with how to name it', (_, open) => {
     vi.stubEnv('ZAEL_STACK', '')
     expect(open).toThrow(
       expect.objectContaining({

@@ -54,7 +54,7 @@ describe('compatibility', () => {
     expect(verdict(record('0.8.0'), '0.1.0', true)).toBe('schema.needs-migration')
   })
 
-  it('says what to do, with the exit code of a conflict', () => {
+  it('names the next command, with the exit code of a conflict', () => {
     expect(() => checkCompatibility(record('0.8.0'), '0.1.0', false)).toThrow(
       expect.objectContaining({exitCode: 5, hint: expect.stringContaining('zael migrate')}),
     )
@@ -65,7 +65,7 @@ describeOnEngine('the version record', () => {
   describe('of a new table', () => {
     const table = useTable()
 
-    it('is written once, whoever comes first, and a lost answer changes nothing', async () => {
+    it('is written once by concurrent clients, and a lost answer changes nothing', async () => {
       const tenant = newTenant(table)
       expect(await readVersion(tenant)).toEqual({record: undefined, hasLegacyRecord: false})
       let losses = 1
@@ -95,7 +95,7 @@ describeOnEngine('the version record', () => {
   describe('of a table that another client uses', () => {
     const table = useTable()
 
-    it('is left alone, and nothing is written', async () => {
+    it('stays unchanged, and nothing is written', async () => {
       const tenant = newTenant(table)
       const theirs = record('0.10.0', {lambdaVersion: '0.10.3'})
       await put(tenant, {...encodeVersion(theirs), extra: s('kept')})
@@ -110,7 +110,7 @@ describeOnEngine('the version record', () => {
   describe('of a table from before namespaces', () => {
     const table = useTable()
 
-    it('is seen, and no new one is put beside it', async () => {
+    it('is found, and no new one is written', async () => {
       const tenant = newTenant(table)
       await put(tenant, {PK: s('SYSTEM#'), SK: s('#VERSION'), schema_version: s('1.0.0')})
       expect(await readVersion(tenant)).toEqual({record: undefined, hasLegacyRecord: true})

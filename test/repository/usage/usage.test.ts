@@ -45,7 +45,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       items.map(each => ({put: each})),
       {backoff: tenant.backoff},
     )
-  const told = ({entity, resource, window, start}: UsageRecord) => `${entity} ${resource} ${window} ${start}`
+  const labelOf = ({entity, resource, window, start}: UsageRecord) => `${entity} ${resource} ${window} ${start}`
   const everyPage = async (read: (cursor?: string) => Promise<RecordPage<UsageRecord>>) => {
     const pages: UsageRecord[][] = []
     let cursor: string | undefined
@@ -80,7 +80,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       ],
     ]
 
-    it.each(queries)('tells all by %s, newest first', async (_, read) => {
+    it.each(queries)('returns all windows by %s, newest first', async (_, read) => {
       const {records, next} = await read({})
       expect(next).toBeUndefined()
       expect(records.map(({start}) => start)).toEqual(
@@ -89,7 +89,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
           .toSorted()
           .toReversed(),
       )
-      expect(records.map(told).toSorted()).toEqual([
+      expect(records.map(labelOf).toSorted()).toEqual([
         'e r daily 2027-01-31T00:00:00Z',
         'e r daily 2027-02-01T00:00:00Z',
         'e r hourly 2027-01-31T23:00:00Z',
@@ -100,7 +100,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       ])
     })
 
-    it.each(queries)('tells one type from the other by %s', async (_, read) => {
+    it.each(queries)('separates the types by %s', async (_, read) => {
       const starts = async (window: Window) => (await read({window})).records.map(({start}) => start)
       expect(await starts('hourly')).toEqual(['2027-02-01T01:00:00Z', '2027-02-01T00:00:00Z', '2027-01-31T23:00:00Z'])
       expect(await starts('daily')).toEqual(['2027-02-01T00:00:00Z', '2027-01-31T00:00:00Z'])
@@ -125,7 +125,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
 
     it('sorts the resources of an entity into one listing', async () => {
       const {records} = await new Usage(tenant).ofEntity('e', {window: 'hourly'})
-      expect(records.map(told)).toEqual([
+      expect(records.map(labelOf)).toEqual([
         'e r hourly 2027-02-01T01:00:00Z',
         'e r-2 hourly 2027-02-01T00:00:00Z',
         'e r hourly 2027-02-01T00:00:00Z',
@@ -144,7 +144,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       (window: Window) => usage.ofResource('r', {window}),
     ]
     for (const read of reads)
-      expect((await read('daily')).records.map(told)).toEqual(['e r daily 2027-02-01T00:00:00Z'])
+      expect((await read('daily')).records.map(labelOf)).toEqual(['e r daily 2027-02-01T00:00:00Z'])
     expect((await usage.ofResource('r', {window: 'hourly'})).records).toHaveLength(1)
     expect((await usage.ofResource('r', {window: 'monthly'})).records).toEqual([])
   })
@@ -167,7 +167,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       tenant = many
     })
 
-    it('does not say "nothing" while later pages match', async () => {
+    it('does not return an empty page while later pages match', async () => {
       // Every request looks at 7 items; the only match lies behind all others.
       const usage = new Usage(tenant, {pageSize: 7})
       await put(tenant, item('late', 'r', 'monthly', MIDNIGHT, {rpm: 5}))
@@ -176,7 +176,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
       )
       tenant.transport.calls.length = 0
       const {records, next} = await usage.ofEntity('late', {resource: 'r', window: 'monthly', limit: 1})
-      expect([records.map(told), next]).toEqual([['late r monthly 2027-02-01T00:00:00Z'], undefined])
+      expect([records.map(labelOf), next]).toEqual([['late r monthly 2027-02-01T00:00:00Z'], undefined])
       expect(tenant.transport.count('Query')).toBeGreaterThan(200 / 7)
       expect((await usage.ofEntity('late', {window: 'monthly', limit: 1})).records).toHaveLength(1)
       expect((await usage.ofResource('r', {window: 'monthly', limit: 1})).records).toHaveLength(1)
@@ -193,7 +193,7 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
         const pages = await everyPage(read)
         const all = pages.flat()
         const count = at === 0 ? 3 * DAYS : DAYS
-        expect(new Set(all.map(told)).size).toBe(count)
+        expect(new Set(all.map(labelOf)).size).toBe(count)
         expect(all).toHaveLength(count)
         expect(pages).toHaveLength(Math.ceil(count / limit))
         expect(all.map(({start}) => start)).toEqual(
@@ -207,11 +207,11 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
 
     it('continues in the middle of windows that begin together', async () => {
       const usage = new Usage(tenant)
-      const whole = (await usage.ofEntity('e')).records.map(told)
-      const paged = (await everyPage(cursor => usage.ofEntity('e', {limit: 100, cursor}))).flat().map(told)
+      const whole = (await usage.ofEntity('e')).records.map(labelOf)
+      const paged = (await everyPage(cursor => usage.ofEntity('e', {limit: 100, cursor}))).flat().map(labelOf)
       expect(paged).toEqual(whole)
-      const ofResource = (await usage.ofResource('c')).records.map(told)
-      const pagedResource = (await everyPage(cursor => usage.ofResource('c', {limit: 7, cursor}))).flat().map(told)
+      const ofResource = (await usage.ofResource('c')).records.map(labelOf)
+      const pagedResource = (await everyPage(cursor => usage.ofResource('c', {limit: 7, cursor}))).flat().map(labelOf)
       expect(pagedResource).toEqual(ofResource)
       expect(ofResource).toHaveLength(DAYS * 25)
     })
@@ -268,6 +268,6 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
     await expect(new Usage(other).ofResource('r', {cursor: ofResource})).rejects.toMatchObject({code: 'page.cursor'})
     await expect(usage.ofEntity('e', {limit: 0})).rejects.toMatchObject({code: 'page.limit'})
     expect((await new Usage(other).ofEntity('e')).records).toEqual([])
-    expect((await usage.ofEntity('nobody')).records).toEqual([])
+    expect((await usage.ofEntity('unknown')).records).toEqual([])
   })
 })

@@ -162,7 +162,7 @@ describe('one configuration item per limit', () => {
   })
 })
 
-describe('records whose shape stayed', () => {
+describe('records whose shape did not change', () => {
   it('a nested entity', () => {
     const item: Item = {
       PK: S('ENTITY#user-1'),
@@ -261,7 +261,7 @@ describe('records whose shape stayed', () => {
     })
   })
 
-  it('what is in a namespace already keeps it', () => {
+  it('an item in a namespace keeps it', () => {
     expect(decodeEntity(modernise({PK: S('n2/ENTITY#a'), SK: S('#META')}, 'n1'))?.namespace).toBe('n2')
   })
 })
@@ -291,5 +291,5 @@ describe('keys', () => {
     ['ENTITY#a', '#LIMIT#tpm'],
     ['AUDIT#a', '#LIMIT#r#tpm'],
     ['n/ENTITY#a', '#ODD'],
-  ])('%o %o is nobody’s', (PK, SK) => expect(parseLegacyKey({PK, SK})).toBeUndefined())
+  ])('%o %o belongs to no record', (PK, SK) => expect(parseLegacyKey({PK, SK})).toBeUndefined())
 })

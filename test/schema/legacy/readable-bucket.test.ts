@@ -37,7 +37,7 @@ describe('a bucket item can be read', () => {
     expect(isReadableBucket({PK: s('ENTITY#user-1'), SK: s('#BUCKET#gpt-4#rpm'), data: {M: data}})).toBe(true)
   })
 
-  it('when it is nothing but counters, as a whole or of one limit', () => {
+  it('when it has only counters, as a whole or of one limit', () => {
     const counters = {b_tpm_tk: n(-4000), b_tpm_tc: n(4000)}
     expect(isReadableBucket({...composite, ...counters})).toBe(true)
     expect(isReadableBucket({PK: s('ENTITY#user-1'), SK: s('#BUCKET#gpt-4'), ...counters})).toBe(true)

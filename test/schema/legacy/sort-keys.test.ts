@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import {expect, it} from 'vitest'
 import {legacySortKeys} from '../../../src/lib/schema/legacy/key.js'
 
-it('the items of every resource lie in the stretch that is read, whatever the names', () => {
+it('the items of every resource are in the range that is queried, whatever the names', () => {
   const name = fc.string({
     minLength: 1,
     maxLength: 4,

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {type joined, lengthOf, seg, wrapped} from '../../../src/lib/ui/draw/line.js'
+import {type joinPieces, lengthOf, seg, wrapPieces} from '../../../src/lib/ui/draw/line.js'
 
-const textOf = (line: ReturnType<typeof joined>): string => line.map(({text}) => text).join('')
+const textOf = (line: ReturnType<typeof joinPieces>): string => line.map(({text}) => text).join('')
 
-it('wraps pieces without losing, cutting or moving one', () => {
+it('wraps pieces without losing, truncating or reordering any', () => {
   const anyPieces = fc.array(
     fc.array(
       fc.stringMatching(/^[a-z]{1,12}$/).map(text => seg(text)),
@@ -13,16 +13,16 @@ it('wraps pieces without losing, cutting or moving one', () => {
   )
   fc.assert(
     fc.property(anyPieces, fc.integer({min: 1, max: 60}), (pieces, width) => {
-      const rows = wrapped(pieces, width, '  ')
+      const rows = wrapPieces(pieces, width, '  ')
       expect(rows.flatMap(row => textOf(row).split('  '))).toEqual(pieces.filter(each => each.length > 0).map(textOf))
       for (const row of rows) expect(lengthOf(row) <= width || !textOf(row).includes('  ')).toBe(true)
     }),
   )
 })
 
-it('wraps no earlier than it must', () => {
+it('wraps no earlier than necessary', () => {
   const pieces = ['abc', 'de', 'fgh'].map(text => [seg(text)])
-  expect(wrapped(pieces, 12, '  ').map(textOf)).toEqual(['abc  de  fgh'])
-  expect(wrapped(pieces, 11, '  ').map(textOf)).toEqual(['abc  de', 'fgh'])
-  expect(wrapped(pieces, 2, '  ').map(textOf)).toEqual(['abc', 'de', 'fgh'])
+  expect(wrapPieces(pieces, 12, '  ').map(textOf)).toEqual(['abc  de  fgh'])
+  expect(wrapPieces(pieces, 11, '  ').map(textOf)).toEqual(['abc  de', 'fgh'])
+  expect(wrapPieces(pieces, 2, '  ').map(textOf)).toEqual(['abc', 'de', 'fgh'])
 })

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {paletteFor} from '../../../src/lib/ui/draw/palette.js'
 
-/** Colours that are told apart with every kind of colour blindness; the second number is the nearest of 256. */
+/** Colours that are distinguishable with every kind of colour blindness; the second number is the nearest of 256. */
 const OKABE_ITO = {
   '0;114;178': 25,
   '86;180;233': 74,
@@ -11,7 +11,7 @@ const OKABE_ITO = {
 
 const coloursOf = (bits: number) => Object.values(paletteFor(bits)).flatMap(style => /[34]\d.*/.exec(style)?.[0] ?? [])
 
-it('uses the colours of Okabe and Ito where there are enough', () => {
+it('uses the Okabe-Ito palette where the terminal has enough colours', () => {
   expect(coloursOf(24).toSorted()).toEqual(
     Object.keys(OKABE_ITO)
       .map(parts => `38;2;${parts}`)
@@ -24,15 +24,15 @@ it('uses the colours of Okabe and Ito where there are enough', () => {
   )
 })
 
-it('never sets red against green where there are sixteen', () => {
+it('never contrasts red with green where there are sixteen colours', () => {
   const [red, yellow, blue, cyan] = ['31', '33', '34', '36']
   expect(coloursOf(4).toSorted()).toEqual([red, yellow, blue, cyan])
 })
 
-it('makes what refuses bold besides', () => {
+it('also makes `over` bold', () => {
   for (const bits of [4, 8, 24]) expect(paletteFor(bits).over).toMatch(/^1;/)
 })
 
-it('changes nothing of the text where there are no colours', () => {
+it('adds no styles where there are no colours', () => {
   expect(new Set(Object.values(paletteFor(1)))).toEqual(new Set(['']))
 })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {BINDINGS, type Intent, intentOf, type KeyPress, strokesOf} from '../../../src/lib/ui/model/keys.js'
+import {BINDINGS, type Intent, intentOf, type KeyPress, keyStrokesOf} from '../../../src/lib/ui/model/keys.js'
 import type {Mode, Tab} from '../../../src/lib/ui/model/screen-state.js'
 
 const MODES: Mode[] = ['list', 'filter', 'detail', 'help']
@@ -37,19 +37,19 @@ describe('in the list', () => {
     ['-', {}, {type: 'interval', step: -1}],
     ['', {tab: true}, {type: 'tab'}],
     ['w', {}, {type: 'wide'}],
-    ['c', {}, {type: 'tell'}],
+    ['c', {}, {type: 'show-command'}],
   ])('%j %j', (input, key, intent) => {
     expect(list(input, key)).toEqual(intent)
   })
 
-  it('ignores what is no key', () => {
+  it('ignores unbound keys', () => {
     for (const input of ['x', '8', '9', 'Z', '[']) expect(list(input)).toBeUndefined()
     expect(list('q', {meta: true})).toBeUndefined()
     expect(list('s', {ctrl: true})).toBeUndefined()
     expect(list('p', {meta: true})).toBeUndefined()
   })
 
-  it('sorts, filters and drills only where that means something', () => {
+  it('sorts, filters and drills in only where that is possible', () => {
     for (const input of ['s', 'S', '1', 'w', 'c']) expect(list(input, {}, 'resources')).toBeUndefined()
     expect(list('', {return: true}, 'resources')).toEqual({type: 'open'})
     expect(list('', {return: true}, 'health')).toBeUndefined()
@@ -81,22 +81,22 @@ describe('while a filter is typed', () => {
   })
 })
 
-it('always quits with Ctrl-C, and with q wherever letters are no text', () => {
+it('always quits with Ctrl-C, and with q except while typing', () => {
   for (const mode of MODES) expect(intentOf('c', {ctrl: true}, mode, 'health')).toEqual({type: 'quit', exitCode: 130})
   for (const mode of ['list', 'detail', 'help'] as const) {
     expect(intentOf('q', {}, mode, 'overview')).toEqual({type: 'quit', exitCode: 0})
   }
 })
 
-it('in the help scrolls it or leaves it', () => {
+it('scrolls or closes the help', () => {
   for (const input of ['s', '/', 'p', 'r']) expect(intentOf(input, {}, 'help', 'overview')).toBeUndefined()
   expect(intentOf('j', {}, 'help', 'overview')).toEqual({type: 'move', move: {by: 1}})
   expect(intentOf('', {escape: true}, 'help', 'overview')).toEqual({type: 'back'})
   expect(intentOf('?', {}, 'help', 'overview')).toEqual({type: 'help'})
 })
 
-it('takes apart what came together', () => {
-  const strokes = strokesOf('/a\r\u0003\t\u007f\u001b\u0004', {})
+it('splits keys that arrived together', () => {
+  const strokes = keyStrokesOf('/a\r\u0003\t\u007f\u001b\u0004', {})
   expect(strokes.map(({input, key}) => intentOf(input, key, 'list', 'overview')?.type)).toEqual([
     'filter',
     undefined,
@@ -107,11 +107,11 @@ it('takes apart what came together', () => {
     'back',
     'move',
   ])
-  expect(strokesOf('u', {ctrl: true})).toEqual([{input: 'u', key: {ctrl: true}}])
-  expect(strokesOf('', {upArrow: true})).toEqual([{input: '', key: {upArrow: true}}])
+  expect(keyStrokesOf('u', {ctrl: true})).toEqual([{input: 'u', key: {ctrl: true}}])
+  expect(keyStrokesOf('', {upArrow: true})).toEqual([{input: '', key: {upArrow: true}}])
 })
 
 it('binds nothing that changes anything', () => {
-  const words = BINDINGS.map(({says}) => says).join(' ')
+  const words = BINDINGS.map(({description}) => description).join(' ')
   expect(words).not.toMatch(/delete|reset|remove|set /)
 })

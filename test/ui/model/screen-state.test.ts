@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {
-  firstState,
+  initialState,
   reduce,
   type ScreenAction,
   type ScreenState,
@@ -10,7 +10,7 @@ import {SORT_KEYS} from '../../../src/lib/watch/model.js'
 
 const IDS = Array.from({length: 30}, (_, index) => `e${index}#r`)
 const STAGE: ViewContext = {ids: IDS, height: 10, text: {length: 40, height: 10}}
-const FIRST = firstState({sort: 'left', reversed: false, filter: ''})
+const FIRST = initialState({sort: 'left', reversed: false, filter: ''})
 
 function stateAfter(...actions: ScreenAction[]): ScreenState {
   return actions.reduce((state, action) => reduce(state, action, () => STAGE), FIRST)
@@ -55,13 +55,13 @@ describe('moving', () => {
     expect(reduce(chosen, down, () => reordered).cursors.overview.id).toBe('e1#r')
   })
 
-  it('takes the neighbour when the chosen one is gone', () => {
+  it('selects the neighbour when the selected line disappears', () => {
     const chosen = stateAfter(down, down)
     const fewer = {...STAGE, ids: IDS.filter(id => id !== 'e2#r')}
     expect(reduce(chosen, {type: 'move', move: {by: 0}}, () => fewer).cursors.overview.id).toBe('e3#r')
   })
 
-  it('survives an empty list and a screen without lines', () => {
+  it('works with an empty list and a screen without lines', () => {
     const nowhere = {ids: [], height: 0, text: {length: 0, height: 0}}
     const moves: ScreenAction[] = [
       down,
@@ -74,7 +74,7 @@ describe('moving', () => {
     }
   })
 
-  it('keeps a place in every tab', () => {
+  it('keeps a cursor per tab', () => {
     const state = stateAfter(down, {type: 'tab'}, down, down)
     expect([state.cursors.overview.index, state.cursors.resources.index]).toEqual([1, 2])
   })
@@ -98,7 +98,7 @@ describe('filter', () => {
     })
   })
 
-  it('opens the overview', () => {
+  it('switches to the overview', () => {
     expect(stateAfter({type: 'tab'}, {type: 'filter'})).toMatchObject({tab: 'overview', mode: 'filter'})
   })
 })
@@ -137,7 +137,7 @@ describe('sort', () => {
     expect(stateAfter(...SORT_KEYS.map((): ScreenAction => ({type: 'sort-next'}))).selection.sort).toBe('left')
   })
 
-  it('reverses, and starts anew with another column', () => {
+  it('reverses, and starts unreversed with another column', () => {
     expect(stateAfter({type: 'sort-reverse'}).selection).toMatchObject({sort: 'left', reversed: true})
     expect(stateAfter({type: 'sort-by', key: 'rate'}, {type: 'sort-by', key: 'rate'}).selection).toMatchObject({
       reversed: true,
@@ -147,7 +147,7 @@ describe('sort', () => {
 })
 
 describe('drilling in', () => {
-  it('opens the chosen bucket, scrolls in it, and starts at its top next time', () => {
+  it('opens the selected bucket, scrolls in it, and starts at its top next time', () => {
     const open = stateAfter(down, {type: 'open'}, {type: 'move', move: {pages: 1}})
     expect(open).toMatchObject({mode: 'detail', detailId: 'e1#r', detailTop: 10})
     expect(reduce(open, {type: 'move', move: {to: 'end'}}, () => STAGE).detailTop).toBe(30)
@@ -161,36 +161,36 @@ describe('drilling in', () => {
 
   const openOther: ScreenAction[] = [{type: 'tab'}, down, {type: 'open'}]
 
-  it('makes a resource the filter of the overview, and leads back with the one that was there', () => {
+  it('filters the overview by a resource, and restores the previous filter on the way back', () => {
     const typed = stateAfter({type: 'filter'}, type('x'), {type: 'filter-keep'}, ...openOther)
     expect(typed).toMatchObject({tab: 'overview', mode: 'list', selection: {filter: 'resource:e1#r'}})
     expect(reduce(typed, {type: 'back'}, () => STAGE)).toMatchObject({tab: 'resources', selection: {filter: 'x'}})
   })
 
-  it('leads back to what somebody typed, however many resources were opened since', () => {
+  it('restores the typed filter, however many resources were opened since', () => {
     const again = [...openOther, {type: 'tab'}, {type: 'open'}, {type: 'back'}] as const
     const state = stateAfter({type: 'filter'}, type('x'), {type: 'filter-keep'}, ...again)
     expect(state).toMatchObject({tab: 'resources', selection: {filter: 'x'}, filterBefore: undefined})
   })
 
-  it('takes the filter for one that was typed as soon as somebody types in it', () => {
+  it('treats a resource filter as typed once it is edited', () => {
     const edited = stateAfter(...openOther, {type: 'filter'}, {type: 'filter-erase'}, {type: 'filter-keep'})
     expect(edited.selection.filter).toBe('resource:e1#')
     expect(reduce(edited, {type: 'back'}, () => STAGE)).toMatchObject({tab: 'overview', selection: {filter: ''}})
   })
 })
 
-it('holds time at the instant of a pause, until the next', () => {
+it('freezes time at a pause, until the next key', () => {
   expect(stateAfter({type: 'pause', atMs: 5}).pausedAtMs).toBe(5)
   expect(stateAfter({type: 'pause', atMs: 5}, {type: 'pause', atMs: 9}).pausedAtMs).toBeUndefined()
 })
 
-it('forgets a note with the next action', () => {
+it('clears a note with the next action', () => {
   expect(stateAfter({type: 'note', text: 'hello'}).note).toBe('hello')
   expect(stateAfter({type: 'note', text: 'hello'}, {type: 'wide'})).toMatchObject({note: undefined, isWide: true})
 })
 
-it('scrolls the help, which starts at its top each time, and nothing below it', () => {
+it('scrolls the help, which starts at its top each time, and not the list below', () => {
   const scrolled = stateAfter(
     down,
     {type: 'help'},

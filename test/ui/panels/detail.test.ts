@@ -1,32 +1,32 @@
 import {describe, expect, it} from 'vitest'
 import {bucketOf, READ_AT_MS, readingOf} from '../../watch/support.js'
-import {draw, type Look} from '../draw.js'
+import {type DrawOptions, draw} from '../draw.js'
 import {DETAIL} from '../fixtures.js'
 
-const linesOf = (look: Look): string[] => draw({columns: 80, rows: 40, ...look}).split('\n')
+const linesOf = (options: DrawOptions): string[] => draw({columns: 80, rows: 40, ...options}).split('\n')
 const inDetail = (detailId: string) => ({mode: 'detail' as const, detailId})
 
 describe('the drill-in', () => {
-  it('tells how long ago it read what polls do not read', () => {
-    const knowledge = {
+  it('shows the age of the parts that polls do not read', () => {
+    const data = {
       detail: {...DETAIL, loadedAtMs: READ_AT_MS - 12_000},
       lastPoll: {number: 9, atMs: READ_AT_MS, durationMs: 9, readUnits: 1, calls: 1, bucketsRead: 1},
     }
-    const text = draw({columns: 80, rows: 40, ageMs: 500, state: inDetail(DETAIL.id), knowledge})
+    const text = draw({columns: 80, rows: 40, ageMs: 500, state: inDetail(DETAIL.id), data})
     expect(text).toContain('data <1s old')
-    for (const title of ['Limits in force, and where they come from', 'Usage', 'Changes']) {
+    for (const title of ['Effective limits and their source', 'Usage', 'Changes']) {
       expect(text).toContain(`${title}  read 12s ago\n`)
     }
   })
 
-  it('counts its ages on while it is paused', () => {
+  it('keeps counting ages while it is paused', () => {
     const state = {...inDetail(DETAIL.id), pausedAtMs: READ_AT_MS + 1000}
-    const text = draw({columns: 100, rows: 40, ageMs: 9000, state, knowledge: {detail: DETAIL}})
+    const text = draw({columns: 100, rows: 40, ageMs: 9000, state, data: {detail: DETAIL}})
     expect(text).toContain('charged to org-1 too, read 9s ago')
     expect(text).toContain('Usage  read 9s ago')
   })
 
-  it('tells the writes of every shard between two readings, as the overview does, and nothing before', () => {
+  it('shows the writes of every shard between two readings, and a dash before', () => {
     const shard = {limits: {rps: {capacity: 90, left: 10}}}
     const bucket = bucketOf('hot#search', shard, shard, shard)
     const writePressures = new Map([
@@ -38,7 +38,7 @@ describe('the drill-in', () => {
     expect(shards.map(line => line.slice(line.indexOf('writes')))).toEqual(['writes 86%', 'writes 0%', 'writes –'])
   })
 
-  it('never tells a slow refill as none', () => {
+  it('never shows a slow refill as zero', () => {
     const limits = {
       rpm: {capacity: 60, refillPerSecond: 1},
       usd: {capacity: 50, refillPerSecond: 50, refillPeriodMs: 86_400_000},

@@ -5,7 +5,7 @@ import {DETAIL, HEALTH} from '../fixtures.js'
 describe('other panels', () => {
   it('detail', () => {
     const state = {mode: 'detail' as const, detailId: DETAIL.id}
-    expect(draw({columns: 100, rows: 30, state, knowledge: {detail: DETAIL}})).toMatchInlineSnapshot(`
+    expect(draw({columns: 100, rows: 30, state, data: {detail: DETAIL}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1                                  [overview] resources  health
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
@@ -22,7 +22,7 @@ describe('other panels', () => {
       Parent org-1
         tpm          ███████████▏░░░░░░░░░░░░░░░░ 400,001 of 1,000,000
 
-      Limits in force, and where they come from  read 1s ago
+      Effective limits and their source  read 1s ago
         rpm 60/min  system
         tpm 100000/min  entity
 
@@ -41,7 +41,7 @@ describe('other panels', () => {
     `)
   })
 
-  it('detail of shards, while the rest is read', () => {
+  it('detail of shards, while the rest is loading', () => {
     const state = {mode: 'detail' as const, detailId: 'hot-key#search'}
     expect(draw({columns: 80, rows: 16, state})).toMatchInlineSnapshot(`
       "
@@ -57,7 +57,7 @@ describe('other panels', () => {
           0 rps █████████░ 910/1k  writes 86%
           1 rps ███░░░░░░░ 310/1k  writes 14%
 
-      Reading the rest.
+      Loading the rest.
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
       esc back · ? help · r refresh · q quit
@@ -70,16 +70,14 @@ describe('other panels', () => {
     expect(draw({columns: 80, rows: 12, state})).toContain('◂ 24,900 in debt')
   })
 
-  it('detail of what is gone', () => {
-    const state = {mode: 'detail' as const, detailId: 'nobody#nothing'}
-    expect(draw({rows: 8, state})).toContain('not there any more; esc goes back')
+  it('detail of a deleted bucket', () => {
+    const state = {mode: 'detail' as const, detailId: 'deleted#nothing'}
+    expect(draw({rows: 8, state})).toContain('no longer exists; esc goes back')
   })
 
   it('detail, scrolled past its end', () => {
     const state = {mode: 'detail' as const, detailId: DETAIL.id, detailTop: 500}
-    expect(draw({rows: 10, columns: 80, state, knowledge: {detail: DETAIL}})).toContain(
-      'usage: the request was throttled',
-    )
+    expect(draw({rows: 10, columns: 80, state, data: {detail: DETAIL}})).toContain('usage: the request was throttled')
   })
 
   it('resources', () => {
@@ -102,7 +100,7 @@ describe('other panels', () => {
   })
 
   it('health', () => {
-    expect(draw({state: {tab: 'health'}, knowledge: {health: HEALTH}})).toMatchInlineSnapshot(`
+    expect(draw({state: {tab: 'health'}, data: {health: HEALTH}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1               overview  resources [health]
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
@@ -120,11 +118,11 @@ describe('other panels', () => {
     `)
   })
 
-  it('health before it is known', () => {
-    expect(draw({rows: 8, state: {tab: 'health'}})).toContain('Asking.')
+  it('health before it is loaded', () => {
+    expect(draw({rows: 8, state: {tab: 'health'}})).toContain('Loading.')
   })
 
-  it('help shows only keys that are valid here', () => {
+  it('help, with only the keys that are valid here', () => {
     expect(draw({rows: 24, state: {mode: 'help'}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
@@ -138,15 +136,15 @@ describe('other panels', () => {
       g G first, last                         p space pause
       PgUp PgDn a page                        r refresh now
       Ctrl-u Ctrl-d half a page               + - poll less often, more often
-      enter drill in                          c tell the name and its command
+      enter drill in                          c show a command for this bucket
 
       Filters:  gpt part of a name  !gpt all others  status:over
-      resource:gpt-4 or entity:ada that one alone
+      resource:gpt-4 or entity:ada exactly that one
 
       ● ok  ▲ below a fifth, or empty within a minute  ✖ refusing  ○ gone
-      ◂ in debt  ▸ more than the capacity  ↓ empty in  ↑ full in
-      4±30% shards and how unequal they are
-      ~ not read for three polls: sampled, and not its turn yet
+      ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
+      4±30% shards and their imbalance
+      ~ not read for three polls, because polls sample
 
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…

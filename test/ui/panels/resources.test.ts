@@ -1,11 +1,11 @@
 import {describe, expect, it} from 'vitest'
-import {resourceColumns} from '../../../src/lib/ui/panels/resource-columns.js'
+import {resourceColumns} from '../../../src/lib/ui/panels/resources.js'
 import {draw} from '../draw.js'
 
 const keysAt = (width: number) => resourceColumns(width).map(({key}) => key)
 
 describe('the resources', () => {
-  it.each([40, 60, 80, 120, 250])('fill %d columns without a cell that is cut in its middle', columns => {
+  it.each([40, 60, 80, 120, 250])('fill %d columns without a truncated number', columns => {
     const text = draw({columns, rows: 9, state: {tab: 'resources'}})
     const [title = '', ...rows] = text.split('\n').slice(3, 7)
     expect(title).not.toContain('…')
@@ -13,7 +13,7 @@ describe('the resources', () => {
     for (const row of rows) expect(row.slice(2)).not.toMatch(/\d…|\/…/)
   })
 
-  it('name as many consumers as there is room for, and the rate of the first in any case', () => {
+  it('list as many consumers as fit, and at least the rate of the first', () => {
     const mostAt = (columns: number) => {
       const [title = '', , ...rows] = draw({columns, rows: 9, state: {tab: 'resources'}})
         .split('\n')
@@ -24,7 +24,7 @@ describe('the resources', () => {
     expect(mostAt(120)).toEqual(['team-research 2.5k/s (tpm)', 'hot-key 10/s, user-empty 4/s (rps)'])
   })
 
-  it('name who refuses and who is near on every screen, and who uses most from 80 columns on', () => {
+  it('count over and near on every screen, and list consumers from 80 columns on', () => {
     for (const width of [40, 60, 80, 200]) expect(keysAt(width)).toEqual(expect.arrayContaining(['over', 'near']))
     expect(keysAt(40)).toEqual(['resource', 'level', 'over', 'near'])
     expect(keysAt(60)).toEqual(['resource', 'level', 'limit', 'rate', 'over', 'near'])

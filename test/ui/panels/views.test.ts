@@ -111,7 +111,7 @@ describe('the overview', () => {
     `)
   })
 
-  it('with --ascii has nothing else', () => {
+  it('with --ascii', () => {
     const text = draw({columns: 120, ascii: true})
     expect(text).toMatch(/^[\n\x20-\x7e]*$/)
     expect(text).toMatchInlineSnapshot(`
@@ -152,7 +152,7 @@ describe('the overview', () => {
     `)
   })
 
-  it('sorted by the rate of a limit with a long name, which some do not have', () => {
+  it('sorted by the rate of a limit with a long name, which some buckets lack', () => {
     const rates = {capacity: 1000, left: 500}
     const readings = [
       readingOf(bucketOf('ada#x', {limits: {'requests-per-day': rates, rpm: {capacity: 100, left: 1}}}), {
@@ -170,16 +170,16 @@ describe('the overview', () => {
   })
 
   it('with a filter that nothing matches', () => {
-    const selection = {sort: 'left' as const, reversed: false, filter: 'nobody'}
+    const selection = {sort: 'left' as const, reversed: false, filter: 'no-one'}
     expect(draw({rows: 8, state: {selection}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       data 1s old · 12.5 read units/poll · 0 of 5 buckets · every 2s
          ENTITY          RESOURCE LEVEL    LEFT/CAP↑     LIMIT  USED/S  SHARDS   UNTIL
-         Nothing matches "nobody"; esc clears the filter.
+         Nothing matches "no-one"; esc clears the filter.
 
       0 of 5 buckets · ✖ 0 over · ▲ 0 near · ◂ 0 in debt · 0 shards
-      /nobody  0 buckets · esc clears it
+      /no-one  0 buckets · esc clears it
       ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
       "
     `)
@@ -216,10 +216,10 @@ describe('the overview', () => {
     `)
   })
 
-  it('that sampled, before the index was walked to its end', () => {
+  it('with sampled polls, before the index was listed to its end', () => {
     const lastPoll = {number: 3, atMs: READ_AT_MS, durationMs: 9, readUnits: 49.5, calls: 3, bucketsRead: 80}
     expect(
-      draw({rows: 8, knowledge: {known: {count: 1000, isComplete: false, unreadable: 0}, lastPoll}}),
+      draw({rows: 8, data: {known: {count: 1000, isComplete: false, unreadable: 0}, lastPoll}}),
     ).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
@@ -244,21 +244,21 @@ describe('the overview', () => {
         calls: 3,
         bucketsRead: 80,
       }
-      return draw({rows: 8, ageMs: afterMs + 1000, knowledge: {lastPoll}})
+      return draw({rows: 8, ageMs: afterMs + 1000, data: {lastPoll}})
     }
     expect(polled(6000)).toContain('▸✖ user-debt')
     expect(polled(6001)).toContain('▸✖~user-debt')
     expect(polled(6001)).toContain('data 1s old')
   })
 
-  it('that is stale, and cannot be read', () => {
+  it('with stale data and a failed poll', () => {
     const problem = {
       message: 'connect ECONNREFUSED 127.0.0.1:8000',
       isThrottled: false,
       sinceMs: READ_AT_MS + 2000,
       nextTryAtMs: READ_AT_MS + 12_000,
     }
-    expect(draw({rows: 9, ageMs: 7000, knowledge: {problem}})).toMatchInlineSnapshot(`
+    expect(draw({rows: 9, ageMs: 7000, data: {problem}})).toMatchInlineSnapshot(`
       "
       zael watch · prod/default · eu-west-1              [overview] resources  health
       ▲ stale: data 7s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
@@ -273,9 +273,9 @@ describe('the overview', () => {
     `)
   })
 
-  it('that is throttled', () => {
+  it('with throttled polls', () => {
     const problem = {message: 'throughput exceeded', isThrottled: true, sinceMs: READ_AT_MS, nextTryAtMs: READ_AT_MS}
-    expect(draw({rows: 8, knowledge: {problem}})).toContain('✖ throttled for 1s, trying again: throughput exceeded')
+    expect(draw({rows: 8, data: {problem}})).toContain('✖ throttled for 1s, trying again: throughput exceeded')
   })
 
   it('paused: levels stand still, ages go on', () => {
@@ -290,14 +290,14 @@ describe('the overview', () => {
        ▲ team-research   gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k       1     ↓8s
        ● hot-key         search   ████▉░░░  1.22k/2k     rps        10   2±60%  ↑1m18s
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
-      ‖ paused: levels of 08:00:01Z, 8s ago; p goes on
+      ‖ paused: levels of 08:00:01Z, 8s ago; p resumes
       "
     `)
   })
 })
 
 describe('any screen', () => {
-  it('never is taller than the terminal, however small that is', () => {
+  it('is never taller than the terminal, however small that is', () => {
     const states: Partial<ScreenState>[] = [
       {},
       {mode: 'help'},
@@ -309,13 +309,13 @@ describe('any screen', () => {
     for (const state of states) {
       for (const rows of [1, 7, 8, 40]) {
         for (const columns of [20, 40, 250]) {
-          draw({columns, rows, state, knowledge: {detail: DETAIL, health: HEALTH}})
+          draw({columns, rows, state, data: {detail: DETAIL, health: HEALTH}})
         }
       }
     }
   })
 
-  it('says what it needs when there is no room', () => {
+  it('shows the required size when there is no room', () => {
     expect(draw({columns: 39, rows: 8}).trim()).toBe('needs at least 40×8; q quits')
     expect(draw({columns: 80, rows: 1}).trim()).toBe('needs at least 40×8; q quits')
   })
@@ -329,7 +329,7 @@ describe('any screen', () => {
       {pausedAtMs: READ_AT_MS},
     ]
     for (const state of states) {
-      const text = draw({columns: 120, rows: 30, ascii: true, state, knowledge: {detail: DETAIL, health: HEALTH}})
+      const text = draw({columns: 120, rows: 30, ascii: true, state, data: {detail: DETAIL, health: HEALTH}})
       expect(text).toMatch(/^[\n\x20-\x7e]*$/)
     }
     expect(draw({columns: 30, rows: 2, ascii: true})).toMatch(/^[\n\x20-\x7e]*$/)

@@ -30,7 +30,7 @@ export interface PollerOptions {
   readonly batchSize?: number
 }
 
-export interface PollerStatus {
+interface PollerStatus {
   readonly streamArn: string | undefined
   /** Records delivered. */
   readonly records: number

@@ -1,6 +1,6 @@
+import type {Consumption} from '../../core/consumption.js'
 import {formatCount, formatList, formatSpan, formatWait} from '../../core/text.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
-import type {Consumption} from '../../limiter/amounts.js'
 import {textTable} from '../output/text-table.js'
 
 /** Says that a request waits for its next attempt. */
@@ -8,12 +8,12 @@ export function retryText(ms: number): string {
   return `Refused for now; trying again in ${formatWait(ms)}`
 }
 
-/** What was asked for: "1 rpm and 500 tpm". */
+/** Requested amounts: "1 rpm and 500 tpm". */
 export function amountWords(consume: Consumption): string {
   return formatList(Object.entries(consume).map(([name, tokens]) => `${formatCount(tokens)} ${name}`))
 }
 
-/** A request that was tried, and what for. */
+/** A request and its outcome. */
 export interface TriedRequest {
   readonly entity: string
   readonly resource: string
@@ -22,7 +22,7 @@ export interface TriedRequest {
   readonly attempt: AcquireAttempt
 }
 
-/** Tells what became of a request. */
+/** The outcome of a request. */
 export function acquireLines(tried: TriedRequest, width: number | undefined): string[] {
   const {statuses} = tried.attempt
   const title = titleOf(tried)
@@ -41,25 +41,25 @@ function titleOf({entity, resource, consume, dryRun, attempt}: TriedRequest): st
   if (!admitted) {
     return `Refused${waited}: ${entity} cannot have ${asked} of ${resource} now; try again in ${formatWait(retryAfterMs)}`
   }
-  if (!isMetered) return `Let through unmetered: the table is out of reach, and ${entity} was charged nothing`
+  if (!isMetered) return `Admitted without a charge: the table is unavailable, so ${entity} was charged nothing`
   const charge = `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parentCharge(attempt)}`
   return dryRun ? `Would be admitted: ${charge}` : `Admitted${waited}: ${charge}`
 }
 
-/** A parent is charged only for the limits it has. */
+/** A parent is charged only for its own limits. */
 function parentCharge({parent, statuses}: AcquireAttempt): string {
   if (parent === undefined) return ''
   const shared = statuses.filter(({level}) => level === 'parent').map(({name, requested}) => [name, requested])
   return `, its parent ${parent} ${shared.length > 0 ? amountWords(Object.fromEntries(shared)) : 'too'}`
 }
 
-/** What to run to understand a refusal. */
+/** The command that explains a refusal. */
 export function whyCommand({entity, resource, consume}: TriedRequest): string {
   const amounts = Object.entries(consume).map(([name, tokens]) => `${name}=${tokens}`)
   return ['zael why', entity, resource, ...amounts].join(' ')
 }
 
-/** The same for programs. */
+/** The outcome in JSON. */
 export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedRequest) {
   return {
     entity,

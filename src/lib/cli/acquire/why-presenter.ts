@@ -8,10 +8,10 @@ import {rateText, scopeWords} from '../limits/presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import {amountWords} from './presenter.js'
 
-/** A command that would let the request through sooner, and what it does. */
+/** A command that would admit the request sooner, and what it does. */
 export type Remedy = readonly [command: string, purpose: string]
 
-/** Commands that lift an exceeded limit: raise it where it is set, or fill the bucket once. `where`: flags to add. */
+/** Commands that help against an exceeded limit: raise it where it is set, or refill the bucket. `where`: flags to append. */
 export function remedies(limit: ExplainedLimit, resource: string, where = ''): Remedy[] {
   if (!limit.exceeded) return []
   const {name, capacity, refillAmount, refillPeriodSeconds, requested, scope, entity} = limit
@@ -23,10 +23,10 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
     refillPeriodSeconds,
   }
   const raise = `zael limits set ${scopeArguments(scope)} ${formatLimit(raised)}${where}`
-  if (isTooSmall) return [[raise, `let ${scopeWords(scope)} hold as much as was asked for`]]
+  if (isTooSmall) return [[raise, `raise the burst of ${scopeWords(scope)} to the requested amount`]]
   return [
     [raise, `double the rate of ${scopeWords(scope)}`],
-    [`zael bucket reset ${entity} --resource ${resource}${where}`, `fill the bucket of ${entity} once, now`],
+    [`zael bucket reset ${entity} --resource ${resource}${where}`, `refill the bucket of ${entity} once, now`],
   ]
 }
 
@@ -42,15 +42,17 @@ function scopeArguments(scope: ConfigScope): string {
     : `--entity ${scope.entity} --resource ${scope.resource}`
 }
 
-/** Explains in words what an acquire would say now, and why. */
+/** Explains whether a request would be admitted now, and why. */
 export function whyLines(explanation: Explanation, where = ''): string[] {
   const {entity, resource, limits, isRegistered, parent} = explanation
   const exceeded = limits.filter(limit => limit.exceeded)
   return [
     verdict(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
-    ...(parent === undefined ? [] : ['', `${entity} shares every charge with its parent ${parent}.`]),
-    ...(isRegistered ? [] : ['', `${entity} has no record: limits apply to it all the same, but check the spelling.`]),
+    ...(parent === undefined ? [] : ['', `Every charge of ${entity} is also charged to its parent ${parent}.`]),
+    ...(isRegistered
+      ? []
+      : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
     ...(exceeded.length === 0 ? [] : remedyLines(exceeded, resource, where)),
   ]
 }
@@ -75,11 +77,11 @@ function limitLines(limit: ExplainedLimit, {hour}: Explanation): string[] {
   const isShared = level === 'parent' || drainedBy.length > 0
   const consumers = drainedBy.map(({entity: child, tokens}) => `${child} ${formatCount(tokens)}`).join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
-    level: `${formatCount(available)} of ${formatCount(capacity)} left, ${formatCount(requested)} asked for`,
+    level: `${formatCount(available)} of ${formatCount(capacity)} left, ${formatCount(requested)} requested`,
     'set for': `${scopeWords(scope)}: ${rateText(limit)}`,
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     'drained by':
-      exceeded && isShared ? `${consumers || 'nobody whose usage is counted yet'} (since ${hour})` : undefined,
+      exceeded && isShared ? `${consumers || 'no entity with recorded usage yet'} (since ${hour})` : undefined,
   })
 }
 
@@ -93,10 +95,10 @@ function shardsText({shards}: ExplainedLimit): string {
 function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, where: string): string[] {
   const commands = new Map(exceeded.flatMap(limit => remedies(limit, resource, where)))
   const [, , ...lines] = nextLines([...commands])
-  return ['', 'To let it through sooner:', ...lines]
+  return ['', 'To admit it sooner:', ...lines]
 }
 
-/** The same for programs; a wait of null means that waiting never helps. */
+/** The explanation in JSON; a wait of null means that waiting never helps. */
 export function whyJson(explanation: Explanation, where = '') {
   const {entity, resource, isRegistered, parent, atMs, hour, admitted, limits} = explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)

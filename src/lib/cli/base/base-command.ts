@@ -44,15 +44,15 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   }
 
   /**
-   * Fills in the flags of a stack that were not typed from variables and settings files, and returns where each value
-   * came from. Commands on a stack do this on their own; a command that only needs settings calls it first.
+   * Fills in stack flags that were not typed, from variables and settings files; returns where each value comes from.
+   * StackCommand calls it in `init`; a command that needs only settings calls it at the start of `run`.
    */
   protected async loadSettings(): Promise<{settings: Settings; files: SettingsFiles}> {
     const flags = this.flags as Record<string, unknown>
     const found = await applySettings(flags, {isJson: super.jsonEnabled(), configDir: this.config.configDir})
     this.#preferredFormat = found.settings.output.value as OutputFormat
     if (this.format === 'csv' && !this.#isList) {
-      throw new InvalidInput('output.csv', 'only lists can be told as comma-separated values', {
+      throw new InvalidInput('output.csv', 'only lists can be printed as CSV', {
         hint: 'Use --output json or yaml.',
       })
     }
@@ -95,8 +95,8 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   }
 
   /** Says on stderr that there are more rows, and how to get them. */
-  protected tellMore(next: string | undefined): void {
-    if (next !== undefined) this.logToStderr(`There are more: add --all, or --cursor ${next}`)
+  protected suggestNextPage(next: string | undefined): void {
+    if (next !== undefined) this.logToStderr(`There are more rows: add --all, or --cursor ${next}`)
   }
 
   /** oclif drops warnings in JSON mode; here they always go to stderr, and into the JSON as well. */

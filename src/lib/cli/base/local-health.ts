@@ -1,5 +1,5 @@
 import type {StackHealth} from '../../infra/health/health.js'
-import type {AggregatorStatus} from '../../local/supervisor/aggregator.js'
+import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {StackContext} from './context.js'
 
 /** State of the process that runs the local stack. */

@@ -3,7 +3,7 @@ import {dirname, join} from 'node:path'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/nearest.js'
 
-/** Settings file of a project, kept beside its code. */
+/** Settings file of a project, next to its code. */
 export const PROJECT_FILE = 'zael.config.json'
 
 /** A settings file that exists: its entries, each with its line. */

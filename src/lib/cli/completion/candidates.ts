@@ -1,4 +1,4 @@
-/** What completion needs to know of a command; the shape is that of oclif.manifest.json. */
+/** The part of a command in oclif.manifest.json that completion needs. */
 export interface CommandShape {
   readonly summary?: string
   readonly hidden?: boolean
@@ -21,7 +21,7 @@ export interface FlagShape {
 /** Commands by id, such as `limits:set`. */
 export type CommandSet = Readonly<Record<string, CommandShape>>
 
-/** Things that only the table knows the names of. */
+/** Names that are looked up in the table. */
 export type NameKind = 'namespace' | 'entity' | 'resource'
 
 export interface CompletionCandidate {
@@ -29,12 +29,12 @@ export interface CompletionCandidate {
   readonly description?: string
 }
 
-/** What could come next: words that are known here, or names to be looked up, perhaps behind `--flag=`. */
+/** What could come next: known words, or names to look up, possibly after `--flag=`. */
 export type Completion =
   | {readonly kind: 'words'; readonly candidates: readonly CompletionCandidate[]}
   | {readonly kind: 'names'; readonly of: NameKind; readonly prefix: string; readonly typed: TypedFlags}
 
-/** Values of flags that were typed before, by name. */
+/** Values of flags typed before, by flag name. */
 export type TypedFlags = Readonly<Record<string, string>>
 
 const FLAG_NAMES: Readonly<Record<string, NameKind>> = {
@@ -44,7 +44,7 @@ const FLAG_NAMES: Readonly<Record<string, NameKind>> = {
   resource: 'resource',
 }
 
-/** Completes the last of the words typed after `zael`; it may be empty. */
+/** Completes the last word typed after `zael`, which may be empty. */
 export function complete(commands: CommandSet, words: readonly string[]): Completion {
   const before = words.slice(0, -1)
   const current = words.at(-1) ?? ''
@@ -54,8 +54,8 @@ export function complete(commands: CommandSet, words: readonly string[]): Comple
   const {path, rest} = splitPath(commands, before)
   const command = commands[path.join(':')]
   const typed = typedFlags(command, rest)
-  const awaited = command && awaitedFlag(command, before.at(-1))
-  if (command && awaited) return valuesOf(awaited, current, '', typed.flags)
+  const pending = command && pendingFlag(command, before.at(-1))
+  if (command && pending) return valuesOf(pending, current, '', typed.flags)
   const inline = /^--([^=]+)=(.*)$/.exec(current)
   if (command && inline) {
     const flag = command.flags[inline[1] as string]
@@ -69,7 +69,7 @@ export function complete(commands: CommandSet, words: readonly string[]): Comple
 
 const wordsOnly = (candidates: readonly CompletionCandidate[]): Completion => ({kind: 'words', candidates})
 
-/** The longest beginning that names a topic or a command. */
+/** The longest prefix that is a command group or a command. */
 function splitPath(commands: CommandSet, words: readonly string[]): {path: string[]; rest: readonly string[]} {
   const ids = Object.keys(commands)
   const path: string[] = []
@@ -81,7 +81,7 @@ function splitPath(commands: CommandSet, words: readonly string[]): {path: strin
   return {path, rest: words.slice(path.length)}
 }
 
-/** The next words of topics and commands below a path. */
+/** The next words of command groups and commands below a path. */
 function children(commands: CommandSet, path: readonly string[], current: string): CompletionCandidate[] {
   const found = new Map<string, string | undefined>()
   for (const [id, {summary, hidden}] of Object.entries(commands)) {
@@ -104,8 +104,8 @@ function flagCandidates({flags}: CommandShape, current: string, rest: readonly s
 
 const isFlag = (word: string, name: string): boolean => word === `--${name}` || word.startsWith(`--${name}=`)
 
-/** The flag whose value the last word is, if the word before is one that takes a value. */
-function awaitedFlag(command: CommandShape, last: string | undefined): FlagShape | undefined {
+/** The flag whose value is being typed: the word before, if that is a flag with a value. */
+function pendingFlag(command: CommandShape, last: string | undefined): FlagShape | undefined {
   const flag = last === undefined ? undefined : flagCalled(command, last)
   return flag?.type === 'option' ? flag : undefined
 }
@@ -122,7 +122,7 @@ function valuesOf(flag: FlagShape, current: string, lead: string, typed: TypedFl
   return wordsOnly(options.filter(option => option.startsWith(current)).map(option => candidate(lead + option)))
 }
 
-/** Flags with their values, and the words that are arguments. */
+/** Typed flags with their values, and positional arguments. */
 function typedFlags(command: CommandShape | undefined, rest: readonly string[]) {
   const flags: Record<string, string> = {}
   const positionals: string[] = []

@@ -1,10 +1,11 @@
 import {readFile} from 'node:fs/promises'
 import {homedir} from 'node:os'
 import {join} from 'node:path'
-import {type CommandSet, type CompletionCandidate, complete} from './candidates.js'
-import {lookUpNames} from './names.js'
+import {openStack, type StackContext} from '../base/context.js'
+import {findSettings} from '../base/settings.js'
+import {type CommandSet, type CompletionCandidate, complete, type NameKind, type TypedFlags} from './candidates.js'
 
-/** Answers a shell: one candidate per line, with its description after a tab. Loads no more of zael than it needs. */
+/** Prints completions for a shell: one candidate per line, with its description after a tab. Starts without oclif. */
 export async function answerShell(words: readonly string[], manifestFile: URL): Promise<void> {
   const {commands} = JSON.parse(await readFile(manifestFile, 'utf8')) as {commands: CommandSet}
   // PowerShell cannot pass an empty word.
@@ -24,7 +25,37 @@ async function resolved(commands: CommandSet, words: readonly string[]): Promise
   return names.filter(name => name.startsWith(current)).map(name => ({value: prefix + name}))
 }
 
-/** As oclif has it, which is not loaded here. */
+/** Same folder as oclif's `configDir`; oclif is not loaded here. */
 function configDir(): string {
   return join(process.env.XDG_CONFIG_HOME || join(homedir(), '.config'), 'zael')
+}
+
+/** The user waits at the prompt. */
+const LOOKUP_TIMEOUT_MS = 1_500
+const MOST_NAMES = 200
+
+/** Names of that kind in the selected stack; none when the lookup fails or takes too long. */
+async function lookUpNames(of: NameKind, typed: TypedFlags, configDir: string): Promise<string[]> {
+  const late = new Promise<string[]>(resolve => setTimeout(resolve, LOOKUP_TIMEOUT_MS, []).unref())
+  return Promise.race([read(of, typed, configDir).catch(() => []), late])
+}
+
+async function read(of: NameKind, typed: TypedFlags, configDir: string): Promise<string[]> {
+  const {settings} = await findSettings({flags: typed, env: process.env, folder: process.cwd(), configDir})
+  await using stack = await openStack({
+    stack: settings.stack.value ?? '',
+    namespace: settings.namespace.value ?? '',
+    region: settings.region.value,
+    profile: settings.profile.value,
+    'endpoint-url': settings.endpointUrl.value,
+  })
+  return (await namesIn(stack, of)).slice(0, MOST_NAMES)
+}
+
+async function namesIn(stack: StackContext, of: NameKind): Promise<string[]> {
+  if (of === 'namespace') return (await stack.repository.namespaces.list()).map(({name}) => name)
+  const namespace = await stack.namespace()
+  if (of === 'entity') return (await namespace.entities.list({limit: MOST_NAMES})).records.map(({entity}) => entity)
+  const resources = await namespace.configs.resources()
+  return resources.flatMap(({scope}) => (scope.level === 'resource' ? [scope.resource] : []))
 }

@@ -1,15 +1,15 @@
-/** Shells that can be taught to complete. */
+/** Shells with a completion script. */
 export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const
 
 export type Shell = (typeof SHELLS)[number]
 
-// Each hands the words to `zael __complete`, which answers with lines of a word, a tab and a description.
+// Each passes the words to `zael __complete`, which prints lines of a word, a tab and a description.
 const BASH = `# zael completion for bash; put this into ~/.bashrc:  eval "$(zael autocomplete bash)"
 _zael_complete() {
   local line words
   COMPREPLY=()
   words=("\${COMP_WORDS[@]:1:COMP_CWORD}")
-  # bash breaks words at "=" and ":"; what stands before them must not be repeated.
+  # bash splits words at "=" and ":"; the part before them must not be repeated.
   while IFS=$'\\t' read -r line _; do
     [ -n "$line" ] && COMPREPLY+=("\${line##*=}")
   done < <(zael __complete "\${words[@]}" 2>/dev/null)

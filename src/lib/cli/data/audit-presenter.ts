@@ -18,11 +18,11 @@ export function auditListing(records: readonly AuditRecord[], isOfOne: boolean):
       {name: 'details', value: detailsText},
       {name: 'id', value: ({eventId}) => eventId, isExtra: true},
     ],
-    empty: 'Nothing happened in that time.',
+    empty: 'There are no audit events in that time.',
   }
 }
 
-/** One event in one line, as it is told when events are followed. */
+/** One event in one line, for `--follow`. */
 export function auditLine(record: AuditRecord): string {
   const {timestamp, action, entity, resource, principal} = record
   const about = [entity, resource].filter(name => name !== undefined).join(' ')
@@ -45,14 +45,14 @@ export function auditFacts(record: AuditRecord): string[] {
   })
 }
 
-/** An event for programs. */
+/** An event in JSON. */
 export function auditResult(record: AuditRecord): object {
   const {eventId: id, timestamp: time, action, entity, resource = null, principal = null, details, ttlSeconds} = record
   const expiresAt = ttlSeconds === undefined ? null : new Date(ttlSeconds * 1000).toISOString()
   return {id, time, action, entity, resource, principal, details, expiresAt}
 }
 
-/** In one line, by name: the table keeps no order. */
+/** Details in one line, sorted by name: the table keeps no order. */
 function detailsText({details}: AuditRecord): string {
   const entries = Object.entries(details).sort(([a], [b]) => (a < b ? -1 : 1))
   return entries.map(([name, value]) => `${name}: ${valueText(value)}`).join('; ')
@@ -65,7 +65,7 @@ function valueText(value: Json): string {
   return limits.length === value.length ? limits.map(formatLimit).join(', ') || 'none' : JSON.stringify(value)
 }
 
-/** A limit as events spell it. */
+/** A limit as audit events store it. */
 function asLimit(value: Json): Limit[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
   const {name, capacity, refill_amount: refillAmount, refill_period_seconds: refillPeriodSeconds} = value

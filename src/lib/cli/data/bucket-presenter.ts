@@ -4,7 +4,7 @@ import type {BucketView, LimitLevel, ShardView} from '../../repository/buckets/v
 import type {Listing} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
 
-/** What one row shows: a limit on one shard, or on all of them together. */
+/** One row: a limit on one shard, or on all shards together. */
 interface LevelRow extends Partial<LimitLevel> {
   readonly entity: string
   readonly resource: string
@@ -12,17 +12,17 @@ interface LevelRow extends Partial<LimitLevel> {
   readonly view: ShardView | undefined
 }
 
-/** What is shown, in one line. */
+/** The title above the rows. */
 export function bucketTitle(entity: string, buckets: readonly BucketView[]): string {
   const [bucket] = buckets
   if (!bucket || buckets.length > 1) return `Buckets of ${entity}`
   const {resource, shardCount, parent, cascade} = bucket
   const shards = shardCount === 1 ? '' : `, ${shardCount} shards`
-  const charged = cascade && parent !== null ? `, charged to ${parent} too` : ''
+  const charged = cascade && parent !== null ? `, also charged to ${parent}` : ''
   return `Bucket of ${entity} · ${resource}${shards}${charged}`
 }
 
-/** Every shard of some buckets of one entity; sums where there are several shards. */
+/** Every shard of an entity's buckets; with sums where a bucket has several shards. */
 export function shardListing(buckets: readonly BucketView[], nowMs: number, isCsv: boolean): Listing<LevelRow> {
   return {
     rows: buckets.flatMap(bucket => [
@@ -48,7 +48,7 @@ export function shardListing(buckets: readonly BucketView[], nowMs: number, isCs
       {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
       {name: 'expires', fit: 'spare', value: ({view}) => expiryOf(view, nowMs), raw: ({view}) => view?.expiresAt},
     ],
-    empty: 'There is no bucket: nothing was consumed yet, or it has expired.',
+    empty: 'There is no bucket: nothing has been consumed yet, or it has expired.',
   }
 }
 
@@ -65,7 +65,7 @@ export function bucketListing(buckets: readonly BucketView[]): Listing<LevelRow 
       {name: 'shards', value: ({shards}) => shards},
       {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
     ],
-    empty: 'There is no bucket: nothing was consumed yet, or all have expired.',
+    empty: 'There are no buckets: nothing has been consumed yet, or all have expired.',
   }
 }
 
@@ -87,7 +87,7 @@ function rowOf({entity, resource}: BucketView, view: ShardView | undefined, limi
   return {entity, resource, shard: view?.shard ?? 'all', view, ...limit}
 }
 
-/** In debt there is nothing in it. */
+/** The level as a share of the capacity; 0 when in debt. */
 function fullness({level, capacity}: LevelRow): number | undefined {
   if (level === undefined || capacity === undefined || capacity === 0) return undefined
   return Math.max(0, level) / capacity
@@ -101,10 +101,10 @@ function expiryOf(view: ShardView | undefined, nowMs: number): string | undefine
   if (!view || view.isGhost) return undefined
   if (view.expiresAt === null) return 'never'
   const leftMs = Date.parse(view.expiresAt) - nowMs
-  return leftMs > 0 ? `in ${formatSpan(leftMs)}` : 'any moment'
+  return leftMs > 0 ? `in ${formatSpan(leftMs)}` : 'soon'
 }
 
-/** What a reset came to. */
+/** The result of a reset. */
 export function resetLine(entity: string, resource: string, {shards, reset}: ResetResult): string {
   const parts = shards === 1 ? '' : ` (${reset} of ${shards} shards)`
   return `The bucket of ${entity} for ${resource} is full${parts}`

@@ -12,7 +12,7 @@ const SOURCES: Readonly<Record<SettingSource, string>> = {
   default: 'default',
 }
 
-/** The settings in force as rows. */
+/** The current settings as rows. */
 export function settingsListing(settings: Settings): Listing<Setting> {
   return {
     rows: SETTING_KEYS.map(key => settings[key]),
@@ -26,7 +26,7 @@ export function settingsListing(settings: Settings): Listing<Setting> {
   }
 }
 
-/** Which files were found, and where one could be put. */
+/** The settings files that exist, and where others would be read from. */
 export function settingsFileLines({project, user}: SettingsFiles, folder: string, userPath: string): string[] {
   return factLines('Files', {
     project: project?.path ?? `no ${PROJECT_FILE} in ${folder} or above`,
@@ -34,7 +34,7 @@ export function settingsFileLines({project, user}: SettingsFiles, folder: string
   })
 }
 
-/** The same for programs. */
+/** The settings in JSON. */
 export function settingsResult(settings: Settings, {project, user}: SettingsFiles): object {
   return {
     settings: SETTING_KEYS.map(key => {

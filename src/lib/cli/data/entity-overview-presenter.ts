@@ -11,7 +11,7 @@ const SOURCES: Readonly<Record<Level, string>> = {
   system: 'system',
 }
 
-/** An entity with everything that limits it, for programs; an entity without a record has empty values. */
+/** An entity with the limits that apply to it, in JSON; empty values for an entity without a record. */
 export function overviewJson({id, record, parents, resources}: EntityOverview) {
   const unregistered = {id, name: null, parent: null, cascade: false, metadata: {}, createdAt: null, version: null}
   return {
@@ -27,12 +27,12 @@ export function overviewJson({id, record, parents, resources}: EntityOverview) {
   }
 }
 
-/** The same for people. */
+/** The same as text. */
 export function entityOverviewLines(overview: EntityOverview, width: number | undefined): string[] {
   const {id, record, resources} = overview
   const head = record
     ? entityLines(`Entity "${id}"`, record, parentChain(overview))
-    : [`Entity "${id}" has no record of its own; it is known by its limits and buckets`]
+    : [`Entity "${id}" has no record; it has limits or buckets`]
   const rows = resources.flatMap(({resource = '(any other)', source, limits, shards}) =>
     limits.map(limit => [
       resource,
@@ -43,7 +43,7 @@ export function entityOverviewLines(overview: EntityOverview, width: number | un
       shards === 0 ? undefined : shards,
     ]),
   )
-  if (rows.length === 0) return [...head, '', 'No limits apply to it']
+  if (rows.length === 0) return [...head, '', 'No limits apply to it.']
   const columns = [
     {header: 'RESOURCE'},
     {header: 'LIMIT'},
@@ -55,12 +55,12 @@ export function entityOverviewLines(overview: EntityOverview, width: number | un
   return [...head, '', ...textTable(columns, rows, {header: true, width})]
 }
 
-/** From the parent upwards. Other clients check nothing: a parent may not exist, or be among its own descendants. */
+/** The ancestors, nearest first. Other clients do not check parents: one may be missing, or be its own descendant. */
 function parentChain({id, record, parents}: EntityOverview): string | undefined {
   if (record?.parent === undefined) return undefined
   const names = parents.map(parent => parent.entity)
   const end = (parents.at(-1) ?? record).parent
   if (end === undefined) return names.join(' → ')
-  if ([id, ...names].includes(end)) return `${[...names, end].join(' → ')}, and so on in a circle`
+  if ([id, ...names].includes(end)) return `${[...names, end].join(' → ')}, a cycle`
   return [...names, `${end} (does not exist)`].join(' → ')
 }

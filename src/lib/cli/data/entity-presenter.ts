@@ -6,7 +6,7 @@ import {factLines} from '../output/facts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {type KindCounts, kindLines} from './kind-counts.js'
 
-/** An entity for programs. */
+/** An entity in JSON. */
 export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord) {
   return {id: entity, name, parent: parent ?? null, cascade, metadata, createdAt: createdAt || null, version}
 }
@@ -21,7 +21,7 @@ const COLUMNS: readonly ListingColumn<EntityRecord>[] = [
   {name: 'version', value: ({version}) => version, isExtra: true},
 ]
 
-/** Entities, one to a line. */
+/** Entities as rows. */
 export function entityListing(rows: readonly EntityRecord[], empty: string): Listing<EntityRecord> {
   return {rows, columns: COLUMNS, empty}
 }
@@ -31,7 +31,7 @@ export function entityCreatedLines(record: EntityRecord): string[] {
   return entityLines(`Created entity "${record.entity}"`, record)
 }
 
-/** What is known of an entity by its record. */
+/** The record of an entity. */
 export function entityLines(title: string, record: EntityRecord, parents = record.parent): string[] {
   return factLines(title, {
     name: record.name === record.entity ? undefined : record.name,
@@ -43,20 +43,20 @@ export function entityLines(title: string, record: EntityRecord, parents = recor
 }
 
 function cascadeWords(cascade: boolean): string {
-  return cascade ? 'yes, every request is charged to the parent too' : 'no'
+  return cascade ? 'yes, every request is also charged to the parent' : 'no'
 }
 
 const CHANGEABLE = ['name', 'parent', 'cascade', 'metadata'] as const
 
-/** The names of what differs. */
+/** Names of the fields that differ. */
 export function changesOf(before: EntityRecord, after: EntityRecord): (typeof CHANGEABLE)[number][] {
   return CHANGEABLE.filter(key => !isDeepStrictEqual(before[key], after[key]))
 }
 
-/** What an update changed, from what to what. */
+/** The fields an update changed, before and after. */
 export function entityUpdatedLines(before: EntityRecord, after: EntityRecord): string[] {
   const changes = changesOf(before, after)
-  if (changes.length === 0) return [`Entity "${after.entity}" is like that already; nothing was changed`]
+  if (changes.length === 0) return [`Entity "${after.entity}" already has these values; nothing was changed`]
   const words = ({name, parent, cascade, metadata}: EntityRecord) => ({
     name,
     parent: parent ?? '(none)',
@@ -73,11 +73,11 @@ export function entityUpdatedLines(before: EntityRecord, after: EntityRecord): s
 
 /** The question before a deletion. */
 export function entityDeletionPhrase(id: string, {total}: KindCounts): string {
-  return `This deletes ${formatPlural(total, 'item')} of entity "${id}" for good; its audit events stay`
+  return `This permanently deletes ${formatPlural(total, 'item')} of entity "${id}"; its audit events are kept`
 }
 
 /** What a deletion did, or would do. */
 export function entityDeletionLines(id: string, counts: KindCounts, dryRun: boolean): string[] {
-  const said = dryRun ? `A deletion of entity "${id}" deletes for good:` : `Deleted entity "${id}":`
-  return [said, ...kindLines(counts), 'Its audit events stay.']
+  const title = dryRun ? `Deleting entity "${id}" would permanently delete:` : `Deleted entity "${id}":`
+  return [title, ...kindLines(counts), 'Its audit events are kept.']
 }

@@ -13,10 +13,10 @@ const KINDS = {
   provisioner: {words: ['state of declared limits', 'states of declared limits'], records: ['provisioner']},
 } as const satisfies Record<string, {words: readonly [one: string, many: string]; records: readonly RecordKind[]}>
 
-/** How many items of each kind, for programs: every kind is there. */
+/** Number of items by kind; every kind is present. */
 export type KindCounts = Readonly<Record<keyof typeof KINDS | 'other' | 'total', number>>
 
-/** Counts under names that are the same in every answer; what is of none of the kinds is `other`. */
+/** Counts by display kind; records of no listed kind count as `other`. */
 export function kindCounts(byKind: CountsByKind): KindCounts {
   const sum = (records: readonly RecordKind[]) => records.reduce((total, record) => total + (byKind[record] ?? 0), 0)
   const total = sum(Object.keys(byKind) as RecordKind[])
@@ -25,7 +25,7 @@ export function kindCounts(byKind: CountsByKind): KindCounts {
   return {...(Object.fromEntries(known) as Record<keyof typeof KINDS, number>), other, total}
 }
 
-/** The kinds that there are, with a sum below when there are several. */
+/** The kinds with items, and a total when there are several. */
 export function kindLines(counts: KindCounts): string[] {
   const rows = kindWords(counts)
   const total = rows.length > 1 ? [['total', counts.total] as const] : []

@@ -5,20 +5,20 @@ import {factLines} from '../output/facts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
 import {type KindCounts, kindCounts, kindLines} from './kind-counts.js'
 
-/** A namespace for programs. */
+/** A namespace in JSON. */
 export function namespaceJson({name, id, status, halfDeleted, createdAt, deletedAt}: Namespace) {
   return {name, id, status, halfDeleted, createdAt, deletedAt: deletedAt ?? null}
 }
 
-/** How people call it. */
+/** Name and id. */
 export function namespaceTitle({name, id}: Pick<Namespace, 'name' | 'id'>): string {
   return `namespace "${name}" (${id})`
 }
 
-/** Tells which names are new. */
+/** Which namespaces were created. */
 export function createdLines(registrations: readonly Registration[]): string[] {
   return registrations.map(({namespace, created}) =>
-    created ? `Created ${namespaceTitle(namespace)}` : `${capital(namespaceTitle(namespace))} existed already`,
+    created ? `Created ${namespaceTitle(namespace)}` : `${capital(namespaceTitle(namespace))} already exists`,
   )
 }
 
@@ -36,14 +36,14 @@ export function namespaceListing(rows: readonly Namespace[]): Listing<Namespace>
   return {rows, columns: [name, id, created, status], empty: 'There are no namespaces'}
 }
 
-/** Namespaces without a name. */
+/** Deleted namespaces, which no name points to. */
 export function orphanListing(rows: readonly Namespace[]): Listing<Namespace> {
   const {name, id, status, created, deleted} = COLUMNS
   const columns = [name, id, deleted, status, {...created, isExtra: true}]
   return {rows, columns, empty: 'There are no deleted namespaces'}
 }
 
-/** One namespace; with counts if they were asked for. */
+/** One namespace, optionally with item counts. */
 export function showLines(namespace: Namespace, counts: KindCounts | undefined): string[] {
   const facts = factLines(`Namespace "${namespace.name}"`, {
     id: namespace.id,
@@ -51,34 +51,34 @@ export function showLines(namespace: Namespace, counts: KindCounts | undefined):
     created: namespace.createdAt,
     deleted: namespace.deletedAt,
   })
-  return counts ? [...facts, '', 'Items, as the index over the namespace knows them:', ...countLines(counts)] : facts
+  return counts ? [...facts, '', 'Items in the index of the namespace:', ...countLines(counts)] : facts
 }
 
-/** What a deletion leaves, and how to take it back. */
+/** The result of a deletion, and how to undo or complete it. */
 export function namespaceDeletedLines(namespace: Namespace): string[] {
   return [
-    `Deleted ${namespaceTitle(namespace)}; its data stays`,
-    `  get it back:          zael namespace recover ${namespace.id}`,
-    `  delete the data too:  zael namespace purge ${namespace.id}`,
+    `Deleted ${namespaceTitle(namespace)}; its data is kept`,
+    `  to recover it:        zael namespace recover ${namespace.id}`,
+    `  to delete the data:   zael namespace purge ${namespace.id}`,
   ]
 }
 
-/** What a purge would do. */
+/** What a purge would delete. */
 export function purgePlanLines(namespace: Namespace, counts: KindCounts): string[] {
   return [
-    `A purge of ${namespaceTitle(namespace)} deletes these items for good:`,
+    `Purging ${namespaceTitle(namespace)} would permanently delete:`,
     ...countLines(counts),
-    'It reads the whole table once; every item costs a write, in the table and in',
-    'each index that has it.',
+    'A purge reads the whole table once. Each deleted item costs one write in the',
+    'table and one in each index that contains it.',
   ]
 }
 
-/** What a purge did. */
+/** What a purge deleted. */
 export function purgedLines(namespace: Namespace, counts: KindCounts): string[] {
-  return [`Purged ${namespaceTitle(namespace)}; deleted:`, ...countLines(counts)]
+  return [`Purged ${namespaceTitle(namespace)}. Deleted:`, ...countLines(counts)]
 }
 
-/** The result of a purge, done or planned, for programs. */
+/** A purge in JSON, done or planned. */
 export function purgeJson({name, id}: Namespace, dryRun: boolean, byKind: CountsByKind) {
   return {name, id, dryRun, counts: kindCounts(byKind)}
 }

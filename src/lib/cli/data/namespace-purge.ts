@@ -8,15 +8,15 @@ import {withProgress} from '../output/progress.js'
 import {kindCounts} from './kind-counts.js'
 import {namespaceTitle} from './namespace-presenter.js'
 
-/** Purges with consent, shows how far it is, and can be stopped with Ctrl-C. */
+/** Asks for consent, then purges with progress; Ctrl-C stops it. */
 export async function purgeWithProgress(
   namespaces: Namespaces,
   namespace: Namespace,
   consent: {readonly confirm?: string | undefined},
 ): Promise<Removed> {
-  // From the index alone, so perhaps a few too low: exact figures would cost a read of the whole table.
+  // Counted in the index, so possibly a little low: an exact count would read the whole table.
   const {total} = kindCounts(await namespaces.countIndexed(namespace.id))
-  const what = `This deletes ${formatCount(total)} items of ${namespaceTitle(namespace)} for good`
+  const what = `This permanently deletes ${formatCount(total)} items of ${namespaceTitle(namespace)}`
   await confirmByName(what, namespace.name, {confirm: consent.confirm})
 
   let removed: Removed = {deleted: 0, byKind: {}}
@@ -32,12 +32,12 @@ export async function purgeWithProgress(
   )
 }
 
-/** What is deleted stays deleted, and what is left waits for the next run. */
+/** The error after Ctrl-C; the next run deletes the rest. */
 export function purgeInterrupted(namespace: Namespace, {deleted, byKind}: Removed): ZaelError {
   const {id, name} = namespace
-  const said = `Interrupted: at least ${formatCount(deleted)} items of ${namespaceTitle(namespace)} are deleted, the rest is still there.`
-  return new ZaelError('interrupted', 'namespace.purge-interrupted', said, {
-    hint: `Run it again to go on: zael namespace purge ${id} --confirm ${name}`,
+  const message = `Interrupted: at least ${formatCount(deleted)} items of ${namespaceTitle(namespace)} are deleted, the rest remains.`
+  return new ZaelError('interrupted', 'namespace.purge-interrupted', message, {
+    hint: `Run it again to continue: zael namespace purge ${id} --confirm ${name}`,
     details: {id, name, counts: kindCounts(byKind)},
   })
 }

@@ -10,14 +10,14 @@ import {percentCell} from '../output/text-table.js'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** How far to look back when nothing is said, by the type of the windows. */
-export const USUAL_SPAN_MS: Readonly<Record<Window, number>> = {
+/** Default time range by window type. */
+export const DEFAULT_RANGE_MS: Readonly<Record<Window, number>> = {
   hourly: DAY_MS,
   daily: 30 * DAY_MS,
   monthly: 365 * DAY_MS,
 }
 
-/** What is looked at. */
+/** What usage is shown. */
 export interface UsageScope {
   readonly window: Window
   readonly range: TimeRange
@@ -25,11 +25,10 @@ export interface UsageScope {
   readonly resource?: string | undefined
 }
 
-/** Not that nothing was used: that is known only where an aggregator counts. */
 const NOTHING_RECORDED =
-  'No usage is recorded for that time. The aggregator counts it; zael status says whether it runs.'
+  'No usage is recorded for that time. The aggregator records usage; check that it runs: zael status'
 
-/** Says what is shown, and that all times are UTC. */
+/** The title: window type, subject and time range. */
 export function usageTitle({window, range, entity, resource}: UsageScope): string {
   const of = [entity, resource].filter(name => name !== undefined).join(' · ')
   const [from, to] = [range.sinceMs, range.untilMs].map(ms => minuteOf(ms))
@@ -38,7 +37,7 @@ export function usageTitle({window, range, entity, resource}: UsageScope): strin
 
 type ShareRow = Omit<UsageWindow, 'limits'> & Partial<LimitShare>
 
-/** One row per window and limit. In CSV the bar is left out. */
+/** One row per window and limit. CSV has no bar. */
 export function usageListing(windows: readonly UsageWindow[], scope: UsageScope, isCsv: boolean): Listing<ShareRow> {
   return {
     rows: windows.flatMap(({limits, ...window}) =>
@@ -59,7 +58,7 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
   }
 }
 
-/** Totals below the table, and what 100 % means. */
+/** Totals, and what 100 % means. */
 export function usageFooter(
   windows: readonly UsageWindow[],
   {requests, totals}: UsageTotals,
@@ -72,7 +71,7 @@ export function usageFooter(
     '',
     `${title}: ${formatPlural(requests, 'request')}`,
     ...figures,
-    `100 % is what the limit now gives ${PER[window]}: its rate, or its burst if larger.`,
+    `100 % is what the limit allows ${PER[window]}: its rate, or its burst if larger.`,
   ]
 }
 
@@ -110,7 +109,7 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope)
   }
 }
 
-/** What a summary comes to. */
+/** Totals of a summary. */
 export function summaryFooter(requests: number, windows: number): string {
   return `Total: ${formatPlural(requests, 'request')} in ${formatPlural(windows, 'window')}`
 }
@@ -146,15 +145,15 @@ export function topListing(
   }
 }
 
-/** How many there are, and which resources were looked at. */
+/** How many consumers there are, and which resources were searched. */
 export function topFooter({consumers, total, resources}: TopConsumers, resource: string | undefined): string[] {
   const among = resource === undefined ? ` (resources: ${resources.join(', ') || 'none'})` : ''
   if (total === 0)
-    return among === '' ? [] : [`Looked at every resource with limits of its own or a live bucket${among}.`]
+    return among === '' ? [] : [`Searched every resource that has limits of its own or a live bucket${among}.`]
   return ['', `${formatCount(consumers.length)} of ${formatCount(total)} consumers${among}`]
 }
 
-/** One small curve per resource and limit, oldest first; windows without use count as nothing. */
+/** One sparkline per resource and limit, oldest window first; windows without usage count as zero. */
 export function sparkLines(windows: readonly UsageWindow[], totals: readonly LimitTotal[], window: Window): string[] {
   if (windows.length === 0) return []
   const starts = everyStart(windows, window)
@@ -190,13 +189,13 @@ function shareBar(share: number | null | undefined): string {
 
 const BAR_WIDTH = 10
 
-/** Starts from the oldest window to the newest, those without a record included. */
+/** Starts of all windows from the oldest to the newest, including those without usage. */
 function everyStart(windows: readonly UsageWindow[], window: Window): string[] {
   const known = windows.map(({start}) => start).sort()
   const ends = new Map(windows.map(({start, end}) => [start, end]))
   const [first, last] = [known[0] ?? '', known.at(-1) ?? '']
   const starts: string[] = []
-  // Hours and days are equally long in UTC, and months are few: those without a record are left out.
+  // In UTC, hours and days have fixed lengths; months do not, so months without usage are left out.
   const stepMs = window === 'hourly' ? HOUR_MS : window === 'daily' ? DAY_MS : undefined
   if (stepMs === undefined) return [...ends.keys()].sort()
   for (let ms = Date.parse(first); ms <= Date.parse(last); ms += stepMs) {
@@ -213,3 +212,30 @@ function startText(window: Window, start: string): string {
 const minuteOf = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
 
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
+
+/** The scope in JSON. */
+export function usageResult({window, range, entity, resource}: UsageScope) {
+  return {
+    window,
+    since: new Date(range.sinceMs).toISOString(),
+    until: new Date(range.untilMs).toISOString(),
+    entity: entity ?? null,
+    resource: resource ?? null,
+  }
+}
+
+/** The largest consumers in JSON. */
+export function topResult(scope: UsageScope, by: string, {consumers, total, resources, complete}: TopConsumers) {
+  const {entity: _, ...rest} = usageResult(scope)
+  return {
+    ...rest,
+    by,
+    consumers: consumers.map(({limits, ...consumer}) => ({
+      ...consumer,
+      limits: Array.from(limits, ([name, tokens]) => ({name, tokens})),
+    })),
+    total,
+    resources,
+    complete,
+  }
+}

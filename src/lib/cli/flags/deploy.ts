@@ -5,12 +5,12 @@ import {STACK_OPTIONS, type StackOptionValues} from '../../infra/options/options
 
 type Flag = BooleanFlag<boolean> | OptionFlag<string | undefined>
 
-/** One flag for every option of a stack. None has a default: what is not typed keeps its deployed value. */
+/** One flag per stack option. None has a default: an option that is not typed keeps its deployed value. */
 export const optionFlags: Readonly<Record<string, Flag>> = Object.fromEntries(
   STACK_OPTIONS.map(option => [option.flag, flagFor(option)]),
 )
 
-/** The options that were typed. */
+/** The typed options. */
 export function typedOptions(flags: Readonly<Record<string, unknown>>): StackOptionValues {
   const typed = STACK_OPTIONS.filter(({flag}) => flags[flag] !== undefined)
   return Object.fromEntries(typed.map(option => [option.name, parseOption(option, String(flags[option.flag]))]))
@@ -29,7 +29,7 @@ function flagFor(option: StackOption): Flag {
 function defaultOf({default: byDefault, unit, kind}: StackOption): string {
   if (byDefault === null) return ''
   const text = kind === 'boolean' ? (byDefault ? 'on' : 'off') : String(byDefault)
-  return ` New stacks: ${text}${unit === undefined ? '' : ` ${unit}`}.`
+  return ` Default for new stacks: ${text}${unit === undefined ? '' : ` ${unit}`}.`
 }
 
 function helpValueOf({kind, unit}: StackOption): string {

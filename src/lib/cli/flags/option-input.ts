@@ -6,14 +6,14 @@ import type {DeployRequest} from '../../infra/deploy/plan.js'
 import type {StackOptionValues} from '../../infra/options/options.js'
 import {confirm} from '../output/confirm.js'
 
-/** What was typed; tags as KEY=VALUE, those to take away as KEY. */
+/** Typed values; tags as KEY=VALUE, tags to remove as KEY. */
 interface Typed {
   readonly options: StackOptionValues
   readonly tags: readonly string[]
   readonly removedTags: readonly string[]
 }
 
-/** Options and tags from a file and from what was typed, which wins. */
+/** Options and tags from a file and from the command line, which wins. */
 export async function readOptions(
   file: string | undefined,
   typed: Typed,
@@ -29,7 +29,7 @@ export async function readOptions(
   return {options: {...stated.options, ...typed.options}, tags: {...stated.tags, ...typedTags}, removedTags}
 }
 
-/** Writes the files of a stack to a folder, if it could be deployed so; asks before it overwrites an earlier export. */
+/** Checks the options and writes the files of a stack to a folder; asks before it overwrites an earlier export. */
 export async function exportWithConsent(
   folder: string,
   {stack, options}: Pick<DeployRequest, 'stack' | 'options'>,
@@ -56,9 +56,9 @@ async function exists(path: string): Promise<boolean> {
 function unreadable(file: string): (error: NodeJS.ErrnoException) => never {
   return error => {
     const isMissing = error.code === 'ENOENT'
-    const said = isMissing ? `There is no file ${file}.` : `Cannot read ${file}: ${error.message}`
-    throw new ZaelError(isMissing ? 'notFound' : 'failed', 'deploy.file', said, {
-      hint: 'Name a file with lines such as "lambdaMemory: 1024".',
+    const message = isMissing ? `There is no file ${file}.` : `Cannot read ${file}: ${error.message}`
+    throw new ZaelError(isMissing ? 'notFound' : 'failed', 'deploy.file', message, {
+      hint: 'Use a YAML or JSON file with lines such as "lambdaMemory: 1024".',
       details: {file},
     })
   }

@@ -5,22 +5,22 @@ import type {ConfigScope} from '../../schema/config-record.js'
 
 const helpGroup = 'SCOPE'
 
-/** Flags that say whose limits are meant. */
+/** Flags that select a scope. */
 export const scopeFlags = {
   system: boolean({
-    description: 'Everybody and every resource, unless something more specific is set.',
+    description: 'The namespace-wide default for all entities and resources.',
     exclusive: ['resource', 'entity'],
     helpGroup,
   }),
   resource: string({
     char: 'r',
-    description: 'Everybody who uses this resource; with --entity, only that entity.',
+    description: 'All entities that use this resource; with --entity, only that entity.',
     helpValue: 'NAME',
     helpGroup,
   }),
   entity: string({
     char: 'e',
-    description: 'This entity, for every resource unless --resource names one.',
+    description: 'This entity, for all resources unless --resource names one.',
     helpValue: 'ID',
     helpGroup,
   }),
@@ -33,18 +33,18 @@ export interface ScopeFlagValues {
   readonly entity?: string | undefined
 }
 
-/** The one scope that the flags name. Nothing is assumed: a forgotten flag must not change limits for everybody. */
+/** The scope that the flags select. There is no default: a forgotten flag must not change the limits of all entities. */
 export function scopeOf(flags: ScopeFlagValues): ConfigScope {
   const {system, resource, entity} = checkedNames(flags)
   if (entity !== undefined) return {level: 'entity', entity, resource: resource ?? DEFAULT_RESOURCE}
   if (resource !== undefined) return {level: 'resource', resource}
   if (system) return {level: 'system'}
-  throw new InvalidInput('limits.scope', 'it is not said whose limits are meant', {
+  throw new InvalidInput('limits.scope', 'no scope is given', {
     hint: 'Add --system, --resource NAME, --entity ID, or --entity ID --resource NAME.',
   })
 }
 
-/** The same flags as a selection of a list, where none of them means everything. */
+/** The same flags as a filter of a list, where no flag means everything. */
 export function checkedNames({system, resource, entity}: ScopeFlagValues): ScopeFlagValues {
   if (entity !== undefined) checkEntityId(entity)
   if (resource !== undefined) (entity === undefined ? checkResourceName : checkConfigResource)(resource)

@@ -4,45 +4,45 @@ import {InvalidInput} from '../../core/errors.js'
 
 const helpGroup = 'TIME'
 
-/** Flags of every command that looks at a stretch of time. */
+/** Flags of every command with a time range. */
 export const timeFlags = {
   since: string({
-    description: 'Begin: so long ago (90m, 24h, 7d), or an instant in UTC (2026-11-01, 2026-11-01T14:30).',
+    description: 'Start: a time span ago (90m, 24h, 7d), or a time in UTC (2026-11-01, 2026-11-01T14:30).',
     helpValue: 'WHEN',
     helpGroup,
   }),
-  until: string({description: 'End, written likewise; now unless given.', helpValue: 'WHEN', helpGroup}),
+  until: string({description: 'End, in the same format; defaults to now.', helpValue: 'WHEN', helpGroup}),
 }
 
-/** A stretch of time in epoch milliseconds; the end does not belong to it. */
+/** A time range in epoch milliseconds; the end is exclusive. */
 export interface TimeRange {
   readonly sinceMs: number
   readonly untilMs: number
 }
 
-/** What the flags say; `spanMs` is how far to look back from the end when there is no --since. */
+/** The range that the flags select; without --since it starts `spanMs` before its end. */
 export function timeRange(
   flags: {readonly since?: string | undefined; readonly until?: string | undefined},
   nowMs: number,
   spanMs: number,
 ): TimeRange {
-  // The window that has just begun belongs to "until now".
+  // A window that starts right now is included.
   const untilMs = flags.until === undefined ? Math.floor(nowMs) + 1 : parseInstant('--until', flags.until, nowMs)
   const sinceMs =
     flags.since === undefined ? Math.max(0, untilMs - spanMs) : parseInstant('--since', flags.since, nowMs)
   if (sinceMs < untilMs) return {sinceMs, untilMs}
   throw new InvalidInput(
     'time.range',
-    `The time range is empty: it begins at ${iso(sinceMs)} and ends at ${iso(untilMs)}.`,
+    `The time range is empty: it starts at ${iso(sinceMs)} and ends at ${iso(untilMs)}.`,
     {
-      hint: 'Give a --since that lies before --until.',
+      hint: '--since must be before --until.',
     },
   )
 }
 
 const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/
 
-/** An instant in epoch milliseconds: a span back from now, or a date, in UTC unless it says otherwise. */
+/** An instant in epoch milliseconds: a span before now, or a date, in UTC unless it has a time zone. */
 export function parseInstant(flag: string, text: string, nowMs: number): number {
   const spanMs = durationMs(text)
   if (spanMs !== undefined) {
@@ -50,7 +50,7 @@ export function parseInstant(flag: string, text: string, nowMs: number): number 
     throw bad(flag, text, `${text} ago is before 1970`)
   }
   const match = DATE.exec(text)
-  if (!match) throw bad(flag, text, 'it is neither a span of time nor a date')
+  if (!match) throw bad(flag, text, 'it is neither a time span nor a date')
   const [, year, month, day, hour = '00', minute = '00', second = '00', zone = 'Z'] = match
   const pieces: [string, string | undefined, number, number][] = [
     ['month', month, 1, 12],

@@ -4,14 +4,14 @@ import {timeFlags} from './time-range.js'
 
 const WINDOW_TYPES: readonly Window[] = ['hourly', 'daily', 'monthly']
 
-/** Flags of every command about usage. */
+/** Flags of every usage command. */
 export const usageFlags = {
   ...timeFlags,
-  resource: string({char: 'r', description: 'What was used.', helpValue: 'RESOURCE'}),
+  resource: string({char: 'r', description: 'Only usage of this resource.', helpValue: 'RESOURCE'}),
   window: option({
     char: 'w',
     options: WINDOW_TYPES,
     default: 'hourly' as const,
-    description: 'Windows to count in.',
+    description: 'Length of a usage window.',
   })(),
 }

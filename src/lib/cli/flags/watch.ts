@@ -6,7 +6,7 @@ import {type Selection, SORT_KEYS, type SortKey, type WatchScope} from '../../wa
 
 const SHORTEST_INTERVAL_MS = 500
 const LONGEST_INTERVAL_MS = 3_600_000
-/** Timers count to 2^31 ms, a little more, and go off at once beyond that. */
+/** Timers overflow at 2^31 ms, a little more than this, and then fire at once. */
 const LONGEST_RUN_MS = 24 * 86_400_000
 
 /** Flags of `zael watch`. */
@@ -19,25 +19,24 @@ export const watchFlags = {
   }),
   entity: string({char: 'e', description: 'Only buckets of this entity.', helpValue: 'ID'}),
   interval: string({description: 'Time between polls.', default: '2s', helpValue: 'DURATION'}),
-  top: integer({description: 'Most buckets to show.', min: 1, helpValue: 'N'}),
+  top: integer({description: 'Maximum number of buckets to show.', min: 1, helpValue: 'N'}),
   sort: string({
-    description: `What comes first: ${SORT_KEYS.join(', ')}.`,
+    description: `Sort key: ${SORT_KEYS.join(', ')}.`,
     default: 'left',
     helpValue: 'KEY',
   }),
-  reverse: boolean({description: 'What comes first comes last.'}),
+  reverse: boolean({description: 'Reverse the order.'}),
   filter: string({
     description:
-      'Part of an entity or resource name; resource:NAME or entity:ID for exactly that one; status:over, status:near or ' +
-      'status:ok. ! in front inverts.',
+      'Text in the entity id or resource name; resource:NAME or entity:ID for an exact match; status:over, status:near ' +
+      'or status:ok. A leading ! inverts the filter.',
     default: '',
     helpValue: 'TEXT',
   }),
   once: boolean({
-    description:
-      'Show every bucket once, then end. All are read, at half a read unit or more for each of their shards.',
+    description: 'Show every bucket once, then exit. Reads all buckets, at half a read unit or more per shard.',
   }),
-  for: string({description: 'End after this time, at most 24d; with --once, give up after it.', helpValue: 'DURATION'}),
+  for: string({description: 'Exit after this time, at most 24d; with --once, a timeout.', helpValue: 'DURATION'}),
   ascii: boolean({description: 'Draw without block characters.'}),
 }
 
@@ -52,16 +51,16 @@ export interface WatchFlagValues {
   readonly for?: string | undefined
 }
 
-/** What the flags ask for. */
+/** The watch that the flags request. */
 export interface WatchRequest {
   readonly scope: WatchScope
   readonly intervalMs: number
-  /** `undefined`: until somebody ends it. */
+  /** `undefined`: no time limit. */
   readonly forMs: number | undefined
   readonly selection: Selection
 }
 
-/** Reads the flags; throws for what cannot be. */
+/** Reads the flags; throws for invalid values. */
 export function watchRequest(flags: WatchFlagValues): WatchRequest {
   return {
     scope: scopeOf(flags),
@@ -81,7 +80,7 @@ function intervalOf(text: string): number {
   const ms = parseDuration(text)
   if (ms >= SHORTEST_INTERVAL_MS && ms <= LONGEST_INTERVAL_MS) return ms
   throw new InvalidInput('watch.interval', `--interval: ${text} is not between 500ms and 1h.`, {
-    hint: 'Every poll costs up to 50 read units: 2s is a good start.',
+    hint: 'Every poll costs up to 50 read units; 2s is a good value.',
     details: {interval: text},
   })
 }
@@ -90,7 +89,7 @@ function runOf(text: string): number {
   const ms = parseDuration(text)
   if (ms <= LONGEST_RUN_MS) return ms
   throw new InvalidInput('watch.for', `--for: ${text} is more than 24d.`, {
-    hint: 'Leave --for out to watch without an end.',
+    hint: 'Omit --for to watch without a time limit.',
     details: {for: text},
   })
 }
@@ -98,8 +97,8 @@ function runOf(text: string): number {
 function sortOf(text: string): SortKey {
   const sort = SORT_KEYS.find(key => key === text)
   if (sort) return sort
-  throw new InvalidInput('watch.sort', `--sort: there is no "${text}" to sort by.`, {
-    hint: `There are ${SORT_KEYS.join(', ')}; --reverse turns the order around.`,
+  throw new InvalidInput('watch.sort', `--sort: "${text}" is not a sort key.`, {
+    hint: `The sort keys are ${SORT_KEYS.join(', ')}; --reverse reverses the order.`,
     details: {sort: text, keys: SORT_KEYS},
   })
 }

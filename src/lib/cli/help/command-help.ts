@@ -1,14 +1,14 @@
 import {CommandHelp} from '@oclif/core/help'
 
-/** What a reader looks for first comes first; anything else last. */
+/** Sections in this order; others last. */
 const ORDER = ['USAGE', 'DESCRIPTION', 'EXAMPLES', 'ARGUMENTS', 'FLAGS']
 
-/** Groups of flags that are the same with every command. */
+/** Flag groups that most commands share. */
 const EVERYWHERE = ['STACK', 'GLOBAL']
 
-/** oclif's help of one command: a usage line that can be read, examples before flags, flags of every command last. */
+/** oclif's help of one command, with a short usage line, examples before flags, and shared flags last. */
 export class ZaelCommandHelp extends CommandHelp {
-  /** Without the flags: all of them would take half a screen, and oclif's grouping of those that exclude each other is wrong. */
+  /** Without flags: they would fill half a screen, and oclif groups mutually exclusive ones wrongly. */
   protected override defaultUsage(): string {
     const args = Object.values(this.command.args ?? {}).filter(({hidden}) => !hidden)
     const words = args.map(({name, multiple, required}) => {

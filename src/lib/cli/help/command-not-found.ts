@@ -2,15 +2,41 @@ import type {Config, Hook} from '@oclif/core/interfaces'
 import {InvalidInput} from '../../core/errors.js'
 import {nearestPhrases, type PhraseCandidate} from '../../core/nearest.js'
 import {fail, failureJson} from '../base/failure.js'
-import {pythonCommand} from './python-commands.js'
 import {HELP_TOPICS} from './topics.js'
 
-/** The error for words that name no command, with what was probably meant. */
+/** Commands of the Python tool and their names here. */
+export const RENAMED: readonly (readonly [python: string, here: string])[] = [
+  ['cfn-template', 'deploy --export DIR'],
+  ['lambda-export', 'deploy --export DIR'],
+  ['check', 'doctor'],
+  ['upgrade', 'deploy'],
+  ['resource set-defaults', 'limits set --resource NAME'],
+  ['resource get-defaults', 'limits get --resource NAME'],
+  ['resource delete-defaults', 'limits unset --resource NAME'],
+  ['resource list', 'limits list'],
+  ['system set-defaults', 'limits set --system'],
+  ['system get-defaults', 'limits get --system'],
+  ['system delete-defaults', 'limits unset --system'],
+  ['entity set-limits', 'limits set --entity ID'],
+  ['entity get-limits', 'limits get --entity ID'],
+  ['entity delete-limits', 'limits unset --entity ID'],
+  ['entity list-resources', 'limits list'],
+  ['namespace register', 'namespace create'],
+  ['usage list', 'usage show'],
+  ['limits cfn-template', 'limits export'],
+]
+
+/** The command here for a command of the Python tool; `undefined` when the words are not one of its commands. */
+export function pythonCommand(words: readonly string[]): string | undefined {
+  return RENAMED.find(([python]) => python.split(' ').every((word, at) => word === words[at]))?.[1]
+}
+
+/** The error for an unknown command, with suggestions. */
 export function unknownCommand(config: Config, words: readonly string[]): InvalidInput {
   const message = `unknown command "${words.join(' ')}"`
   const renamed = pythonCommand(words)
   if (renamed !== undefined) {
-    const hint = `${config.bin} ${renamed}; docs/from-python.md has the names of all commands of zae-limiter`
+    const hint = `${config.bin} ${renamed} (docs/from-python.md lists all commands of zae-limiter)`
     return new InvalidInput('command.unknown', message, {hint, details: {suggestions: [`${config.bin} ${renamed}`]}})
   }
   const commands = commandWords(config).map(path => ({words: path, type: `${config.bin} ${path.join(' ')}`}))
@@ -18,7 +44,7 @@ export function unknownCommand(config: Config, words: readonly string[]): Invali
   return withSuggestions(config, 'command.unknown', message, words, [...commands, ...topics])
 }
 
-/** The error for `zael help` with words that name neither a command nor a help topic. */
+/** The error for `zael help` with words that are neither a command nor a help topic. */
 export function unknownHelpSubject(config: Config, words: readonly string[]): InvalidInput {
   const message = `there is no command and no help topic "${words.join(' ')}"`
   const paths = [...commandWords(config), ...HELP_TOPICS.map(({name}) => [name])]
@@ -41,7 +67,7 @@ function withSuggestions(
   return new InvalidInput(code, message, {hint, details: {commands}})
 }
 
-/** Commands and the topics above them, as the words a person types. */
+/** Commands and command groups as typed words. */
 function commandWords(config: Config): string[][] {
   const visible = config.commands.filter(command => !command.hidden).map(({id}) => id)
   return [...new Set([...visible, ...config.topics.filter(topic => !topic.hidden).map(({name}) => name)])].map(id =>
@@ -49,14 +75,14 @@ function commandWords(config: Config): string[][] {
   )
 }
 
-/** oclif hands a flag typed before any command to the same hook. */
+/** oclif calls the same hook for a flag typed before the command. */
 function flagBeforeCommand(config: Config, flag: string, rest: readonly string[]): InvalidInput {
   const moved = takesValue(config, flag) ? [...rest.slice(1), flag, ...rest.slice(0, 1)] : [...rest, flag]
   const hint = rest.length === 0 ? `${config.bin} --help` : [config.bin, ...moved].join(' ')
-  return new InvalidInput('command.missing', `flags come after a command, but "${flag}" comes first`, {hint})
+  return new InvalidInput('command.missing', `flags come after the command, but "${flag}" comes first`, {hint})
 }
 
-/** By any command that knows the flag: those before a command are flags of all. */
+/** Whether a flag takes a value, according to any command that has it. */
 function takesValue(config: Config, typed: string): boolean {
   const flags = config.commands.flatMap(({flags: known}) => Object.values(known))
   const found = flags.find(({name, char}) => typed === `--${name}` || (char !== undefined && typed === `-${char}`))

@@ -5,7 +5,7 @@ import {unknownCommand, unknownHelpSubject} from './command-not-found.js'
 import {describeSubject, type HelpSubject} from './subject.js'
 import {HELP_TOPICS, type HelpTopic} from './topics.js'
 
-/** oclif's help, with help topics, suggestions for a miss, and JSON. */
+/** oclif's help, with help topics, suggestions for unknown names, and JSON. */
 export default class ZaelHelp extends Help {
   protected override CommandHelpClass = ZaelCommandHelp
 
@@ -27,7 +27,7 @@ export default class ZaelHelp extends Help {
     else await this.show(subject)
   }
 
-  /** What the words name. Words after a command are its arguments; after a group they are a miss. */
+  /** The subject of the words. Words after a command are its arguments; after a group they are unknown. */
   find(words: readonly string[]): HelpSubject | undefined {
     if (words.length === 0) return {kind: 'root'}
     const text = words.length === 1 && HELP_TOPICS.find(({name}) => name === words[0])
@@ -40,7 +40,7 @@ export default class ZaelHelp extends Help {
     return group && {kind: 'group', group}
   }
 
-  /** Prints the help about a subject for people. */
+  /** Prints the help about a subject as text. */
   async show(subject: HelpSubject): Promise<void> {
     if (subject.kind === 'root') await this.showRootHelp()
     else if (subject.kind === 'text') this.showText(subject.text)
@@ -58,7 +58,7 @@ export default class ZaelHelp extends Help {
     const texts = HELP_TOPICS.map(({name, summary}): [string, string] => [name, summary])
     this.log(this.section('HELP TOPICS', this.list(texts)))
     this.log('')
-    this.log(this.wrap(`Run "${this.config.bin} help" with a command or a help topic to read more about it.`, 0))
+    this.log(this.wrap(`Run "${this.config.bin} help" with a command or a help topic for details.`, 0))
   }
 
   private showText({summary, about, entries}: HelpTopic): void {

@@ -2,14 +2,14 @@ import type {Command} from '@oclif/core/command'
 import type {Config, Topic} from '@oclif/core/interfaces'
 import {HELP_TOPICS, type HelpTopic} from './topics.js'
 
-/** What help can be about; `group` is a word above several commands, which oclif calls a topic. */
+/** A subject of help; a `group` of commands is what oclif calls a topic. */
 export type HelpSubject =
   | {readonly kind: 'root'}
   | {readonly kind: 'text'; readonly text: HelpTopic}
   | {readonly kind: 'command'; readonly command: Command.Loadable}
   | {readonly kind: 'group'; readonly group: Topic}
 
-/** The help about a subject for programs. */
+/** The help about a subject in JSON. */
 export function describeSubject(config: Config, subject: HelpSubject): object {
   if (subject.kind === 'text') return subject.text
   if (subject.kind === 'command') return describeCommand(subject.command)

@@ -3,7 +3,7 @@ import type {Level} from '../../core/resolve.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
 
-/** A limit for programs; `text` is what `zael limits set` reads. */
+/** A limit in JSON; `text` is the syntax of `zael limits set`. */
 export interface LimitJson extends Limit {
   readonly text: string
 }
@@ -13,7 +13,7 @@ export function limitJson(limit: Limit): LimitJson {
   return {name, capacity, refillAmount, refillPeriodSeconds, text: formatLimit(limit)}
 }
 
-/** Whose limits; an entity's default is for every resource, so it names none. */
+/** A scope in JSON; an entity's default applies to every resource and names none. */
 export interface ScopeJson {
   readonly level: Level
   readonly entity: string | null
@@ -29,7 +29,7 @@ export function scopeJson(scope: ConfigScope): ScopeJson {
   }
 }
 
-/** What is configured for one scope. */
+/** The configuration of one scope in JSON. */
 export function configJson({scope, limits, onUnavailable, auditRetentionDays}: ConfigRecord) {
   return {
     ...scopeJson(scope),
@@ -39,10 +39,10 @@ export function configJson({scope, limits, onUnavailable, auditRetentionDays}: C
   }
 }
 
-/** A change of limits; `buckets` is null where nothing was written. */
+/** A change of limits; without `buckets` when nothing was written. */
 export type ChangeOutcome = Omit<LimitsChange, 'buckets'> & Partial<Pick<LimitsChange, 'buckets'>>
 
-/** What a change found and left, limit by limit. */
+/** A change in JSON: each limit before and after. */
 export function changeJson({scope, before, after, previous, record, buckets}: ChangeOutcome) {
   return {
     scope: scopeJson(scope),
@@ -60,16 +60,16 @@ export function changeJson({scope, before, after, previous, record, buckets}: Ch
   }
 }
 
-/** One limit before and after; at least one of the two is there. */
+/** One limit before and after; at least one of the two exists. */
 export interface LimitChange {
   readonly name: string
   readonly was: Limit | undefined
   readonly is: Limit | undefined
 }
 
-/** Every limit that was there or is there now, by name. */
+/** Every limit that exists before or after, by name. */
 export function limitChanges(before: readonly Limit[], after: readonly Limit[]): LimitChange[] {
   const names = [...new Set([...before, ...after].map(({name}) => name))].sort()
-  const called = (limits: readonly Limit[], name: string) => limits.find(limit => limit.name === name)
-  return names.map(name => ({name, was: called(before, name), is: called(after, name)}))
+  const find = (limits: readonly Limit[], name: string) => limits.find(limit => limit.name === name)
+  return names.map(name => ({name, was: find(before, name), is: find(after, name)}))
 }

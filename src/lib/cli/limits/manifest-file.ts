@@ -11,7 +11,7 @@ import type {Settings} from '../base/settings.js'
 export const manifestFlags = {
   file: string({
     char: 'f',
-    description: 'Manifest in YAML or JSON; - for standard input.',
+    description: 'Manifest file in YAML or JSON; - reads standard input.',
     helpValue: 'FILE',
     required: true,
   }),
@@ -24,7 +24,7 @@ export async function readManifest(file: string): Promise<Manifest> {
   return parseManifest(content, {file})
 }
 
-/** A manifest and the namespace that it names; a `--namespace` that was typed must be the same. */
+/** A manifest and its namespace; a typed `--namespace` must be the same one. */
 export async function openManifest(
   file: string,
   {repository}: StackContext,
@@ -36,7 +36,7 @@ export async function openManifest(
   return {manifest, namespace: await openManifestNamespace(repository, manifest, asked)}
 }
 
-/** What is configured in a namespace as a manifest: for people, and for programs. */
+/** The configuration of a namespace as a manifest, as text and as JSON. */
 export async function writeManifest(
   namespace: NamespaceRepository,
   name: string,
@@ -53,7 +53,7 @@ function unreadable(file: string): (error: NodeJS.ErrnoException) => never {
       isMissing ? 'notFound' : 'failed',
       'manifest.file',
       isMissing ? `there is no file ${file}` : `cannot read ${file}: ${error.message}`,
-      {hint: 'To begin with what is configured now: zael limits export > limits.yaml', details: {file}},
+      {hint: 'To create a manifest from the current limits: zael limits export > limits.yaml', details: {file}},
     )
   }
 }

@@ -3,8 +3,8 @@ import type {ApplyResult} from '../../manifest/apply.js'
 import type {ManifestDifference, Plan, PlannedChange} from '../../manifest/plan.js'
 import {limitChanges, limitJson, scopeJson} from './json.js'
 
-/** One planned change; the keys are those of its kind. */
-export function plannedChangeJson(change: PlannedChange) {
+/** One planned change in JSON; the keys depend on its kind. */
+function plannedChangeJson(change: PlannedChange) {
   if (change.kind === 'entity') {
     const {kind, action, entity, before, after} = change
     return {kind, action, entity, before, after}
@@ -24,7 +24,7 @@ export function plannedChangeJson(change: PlannedChange) {
   }
 }
 
-/** A plan for programs. */
+/** A plan in JSON. */
 export function manifestPlanJson({manifest, changes, adopted, counts}: Plan) {
   return {
     namespace: manifest.namespace,
@@ -34,7 +34,7 @@ export function manifestPlanJson({manifest, changes, adopted, counts}: Plan) {
   }
 }
 
-/** Drift for programs. */
+/** Drift in JSON. */
 export function diffJson(namespace: string, differences: readonly ManifestDifference[]) {
   return {
     namespace,
@@ -43,7 +43,7 @@ export function diffJson(namespace: string, differences: readonly ManifestDiffer
   }
 }
 
-/** What came of a plan. */
+/** The result of an apply in JSON. */
 export function applyResultJson(result: ApplyResult) {
   const {outcome, created, updated, deleted, adopted, left, buckets, failures, recordFailure} = result
   return {

@@ -11,12 +11,12 @@ import {bucketsText, changeText, policyText, scopeWords} from './presenter.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 
-/** Failures that are told one by one; more say nothing new. */
+/** Failures listed one by one. */
 const MOST_FAILURES = 10
 
-/** Tells what it takes to make the table as a file states it. */
+/** The changes that make the table match a manifest. */
 export function manifestPlanLines({manifest, changes, counts}: Plan): string[] {
-  if (changes.length === 0) return [`No changes: ${inNamespace(manifest)} everything is as stated${adoption(counts)}`]
+  if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`]
   return [
     `Changes ${inNamespace(manifest)}`,
     ...changes.map(change => `  ${changeLine(change)}`),
@@ -24,19 +24,19 @@ export function manifestPlanLines({manifest, changes, counts}: Plan): string[] {
   ]
 }
 
-/** Tells where the table differs from a file. */
+/** Where the table differs from a manifest. */
 export function diffLines(manifest: Manifest, differences: readonly ManifestDifference[]): string[] {
-  if (differences.length === 0) return [`No drift: ${inNamespace(manifest)} everything is as stated`]
+  if (differences.length === 0) return [`No drift ${inNamespace(manifest)}`]
   const width = Math.max(...differences.map(({kind}) => kind.length))
   return [
-    `Drift ${inNamespace(manifest)}: what is there → what the file states`,
+    `Drift ${inNamespace(manifest)}: table → manifest`,
     ...differences.map(({kind, change}) => `  ${kind.padEnd(width)}  ${changeLine(change)}`),
   ]
 }
 
 const inNamespace = ({namespace}: Manifest): string => `in namespace ${namespace}`
 
-/** One change: a sign, whose limits or record, and every value before and after. */
+/** One change: its sign, its scope or entity, and every value before and after. */
 export function changeLine(change: PlannedChange): string {
   const [sign, colour] = SIGNS[change.action]
   const {what, values} = change.kind === 'entity' ? entityWords(change) : limitsWords(change)
@@ -50,7 +50,7 @@ function limitsWords(change: PlannedChange & {kind: 'limits'}): {what: string; v
   const values =
     action === 'update' ? changed.map(each => `${each.name} ${changeText(each)}`) : rates(action, before, after)
   return {
-    what: `${scopeWords(scope)}${adopts ? ' (not managed so far)' : ''}`,
+    what: `${scopeWords(scope)}${adopts ? ' (not managed yet)' : ''}`,
     values: [...values, ...(policy === undefined ? [] : [`on unavailable ${policy}`])],
   }
 }
@@ -70,7 +70,7 @@ function entityWords(change: PlannedChange & {kind: 'entity'}): {what: string; v
     const is = fieldText(after[field])
     return action === 'create' ? `${field} ${is}` : `${field} ${fieldText(before[field])} → ${is}`
   })
-  return {what: `entity ${entity}`, values: values.length > 0 ? values : ['a record of its own']}
+  return {what: `entity ${entity}`, values: values.length > 0 ? values : ['a new record']}
 }
 
 function fieldText(value: unknown): string {
@@ -85,16 +85,18 @@ function countWords({create, update, delete: gone, unchanged}: PlanCounts): stri
 }
 
 function adoption({adopt}: PlanCounts): string {
-  return adopt === 0 ? '' : `; ${formatCount(adopt)} set by others ${adopt === 1 ? 'becomes' : 'become'} managed`
+  return adopt === 0
+    ? ''
+    : `; ${formatCount(adopt)} existing ${adopt === 1 ? 'scope becomes' : 'scopes become'} managed`
 }
 
 const OUTCOMES = {
-  complete: 'Applied: everything is as the file states it',
-  failed: 'Not everything could be applied; run it again to do the rest',
-  interrupted: 'Stopped on the way; run it again to do the rest',
+  complete: 'Applied: everything matches the manifest',
+  failed: 'Not everything could be applied; run the command again to apply the rest',
+  interrupted: 'Interrupted; run the command again to apply the rest',
 } as const
 
-/** Tells what came of a plan that was carried out. */
+/** The result of an apply. */
 export function applyLines(result: ApplyResult): string[] {
   const {outcome, created, updated, deleted, adopted, failures, left, buckets, recordFailure} = result
   return [
@@ -105,7 +107,7 @@ export function applyLines(result: ApplyResult): string[] {
       adopted: adopted === 0 ? undefined : formatCount(adopted),
       'not tried': left === 0 ? undefined : formatCount(left),
       'live buckets': bucketsText(buckets),
-      'managed list': recordFailure && `not brought up to date: ${recordFailure.message}`,
+      'managed list': recordFailure && `not updated: ${recordFailure.message}`,
     }),
     ...failureLines(failures),
   ]
@@ -124,7 +126,7 @@ function failureLines(failures: ApplyResult['failures']): string[] {
 
 const failureText = ({message}: ZaelError): string => message.split('\n')[0] as string
 
-/** What a valid manifest states, in numbers. */
+/** The number of limits, resources and entities in a manifest. */
 export function manifestCounts({namespace, system, resources, entities}: Manifest) {
   const sets = [
     system?.limits ?? [],
@@ -140,7 +142,7 @@ export function manifestCounts({namespace, system, resources, entities}: Manifes
   }
 }
 
-/** Says that a manifest can be applied as far as the file alone tells. */
+/** Says that the file is valid; the table is not checked. */
 export function validLine(file: string, manifest: Manifest): string {
   const {namespace, resources, entities, limits} = manifestCounts(manifest)
   const figures = Object.entries({limits, resources, entities}).map(([name, count]) => `${name} ${formatCount(count)}`)

@@ -1,6 +1,6 @@
 import {formatLimit, type Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatCount} from '../../core/text.js'
+import {formatCount, formatList} from '../../core/text.js'
 import type {SyncResult} from '../../repository/limit-sync.js'
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import {factLines} from '../output/facts.js'
@@ -23,11 +23,11 @@ export function rateText(limit: Limit): string {
   return formatLimit(limit).slice(limit.name.length + 1)
 }
 
-/** Tells what a change found and what it left. */
+/** A change of limits. */
 export function changeLines(change: ChangeOutcome, dryRun: boolean): string[] {
   const {scope, before, after, previous, record, buckets} = change
   const changes = limitChanges(before, after)
-  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run: nothing is written)' : ''}`, {
+  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing is written)' : ''}`, {
     ...Object.fromEntries(changes.map(each => [each.name, changeText(each)])),
     'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
     'audit retention': policyText(retentionText(previous), retentionText(record)),
@@ -47,18 +47,18 @@ export function policyText(was: string | undefined, is: string | undefined): str
   return was === is ? `${is}, unchanged` : `${was ?? NONE} → ${is ?? NONE}`
 }
 
-/** What became of the live buckets that a change concerns. */
+/** How many live buckets a change updated. */
 export function bucketsText({checked, updated, failed}: SyncResult): string {
-  if (checked === 0) return 'none concerned'
+  if (checked === 0) return 'none affected'
   const rest = checked - updated - failed
   return [
-    `${formatCount(updated)} brought in line`,
-    ...(rest > 0 ? [`${formatCount(rest)} already in line`] : []),
-    ...(failed > 0 ? [`${formatCount(failed)} not reached, which follow with their next request`] : []),
+    `${formatCount(updated)} updated`,
+    ...(rest > 0 ? [`${formatCount(rest)} already up to date`] : []),
+    ...(failed > 0 ? [`${formatCount(failed)} not reached; their next request updates them`] : []),
   ].join(', ')
 }
 
-/** What one scope holds. */
+/** The configuration of one scope. */
 export function configLines({scope, limits, onUnavailable, auditRetentionDays}: ConfigRecord): string[] {
   return factLines(`Limits of ${scopeWords(scope)}`, {
     ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
@@ -72,14 +72,14 @@ function retentionText(config: Pick<ConfigRecord, 'auditRetentionDays'> | undefi
   return days === undefined ? undefined : `${formatCount(days)} days`
 }
 
-/** What goes when everything of a scope is taken away. */
-export function doomedWords({scope, limits, onUnavailable}: ConfigRecord): string {
+/** The question before everything of a scope is deleted. */
+export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord): string {
   const names = limits.map(({name}) => name)
-  const policy = onUnavailable === undefined ? [] : [`the policy for outages (${onUnavailable})`]
-  return `This takes away ${[...names, ...policy].join(', ')} of ${scopeWords(scope)}`
+  const policy = onUnavailable === undefined ? [] : [`the outage policy (${onUnavailable})`]
+  return `This removes ${formatList([...names, ...policy])} from ${scopeWords(scope)}`
 }
 
-/** What is configured where, one scope to a row; the limits read as `zael limits set` does. */
+/** Configured limits, one row per scope, in the syntax of `zael limits set`. */
 export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigRecord> {
   return {
     rows,
@@ -91,6 +91,6 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
       {name: 'on-unavailable', isExtra: true, value: ({onUnavailable}) => onUnavailable},
       {name: 'audit-retention', isExtra: true, value: ({auditRetentionDays}) => auditRetentionDays},
     ],
-    empty: 'No limits are configured here. Set some: zael limits set --resource NAME rpm=100/min',
+    empty: 'No limits are configured. Set some: zael limits set --resource NAME rpm=100/min',
   }
 }

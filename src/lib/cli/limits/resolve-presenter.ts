@@ -6,7 +6,7 @@ import {textTable} from '../output/text-table.js'
 import {limitJson, scopeJson} from './json.js'
 import {rateText} from './presenter.js'
 
-/** Which limits apply and why, for programs. */
+/** Which limits apply and why, in JSON. */
 export function resolveJson({entity, resource, isRegistered, own, parent}: FamilyLimits) {
   return {
     entity,
@@ -30,14 +30,15 @@ function resolutionJson({source, limits, trace}: Resolution) {
   }
 }
 
-/** Which limits apply and why, for people: level by level, and the same for the parent. */
+/** Which limits apply and why, level by level; then the same for the parent. */
 export function resolveLines(family: FamilyLimits, width: number | undefined): string[] {
   const {entity, resource, isRegistered, own, parent} = family
-  const lines = resolutionLines(`${entity} uses ${resource} within these limits`, own, width)
-  if (!isRegistered) lines.push('', `${entity} has no record: limits apply to it all the same, but check the spelling.`)
-  if (own.onUnavailable) lines.push('', `While the table is out of reach: ${own.onUnavailable}.`)
+  const lines = resolutionLines(`Limits of ${entity} for ${resource}`, own, width)
+  if (!isRegistered)
+    lines.push('', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`)
+  if (own.onUnavailable) lines.push('', `When the table is unavailable: ${own.onUnavailable}.`)
   if (!parent) return lines
-  const title = `Every request is charged to the parent ${parent.entity} too, within these limits`
+  const title = `Limits of its parent ${parent.entity}, which is charged for every request too`
   return [...lines, '', ...resolutionLines(title, parent.resolution, width)]
 }
 
@@ -52,8 +53,8 @@ function resolutionLines(title: string, {source, limits, trace}: Resolution, wid
   return [...applied, '', ...textTable(headers, rows, {header: true, width})]
 }
 
-/** The most specific level with limits applies as a whole and hides those after it. */
+/** The most specific level with limits applies; less specific levels are ignored as a whole. */
 function verdict({level, limits}: LevelTrace, source: Resolution['source']): string {
-  if (limits.length === 0) return 'nothing set'
+  if (limits.length === 0) return 'not set'
   return level === source ? 'applies' : `hidden by ${source}`
 }

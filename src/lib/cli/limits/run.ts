@@ -33,7 +33,7 @@ export async function changeWithProgress(
   )
 }
 
-/** Applies a plan. Ctrl-C lets requests in flight finish; the result then tells what was not tried. */
+/** Applies a plan. Ctrl-C lets requests in flight finish; the result then counts what was not tried. */
 export async function applyWithProgress(namespace: NamespaceRepository, plan: Plan): Promise<ApplyResult> {
   const {applyPlan} = await import('../../manifest/apply.js')
   return withProgress(

@@ -5,20 +5,20 @@ import {nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
 import {byKind, checkedItems, isUnmovable, KINDS, sampleJson, sampleLines, sumOf, unknownLines} from './samples.js'
 
-/** What was deleted, and what stayed. */
+/** What a clean-up deleted, and what it kept. */
 export function cleanedLines(stack: string, {deleted, left, unknown}: CleanUpResult): string[] {
   const total = sumOf(deleted)
   const records = formatPlural(left.count, 'record')
   const isStuck = left.count > 0 && left.shown.every(isUnmovable)
   return [
     total === 0 && left.count === 0
-      ? `Stack "${stack}": there were no old items`
+      ? `Stack "${stack}": there are no old items`
       : `Deleted ${formatPlural(total, 'old item')} of stack "${stack}"`,
-    ...sampleLines(isStuck ? `${records} stayed` : `${records} changed meanwhile and stayed`, left),
+    ...sampleLines(isStuck ? `${records} kept` : `${records} changed in the meantime and kept`, left),
     ...unknownLines(unknown),
     ...(left.count === 0 || isStuck
       ? []
-      : nextLines([[`zael migrate run -s ${stack}`, 'Catch up, then clean up again']])),
+      : nextLines([[`zael migrate run -s ${stack}`, 'Migrate the changes, then clean up again']])),
   ]
 }
 
@@ -36,19 +36,19 @@ const exceptText = ({unmovable}: Verification): string =>
 export function cleanUpPlanLines(stack: string, verification: Verification): string[] {
   const {checked, differences, unknown} = verification
   const total = checkedItems(verification)
-  if (total === 0) return [`Stack "${stack}" holds no items of older layouts`, ...unknownLines(unknown)]
+  if (total === 0) return [`Stack "${stack}" contains no items of older layouts`, ...unknownLines(unknown)]
   const kinds = KINDS.flatMap(kind => (checked[kind] ? [[kind, checked[kind]]] : []))
   return [
     `Stack "${stack}": a clean-up would delete ${formatPlural(total, 'old item')}${exceptText(verification)}`,
     '',
     ...textTable([{header: 'RECORDS'}, {header: 'ITEMS'}], kinds, {header: true, width: undefined}),
-    ...sampleLines(`${formatPlural(differences.count, 'record')} would stay`, differences),
+    ...sampleLines(`${formatPlural(differences.count, 'record')} would be kept`, differences),
     ...unknownLines(unknown),
     ...nextLines([[`zael migrate cleanup -s ${stack}`, 'Delete them']]),
   ]
 }
 
-/** A clean-up for programs; without a result, what it would meet. */
+/** A clean-up in JSON; without a result, what it would do. */
 export function cleanedJson(stack: string, verification: Verification, result: CleanUpResult | undefined) {
   const {deleted, left, unknown} = result ?? {
     deleted: {},

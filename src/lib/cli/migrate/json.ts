@@ -15,7 +15,7 @@ const CURRENT_TYPES: readonly CurrentRecordType[] = [
   'migration',
 ]
 
-/** What `migrate status` tells programs. */
+/** `migrate status` in JSON. */
 export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): object {
   const {items, bytes, old, current, unknown, conflicts, schema, missing, registersDefault, run, isRunning} = survey
   return {
@@ -43,7 +43,7 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
   }
 }
 
-/** What `migrate plan` tells programs. */
+/** `migrate plan` in JSON. */
 export function migrationPlanJson(stack: string, {unknown}: Survey, plan: MigrationPlan): object {
   return {
     stack,

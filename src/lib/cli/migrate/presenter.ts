@@ -16,7 +16,7 @@ const KINDS = {
   version: 'version record',
 } as const
 
-/** What is in the table, what is pending, and how to go on. */
+/** What the table contains, what is pending, and the next command. */
 export function migrationStatusLines(
   stack: string,
   survey: Survey,
@@ -44,7 +44,7 @@ export function migrationStatusLines(
   ]
 }
 
-/** The steps with their estimates, and what stands in the way. */
+/** The steps with their estimates, and what blocks them. */
 export function migrationPlanLines(
   stack: string,
   survey: Survey,
@@ -59,19 +59,19 @@ export function migrationPlanLines(
     steps.map(stepRow),
     {header: true, width},
   )
-  const pace = `${formatCount(writeUnitsPerSecond)} write units a second`
+  const pace = `${formatCount(writeUnitsPerSecond)} write units per second`
   return [
-    `To bring stack "${stack}" up to date, ${formatPlural(items, 'item')} of older layouts have to be moved:`,
+    `Migration of stack "${stack}": ${formatPlural(items, 'item')} of older layouts to move`,
     '',
     ...table,
     '',
-    `About ${formatCount(readUnits)} read units and ${formatCount(writeUnits)} write units, more with traffic.`,
-    `At ${pace} it takes about ${formatSpan(seconds * 1000)}.`,
-    'Old items stay where they are until `zael migrate cleanup`.',
+    `About ${formatCount(readUnits)} read units and ${formatCount(writeUnits)} write units; more while there is traffic.`,
+    `At ${pace} this takes about ${formatSpan(seconds * 1000)}.`,
+    'Old items are kept until `zael migrate cleanup`.',
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
     ...blockers.flatMap(({blocks, reason}) => [
       '',
-      colorize('red', `In the way of \`zael migrate ${blocks}\`: ${reason}.`),
+      colorize('red', `\`zael migrate ${blocks}\` is blocked: ${reason}.`),
     ]),
     ...next,
   ]
@@ -86,7 +86,7 @@ function missingText({missing: {indexes, stream, expiry}, registersDefault}: Sur
   const parts = [
     ...indexes.map(index => `index ${index}`),
     ...(stream ? ['stream'] : []),
-    ...(expiry ? ['expiry of items'] : []),
+    ...(expiry ? ['item expiry'] : []),
     ...(registersDefault ? ['namespace "default"'] : []),
   ]
   return parts.length === 0 ? undefined : parts.join(', ')
@@ -94,7 +94,7 @@ function missingText({missing: {indexes, stream, expiry}, registersDefault}: Sur
 
 function runText({run, isRunning}: Survey): string | undefined {
   if (!run) return undefined
-  if (isRunning) return `${run.owner} is at it since ${run.startedAt}, in step ${run.step}`
+  if (isRunning) return `running since ${run.startedAt} by ${run.owner}, in step ${run.step}`
   if (run.finishedAt !== undefined) return `finished ${run.finishedAt}`
   return `stopped in step ${run.step}${run.failure === undefined ? '' : `: ${run.failure}`}`
 }
@@ -131,11 +131,11 @@ const stepRow = ({id, title, isPending, items, readUnits, writeUnits}: PlannedSt
 
 function conflictTitle({conflicts, old}: Survey): string {
   const count = old.reduce((sum, row) => sum + row.conflicts, 0)
-  return `${formatPlural(count, 'old item')} and what is in the new place differ${shownOf(conflicts.length, count)}:`
+  return `${formatPlural(count, 'old item')} in conflict with new records${shownOf(conflicts.length, count)}:`
 }
 
 function unknownTitle({unknown: {items, keys}}: Survey): string {
-  return `${formatPlural(items, 'item')} of no known shape; left alone${shownOf(keys.length, items)}:`
+  return `${formatPlural(items, 'item')} of unknown format; not changed${shownOf(keys.length, items)}:`
 }
 
 const shownOf = (shown: number, all: number): string => (shown < all ? `, ${shown} shown` : '')
@@ -146,7 +146,8 @@ function keyLines(title: string, keys: readonly string[]): string[] {
 
 function verdict({isPending, steps, conflicts, leftovers}: MigrationPlan): string {
   if (steps.some(step => step.isPending)) return 'Migration is pending.'
-  if (isPending) return `Everything is moved, but somebody has to decide about ${formatPlural(conflicts, 'old item')}.`
+  if (isPending)
+    return `Everything is moved, except ${formatPlural(conflicts, 'old item')} with conflicts that you must resolve.`
   return leftovers === 0
     ? 'Nothing is pending.'
     : `Nothing is pending; ${formatPlural(leftovers, 'item')} of older layouts can be cleaned up.`
@@ -157,23 +158,23 @@ type Next = readonly [command: string, purpose: string]
 function statusNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
   const {steps} = plan
   if (!steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
-  return [[`zael migrate plan -s ${stack}`, 'the steps and what they cost']]
+  return [[`zael migrate plan -s ${stack}`, 'show the steps and their cost']]
 }
 
 function planNext(stack: string, survey: Survey, plan: MigrationPlan): Next[] {
   const {steps, blockers} = plan
   if (!steps.some(step => step.isPending)) return doneNext(stack, survey, plan)
-  if (blockers.some(({blocks}) => blocks === 'run')) return [[`zael migrate status -s ${stack}`, 'how far it is']]
+  if (blockers.some(({blocks}) => blocks === 'run')) return [[`zael migrate status -s ${stack}`, 'show its progress']]
   return [
-    [`zael migrate run -s ${stack} --dry-run`, 'look at everything, write nothing'],
-    [`zael migrate run -s ${stack}`, 'while traffic goes on'],
+    [`zael migrate run -s ${stack} --dry-run`, 'check everything, write nothing'],
+    [`zael migrate run -s ${stack}`, 'migrate while traffic continues'],
   ]
 }
 
-/** When everything is moved that can be. */
+/** Next commands when everything that can be moved is moved. */
 function doneNext(stack: string, {conflicts: [conflict]}: Survey, {leftovers}: MigrationPlan): Next[] {
   if (conflict) return [[`zael migrate resolve '${conflict.key}' -s ${stack} --keep new`, 'or --keep old']]
-  if (leftovers === 0) return [[`zael status -s ${stack}`, 'how the stack is doing']]
+  if (leftovers === 0) return [[`zael status -s ${stack}`, 'show the state of the stack']]
   return [
     [`zael migrate verify -s ${stack}`, 'compare old and new, item by item'],
     [`zael migrate cleanup -s ${stack}`, 'delete the old items'],

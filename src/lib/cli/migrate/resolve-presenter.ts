@@ -5,23 +5,23 @@ import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
 import {nextLines} from '../output/facts.js'
 import {sampleJson, sampleLines} from './samples.js'
 
-/** What is about to be settled. */
+/** The conflicts that are about to be resolved. */
 export function conflictLines(conflicts: Sample<RecordDifference>): string[] {
-  return sampleLines(`${formatPlural(conflicts.count, 'record')} changed in both places`, conflicts).slice(1)
+  return sampleLines(`${formatPlural(conflicts.count, 'record')} changed in both layouts`, conflicts).slice(1)
 }
 
-/** How many conflicts were settled, and which were not. */
+/** How many conflicts were resolved, and which were not. */
 export function resolvedLines(stack: string, keep: Side, {settled, left}: ResolveAllResult): string[] {
-  if (settled === 0 && left.count === 0) return [`Stack "${stack}": there were no conflicts`]
-  const said = keep === 'old' ? 'old records have taken the place of the new ones' : 'the new records stay as they are'
+  if (settled === 0 && left.count === 0) return [`Stack "${stack}": there are no conflicts`]
+  const outcome = keep === 'old' ? 'the old records replaced the new ones' : 'the new records are kept'
   return [
-    `Settled ${formatPlural(settled, 'conflict')} of stack "${stack}": ${said}`,
-    ...sampleLines(`${formatPlural(left.count, 'record')} that others keep changing`, left),
+    `Resolved ${formatPlural(settled, 'conflict')} of stack "${stack}": ${outcome}`,
+    ...sampleLines(`${formatPlural(left.count, 'record')} not resolved, because they keep changing`, left),
     ...nextLines([[`zael migrate verify -s ${stack}`, 'Compare old and new, item by item']]),
   ]
 }
 
-/** One conflict, or all of them, for programs. */
+/** One resolved conflict, or all of them, in JSON. */
 export function resolvedJson(
   stack: string,
   key: string | null,

@@ -6,7 +6,7 @@ import {nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
 import {byKind, checkedItems, isUnmovable, sampleJson, sampleLines, unknownLines} from './samples.js'
 
-/** What a run did, what is left, and how to go on. */
+/** What a run did, what is left, and the next command. */
 export function runLines(stack: string, result: MigrationResult, width: number | undefined): string[] {
   const {steps, added, conflicts, unknown, decisions, finished, settled} = result
   const isIdle = finished && added.length === 0 && steps.every(({written}) => written === 0)
@@ -20,7 +20,7 @@ export function runLines(stack: string, result: MigrationResult, width: number |
     count,
   ])
   return [
-    isIdle ? `Stack "${stack}": there was nothing to do` : titleOf(stack, result),
+    isIdle ? `Stack "${stack}": nothing to do` : titleOf(stack, result),
     '',
     ...textTable(columns, rows, {header: true, width}),
     ...(added.length === 0 ? [] : ['', `Added to the table: ${added.join(', ')}`]),
@@ -30,42 +30,47 @@ export function runLines(stack: string, result: MigrationResult, width: number |
     ...unknownLines(unknown),
     ...(settled
       ? []
-      : ['', 'Old clients are still at work: the last pass found changes too. Run it again when they have stopped.']),
+      : [
+          '',
+          'Old clients are still writing: the last pass found changes too. Run the command again when they have stopped.',
+        ]),
     ...nextLines(runNext(stack, result)),
   ]
 }
 
-/** What a run leaves to people: to choose, or to look at what no run can move. */
+/** Records that a run did not move: conflicts to resolve, or records that cannot be moved. */
 function leftTitle(conflicts: Sample<RecordDifference>): string {
   const records = formatPlural(conflicts.count, 'record')
   if (!conflicts.shown.some(isUnmovable))
-    return `${records} changed in both places; choose with \`zael migrate resolve\``
-  return conflicts.shown.every(isUnmovable) ? `${records} not moved` : `${records} not moved, or changed in both places`
+    return `${records} changed in both layouts; resolve with \`zael migrate resolve\``
+  return conflicts.shown.every(isUnmovable)
+    ? `${records} not moved`
+    : `${records} not moved, or changed in both layouts`
 }
 
-/** An old item without a new one looks the same whether it is new itself or somebody deleted the other. */
+/** An old item without a new one: created by an old client since, or its new record was deleted. */
 function copiedAgainLines({copiedAgain}: MigrationResult): string[] {
   const kinds = Object.entries(copiedAgain).map(([kind, count]) => `${kind} ${formatCount(count)}`)
   if (kinds.length === 0) return []
   return [
     '',
-    `Not in the new place although an earlier run had finished, and copied: ${kinds.join(', ')}`,
-    'Old clients made them since, or clients of today deleted them: those have to be deleted in the old place too.',
+    `Copied again, although an earlier run had finished: ${kinds.join(', ')}`,
+    'Old clients created them since then, or new clients deleted them; in the latter case delete the old items too.',
   ]
 }
 
 function titleOf(stack: string, {finished, resumed}: MigrationResult): string {
-  if (!finished) return `Stack "${stack}" is migrated up to the step asked for`
-  return `Stack "${stack}" has today's layout${resumed ? '; this run went on where an earlier one stopped' : ''}`
+  if (!finished) return `Stack "${stack}" is migrated up to the requested step`
+  return `Stack "${stack}" has the current layout${resumed ? '; this run continued an earlier one' : ''}`
 }
 
 function runNext(stack: string, {finished}: MigrationResult): [string, string][] {
   return finished
     ? [[`zael migrate verify -s ${stack}`, 'Compare old and new, item by item']]
-    : [[`zael migrate run -s ${stack}`, 'Do the steps that are left']]
+    : [[`zael migrate run -s ${stack}`, 'Run the remaining steps']]
 }
 
-/** A run for programs. */
+/** A run in JSON. */
 export function runJson({
   runId,
   resumed,
@@ -100,17 +105,17 @@ export function runJson({
   }
 }
 
-/** Whether old and new agree, and where not. */
+/** Whether old and new records agree, and where they differ. */
 export function verificationLines(stack: string, verification: Verification): string[] {
   const {clean, expired, differences, unknown, decisions} = verification
   const checked = checkedItems(verification)
-  if (clean && checked === 0) return [`Stack "${stack}" holds no items of older layouts`, ...unknownLines(unknown)]
+  if (clean && checked === 0) return [`Stack "${stack}" contains no items of older layouts`, ...unknownLines(unknown)]
   const title = clean
-    ? `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, every one is in its new place`
+    ? `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, all are in the new layout`
     : `Stack "${stack}": ${formatPlural(checked, 'old item')} compared, ${formatPlural(differences.count, 'difference')}`
   return [
     title,
-    ...(expired === 0 ? [] : [`${formatPlural(expired, 'old item')} have expired and need not be moved`]),
+    ...(expired === 0 ? [] : [`${formatPlural(expired, 'old item')} expired, not moved`]),
     ...decisionLines(decisions),
     ...sampleLines('Differences', differences),
     ...unknownLines(unknown),
@@ -125,15 +130,15 @@ function verificationNext(stack: string, {clean, differences, unmovable}: Verifi
   if (clean) return [[`zael migrate cleanup -s ${stack}`, 'Delete the old items']]
   if (count === unmovable) return [...more, [`zael migrate cleanup -s ${stack}`, 'Delete the other old items']]
   const conflict = shown.find(({state}) => state === 'conflict')
-  const settle = (key: string): [string, string] => [
+  const resolve = (key: string): [string, string] => [
     `zael migrate resolve '${key}' --keep new -s ${stack}`,
-    'Settle a conflict',
+    'Resolve a conflict',
   ]
-  const run: [string, string] = [`zael migrate run -s ${stack}`, 'Bring the new place up to date']
-  return [...more, run, ...(conflict ? [settle(conflict.key)] : [])]
+  const run: [string, string] = [`zael migrate run -s ${stack}`, 'Migrate the differences']
+  return [...more, run, ...(conflict ? [resolve(conflict.key)] : [])]
 }
 
-/** A comparison for programs. */
+/** A comparison in JSON. */
 export function verificationJson(
   stack: string,
   {clean, checked, expired, differences, unmovable, unknown, decisions}: Verification,
@@ -146,18 +151,18 @@ export function verificationJson(
 const decisionsJson = ({split, ...rest}: Decisions) => ({untangled: split, ...rest})
 
 function decisionLines({split, keptAsLabelled, superseded}: Decisions): string[] {
-  const said = [
+  const lines = [
     ...(split > 0
-      ? [`${formatPlural(split, 'day')} of usage: the first hour was counted with the day, and is told apart`]
+      ? [`${formatPlural(split, 'day')} of usage: the first hour also held the whole day; they are separated now`]
       : []),
     ...(keptAsLabelled > 0
       ? [
-          `${formatPlural(keptAsLabelled, 'day')} of usage: the first hour may hold the whole day, and is kept as it calls itself`,
+          `${formatPlural(keptAsLabelled, 'day')} of usage: the first hour may hold the whole day; it is kept as it is labelled`,
         ]
       : []),
     ...(superseded > 0
-      ? [`${formatPlural(superseded, 'bucket')} in several old places: the one used last counts`]
+      ? [`${formatPlural(superseded, 'bucket')} in several old layouts: the one used last is kept`]
       : []),
   ]
-  return said.length === 0 ? [] : ['', ...said]
+  return lines.length === 0 ? [] : ['', ...lines]
 }

@@ -140,7 +140,7 @@ export async function cleanUpWithProgress(
 }
 
 /** `deleted` is `undefined` before consent; after it, a request in flight may have deleted more. */
-export function cleanUpInterrupted(stack: string, deleted: number | undefined): ZaelError {
+function cleanUpInterrupted(stack: string, deleted: number | undefined): ZaelError {
   const message =
     deleted === undefined
       ? 'Interrupted. Nothing was deleted.'

@@ -8,19 +8,19 @@ export interface Terminal {
   readonly stderr: NodeJS.WritableStream & {readonly isTTY?: boolean}
 }
 
-/** Goes on only with consent: `--yes`, or a "y" typed on a terminal. Without a terminal nobody is asked. */
+/** Continues only with consent: `--yes`, or a "y" typed on a terminal. */
 export async function confirm(what: string, {yes}: {yes: boolean}, terminal: Terminal = process): Promise<void> {
   if (yes) return
   if (!canAsk(terminal)) {
-    throw new InvalidInput('confirm.needed', `${what}: this needs a yes`, {
-      hint: 'Add --yes; without a terminal nobody can be asked.',
+    throw new InvalidInput('confirm.needed', `${what}. This needs confirmation.`, {
+      hint: 'Add --yes: there is no terminal to ask on.',
     })
   }
   const answer = await ask(`${what}. Continue? [y/N] `, terminal)
   if (!/^y(es)?$/i.test(answer.trim())) throw declined()
 }
 
-/** Goes on only when the thing is named once more: by `--confirm NAME`, or typed on a terminal. */
+/** Continues only when the name is repeated: by `--confirm NAME`, or typed on a terminal. */
 export async function confirmByName(
   what: string,
   name: string,
@@ -29,17 +29,17 @@ export async function confirmByName(
 ): Promise<void> {
   if (given === name) return
   if (given !== undefined) {
-    throw new InvalidInput('confirm.name', `--confirm says "${given}", but this is about "${name}"`, {
-      hint: `Nothing was changed. If you mean it, add --confirm ${name}`,
+    throw new InvalidInput('confirm.name', `--confirm is "${given}", but the name is "${name}"`, {
+      hint: `Nothing was changed. To confirm, add --confirm ${name}`,
       details: {given, name},
     })
   }
   if (!canAsk(terminal)) {
-    throw new InvalidInput('confirm.needed', `${what}: this needs to be confirmed by name`, {
-      hint: `Add --confirm ${name}; without a terminal nobody can be asked.`,
+    throw new InvalidInput('confirm.needed', `${what}. This must be confirmed by name.`, {
+      hint: `Add --confirm ${name}: there is no terminal to ask on.`,
     })
   }
-  const answer = await ask(`${what}. Type "${name}" to go on: `, terminal)
+  const answer = await ask(`${what}. Type "${name}" to continue: `, terminal)
   if (answer.trim() !== name) throw declined()
 }
 
@@ -47,7 +47,7 @@ function canAsk({stdin, stderr}: Terminal): boolean {
   return stdin.isTTY === true && stderr.isTTY === true
 }
 
-/** What is typed; nothing when the input ends. Ctrl-C ends the command. */
+/** The typed answer; empty when the input ends. Ctrl-C ends the command. */
 async function ask(question: string, {stdin, stderr}: Terminal): Promise<string> {
   const asking = createInterface({input: stdin, output: stderr})
   let isInterrupted = false
@@ -58,7 +58,7 @@ async function ask(question: string, {stdin, stderr}: Terminal): Promise<string>
   })
   const answer = await Promise.race([asking.question(question), ended])
   asking.close()
-  // Nobody pressed enter: what follows begins a line of its own.
+  // Enter was not pressed, so the line is not finished.
   if (answer === undefined) stderr.write('\n')
   if (isInterrupted) throw new ExitError(EXIT.interrupted)
   return answer ?? ''

@@ -1,8 +1,8 @@
 import {ZaelError} from '../../core/errors.js'
 
 /**
- * Does long work that Ctrl-C stops between two requests. The error then says how far it came and how to go on; a second
- * Ctrl-C does not wait for that.
+ * Does long work that Ctrl-C stops between two requests; `interrupted` makes the error. A second Ctrl-C ends the process at
+ * once.
  */
 export async function interruptible<T>(
   work: (signal: AbortSignal) => Promise<T>,

@@ -13,20 +13,20 @@ export const listFlags = {
     helpGroup,
   }),
   sort: string({description: 'Column to sort by; -COLUMN for descending.', helpValue: 'COLUMN', helpGroup}),
-  'no-header': boolean({description: 'Leave out the line of column names.', helpGroup}),
+  'no-header': boolean({description: 'Omit the line of column names.', helpGroup}),
 }
 
 /** Flags of lists that are read page by page. */
 export const pageFlags = {
   limit: integer({
-    description: 'Most rows to show.',
+    description: 'Maximum number of rows to show.',
     default: 50,
     min: 1,
     max: 10_000,
     helpGroup,
   }),
-  all: boolean({description: 'Show all rows, however many.', exclusive: ['limit', 'cursor'], helpGroup}),
-  cursor: string({description: 'Go on where an earlier page ended.', helpValue: 'NEXT', helpGroup}),
+  all: boolean({description: 'Show all rows.', exclusive: ['limit', 'cursor'], helpGroup}),
+  cursor: string({description: 'Continue where an earlier page ended.', helpValue: 'NEXT', helpGroup}),
 }
 
 /** The values of those flags. */
@@ -36,15 +36,15 @@ export interface ListFlagValues {
   readonly 'no-header': boolean
 }
 
-/** One column of a list: its name is what `--columns` and `--sort` know. */
+/** One column of a list; `--columns` and `--sort` use its name. */
 export interface ListingColumn<Row> extends Omit<TextColumn, 'header'> {
   readonly name: string
-  /** Above the column; the name in capitals unless said otherwise. */
+  /** Above the column; defaults to the name in capitals. */
   readonly header?: string
   readonly value: (row: Row) => Cell
-  /** What to sort by and to write into CSV, where that differs from what people see. */
+  /** Value for sorting and CSV, where it differs from the displayed one. */
   readonly raw?: (row: Row) => Cell
-  /** Shown only when asked for. */
+  /** Shown only when named in `--columns`. */
   readonly isExtra?: boolean
 }
 
@@ -52,18 +52,18 @@ export interface ListingColumn<Row> extends Omit<TextColumn, 'header'> {
 export interface Listing<Row> {
   readonly rows: readonly Row[]
   readonly columns: readonly ListingColumn<Row>[]
-  /** Said instead of an empty table. */
+  /** Printed instead of an empty table. */
   readonly empty: string
 }
 
-/** The list as text for people. */
+/** The list as a text table. */
 export function listingLines<Row>(
   {rows, columns, empty}: Listing<Row>,
   flags: ListFlagValues,
   width: number | undefined,
 ): string[] {
   const chosen = chooseColumns(columns, flags.columns)
-  // Whoever names columns wants them all.
+  // Columns that were named are never dropped.
   const isAsked = flags.columns !== undefined
   const sorted = sortRows(rows, columns, flags.sort)
   if (rows.length === 0) return [empty]
@@ -78,7 +78,7 @@ export function listingLines<Row>(
   )
 }
 
-/** The list as comma-separated values: bare numbers, no truncation, an empty field for nothing. */
+/** The list as comma-separated values: plain numbers, no truncation, empty fields for missing values. */
 export function listingCsv<Row>({rows, columns}: Listing<Row>, flags: ListFlagValues): string[] {
   const chosen = chooseColumns(columns, flags.columns)
   const body = sortRows(rows, columns, flags.sort).map(row => chosen.map(column => rawOf(column, row)))
@@ -91,7 +91,7 @@ function chooseColumns<Row>(
   wanted: string | undefined,
 ): readonly ListingColumn<Row>[] {
   if (wanted === undefined) return columns.filter(({isExtra}) => !isExtra)
-  return wanted.split(',').map(name => columnCalled(columns, name.trim(), '--columns'))
+  return wanted.split(',').map(name => findColumn(columns, name.trim(), '--columns'))
 }
 
 function sortRows<Row>(
@@ -101,11 +101,11 @@ function sortRows<Row>(
 ): readonly Row[] {
   if (by === undefined) return rows
   const isDescending = by.startsWith('-')
-  const column = columnCalled(columns, isDescending ? by.slice(1) : by, '--sort')
+  const column = findColumn(columns, isDescending ? by.slice(1) : by, '--sort')
   return rows.toSorted((a, b) => compare(rawOf(column, a), rawOf(column, b), isDescending ? -1 : 1))
 }
 
-function columnCalled<Row>(columns: readonly ListingColumn<Row>[], name: string, flag: string): ListingColumn<Row> {
+function findColumn<Row>(columns: readonly ListingColumn<Row>[], name: string, flag: string): ListingColumn<Row> {
   const found = columns.find(column => column.name === name)
   if (found) return found
   const names = columns.map(column => column.name)
@@ -121,7 +121,7 @@ function rawOf<Row>({value, raw = value}: ListingColumn<Row>, row: Row): Cell {
   return raw(row)
 }
 
-/** Numbers by size, everything else by text; nothing comes last, in either direction. */
+/** Numbers by value, everything else as text; missing values come last in either direction. */
 function compare(a: Cell, b: Cell, direction: 1 | -1): number {
   const isMissing = (cell: Cell) => cell === null || cell === undefined
   if (isMissing(a) || isMissing(b)) return Number(isMissing(a)) - Number(isMissing(b))

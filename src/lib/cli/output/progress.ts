@@ -9,7 +9,7 @@ const ERASE_LINE = '\r\u001b[2K'
 const WIDEST_BAR = 30
 const NARROWEST_BAR = 5
 
-/** One line on a terminal that is redrawn while work goes on; nothing is drawn elsewhere. */
+/** One line on a terminal that is redrawn during long work; nothing is drawn elsewhere. */
 export class ProgressLine {
   readonly #stream: ProgressStream
 
@@ -38,8 +38,8 @@ export class ProgressLine {
 }
 
 /**
- * Does long work that draws its progress and that Ctrl-C stops; `interrupted` then says how far it came. The line is
- * cleared at the end.
+ * Does long work that draws its progress and that Ctrl-C stops; `interrupted` makes the error. The line is cleared
+ * at the end.
  */
 export async function withProgress<T>(
   work: (line: ProgressLine, signal: AbortSignal) => Promise<T>,

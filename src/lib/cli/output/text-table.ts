@@ -2,7 +2,7 @@ import {stripVTControlCharacters} from 'node:util'
 import {colorize} from '@oclif/core/ux'
 import {formatNumber, formatPercent} from '../../core/text.js'
 
-/** One cell of a table as people see it; `null` and `undefined` are shown as a dash. */
+/** One cell of a table; `null`, `undefined` and empty strings are shown as a dash. */
 export type Cell = string | number | boolean | null | undefined
 
 /** A share of one as a cell. */
@@ -12,32 +12,32 @@ export function percentCell(share: number | null | undefined): Cell {
 
 export interface TextColumn {
   readonly header: string
-  /** Numbers are aligned to the right anyway. */
+  /** Numbers are right-aligned by default. */
   readonly align?: 'left' | 'right'
-  /** Where there is no room: `whole` is not shortened, because a part of it says nothing; `spare` is left out. */
+  /** In narrow tables: `whole` is never shortened; `spare` is left out. */
   readonly fit?: 'whole' | 'spare'
 }
 
 export interface TextTableOptions {
   readonly header: boolean
-  /** Characters per line; `undefined`: as wide as it gets, as in a pipe. */
+  /** Characters per line; `undefined`: unlimited, as in a pipe. */
   readonly width: number | undefined
 }
 
 const GAP = '  '
-/** Text that is shortened further says little; spare columns go first. */
+/** Columns are not shortened below this while there are spare columns to leave out. */
 const READABLE = 14
 const NARROWEST = 6
 const COLOUR_OR_CONTROL = new RegExp(`${'\u001b'}\\[[0-9;]*m|\\p{Cc}`, 'gu')
 
-/** Stored text may hold anything; a line break or a movement of the cursor would spoil the screen. Colours stay. */
+/** Replaces control characters of stored text, such as line breaks and cursor movements; keeps colours. */
 export function printableText(text: string): string {
   return text.replace(COLOUR_OR_CONTROL, found => (found.length > 1 ? found : ' '))
 }
 
 /**
- * Borderless columns. Where there is a width, the widest columns of text give way, then columns that can be spared; what is
- * too long even so is cut off.
+ * Borderless columns. To fit a width, the widest text columns are shortened first, then spare columns are left out; lines
+ * that are still too long are cut.
  */
 export function textTable(
   columns: readonly TextColumn[],
@@ -78,7 +78,7 @@ function textOf(cell: Cell): string {
   return printableText(String(cell))
 }
 
-/** Takes from the widest column of text, one character at a time, while the line is too long. */
+/** Shortens the widest text column by one character at a time until the line fits. */
 function narrowed(
   wanted: readonly number[],
   isFirm: readonly boolean[],
@@ -105,8 +105,8 @@ function cut(text: string, width: number): string {
 function pad(cell: string, width: number, isRight: boolean): string {
   const length = lengthOf(cell)
   if (length > width) return cut(cell, width)
-  const table = ' '.repeat(width - length)
-  return isRight ? table + cell : cell + table
+  const padding = ' '.repeat(width - length)
+  return isRight ? padding + cell : cell + padding
 }
 
 function lengthOf(text: string): number {

@@ -1,10 +1,7 @@
 import {formatDuration} from '../../core/duration.js'
 import {ZaelError} from '../../core/errors.js'
 
-/**
- * Does work that has so much time (`undefined`: any). When it is over the signal aborts, and what the work waits for then
- * keeps nobody waiting.
- */
+/** Does work within a time limit in ms (`undefined`: none). At the limit the signal aborts and the error is thrown at once. */
 export async function withinTime<T>(ms: number | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const end = new AbortController()
   if (ms === undefined) return work(end.signal)
@@ -24,8 +21,8 @@ export async function withinTime<T>(ms: number | undefined, work: (signal: Abort
 
 function tooLate(ms: number): ZaelError {
   const time = formatDuration(ms)
-  return new ZaelError('failed', 'time.over', `The time was over before everything was read: --for ${time}.`, {
-    hint: 'Give it more time; `zael doctor` says what keeps the table from answering.',
+  return new ZaelError('failed', 'time.over', `Timed out before everything was read (--for ${time}).`, {
+    hint: 'Allow more time, or find out why the table does not respond: zael doctor',
     details: {forMs: ms},
   })
 }

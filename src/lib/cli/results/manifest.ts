@@ -28,7 +28,7 @@ export const plannedLimitsSchema = z
     scope: scopeSchema,
     changes: z.array(limitChangeSchema),
     onUnavailable: onUnavailableChangeSchema.nullable(),
-    adopts: z.boolean().describe('Somebody else made it; from now on it is managed'),
+    adopts: z.boolean().describe('It existed before and was not managed; from now on it is managed'),
   })
   .meta({id: 'PlannedLimits'})
 
@@ -99,7 +99,7 @@ export const limitsDiffResult = z
           scope: scopeSchema,
           changes: z.array(limitChangeSchema),
           onUnavailable: onUnavailableChangeSchema.nullable(),
-          adopts: z.boolean().describe('Somebody else made it; from now on it is managed'),
+          adopts: z.boolean().describe('It existed before and was not managed; from now on it is managed'),
         }),
         z.strictObject({
           difference: z
@@ -146,7 +146,7 @@ export const limitsValidateResult = z
   .strictObject({
     file: z.string(),
     namespace: z.string(),
-    system: z.boolean().describe('Whether the file says anything about the system'),
+    system: z.boolean().describe('Whether the file has a system section'),
     resources: z.int().min(0),
     entities: z.int().min(0),
     limits: z.int().min(0),

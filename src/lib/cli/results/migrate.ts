@@ -42,7 +42,10 @@ export const blockerSchema = z
 
 export const usageDecisionsSchema = z
   .strictObject({
-    untangled: z.int().min(0).describe('Days whose first hour was counted with the day, and is told apart'),
+    untangled: z
+      .int()
+      .min(0)
+      .describe('Days whose first hour was counted together with the day and could be separated'),
     keptAsLabelled: z
       .int()
       .min(0)
@@ -99,7 +102,7 @@ export const migratePlanResult = z
     pending: z.boolean().describe('Whether there is something to do'),
     steps: z.array(plannedStepSchema).describe('In the order in which they are done'),
     items: z.int().min(0).describe('Old items to move'),
-    conflicts: z.int().min(0).describe('Old items that differ from the new place, where somebody has to choose'),
+    conflicts: z.int().min(0).describe('Old items that differ from the new place and have to be resolved by hand'),
     readUnits: z.int().min(0).describe('Estimate'),
     writeUnits: z.int().min(0).describe('Estimate'),
     writeUnitsPerSecond: z.int().min(1),
@@ -139,7 +142,7 @@ export const migrateRunResult = z
         pending: z.boolean().describe('Whether there is something to do'),
         steps: z.array(plannedStepSchema).describe('In the order in which they are done'),
         items: z.int().min(0).describe('Old items to move'),
-        conflicts: z.int().min(0).describe('Old items that differ from the new place, where somebody has to choose'),
+        conflicts: z.int().min(0).describe('Old items that differ from the new place and have to be resolved by hand'),
         readUnits: z.int().min(0).describe('Estimate'),
         writeUnits: z.int().min(0).describe('Estimate'),
         writeUnitsPerSecond: z.int().min(1),
@@ -149,7 +152,7 @@ export const migrateRunResult = z
         unknownItems: z.int().min(0).describe('Items of no known shape, and buckets that cannot be read; left alone'),
       })
       .nullable()
-      .describe('What was shown before; null when nobody was asked'),
+      .describe('The plan that was shown for confirmation; null if no confirmation was asked for'),
     result: z
       .strictObject({
         runId: z.string(),

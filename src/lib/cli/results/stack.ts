@@ -111,10 +111,7 @@ export const deployResult = z
         functionName: z.string(),
         codeSha256: z.string().describe('In base64, as Lambda tells it.'),
         codeUpdated: z.boolean(),
-        eventSource: z
-          .string()
-          .nullable()
-          .describe('Enabled, unless somebody has disabled it; null when there is none.'),
+        eventSource: z.string().nullable().describe('Enabled, unless it was disabled by hand; null if there is none.'),
       })
       .nullable()
       .describe('Null without an aggregator, and until everything is in place.'),
@@ -158,7 +155,7 @@ export const listResult = z
       z.strictObject({
         name: z.string(),
         region: z.string().nullable().describe('null: a table of a local engine'),
-        tool: z.enum(['zael', 'zae-limiter']).nullable().describe('Who deployed it; null: nobody knows'),
+        tool: z.enum(['zael', 'zae-limiter']).nullable().describe('Which tool deployed it; null: unknown'),
         status: z.string(),
         version: z.string().nullable(),
         schemaVersion: z.string().nullable(),
@@ -287,7 +284,7 @@ export const statusResult = z
           name: z.string(),
           state: z.string(),
           reason: z.string().nullable(),
-          notifies: z.boolean().describe('Whether anybody is told'),
+          notifies: z.boolean().describe('Whether the alarm has actions and they are enabled'),
         }),
       )
       .nullable(),

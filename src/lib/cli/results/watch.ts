@@ -5,7 +5,7 @@ export const watchResult = z
   .strictObject({
     at: z.string().describe('The instant for which all levels are computed; server time.'),
     poll: z.int().min(1).describe('Number of the last poll that went well.'),
-    readUnits: z.number().describe('Read units of that poll, as DynamoDB says; with --once of all it took.'),
+    readUnits: z.number().describe('Read units of that poll, as reported by DynamoDB; with --once, the total.'),
     calls: z.int(),
     durationMs: z.number(),
     dataAgeMs: z.number().describe('Time since the last poll that went well.'),
@@ -14,10 +14,12 @@ export const watchResult = z
       isComplete: z.boolean().describe('The index was walked to its end at least once.'),
       unreadable: z
         .int()
-        .describe('Buckets besides, of which only items without a state are there; they are counted nowhere else.'),
+        .describe(
+          'Additional buckets that have only items without a state; they are not included in any other number.',
+        ),
     }),
     bucketsRead: z.int().describe('Buckets that the last poll read.'),
-    bucketsWatched: z.int().describe('Buckets of which a reading is there, whatever --filter chooses.'),
+    bucketsWatched: z.int().describe('Buckets that have been read, regardless of --filter.'),
     sampled: z.boolean().describe('The last poll did not read all buckets, or not all are known yet.'),
     oldestAgeMs: z.number().nullable().describe('Age of the oldest reading among these buckets.'),
     problem: z
@@ -42,7 +44,7 @@ export const watchResult = z
       .string()
       .nullable()
       .describe(
-        'With --sort rate the limit whose rate decides, for all buckets the same: the one of which most is consumed. Otherwise, and while no rate is known, null.',
+        'With --sort rate, the limit by whose rate all buckets are sorted: the one with the highest total consumption. Otherwise, and while no rate is known, null.',
       ),
     worst: z
       .strictObject({

@@ -1,24 +1,26 @@
 import {colorize} from '@oclif/core/ux'
-import {formatCount} from '../../core/text.js'
+import {formatCount, formatList} from '../../core/text.js'
 import type {Deleted} from '../../infra/delete/delete.js'
 import type {DeletionPlan} from '../../infra/delete/plan.js'
 import type {StackResource} from '../../infra/stacks/reader.js'
-import {resourceName} from './resource-name.js'
+import {resourceName} from './names.js'
 
-/** What goes and what stays. */
+/** What a deletion would delete and what it would keep. */
 export function deletionLines(plan: DeletionPlan): string[] {
   const {deleteTable, emptyArchive} = plan
   const table = plan.table && `the table ${plan.name} with about ${formatCount(plan.table.items)} items`
-  const archive = plan.archive && `the archive ${plan.archive} of audit events`
-  const goes = [...plainOf(plan.goes).map(resourceName), deleteTable && table, emptyArchive && archive].filter(isLine)
-  const stays = [!deleteTable && table, !emptyArchive && archive, ...plainOf(plan.stays).map(resourceName)].filter(
+  const archive = plan.archive && `the audit archive ${plan.archive}`
+  const deleted = [...plainOf(plan.goes).map(resourceName), deleteTable && table, emptyArchive && archive].filter(
+    isLine,
+  )
+  const kept = [!deleteTable && table, !emptyArchive && archive, ...plainOf(plan.stays).map(resourceName)].filter(
     isLine,
   )
   return [
     titleOf(plan),
-    ...(goes.length === 0 ? [] : ['  goes:', ...goes.map(line => colorize('red', `    - ${line}`))]),
-    ...(stays.length === 0 ? [] : ['  stays:', ...stays.map(line => `    ${line}`)]),
-    ...(emptyArchive && !archive ? ['  --empty-archive: there is no archive of audit events'] : []),
+    ...(deleted.length === 0 ? [] : ['  deleted:', ...deleted.map(line => colorize('red', `    - ${line}`))]),
+    ...(kept.length === 0 ? [] : ['  kept:', ...kept.map(line => `    ${line}`)]),
+    ...(emptyArchive && !archive ? ['  --empty-archive: there is no audit archive'] : []),
   ]
 }
 
@@ -27,30 +29,30 @@ function titleOf({name, region, stack, table, deleteTable}: DeletionPlan): strin
   if (stack) return `Stack "${name}"${where} (${stack.status})`
   return table && deleteTable
     ? `The table "${name}"${where}, which belongs to no stack`
-    : `What stack "${name}"${where} left`
+    : `Resources kept by a deletion of stack "${name}"${where}`
 }
 
-/** What is asked before it. */
+/** The question before a deletion. */
 export function deletionQuestion(plan: DeletionPlan): string {
   const {name, region, stack, deleteTable, emptyArchive, table, archive} = plan
   const what = [
     ...(stack ? [`stack "${name}"`] : []),
     ...(deleteTable && table ? ['the table with all its data'] : []),
-    ...(emptyArchive && archive ? ['the archive'] : []),
+    ...(emptyArchive && archive ? ['the audit archive'] : []),
   ]
-  return `This deletes ${what.join(', ')}${region === null ? '' : ` in ${region}`} for good`
+  return `This permanently deletes ${formatList(what)}${region === null ? '' : ` in ${region}`}`
 }
 
-/** What became of it, and how to get rid of the rest. */
+/** What was deleted, and how to delete the rest. */
 export function stackDeletedLines(plan: DeletionPlan, deleted: Deleted): string[] {
   const {name, region, archive, table, emptyArchive} = plan
   const {stackDeleted, tableDeleted, tableLeft, archivedObjectsDeleted: objects} = deleted
   const isArchiveAlone = !stackDeleted && !tableDeleted
-  const archived = `archive ${archive} of ${formatCount(objects ?? 0)} objects`
+  const archived = `audit archive ${archive} of ${formatCount(objects ?? 0)} objects`
   const left = [
     ...(tableLeft ? [`    the table ${name}; to delete it too: zael delete --stack ${name} --delete-table`] : []),
     ...(archive && !emptyArchive
-      ? [`    the archive ${archive}; to delete it too: aws s3 rb s3://${archive} --force`]
+      ? [`    the audit archive ${archive}; to delete it too: aws s3 rb s3://${archive} --force`]
       : []),
   ]
   return [
@@ -58,13 +60,13 @@ export function stackDeletedLines(plan: DeletionPlan, deleted: Deleted): string[
     ...(tableDeleted && stackDeleted ? [`  with its table of about ${formatCount(table?.items ?? 0)} items`] : []),
     ...(objects === null || isArchiveAlone ? [] : [`  with its ${archived}`]),
     ...(tableDeleted && region !== null
-      ? ['  AWS keeps a last backup of a table for 35 days where point-in-time recovery was on']
+      ? ['  If point-in-time recovery was on, AWS keeps a final backup of the table for 35 days']
       : []),
-    ...(left.length === 0 ? [] : ['  left on AWS:', ...left]),
+    ...(left.length === 0 ? [] : ['  kept on AWS:', ...left]),
   ]
 }
 
-/** The result for programs, done or planned. */
+/** The deletion in JSON; without a result, the plan. */
 export function deletionJson(plan: DeletionPlan, deleted: Deleted | undefined) {
   const named = ({logicalId, physicalId, type}: StackResource) => ({logicalId, physicalId, type})
   return {
@@ -80,11 +82,11 @@ export function deletionJson(plan: DeletionPlan, deleted: Deleted | undefined) {
   }
 }
 
-// The table and the archive are told in words of their own; the policy of a bucket goes and stays with it.
-const TOLD_APART = new Set(['AWS::DynamoDB::Table', 'AWS::S3::Bucket', 'AWS::S3::BucketPolicy'])
+// Table and archive have lines of their own; a bucket policy belongs to its bucket.
+const LISTED_SEPARATELY = new Set(['AWS::DynamoDB::Table', 'AWS::S3::Bucket', 'AWS::S3::BucketPolicy'])
 
 function plainOf(resources: readonly StackResource[]): StackResource[] {
-  return resources.filter(({type}) => !TOLD_APART.has(type))
+  return resources.filter(({type}) => !LISTED_SEPARATELY.has(type))
 }
 
 function isLine(line: string | false | undefined): line is string {

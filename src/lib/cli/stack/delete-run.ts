@@ -1,13 +1,15 @@
+import {ZaelError} from '../../core/errors.js'
+import {formatList} from '../../core/text.js'
 import {sleepMs} from '../../dynamo/retry.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import type {Deleted, DeletedPart, DeletionWatcher} from '../../infra/delete/delete.js'
 import type {DeletionPlan} from '../../infra/delete/plan.js'
 import type {Table} from '../../repository/table/table.js'
 import {interruptible} from '../output/interrupt.js'
-import {interruptedDeletion, unfinishedDeletion} from './delete-errors.js'
 import {eventLines} from './deploy-presenter.js'
+import {outOfSight} from './out-of-sight.js'
 
-/** Carries a deletion out with its events on stderr; Ctrl-C stops the watching, not CloudFormation. */
+/** Deletes a stack and prints its events on stderr. Ctrl-C stops waiting; CloudFormation continues. */
 export async function deleteWithEvents(
   aws: Aws | undefined,
   table: Table,
@@ -16,7 +18,7 @@ export async function deleteWithEvents(
 ): Promise<Deleted> {
   const {deletePlanned} = await import('../../infra/delete/delete.js')
   const gone = new Set<DeletedPart>()
-  const begun = {plan, gone, flags}
+  const started = {plan, gone, flags}
   const watcher: DeletionWatcher = {
     onEvent: event => logToStderr(eventLines(event).join('\n')),
     onStep: what => logToStderr(`  ${what}`),
@@ -24,8 +26,80 @@ export async function deleteWithEvents(
   }
   return interruptible(
     signal => deletePlanned(aws, table, plan, watcher, {sleep: sleepMs, signal}),
-    () => interruptedDeletion(begun),
+    () => interruptedDeletion(started),
   ).catch(error => {
-    throw unfinishedDeletion(error, begun)
+    throw unfinishedDeletion(error, started)
   })
+}
+
+/** A deletion in progress. */
+export interface StartedDeletion {
+  readonly plan: DeletionPlan
+  /** Parts deleted so far. */
+  readonly gone: ReadonlySet<DeletedPart>
+  /** Flags that select the same stack. */
+  readonly flags: string
+}
+
+/** The error after Ctrl-C: AWS continues a deletion that has started. */
+export function interruptedDeletion(started: StartedDeletion): ZaelError {
+  const {plan, flags} = started
+  const [next] = leftOf(started)
+  const remaining = {
+    stack: `CloudFormation continues to delete stack "${plan.name}".`,
+    table: `DynamoDB continues to delete the table "${plan.name}" if it had started.`,
+    archive: `the audit archive ${plan.archive} is not empty yet.`,
+  }
+  const message = `Interrupted: ${next === undefined ? 'everything is deleted.' : remaining[next]}`
+  return new ZaelError('interrupted', 'delete.interrupted', message, {
+    hint: `Check its state: zael status${flags}. Delete the rest: ${sameCommand(started)}`,
+    details: detailsOf(started),
+  })
+}
+
+/** A failure after some parts are deleted, with what is deleted, what is left and how to continue; other errors unchanged. */
+export function unfinishedDeletion(error: unknown, started: StartedDeletion): unknown {
+  const {plan, gone, flags} = started
+  const stack = plan.name
+  const hint = `Check its state: zael status${flags}. Then delete the rest: ${sameCommand(started)}`
+  const failure = outOfSight(error, {
+    code: 'delete.out-of-sight',
+    continuing: `to delete stack "${stack}"`,
+    hint,
+    stack,
+  })
+  if (failure !== error || !(error instanceof ZaelError) || error.kind === 'interrupted' || gone.size === 0)
+    return failure
+  const done = formatList([...gone].map(part => nameOf(part, plan)))
+  const left = leftOf(started).map(part => nameOf(part, plan))
+  const but = left.length === 0 ? '' : `, but not ${left.join(', ')}`
+  const state = `${done.replace(/^\w/, first => first.toUpperCase())} ${gone.size === 1 ? 'is' : 'are'} deleted${but}`
+  return new ZaelError(error.kind, 'delete.unfinished', `${state}: ${error.message}`, {
+    hint: `${error.hint ?? 'Fix the cause.'}\nThen continue: ${sameCommand(started)}`,
+    details: {...detailsOf(started), cause: error.code},
+    cause: error,
+  })
+}
+
+/** Parts that were requested and are not deleted yet, in the order of deletion. */
+function leftOf({plan, gone}: StartedDeletion): DeletedPart[] {
+  const wanted: [DeletedPart, boolean][] = [
+    ['stack', plan.stack !== undefined],
+    ['table', plan.deleteTable && plan.table !== undefined],
+    ['archive', plan.emptyArchive && plan.archive !== undefined],
+  ]
+  return wanted.flatMap(([part, isWanted]) => (isWanted && !gone.has(part) ? part : []))
+}
+
+function detailsOf(started: StartedDeletion) {
+  return {stack: started.plan.name, done: [...started.gone], left: leftOf(started)}
+}
+
+function nameOf(part: DeletedPart, {name, archive}: DeletionPlan): string {
+  return {stack: `stack "${name}"`, table: `the table ${name}`, archive: `the audit archive ${archive}`}[part]
+}
+
+function sameCommand({plan, flags}: StartedDeletion): string {
+  const wanted = [plan.deleteTable && ' --delete-table', plan.emptyArchive && ' --empty-archive']
+  return `zael delete${flags}${wanted.filter(Boolean).join('')}`
 }

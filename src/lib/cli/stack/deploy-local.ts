@@ -4,15 +4,15 @@ import type {Table} from '../../repository/table/table.js'
 import {factLines} from '../output/facts.js'
 import {NOTHING_DEPLOYED} from './deploy-presenter.js'
 
-/** What a deployment to a bare engine came to. */
+/** Result of a deployment to a local engine. */
 export interface LocalDeployment {
   readonly stack: string
   readonly created: boolean
-  /** Options that need services which an engine does not have. */
+  /** Options for services that an engine does not have. */
   readonly withoutEffect: readonly string[]
 }
 
-/** Makes the table of the template on an engine that has no CloudFormation, unless it is there already. */
+/** Creates the table of the template on an engine without CloudFormation, unless it exists. */
 export async function deployLocally(
   table: Table,
   options: StackOptionValues,
@@ -34,25 +34,25 @@ export async function deployLocally(
   return {...common, ...(await prepareStack(table, version, shape))}
 }
 
-/** Tells what became of it, and that it is not all of a stack. */
+/** The result, and which parts of a stack it does not have. */
 export function localLines({stack, created}: LocalDeployment, dryRun: boolean): string[] {
   const title = created
     ? `The table "${stack}" ${dryRun ? 'would be' : 'is'} created on the local engine`
-    : `The table "${stack}" is on the local engine already`
+    : `The table "${stack}" already exists on the local engine`
   return factLines(title, {
-    from: 'the same template as on AWS',
-    without: 'function, alarms, archive and policies, which an engine does not have',
+    template: 'the same as on AWS',
+    omitted: 'function, alarms, archive and policies, which an engine does not have',
   })
 }
 
-/** The result for programs. */
+/** The result in JSON. */
 export function localJson({stack, created}: LocalDeployment, dryRun: boolean) {
   return {...NOTHING_DEPLOYED, stack, target: 'engine', dryRun, action: created ? 'create' : 'none', complete: !dryRun}
 }
 
 function otherIndex(stack: string): ZaelError {
   return new ZaelError('conflict', 'deploy.index-rebuild', `The table "${stack}" exists with another resource index.`, {
-    hint: `Nothing was changed. On a local engine it is quickest to begin anew: zael delete --stack ${stack} --delete-table`,
+    hint: `Nothing was changed. On a local engine, delete the table and deploy again: zael delete --stack ${stack} --delete-table`,
     details: {stack},
   })
 }

@@ -6,31 +6,31 @@ import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-cha
 import type {StackEvent} from '../../infra/stacks/events.js'
 import {factLines} from '../output/facts.js'
 import {printableText} from '../output/text-table.js'
-import {resourceName} from './resource-name.js'
+import {resourceName} from './names.js'
 
 const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: string, note: string]>> = {
   add: ['+', 'green', ''],
   change: ['~', 'yellow', ''],
   'maybe-replace': ['!', 'red', 'CloudFormation may replace it'],
-  replace: ['!', 'red', 'is REPLACED: a new one is made, then this one is deleted'],
+  replace: ['!', 'red', 'is REPLACED: a new one is created, then this one is deleted'],
   remove: ['-', 'red', 'is deleted'],
-  keep: ['-', 'yellow', 'leaves the stack and stays on AWS'],
+  keep: ['-', 'yellow', 'is removed from the stack and kept on AWS'],
 }
 
-// New resources are plain; what changes or goes is to be seen last, above the question.
+// Additions first; changes and deletions last, right above the question.
 const ORDER: readonly ChangeAction[] = ['add', 'change', 'keep', 'remove', 'maybe-replace', 'replace']
 
-/** What a deployment is going to do. */
+/** What a deployment will do. */
 export function deployPlanLines(plan: DeployPlan): string[] {
   const {stack, region, action, parameters, changeSet} = plan
   const title = `Stack "${stack}" in ${region}`
   if (action === 'none') return [`${title}: no changes`, ...codeLines(plan)]
   if (action === 'recreate') {
-    return [`${title}: an earlier deployment failed, and what it left can only be deleted`]
+    return [`${title}: an earlier deployment failed; what it left must be deleted first`]
   }
   const changes = (changeSet?.changes ?? []).toSorted((a, b) => ORDER.indexOf(a.action) - ORDER.indexOf(b.action))
   return [
-    `${title}: ${action === 'create' ? 'to be created' : 'to be changed'}`,
+    `${title}: ${action === 'create' ? 'will be created' : 'will be changed'}`,
     ...parameters.map(({option, before, after}) => `  ${option}: ${before || 'not set'} -> ${after || 'not set'}`),
     ...changes.flatMap(changeLines),
     ...codeLines(plan),
@@ -58,7 +58,7 @@ function short(value: string | null): string {
 }
 
 function codeLines({code}: DeployPlan): string[] {
-  return code === 'new' ? [colorize('yellow', '  ~ code of the aggregator: to be uploaded')] : []
+  return code === 'new' ? [colorize('yellow', '  ~ aggregator code: will be uploaded')] : []
 }
 
 function countLine(changes: readonly PlannedResource[]): string {
@@ -67,7 +67,7 @@ function countLine(changes: readonly PlannedResource[]): string {
   return `${count('add')} to add, ${count('change', 'maybe-replace')} to change, ${count('replace')} to replace, ${count('remove', 'keep')} to remove`
 }
 
-/** One event as it happens; the reason of a failure goes on a line of its own. */
+/** One event; the reason of a failure has a line of its own. */
 export function eventLines({at, status, logicalId, reason}: StackEvent): string[] {
   const isFailure = /FAILED|ROLLBACK/.test(status)
   const colour = isFailure ? 'red' : status.endsWith('_COMPLETE') ? 'green' : 'dim'
@@ -76,7 +76,7 @@ export function eventLines({at, status, logicalId, reason}: StackEvent): string[
   return isFailure && reason !== null ? [line, `            ${printableText(reason)}`] : [line]
 }
 
-/** How the stack is now. */
+/** The deployed stack. */
 export function finishedLines({stack, action}: DeployPlan, finished: FinishedStack): string[] {
   const title = {
     create: `Stack "${stack}" is deployed`,
@@ -94,7 +94,7 @@ export function finishedLines({stack, action}: DeployPlan, finished: FinishedSta
   })
 }
 
-/** The result for programs where there is no CloudFormation; the keys are always the same. */
+/** The JSON result without CloudFormation; the keys are always the same. */
 export const NOTHING_DEPLOYED = {
   region: null,
   dryRun: false,
@@ -109,7 +109,7 @@ export const NOTHING_DEPLOYED = {
   files: [],
 }
 
-/** The result for programs. */
+/** The result in JSON. */
 export function deployJson(
   plan: DeployPlan,
   {dryRun, finished}: {readonly dryRun: boolean; readonly finished: FinishedStack | undefined},

@@ -9,25 +9,25 @@ import {interruptible} from '../output/interrupt.js'
 import {deployPlanLines, eventLines} from './deploy-presenter.js'
 import {outOfSight} from './out-of-sight.js'
 
-/** How to go about it. */
-export interface DeployManner {
+/** How to deploy. */
+export interface DeployMode {
   readonly yes: boolean
   readonly dryRun: boolean
   readonly wait: boolean
-  /** Flags that lead to the same stack, for commands that are recommended. */
+  /** Flags that select the same stack, for suggested commands. */
   readonly flags: string
   readonly log: (text: string) => void
   readonly logToStderr: (text: string) => void
 }
 
-/** A deployment with questions before it and events on stderr during it. */
+/** Plans a deployment, asks for consent, then deploys and prints its events on stderr. */
 export async function deployWithConsent(
   aws: Aws,
   table: Table,
   request: DeployRequest,
-  manner: DeployManner,
+  mode: DeployMode,
 ): Promise<{plan: DeployPlan; finished: FinishedStack | undefined}> {
-  const {log, yes, dryRun, flags} = manner
+  const {log, yes, dryRun, flags} = mode
   const {stack} = request
   const [{planDeploy}, {discardChangeSet}, {startChanges, followChanges, finishStack}] = await Promise.all([
     import('../../infra/deploy/plan.js'),
@@ -40,7 +40,7 @@ export async function deployWithConsent(
   let plan = await makePlan()
   log(deployPlanLines(plan).join('\n'))
   if (plan.action === 'recreate' && !dryRun) {
-    await removeFailed(aws, table, plan, manner)
+    await removeFailed(aws, table, plan, mode)
     plan = await makePlan()
     log(deployPlanLines(plan).join('\n'))
   }
@@ -55,13 +55,13 @@ export async function deployWithConsent(
     if (!isIdle) await confirm(questionFor(plan), {yes})
     since = await startChanges(aws, plan)
   } catch (error) {
-    // What went wrong before is worth more than what goes wrong now.
+    // The first error matters more than one of the clean-up.
     if (changeSet) await discardChangeSet(aws, changeSet).catch(() => {})
     throw error
   }
   // Without changes there is nothing to wait for.
-  if (!manner.wait && changeSet) return {plan, finished: undefined}
-  const watcher = watcherOf(manner)
+  if (!mode.wait && changeSet) return {plan, finished: undefined}
+  const watcher = watcherOf(mode)
   return interruptible(
     async signal => {
       const waiting = {sleep: sleepMs, signal}
@@ -72,43 +72,48 @@ export async function deployWithConsent(
   ).catch(error => {
     throw outOfSight(error, {
       code: 'deploy.out-of-sight',
-      goesOn: `with stack "${stack}"`,
+      continuing: `with stack "${stack}"`,
       hint: lateHint(flags),
       stack,
     })
   })
 }
 
-/** What a failed first deployment left stands in the way of the next; it has no data in it. */
-async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, manner: DeployManner): Promise<void> {
+/** Deletes what a failed first deployment left, which would block the next; it contains no data. */
+async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, mode: DeployMode): Promise<void> {
   const {stack, stackId, hasEmptyTable} = plan
   const [{deleteStack, deleteTable}, {hasEmptyLeftover}] = await Promise.all([
     import('../../infra/delete/delete.js'),
     import('../../infra/deploy/plan.js'),
   ])
   const left = hasEmptyTable ? ` and its empty table "${table.name}"` : ''
-  await confirm(`This deletes what is left of the failed stack "${stack}"${left}, and creates it anew`, {
-    yes: manner.yes,
+  await confirm(`This deletes what is left of the failed stack "${stack}"${left}, then creates it again`, {
+    yes: mode.yes,
   })
-  const hint = 'Run the same command again when it is gone.'
+  const hint = 'Run the same command again when it is deleted.'
   await interruptible(
     async signal => {
       const waiting = {sleep: sleepMs, signal}
-      await deleteStack(aws, {name: stack, id: stackId ?? stack}, watcherOf(manner), waiting)
-      // Looked at once more: somebody may have found the table meanwhile.
+      await deleteStack(aws, {name: stack, id: stackId ?? stack}, watcherOf(mode), waiting)
+      // Checked again: clients may have written to the table in the meantime.
       if (hasEmptyTable && (await hasEmptyLeftover(table))) await deleteTable(table, waiting)
     },
     () =>
-      new ZaelError('interrupted', 'deploy.interrupted', `Interrupted: CloudFormation goes on deleting "${stack}".`, {
-        hint,
-      }),
+      new ZaelError(
+        'interrupted',
+        'deploy.interrupted',
+        `Interrupted: CloudFormation continues to delete "${stack}".`,
+        {
+          hint,
+        },
+      ),
   ).catch(error => {
-    throw outOfSight(error, {code: 'deploy.out-of-sight', goesOn: `deleting "${stack}"`, hint, stack})
+    throw outOfSight(error, {code: 'deploy.out-of-sight', continuing: `to delete "${stack}"`, hint, stack})
   })
 }
 
-/** Everything that happens meanwhile goes to stderr. */
-function watcherOf({logToStderr}: DeployManner): DeployWatcher {
+/** Prints events and steps on stderr. */
+function watcherOf({logToStderr}: DeployMode): DeployWatcher {
   return {
     onEvent: event => logToStderr(eventLines(event).join('\n')),
     onStep: what => logToStderr(`  ${what}`),
@@ -127,16 +132,16 @@ function interruptedEarly(): ZaelError {
   return new ZaelError('interrupted', 'deploy.interrupted', 'Interrupted: nothing was changed.')
 }
 
-/** CloudFormation knows nothing of our Ctrl-C. */
+/** CloudFormation continues after Ctrl-C. */
 function interruptedLate({stack, changeSet}: DeployPlan, flags: string): ZaelError {
-  const said = changeSet
-    ? `Interrupted: CloudFormation goes on with stack "${stack}" by itself.`
+  const message = changeSet
+    ? `Interrupted: CloudFormation continues with stack "${stack}".`
     : `Interrupted: stack "${stack}" may lack its code or its default namespace.`
-  return new ZaelError('interrupted', 'deploy.interrupted', said, {
+  return new ZaelError('interrupted', 'deploy.interrupted', message, {
     hint: lateHint(flags),
     details: {stack},
   })
 }
 
 const lateHint = (flags: string): string =>
-  `Look how it is doing with: zael status${flags}; run the same command again when it is done, to finish.`
+  `Check its state: zael status${flags}. When it is done, run the same command again to finish.`

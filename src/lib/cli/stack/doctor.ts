@@ -1,39 +1,41 @@
+import {colorize} from '@oclif/core/ux'
 import {ZaelError} from '../../core/errors.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from '../../infra/doctor/check.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import {openStack, type StackContext, type StackFlagValues} from '../base/context.js'
+import {printableText} from '../output/text-table.js'
 
-/** What is to be examined. */
+/** What to examine. */
 export interface Examination {
   readonly flags: StackFlagValues
-  /** Whether somebody named the stack; one that is only a default may be missing. */
+  /** Whether the user named the stack; the default one may be missing. */
   readonly isNamed: boolean
   readonly version: string
 }
 
-/** A stack that is not there, or could not be looked at. */
+/** A stack that does not exist or could not be read. */
 const UNSEEN = {cloudFormation: null, unknown: []}
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Looks at the machine, the account and the stack, as far as each lets itself be looked at; changes nothing. */
+/** Checks the machine, the account and the stack, as far as each is accessible; changes nothing. */
 export async function examine(examination: Examination, env: Environment = process.env): Promise<Check[]> {
   const {nodeCheck} = await import('../../infra/doctor/machine-checks.js')
   const machine = [nodeCheck(process.version), await engineCheck()]
   try {
     await using context = await openStack(examination.flags, env)
     using aws = await context.awsServices()
-    return [...machine, ...(await examineThere(examination, context, aws, env))]
+    return [...machine, ...(await examineAccess(examination, context, aws, env))]
   } catch (error) {
-    // A wrong flag or setting is for the user to see.
+    // A wrong flag or setting is an error of the command, not a finding.
     if (!(error instanceof ZaelError) || error.kind === 'usage') throw error
     return [...machine, failedCheck('account', 'endpoint', error.message, error.hint ?? null)]
   }
 }
 
-async function examineThere(
+async function examineAccess(
   {flags, isNamed, version}: Examination,
   context: StackContext,
   aws: Aws | undefined,
@@ -46,7 +48,7 @@ async function examineThere(
     import('../../infra/doctor/endpoint-probe.js'),
   ])
   const account = aws && (await examineAccount(aws, Date.now()))
-  const accountChecks = account?.checks ?? [passedCheck('account', 'credentials', 'a local engine asks for none')]
+  const accountChecks = account?.checks ?? [passedCheck('account', 'credentials', 'not needed by a local engine')]
   if (account && !account.caller) return [...accountChecks]
   const probe = await probeEndpoint(await connectionOf(flags, env), Date.now)
   const {checks, health} = await examineStack(context, aws, {isNamed, version})
@@ -81,7 +83,7 @@ async function examineStack(
   }
 }
 
-/** The local stack is where its supervisor says, whatever the environment names. */
+/** The local stack's endpoint comes from its supervisor, not from the environment. */
 async function connectionOf({stack, region, profile, 'endpoint-url': endpointUrl}: StackFlagValues, env: Environment) {
   const [{resolveConnection}, {LOCAL_STACK}, {readSupervisor}] = await Promise.all([
     import('../../dynamo/connection.js'),
@@ -99,5 +101,31 @@ async function engineCheck(): Promise<Check> {
   const runnable = engines.filter(({problem}) => problem === undefined).map(({name}) => name)
   if (runnable.length > 0) return passedCheck('machine', 'local engine', runnable.join(', '))
   const hint = engines[0]?.problem?.hint ?? null
-  return warningCheck('machine', 'local engine', '`zael local up` cannot run here: there is no engine', hint)
+  return warningCheck('machine', 'local engine', 'none: `zael local up` cannot run on this machine', hint)
+}
+
+const COLOURS: Readonly<Record<Check['state'], string>> = {ok: 'green', warn: 'yellow', fail: 'red'}
+
+const TITLES: Readonly<Record<Check['group'], string>> = {machine: 'Machine', account: 'Access', stack: 'Stack'}
+
+/** One line per check, with the fix below it; the last line counts them. */
+export function checkLines(checks: readonly Check[]): string[] {
+  const width = Math.max(0, ...checks.map(({name}) => name.length))
+  const groups = (['machine', 'account', 'stack'] as const).flatMap(group => {
+    const own = checks.filter(check => check.group === group)
+    return own.length === 0 ? [] : [TITLES[group], ...own.flatMap(check => linesOf(check, width)), '']
+  })
+  return [...groups, verdict(checks)]
+}
+
+function linesOf({state, name, message, fix}: Check, width: number): string[] {
+  const line = `  ${colorize(COLOURS[state], state.padEnd(4))}  ${name.padEnd(width)}  ${printableText(message)}`
+  return fix === null
+    ? [line]
+    : [line, `  ${' '.repeat(4 + 2 + width)}  ${colorize('dim', 'Try:')} ${printableText(fix)}`]
+}
+
+function verdict(checks: readonly Check[]): string {
+  const count = (state: Check['state']) => checks.filter(check => check.state === state).length
+  return `${count('ok')} ok, ${count('warn')} warn, ${count('fail')} fail`
 }

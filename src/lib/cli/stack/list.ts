@@ -1,10 +1,11 @@
 import type {ConnectionInput} from '../../dynamo/connection.js'
-import type {StackList} from '../../infra/stacks/list.js'
+import type {ListedStack, RefusedRegion, StackList} from '../../infra/stacks/list.js'
 import {openAwsServices} from '../base/context.js'
+import type {Listing} from '../output/listing.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** The stacks of a region or of all, or the tables of a local engine. */
+/** The stacks of one region or all, or the tables of a local engine. */
 export async function findStacks(
   input: ConnectionInput,
   {allRegions}: {readonly allRegions: boolean},
@@ -32,4 +33,27 @@ async function tablesOf(input: ConnectionInput, env: Environment) {
   } finally {
     await transport.close()
   }
+}
+
+/** Stacks as rows; the region is shown when several are listed. */
+export function stackListing(stacks: readonly ListedStack[], where: {allRegions: boolean}): Listing<ListedStack> {
+  return {
+    rows: stacks,
+    columns: [
+      {name: 'name', value: ({name}) => name},
+      {name: 'region', value: ({region}) => region, isExtra: !where.allRegions},
+      {name: 'tool', value: ({tool}) => tool},
+      {name: 'status', value: ({status}) => status.toLowerCase().replaceAll('_', ' '), raw: ({status}) => status},
+      {name: 'version', value: ({version}) => version},
+      {name: 'layout', value: ({schemaVersion}) => schemaVersion, isExtra: true},
+      {name: 'created', fit: 'spare', value: ({createdAt}) => createdAt},
+      {name: 'updated', value: ({updatedAt}) => updatedAt, isExtra: true},
+    ],
+    empty: where.allRegions ? 'No stacks in any region' : 'No stacks in this region. Create one: zael deploy',
+  }
+}
+
+/** One line per region that could not be listed. */
+export function refusedLines(refused: readonly RefusedRegion[]): string[] {
+  return refused.map(({region, reason}) => `${region} could not be listed: ${reason}`)
 }

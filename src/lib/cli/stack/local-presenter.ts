@@ -1,29 +1,29 @@
 import {colorize} from '@oclif/core/ux'
 import {formatCount, formatSpan} from '../../core/text.js'
 import type {DownResult} from '../../local/down.js'
-import type {LogEntry} from '../../local/state-dir/read-log.js'
+import type {LogEntry} from '../../local/state-dir/log.js'
 import type {StackState} from '../../local/state-dir/state.js'
 import type {StackStatus} from '../../local/status.js'
-import type {AggregatorStatus} from '../../local/supervisor/aggregator.js'
+import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {UpResult} from '../../local/up.js'
 import {factLines, nextLines} from '../output/facts.js'
 
-/** What the table of a local stack says about itself. */
+/** The table of a local stack. */
 export interface TableFacts {
   readonly name: string
   readonly status: string
   readonly items: number
 }
 
-/** What a stack is, for programs; how zael finds its own supervisor again is nobody's business. */
+/** The state of a stack in JSON, without the fields by which zael recognises its supervisor. */
 export function stateJson({began: _, startToken: __, controlPort: ___, ...state}: StackState) {
   return state
 }
 
-/** Tells what a start came to. */
-export function upLines({state, started, mended}: UpResult): string[] {
-  const title = started ? 'The local stack is up' : 'The local stack was up already'
-  return factLines(mended ? `${title}; the one before had not ended as it should` : title, {
+/** The result of a start. */
+export function upLines({state, started, recovered}: UpResult): string[] {
+  const title = started ? 'The local stack is running' : 'The local stack is already running'
+  return factLines(recovered ? `${title}; the previous one had not stopped cleanly` : title, {
     endpoint: state.endpoint,
     engine: `${state.engine} ${state.engineVersion}`,
     data: state.dataDir ?? 'in memory',
@@ -32,24 +32,24 @@ export function upLines({state, started, mended}: UpResult): string[] {
   })
 }
 
-/** Three commands to go on with after a start. */
+/** Commands to continue with after a start. */
 export function upHints(): string[] {
   return nextLines([
-    ['eval "$(zael local env)"', 'point zael, its library and AWS SDKs at it'],
-    ['zael local status', 'see how it is doing'],
-    ['zael local down', 'stop it; the data stays'],
+    ['eval "$(zael local env)"', 'point zael, its library and AWS SDKs to it'],
+    ['zael local status', 'show its state'],
+    ['zael local down', 'stop it; the data is kept'],
   ])
 }
 
-/** Tells what a stop came to. */
+/** The result of a stop. */
 export function downLines({stopped, purged}: DownResult): string[] {
   return [
     stopped ? `The local stack at ${stopped.endpoint} is stopped` : 'The local stack was not running',
-    ...(purged ? [`Deleted ${purged}`] : stopped?.dataDir ? [`Its data stays in ${stopped.dataDir}`] : []),
+    ...(purged ? [`Deleted ${purged}`] : stopped?.dataDir ? [`Its data is kept in ${stopped.dataDir}`] : []),
   ]
 }
 
-/** Tells how the stack is doing. */
+/** The state of the local stack. */
 export function localStatusLines(status: StackStatus, table: TableFacts | null, logFile: string): string[] {
   if (!status.running) {
     const {problem, lastEnd} = status
@@ -77,8 +77,8 @@ export function localStatusLines(status: StackStatus, table: TableFacts | null, 
 }
 
 function streamLine({streamLength, lagMs}: AggregatorStatus): string {
-  const kept = streamLength === null ? 'records wait to be counted' : `${formatCount(streamLength)} records kept`
-  return lagMs === 0 && streamLength === null ? 'not looked at yet' : `${kept}, lag ${formatSpan(lagMs)}`
+  const kept = streamLength === null ? 'records waiting' : `${formatCount(streamLength)} records kept`
+  return lagMs === 0 && streamLength === null ? 'not read yet' : `${kept}, lag ${formatSpan(lagMs)}`
 }
 
 function aggregatorLine(status: AggregatorStatus): string {
@@ -91,7 +91,7 @@ function aggregatorLine(status: AggregatorStatus): string {
 
 const LEVEL_COLOURS: Readonly<Record<string, string>> = {warn: 'yellow', error: 'red'}
 
-/** One line of the log for people. */
+/** One line of the log as text. */
 export function logLine({time, level, message, fields}: LogEntry): string {
   if (time === null || level === null) return message
   const rest = Object.entries(fields).filter(([, value]) => value !== null && value !== '' && value !== 0)

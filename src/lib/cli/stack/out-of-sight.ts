@@ -1,18 +1,18 @@
 import {ZaelError} from '../../core/errors.js'
 
-/** What goes on without anybody watching, and how to look after it. */
-interface Unwatched {
+/** Work of CloudFormation that continues unobserved. */
+interface Unobserved {
   readonly code: string
-  /** "CloudFormation goes on …", such as `with stack "prod"`. */
-  readonly goesOn: string
+  /** "CloudFormation continues …", such as `to delete stack "prod"`. */
+  readonly continuing: string
   readonly hint: string
   readonly stack: string
 }
 
-/** An error for somebody who lost sight of a stack that changes; any other error as it is. */
-export function outOfSight(error: unknown, {code, goesOn, hint, stack}: Unwatched): unknown {
+/** Explains that a stack changes on although it can no longer be read; other errors unchanged. */
+export function outOfSight(error: unknown, {code, continuing, hint, stack}: Unobserved): unknown {
   if (!(error instanceof ZaelError) || error.code !== 'stack.out-of-sight') return error
   const {kind, message, details, cause} = error
-  const said = `CloudFormation goes on ${goesOn} by itself, but cannot be watched any more. ${message}`
-  return new ZaelError(kind, code, said, {hint, details: {stack, ...details}, cause})
+  const text = `CloudFormation continues ${continuing}, but its progress can no longer be read. ${message}`
+  return new ZaelError(kind, code, text, {hint, details: {stack, ...details}, cause})
 }

@@ -1,6 +1,5 @@
 import {colorize} from '@oclif/core/ux'
 import {formatCount, formatNumber, formatPlural, formatSpan} from '../../core/text.js'
-import type {HealthFinding} from '../../infra/health/findings.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {
   AggregatorPart,
@@ -10,12 +9,13 @@ import type {
   TablePart,
   VersionPart,
 } from '../../infra/health/parts.js'
+import type {HealthFinding} from '../../infra/health/verdict.js'
 import {passesCheck} from '../../infra/health/verdict.js'
 import type {SupervisorFacts} from '../base/local-health.js'
 import {type Facts, factLines} from '../output/facts.js'
-import {PART_NAMES, constantWords as words} from './health-words.js'
+import {PART_NAMES, constantWords as words} from './names.js'
 
-/** Everything about a stack, and the verdict in the last line. */
+/** Everything about a stack; the last line is the verdict. */
 export function statusHealthLines(health: StackHealth, local: SupervisorFacts | null): string[] {
   const {stack, region, findings, unknown} = health
   const problems = findings.filter(({severity}) => severity === 'problem')
@@ -32,7 +32,7 @@ export function statusHealthLines(health: StackHealth, local: SupervisorFacts | 
   ]
 }
 
-/** The same for programs. */
+/** The health in JSON. */
 export function healthJson(
   {isHealthy, aggregator, versions, ...rest}: StackHealth,
   local: SupervisorFacts | null,
@@ -53,7 +53,7 @@ function stackFacts(health: StackHealth): Facts {
   const isAggregatorKnown = !health.unknown.some(({part}) => part === 'aggregator')
   return {
     deployed: cloudFormation ? deployedText(cloudFormation) : undefined,
-    chosen: cloudFormation ? chosenText(cloudFormation) : undefined,
+    options: cloudFormation ? optionsText(cloudFormation) : undefined,
     table: table ? tableText(table) : undefined,
     indexes: table?.indexes.map(({name, projection}) => `${name} ${words(projection)}`).join(', '),
     safety: table ? safetyText(table) : undefined,
@@ -75,7 +75,7 @@ function deployedText({owner, version, status, createdAt, updatedAt}: StackPart)
   return `${by}, ${words(status)}, ${updatedAt ?? createdAt ?? 'no date'}`
 }
 
-function chosenText({parameters: {chosen}}: StackPart): string | undefined {
+function optionsText({parameters: {chosen}}: StackPart): string | undefined {
   return chosen.length === 0 ? undefined : chosen.map(({name, value}) => `${name}=${value}`).join(', ')
 }
 
@@ -88,12 +88,12 @@ function safetyText({deletionProtection, pointInTimeRecovery}: TablePart): strin
 }
 
 function streamText({stream, expiry}: TablePart): string {
-  const told = stream === 'NEW_AND_OLD_IMAGES' ? 'both images' : stream === null ? 'off' : words(stream)
-  return `${told}, expiry ${onOff(expiry)}`
+  const images = stream === 'NEW_AND_OLD_IMAGES' ? 'both images' : stream === null ? 'off' : words(stream)
+  return `${images}, expiry ${onOff(expiry)}`
 }
 
 function aggregatorText({name, runtime, memoryMb, isOurCode, state}: AggregatorPart): string {
-  const code = isOurCode === null ? undefined : isOurCode ? 'code of this zael' : 'other code than in this zael'
+  const code = isOurCode === null ? undefined : isOurCode ? 'same code as this zael' : 'different code from this zael'
   const memory = memoryMb === null ? undefined : `${formatCount(memoryMb)} MB`
   return [name, words(state), runtime, memory, code].filter(Boolean).join(', ')
 }
@@ -113,7 +113,7 @@ function alarmsText(alarms: readonly AlarmPart[]): string {
   const figures = states
     .map(state => `${alarms.filter(each => each.state === state).length} ${words(state)}`)
     .join(', ')
-  return alarms.some(({notifies}) => notifies) ? figures : `${figures}; nobody is told`
+  return alarms.some(({notifies}) => notifies) ? figures : `${figures}; no notifications configured`
 }
 
 function versionsText({schemaVersion, updatedBy, isMigrationDue}: VersionPart): string {
@@ -139,7 +139,7 @@ function alarmFacts(alarms: readonly AlarmPart[]): Facts {
   return Object.fromEntries(alarms.map(({name, state}) => [name, words(state)]))
 }
 
-/** ARNs to attach, by what they permit. */
+/** ARNs of the IAM policies, by what they permit. */
 function policyFacts(part: StackPart | null): Facts {
   const arns = Object.entries(part?.outputs ?? {}).filter(([name]) => name.endsWith('PolicyArn'))
   return Object.fromEntries(arns.map(([name, arn]) => [name.replace(/PolicyArn$/, ''), arn]))
@@ -162,7 +162,7 @@ function unknownFinding({part, reason, fix}: StackHealth['unknown'][number]) {
   return {message: `${PART_NAMES[part]}: ${reason}`, fix}
 }
 
-/** The one line that counts. */
+/** Whether the stack is healthy, in one line. */
 function verdict(health: StackHealth, problems: number): string {
   const {stack, isHealthy, unknown} = health
   const missing = unknown.map(({part}) => PART_NAMES[part]).join(', ')

@@ -1,14 +1,13 @@
 import type {LimitLevel} from '../../repository/buckets/view.js'
-import type {Knowledge, Known, PollFacts, Row, Selection} from '../../watch/model.js'
+import type {Known, PollFacts, Row, Selection, WatchData} from '../../watch/model.js'
 import {ranking} from '../../watch/rank.js'
-import {rowAt} from '../../watch/rows.js'
-import {worstOf} from '../../watch/status.js'
+import {rowAt, worstOf} from '../../watch/rows.js'
 import {liveCount, totalsAt} from '../../watch/totals.js'
 
-/** What a poll has told: enough for a line, a table or a document. */
-export type Told = Pick<Knowledge, 'readings' | 'known' | 'problem'> & {readonly lastPoll: PollFacts}
+/** The state after a poll. */
+export type PolledData = Pick<WatchData, 'readings' | 'known' | 'problem'> & {readonly lastPoll: PollFacts}
 
-/** One bucket for programs. */
+/** One bucket in JSON. */
 export interface BucketDocument {
   readonly entity: string
   readonly resource: string
@@ -25,12 +24,12 @@ export interface BucketDocument {
   readonly limits: readonly LimitDocument[]
 }
 
-/** One limit of it. */
+/** One limit of a bucket. */
 export interface LimitDocument extends LimitLevel {
   readonly ratePerSecond: number | null
 }
 
-/** What is known at one instant, of the buckets that a selection chooses. */
+/** The state of the selected buckets at one instant. */
 export interface WatchDocument {
   readonly at: string
   /** 1 for the first. */
@@ -38,15 +37,15 @@ export interface WatchDocument {
   readonly readUnits: number
   readonly calls: number
   readonly durationMs: number
-  /** Since the last poll that went well. */
+  /** Since the last successful poll. */
   readonly dataAgeMs: number
   readonly known: Known
   readonly bucketsRead: number
-  /** Of which a reading is there, whatever is chosen. */
+  /** Buckets that were read at least once, selected or not. */
   readonly bucketsWatched: number
-  /** The last poll did not read all buckets that are known, or not all are known yet. */
+  /** The last poll did not read all known buckets, or not all buckets are known yet. */
   readonly sampled: boolean
-  /** Since the bucket was read that was not read for the longest time. */
+  /** Age of the oldest reading. */
   readonly oldestAgeMs: number | null
   readonly problem: {readonly message: string; readonly throttled: boolean; readonly since: string} | null
   readonly totals: {
@@ -57,15 +56,20 @@ export interface WatchDocument {
     readonly shards: number
     readonly ratePerSecond: Readonly<Record<string, number>>
   }
-  /** The limit whose rate the buckets are sorted by; `null`: they are sorted by something else, or no rate is known. */
+  /** The limit whose rate the buckets are sorted by; `null`: another sort key, or no rate is known. */
   readonly rateLimit: string | null
   readonly worst: BucketDocument | null
   readonly buckets: readonly BucketDocument[]
 }
 
-/** What one poll has told, for programs; lines and tables for people say the same. */
-export function watchDocument(told: Told, nowMs: number, selection: Selection, top: number | undefined): WatchDocument {
-  const {readings, known, problem, lastPoll} = told
+/** One poll in JSON; lines and tables are made from it. */
+export function watchDocument(
+  polled: PolledData,
+  nowMs: number,
+  selection: Selection,
+  top: number | undefined,
+): WatchDocument {
+  const {readings, known, problem, lastPoll} = polled
   const {ids, rateLimit = null} = ranking(readings.values(), nowMs, selection)
   const chosen = ids.flatMap(id => readings.get(id) ?? [])
   const rows = chosen.slice(0, top).map(reading => rowAt(reading, nowMs))

@@ -1,16 +1,16 @@
 import {formatCount, formatPlural, formatSpan} from '../../core/text.js'
-import {OLD_RECORD_MS} from '../../infra/health/findings.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {HealthParts, PartName} from '../../infra/health/parts.js'
+import {OLD_RECORD_MS} from '../../infra/health/verdict.js'
 import {untilAborted} from '../../repository/table/table.js'
 import type {HealthLine, HealthSource} from '../../watch/model.js'
 import type {StackContext} from '../base/context.js'
 import type {SupervisorFacts} from '../base/local-health.js'
-import {PART_NAMES, constantWords as words} from '../stack/health-words.js'
+import {PART_NAMES, constantWords as words} from '../stack/names.js'
 
 /**
- * The health of a stack from wherever it can be had: the local supervisor, or AWS. Loaded when it is first asked for; a
- * question that was given up leaves no request behind.
+ * The health of a stack, from the local supervisor or from AWS; loaded on first use. Aborting the signal cancels requests in
+ * flight.
  */
 export function healthSource({stack, table, awsServices, endpoint}: StackContext, ourVersion: string): HealthSource {
   return async signal => {
@@ -27,7 +27,7 @@ export function healthSource({stack, table, awsServices, endpoint}: StackContext
   }
 }
 
-/** The same in lines: what there is, what is wrong with it, and what nobody could tell. */
+/** The health in lines: the parts, the findings, and what could not be read. */
 export function stackHealthLines(health: StackHealth, local: SupervisorFacts | null): HealthLine[] {
   const stateOf = (part: PartName): HealthLine['state'] => {
     const found = health.findings.filter(finding => finding.part === part)
@@ -48,7 +48,7 @@ export function stackHealthLines(health: StackHealth, local: SupervisorFacts | n
   ]
 }
 
-/** What each part says; nothing where it is not there. */
+/** Texts about each part; none when it does not exist. */
 const PART_TEXTS: Readonly<Record<PartName, (parts: HealthParts) => string[]>> = {
   cloudFormation: ({cloudFormation}) => (cloudFormation ? [words(cloudFormation.status)] : []),
   table: ({table}) => {
@@ -89,7 +89,7 @@ function supervisorLines(local: SupervisorFacts, aggregatorState: HealthLine['st
   const figures = Object.entries({records, snapshots, refills, splits, errors})
   return [
     ...lines,
-    // Nothing waits for full batches here, as the mapping of a Lambda does.
+    // Unlike a Lambda mapping, the local aggregator does not wait for full batches.
     {name: 'stream lag', state: lagMs > OLD_RECORD_MS ? 'bad' : 'ok', text: formatSpan(lagMs)},
     {
       name: 'aggregator',

@@ -21,7 +21,7 @@ export function pollLine(document: WatchDocument): string {
     .join('  ')
 }
 
-/** All buckets in a table, and a line about them together. */
+/** All buckets in a table, and a line with totals. */
 export function snapshotLines(document: WatchDocument, width: number | undefined): string[] {
   const {buckets} = document
   const listing: Listing<BucketDocument> = {rows: buckets, columns: COLUMNS, empty: emptyText(document)}
@@ -47,7 +47,7 @@ function emptyText(document: WatchDocument): string {
   const {known} = document
   const none =
     known.count === 0
-      ? 'There are no buckets yet: nothing was consumed, or all have expired.'
+      ? 'There are no buckets: nothing has been consumed yet, or all have expired.'
       : `None of ${formatCount(known.count)} buckets matches the filter.`
   return known.unreadable === 0 ? none : `${none} ${formatCount(known.unreadable)} unreadable.`
 }
@@ -55,7 +55,7 @@ function emptyText(document: WatchDocument): string {
 const noneText = ({known}: WatchDocument): string =>
   `no buckets${known.count === 0 ? ' yet' : ' match'}${unreadableText(known)}`
 
-/** Of those that were chosen, when a table does not show them all. */
+/** How many of the selected buckets the table shows, unless all. */
 function shownText({buckets, totals, bucketsWatched}: WatchDocument): string {
   if (buckets.length >= totals.buckets) return ''
   return `${formatCount(buckets.length)} ${totals.buckets < bucketsWatched ? 'shown; ' : 'of '}`
@@ -88,7 +88,7 @@ function ratesText({totals: {ratePerSecond}}: WatchDocument): string {
     .join(', ')
 }
 
-/** What was read, at what price, and how old the rest is. */
+/** What was read, its cost in read units, and the age of the oldest reading. */
 function readText({readUnits, bucketsRead, known, sampled, oldestAgeMs}: WatchDocument): string {
   if (!sampled) return units(readUnits)
   const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
@@ -100,7 +100,7 @@ const units = (count: number): string => `${formatNumber(count)} read units`
 
 const tightestOf = ({limit, limits}: BucketDocument) => limits.find(({name}) => name === limit)
 
-/** Rounded down: what is told to be left is there. */
+/** Rounded down: never more than is left. */
 function levelText(bucket: BucketDocument): string | undefined {
   const limit = tightestOf(bucket)
   return limit && formatNumber(limit.level, 'down')

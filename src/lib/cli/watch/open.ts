@@ -1,6 +1,6 @@
 import {needEntity, needResource} from '../../inspect/known-names.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
-import type {Knowledge, Watch, WatchScope} from '../../watch/model.js'
+import type {Watch, WatchData, WatchScope} from '../../watch/model.js'
 import {readOnce} from '../../watch/snapshot.js'
 import {openWatch} from '../../watch/watch.js'
 import type {StackContext} from '../base/context.js'
@@ -10,7 +10,7 @@ import {withinTime} from '../output/time-limit.js'
 import {type WatchDocument, watchDocument} from './document.js'
 import {healthSource} from './health.js'
 
-/** A watch whose first poll went well before the signal. A resource or entity of which nothing is known is an error. */
+/** Starts a watch and waits for its first poll. Throws for a resource or entity that does not exist. */
 export async function startWatch(
   stack: StackContext,
   {scope, intervalMs}: WatchRequest,
@@ -24,7 +24,7 @@ export async function startWatch(
   signal.addEventListener('abort', () => watch.stop(), {once: true})
   await watch.start()
   try {
-    await needScope(repository, scope, watch.knowledge())
+    await needScope(repository, scope, watch.data())
     return watch
   } catch (error) {
     await watch.stop()
@@ -32,7 +32,7 @@ export async function startWatch(
   }
 }
 
-/** Every bucket of a scope, read once. A resource or entity of which nothing is known is an error. */
+/** Reads every bucket of a scope once. Throws for a resource or entity that does not exist. */
 export function takeSnapshot(
   stack: StackContext,
   {scope, selection, forMs}: WatchRequest,
@@ -46,18 +46,18 @@ export function takeSnapshot(
   })
 }
 
-/** Where a stack is, in a word: its region, or the address of a local engine. */
+/** Where a stack is: its region, or the host of a local engine. */
 export function whereOf({stack, endpointUrl, region, profile}: Settings): string {
   if (endpointUrl.value) return URL.canParse(endpointUrl.value) ? new URL(endpointUrl.value).host : endpointUrl.value
   if (stack.value === 'local') return 'this machine'
   return region.value ?? (profile.value ? `profile ${profile.value}` : 'AWS')
 }
 
-/** That there are no buckets yet is no mistake, unless the name is one. */
+/** A scope without buckets is fine unless its name does not exist. */
 async function needScope(
   repository: NamespaceRepository,
   scope: WatchScope,
-  {known}: Pick<Knowledge, 'known'>,
+  {known}: Pick<WatchData, 'known'>,
 ): Promise<void> {
   if (known.count > 0) return
   if (scope.kind === 'resource') await needResource(repository, scope.resource)

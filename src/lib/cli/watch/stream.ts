@@ -1,12 +1,12 @@
 import {EXIT} from '../../core/errors.js'
-import {type Seen, sawPoll} from '../../ui/seen.js'
-import {summaryLine} from '../../ui/summary.js'
-import type {Knowledge, Selection, Watch} from '../../watch/model.js'
+import {countPoll, summaryLine, type ViewStats} from '../../ui/model/summary.js'
+import type {Selection, Watch, WatchData} from '../../watch/model.js'
 import {rank} from '../../watch/rank.js'
 import {liveCount, totalsAt} from '../../watch/totals.js'
 import {type WatchDocument, watchDocument} from './document.js'
 
-export interface TwinOptions {
+/** How to follow a watch. */
+export interface FollowOptions {
   readonly selection: Selection
   /** Buckets in each document. */
   readonly top: number
@@ -15,49 +15,49 @@ export interface TwinOptions {
   readonly print: (document: WatchDocument) => void
 }
 
-/** How it ended, and what to say about it. */
-export interface TwinResult {
+/** How a watch ended, and the line to print about it. */
+export interface WatchResult {
   readonly exitCode: number
   readonly summary: string
 }
 
-/** Follows a started watch without drawing: one document per poll, failed ones included, until a signal or the time ends it. */
-export async function followWatch(watch: Watch, {selection, top, forMs, print}: TwinOptions): Promise<TwinResult> {
-  let seen: Seen = {startedAtMs: watch.now(), polls: 0, readUnits: 0, lastPoll: 0}
-  let last: Pick<Knowledge, 'lastPoll' | 'problem'> = {lastPoll: undefined, problem: undefined}
-  const tell = (): void => {
-    const knowledge = watch.knowledge()
-    const {lastPoll, problem} = knowledge
+/** Prints one document per poll of a started watch, failed ones included, until a signal or the time limit ends it. */
+export async function followWatch(watch: Watch, {selection, top, forMs, print}: FollowOptions): Promise<WatchResult> {
+  let stats: ViewStats = {startedAtMs: watch.now(), polls: 0, readUnits: 0, lastPoll: 0}
+  let last: Pick<WatchData, 'lastPoll' | 'problem'> = {lastPoll: undefined, problem: undefined}
+  const printPoll = (): void => {
+    const data = watch.data()
+    const {lastPoll, problem} = data
     if (!lastPoll || (lastPoll === last.lastPoll && problem === last.problem)) return
     last = {lastPoll, problem}
-    seen = sawPoll(seen, lastPoll)
-    print(watchDocument({...knowledge, lastPoll}, watch.now(), selection, top))
+    stats = countPoll(stats, lastPoll)
+    print(watchDocument({...data, lastPoll}, watch.now(), selection, top))
   }
-  const unsubscribe = watch.subscribe(tell)
+  const unsubscribe = watch.subscribe(printPoll)
   const end = listenForEnd(forMs)
   try {
-    tell()
+    printPoll()
     const exitCode = await end.reached
-    return {exitCode, summary: closingLine(watch, selection, seen)}
+    return {exitCode, summary: closingLine(watch, selection, stats)}
   } finally {
     end.stop()
     unsubscribe()
   }
 }
 
-/** About the buckets that the lines before were about. */
-function closingLine(watch: Watch, selection: Selection, seen: Seen): string {
-  const {readings} = watch.knowledge()
+/** Summarises the selected buckets. */
+function closingLine(watch: Watch, selection: Selection, stats: ViewStats): string {
+  const {readings} = watch.data()
   const nowMs = watch.now()
   const ids = rank(readings.values(), nowMs, selection)
   const totals = totalsAt(
     ids.flatMap(id => readings.get(id) ?? []),
     nowMs,
   )
-  return summaryLine({totals, all: liveCount(readings)}, seen, nowMs)
+  return summaryLine({totals, all: liveCount(readings)}, stats, nowMs)
 }
 
-/** The first of the time and the signals; a second signal does not wait. */
+/** Resolves at the time limit or the first signal; a second signal ends the process at once. */
 function listenForEnd(forMs: number | undefined): {reached: Promise<number>; stop: () => void} {
   let reach: (exitCode: number) => void = () => {}
   const reached = new Promise<number>(resolve => {

@@ -10,15 +10,15 @@ export interface Access {
   readonly credentials: Credentials
 }
 
-/** What connection settings say by themselves, without the SDK's chain of files, variables and services. */
+/** The access that connection settings give by themselves; `undefined` where the SDK must resolve a part of it. */
 export function explicitAccess({endpoint, region, credentials}: Connection): Access | undefined {
   if (endpoint === undefined || region === undefined || credentials === undefined) return undefined
   return {endpoint: new URL(endpoint), region, credentials}
 }
 
 /**
- * What an SDK client would use. It is asked to send a request that is stopped when it is ready: so the endpoint, which
- * depends on the region, the account, variables and files, is exactly the one that the SDK would use.
+ * The access that an SDK client uses. The client prepares a request that is stopped before it is sent: so the endpoint,
+ * which depends on the region, the account, variables and files, is exactly the one that the SDK would use.
  */
 export async function accessOf(client: DynamoDBClient): Promise<Access> {
   const {GetItemCommand} = await import('@aws-sdk/client-dynamodb')

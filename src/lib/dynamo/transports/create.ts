@@ -5,9 +5,9 @@ import {isPlainClient} from './plain-client.js'
 import {createSdkTransport, type SdkTransportOptions} from './sdk.js'
 
 /**
- * The way to the table: a lean transport for the operations on items, the SDK for those on tables. A client of the caller
- * with more in it than an identity, a region and an endpoint is used as it is. What is needed is loaded by the first
- * request; where the connection settings say everything, as for a local engine, items are reached without the SDK.
+ * The transport to a table: lean for operations on items, the SDK for those on tables. A client of the caller that has
+ * more settings than an identity, a region and an endpoint is used directly. Modules are loaded with the first request;
+ * where the connection settings are complete, as for a local engine, operations on items do not load the SDK.
  */
 export function createTransport(options: SdkTransportOptions): ClosableTransport {
   const sdk = createSdkTransport(options)
@@ -19,7 +19,7 @@ export function createTransport(options: SdkTransportOptions): ClosableTransport
     const client = explicit === undefined ? await sdk.client() : undefined
     if (client !== undefined && 'client' in options && !(await isPlainClient(client))) return sdk
     const access = async () => explicit ?? accessOf(client ?? (await sdk.client()))
-    // A path in front of the service would have to be signed; nobody but a rare proxy has one.
+    // A path in front of the service would have to be signed; only rare proxies have one.
     const {endpoint} = await access()
     if (endpoint.pathname !== '/' || endpoint.search !== '') return sdk
     const {LeanTransport} = await import('./lean.js')

@@ -1,4 +1,4 @@
-/** A whole HTTP answer. Header names are in lower case. */
+/** A complete HTTP answer. Header names are in lower case. */
 export interface HttpAnswer {
   readonly status: number
   readonly headers: ReadonlyMap<string, string>
@@ -7,7 +7,7 @@ export interface HttpAnswer {
   readonly isReusable: boolean
 }
 
-/** The bytes are no HTTP answer that we would trust; what became of the request is unknown. */
+/** The bytes are not a valid HTTP answer; whether the request was applied is unknown. */
 export class NotHttp extends Error {
   readonly code = 'ERR_NOT_HTTP'
 }
@@ -26,15 +26,15 @@ const LARGEST_CHUNK_LINE = 1024
 const NOTHING = Buffer.alloc(0)
 
 /**
- * Puts one HTTP/1.1 answer together from the bytes of a connection. It is strict: whatever is ambiguous or not allowed is
- * an error, and after anything unusual the connection is not used again.
+ * Parses one HTTP/1.1 answer from the bytes of a connection. It is strict: ambiguous or invalid input is an error, and
+ * after anything unusual the connection is not reused.
  */
 export class AnswerReader {
   #rest: Buffer = NOTHING
   #head: Head | undefined
   #parts: Buffer[] = []
   #size = 0
-  /** Bytes missing of the chunk being read; -1: a size line is next, -2: the trailer. */
+  /** Missing bytes of the current chunk; -1: a size line is next, -2: the trailer. */
   #chunkLeft = -1
 
   /** Whether the head of the answer has arrived. */
@@ -42,7 +42,7 @@ export class AnswerReader {
     return this.#head !== undefined
   }
 
-  /** The next bytes; gives the answer once it is whole. */
+  /** Adds the next bytes; returns the answer once it is complete. */
   push(bytes: Buffer): HttpAnswer | undefined {
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
     while (this.#head === undefined) {
@@ -54,14 +54,14 @@ export class AnswerReader {
       }
       const head = parseHead(this.#rest.toString('latin1', 0, end))
       this.#rest = this.#rest.subarray(end + HEAD_END.length)
-      // "Processing" and the like announce an answer, they are none.
+      // 1xx answers, such as "Processing", precede the final one.
       if (head.status >= 200) this.#head = head
     }
     const {length} = this.#head
     return length === 'chunked' ? this.#readChunks(this.#head) : this.#readLength(this.#head, length)
   }
 
-  /** The connection has ended; gives the answer if that is how it ends. */
+  /** The connection has ended; returns the answer if that marks its end. */
   end(): HttpAnswer | undefined {
     const head = this.#head
     return head !== undefined && head.length === undefined ? this.#answer(head, false) : undefined
@@ -146,7 +146,7 @@ function parseHead(text: string): Head {
   return {status, headers, length: lengthOf(status, headers), keepsAlive}
 }
 
-/** Two contradicting lengths are how one answer is taken for two: nothing but one clear length is accepted. */
+/** With two contradicting lengths, one answer could be taken for two (response splitting): only a clear one is accepted. */
 function lengthOf(status: number, headers: ReadonlyMap<string, string>): Head['length'] {
   const coding = headers.get('transfer-encoding')
   const length = headers.get('content-length')

@@ -2,16 +2,16 @@ import type {Socket} from 'node:net'
 import {AnswerReader, NotHttp} from './http-answer.js'
 import type {Exchange} from './http-exchange.js'
 
-/** What a connection tells its pool. */
-export interface ConnectionEvents {
+/** Events of a connection, for its pool. */
+interface ConnectionEvents {
   onConnected(): void
-  /** An answer is whole: the next request may go out. */
+  /** An answer is complete: the next request may be sent. */
   onFree(): void
-  /** Nothing more goes over it; told once. With a reason if it never came about by the fault of others. */
+  /** Closed; called once. With a reason if it could not be established. */
   onClosed(reason: Error | undefined): void
 }
 
-/** One connection: one request at a time, and none again after anything unusual. */
+/** One connection: one request at a time, and no more requests after anything unusual. */
 export class HttpConnection {
   hasConnected = false
   idleSinceMs = 0
@@ -48,7 +48,7 @@ export class HttpConnection {
     this.#socket.write(exchange.message)
   }
 
-  /** Nothing to do for now; an idle connection keeps no process alive. */
+  /** Becomes idle; an idle connection does not keep the process alive. */
   rest(): void {
     this.idleSinceMs = performance.now()
     this.#socket.unref()
@@ -62,14 +62,14 @@ export class HttpConnection {
     this.#events.onClosed(this.hasConnected ? undefined : error)
   }
 
-  /** A request that nobody waits for any more: its answer must not be taken for that of the next. */
+  /** After a timeout or abort, a late answer must not be taken for that of the next request. */
   readonly #onFailure = (): void => this.destroy()
 
   readonly #onData = (bytes: Buffer): void => {
     const exchange = this.#exchange
     const reader = this.#reader
     try {
-      if (!exchange || !reader) throw new NotHttp('an answer that nobody has asked for')
+      if (!exchange || !reader) throw new NotHttp('an answer without a request')
       const answer = reader.push(bytes)
       if (answer === undefined) {
         if (reader.hasHead) exchange.notePart()

@@ -1,20 +1,20 @@
 import type {HttpAnswer} from './http-answer.js'
 import type {SignedHeaders} from './signature.js'
 
-/** A whole request, as it goes over the connection. */
+/** A complete HTTP request. */
 export function postMessage(headers: SignedHeaders, body: string): string {
   let message = `POST / HTTP/1.1\r\ncontent-length: ${Buffer.byteLength(body)}\r\nuser-agent: zael\r\n`
   for (const [name, value] of headers) message += `${name}: ${value}\r\n`
   return `${message}\r\n${body}`
 }
 
-/** One request and what becomes of it. */
+/** One request and its answer. */
 export class Exchange {
   readonly answer: Promise<HttpAnswer>
-  /** When it was handed to the network, in ms since 1970; undefined: not a byte has left. */
+  /** When it was passed to the network, in ms since 1970; undefined: nothing was sent. */
   sentAtMs: number | undefined
   isSettled = false
-  /** Told when the exchange fails. */
+  /** Called when the exchange fails. */
   onFailure: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
   #resolve!: (answer: HttpAnswer) => void
@@ -23,7 +23,7 @@ export class Exchange {
   constructor(
     /** Head and body. */
     readonly message: string,
-    /** All must be over by then, by the monotonic clock. */
+    /** The end of everything, by the monotonic clock. */
     readonly deadlineMs: number | undefined,
   ) {
     this.answer = new Promise((resolve, reject) => {
@@ -45,7 +45,7 @@ export class Exchange {
     this.onFailure?.()
   }
 
-  /** From now on it fails when this time is over, or at the deadline if that comes first. */
+  /** (Re)starts the timeout: it fails after this time, or at the deadline if that comes first. */
   failAfter(ms: number, what: string): void {
     clearTimeout(this.#timer)
     const leftMs = this.deadlineMs === undefined ? ms : Math.min(ms, Math.ceil(this.deadlineMs - performance.now()))
@@ -54,7 +54,7 @@ export class Exchange {
     else this.#timer = setTimeout(giveUp, leftMs)
   }
 
-  /** A part of the answer has come: one that goes on coming may take its time, unless there is a deadline. */
+  /** A part of the answer has arrived: the timeout starts again, unless there is a deadline. */
   notePart(): void {
     if (this.deadlineMs === undefined) this.#timer?.refresh()
   }

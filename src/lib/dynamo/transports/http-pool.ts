@@ -3,11 +3,11 @@ import {connect as connectSecurely} from 'node:tls'
 import {HttpConnection} from './http-connection.js'
 import type {Exchange} from './http-exchange.js'
 
-/** Where to connect to, and for how long to wait. */
-export interface HttpPoolOptions {
+/** Where to connect to, and how long to wait. */
+interface HttpPoolOptions {
   /** Scheme, host and port. */
   readonly origin: URL
-  /** How long a connection may take, waiting for a free one included. */
+  /** How long connecting may take, including the wait for a free connection. */
   readonly connectTimeoutMs: number
   /** How long an answer may take, and how long it may stall. */
   readonly requestTimeoutMs: number
@@ -18,10 +18,10 @@ export interface HttpPoolOptions {
 // A hot process has dozens of buckets in flight.
 const MAX_CONNECTIONS = 128
 
-// Whoever is in between (balancers, address translation) forgets idle connections after minutes, and not all of them say so.
+// Load balancers and NAT drop idle connections after some minutes, not always with a notice.
 const LONGEST_IDLE_MS = 60_000
 
-/** Kept-alive connections to one host. An exchange is one request on one connection and is never repeated. */
+/** Keep-alive connections to one host. An exchange is one request on one connection and is never retried. */
 export class HttpPool {
   readonly #options: HttpPoolOptions
   readonly #all = new Set<HttpConnection>()
@@ -34,7 +34,7 @@ export class HttpPool {
     this.#options = options
   }
 
-  /** Sends as soon as a connection is free; failures come with the exchange's answer. */
+  /** Sends as soon as a connection is free; failures reject the exchange's answer. */
   start(exchange: Exchange): void {
     const free = this.#takeIdle()
     if (free !== undefined) this.#send(free, exchange)
@@ -45,13 +45,13 @@ export class HttpPool {
       try {
         this.#openForWaiting()
       } catch (error) {
-        // Settings that no connection can even be begun with.
+        // Invalid settings: no connection can be started.
         exchange.fail(error)
       }
     }
   }
 
-  /** Ends all connections; what was waiting or on its way fails. */
+  /** Closes all connections; waiting and sent exchanges fail. */
   close(): void {
     const reason = Object.assign(new Error('the connections were closed'), {code: 'ECONNABORTED'})
     for (const exchange of this.#waiting) exchange.fail(reason)
@@ -91,7 +91,7 @@ export class HttpPool {
         this.#onClosed(connection, reason)
       },
     })
-    // Those who wait give up by themselves; an attempt that hangs must not stand in the way of the next.
+    // Waiting exchanges have their own timeouts; a hanging attempt must not block the next one.
     const giveUp = setTimeout(() => connection.destroy(), this.#options.connectTimeoutMs)
     this.#all.add(connection)
     this.#connecting++
@@ -108,7 +108,7 @@ export class HttpPool {
     this.#send(connection, next)
   }
 
-  /** A connection that could not be made takes one of those who wait with it. */
+  /** A failed connection attempt fails one waiting exchange. */
   #onClosed(connection: HttpConnection, reason: Error | undefined): void {
     this.#all.delete(connection)
     const at = this.#idle.indexOf(connection)

@@ -13,15 +13,15 @@ import {Signer} from './signature.js'
 import {fromWire, toWire} from './wire-json.js'
 
 export interface LeanTransportOptions extends TransportOptions {
-  /** Where to send and who signs; asked again when the credentials near their end. */
+  /** Endpoint, region and credentials; called again before the credentials expire. */
   access: () => Access | Promise<Access>
-  /** How long a connection may take, waiting for a free one included. */
+  /** How long connecting may take, including the wait for a free connection. */
   connectTimeoutMs?: number
   /** How long an answer may take, and how long it may stall. */
   requestTimeoutMs?: number
 }
 
-/** What requests are sent with until the access changes. */
+/** What requests use until the access changes. */
 interface Route {
   readonly access: Access
   readonly signer: Signer
@@ -31,18 +31,18 @@ interface Route {
 
 const TARGET = 'DynamoDB_20120810.'
 
-// Credentials are renewed this long before they end, as the SDK does.
+// Credentials are renewed this long before they expire, as the SDK does.
 const RENEW_AHEAD_MS = 300_000
-// Where there are no newer ones yet, somebody who asks with every request would be a burden.
+// Where there are no newer ones yet, they are not requested more often than this.
 const RENEW_PAUSE_MS = 1_000
 
 /**
- * A transport for the operations on items: signed JSON over kept-alive connections and nothing in between. The SDK takes
- * several times as long for the same; it remains the source of credentials, region and endpoint.
+ * A transport for the operations on items: signed JSON over keep-alive connections. The SDK needs several times the CPU
+ * time for the same; it remains the source of credentials, region and endpoint.
  */
 export class LeanTransport implements ClosableTransport {
   readonly #options: LeanTransportOptions
-  /** Requests are signed with the server's time, as far as its answers tell. */
+  /** Requests are signed with the server's time, as far as its answers reveal it. */
   readonly #signingClock: ServerClock
   #route: Route | undefined
   #renewal: Promise<Route> | undefined
@@ -110,7 +110,7 @@ export class LeanTransport implements ClosableTransport {
     }
   }
 
-  /** One renewal at a time, for all who wait for it. */
+  /** One renewal at a time, shared by all requests that wait for it. */
   #renewed(): Promise<Route> {
     this.#renewal ??= this.#renew().finally(() => {
       this.#renewal = undefined
@@ -134,7 +134,7 @@ export class LeanTransport implements ClosableTransport {
     return this.#route
   }
 
-  /** Credentials that cannot be renewed now are good until they end. */
+  /** Credentials that cannot be renewed now are used until they expire. */
   async #newAccess(before: Route | undefined, nowMs: number): Promise<Access> {
     try {
       return await this.#options.access()

@@ -2,9 +2,9 @@ import {isDeepStrictEqual} from 'node:util'
 import type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 
 /**
- * Whether a client is nothing but an identity, a region and an endpoint. Handlers, agents, middleware, loggers and the like
- * are there for a reason; a client that differs in any of them from a new one of its kind, or that cannot be compared, is
- * not plain.
+ * Whether a client has nothing but an identity, a region and an endpoint. A client whose handlers, agents, middleware or
+ * loggers differ from those of a new client of its class, or that cannot be compared, is not plain: its owner set them
+ * for a reason.
  */
 export async function isPlainClient(client: DynamoDBClient): Promise<boolean> {
   try {
@@ -30,7 +30,7 @@ async function traitsOf(client: DynamoDBClient): Promise<unknown> {
   }
 }
 
-/** The SDK's own handler, of which only the settings can be told apart. */
+/** The SDK's own handler, of which only the settings can be compared. */
 interface NodeHandler {
   readonly configProvider: Promise<NodeHandlerConfig>
 }
@@ -42,7 +42,7 @@ interface NodeHandlerConfig {
 }
 
 async function handlerTraits(handler: NodeHandler): Promise<unknown> {
-  // `httpAgent` is what the provider has given once the handler was used.
+  // `httpAgent` is set from the provider when the handler is used.
   const {httpAgentProvider, httpAgent: _, httpsAgent, ...settings} = await handler.configProvider
   const agents = [await httpAgentProvider(), httpsAgent]
   return {type: handler.constructor, settings, agents: agents.map(agentTraits)}

@@ -6,18 +6,18 @@ import type {ClosableTransport, Operation, SendOptions} from '../transport.js'
 
 export type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
 
-/** What every transport is told. */
+/** Options of every transport. */
 export interface TransportOptions {
   /** Local time in ms since 1970, to date responses. */
   clock: () => number
   onResponse?: (info: ResponseInfo) => void
-  /** Ask DynamoDB for the units each request consumed, by table and index. */
+  /** Request the consumed capacity of every response, by table and index. */
   meterCapacity?: boolean
 }
 
 interface OwnClientOptions extends TransportOptions {
   connection: Connection
-  /** How long a connection may take, waiting for a free socket included. */
+  /** How long connecting may take, including the wait for a free socket. */
   connectTimeoutMs?: number
   /** How long an answer may take, and how long it may stall. */
   requestTimeoutMs?: number
@@ -32,7 +32,7 @@ interface GivenClientOptions extends TransportOptions {
 export type SdkTransportOptions = OwnClientOptions | GivenClientOptions
 
 /** The reference transport. */
-export interface SdkTransport extends ClosableTransport {
+interface SdkTransport extends ClosableTransport {
   /** The client in use, which knows the identity, the region and the endpoint. */
   client(): Promise<DynamoDBClient>
 }
@@ -42,7 +42,7 @@ type Sdk = typeof import('@aws-sdk/client-dynamodb')
 // A hot process has dozens of buckets in flight; a queue for sockets would count as time to connect.
 const MAX_SOCKETS = 128
 
-/** A transport over the AWS SDK. The SDK takes about 0.1 s to load, so that happens with the first request. */
+/** A transport over the AWS SDK. The SDK takes about 0.1 s to load, so it is loaded with the first request. */
 export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
   let loading: Promise<{sdk: Sdk; client: DynamoDBClient}> | undefined
 
@@ -65,7 +65,7 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
       try {
         signal?.throwIfAborted()
         const {sdk, client} = await loaded()
-        // Operations without that setting drop it: the SDK sends known members only.
+        // The SDK drops this setting from operations that do not have it.
         const request = options.meterCapacity === true ? {ReturnConsumedCapacity: 'INDEXES', ...input} : input
         const command = createCommand(sdk, operation, request)
         tryOnce(command)
@@ -88,7 +88,7 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
   }
 }
 
-/** The caller's signal and its deadline, as one. */
+/** The caller's signal and deadline as one signal. */
 export function signalOf({signal, timeoutMs}: SendOptions): AbortSignal | undefined {
   if (timeoutMs === undefined) return signal
   const deadline = AbortSignal.timeout(Math.max(0, Math.ceil(timeoutMs)))
@@ -103,7 +103,8 @@ function clientConfig(options: OwnClientOptions): DynamoDBClientConfig {
     ...(region === undefined ? {} : {region}),
     ...(profile === undefined ? {} : {profile}),
     ...(endpoint === undefined ? {} : {endpoint}),
-    ...(credentials === undefined ? {} : {credentials}),
+    // A copy: the SDK writes where they came from into the object.
+    ...(credentials === undefined ? {} : {credentials: {...credentials}}),
     requestHandler: {
       connectionTimeout: connectTimeoutMs,
       requestTimeout: requestTimeoutMs,
@@ -116,13 +117,13 @@ function clientConfig(options: OwnClientOptions): DynamoDBClientConfig {
   }
 }
 
-/** Takes the place of the SDK's retries for this one command; the client keeps its own. */
+/** Replaces the SDK's retries for this one command; the client keeps them for others. */
 export function tryOnce(command: GetItemCommand): void {
   const place = {name: 'retryMiddleware', step: 'finalizeRequest', priority: 'high', override: true} as const
   command.middlewareStack.add(next => next, place)
 }
 
-/** Tells when the request goes out, after signing, and what its response says. */
+/** Calls `onSent` when the request is sent, after signing, and reports its response. */
 function observe(command: GetItemCommand, operation: Operation, options: TransportOptions, onSent: () => void): void {
   const {clock, onResponse} = options
   command.middlewareStack.add(
@@ -148,7 +149,7 @@ function observe(command: GetItemCommand, operation: Operation, options: Transpo
   )
 }
 
-/** All commands have one shape at run time; the seam's types tie input and output together. */
+/** All commands have the same shape at run time; the types of `Transport` connect input and output. */
 function createCommand(sdk: Sdk, operation: Operation, input: unknown): GetItemCommand {
   const Command = sdk[`${operation}Command`] as unknown as new (input: unknown) => GetItemCommand
   return new Command(input)

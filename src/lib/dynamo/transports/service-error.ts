@@ -1,7 +1,7 @@
 import type {HttpAnswer} from './http-answer.js'
 import {fromWire} from './wire-json.js'
 
-/** An answer that is no success, with everything it says, in the shape that `classify` knows from the SDK. */
+/** An error answer with all its fields, in the shape of the SDK's errors, for `classifyError`. */
 export class ServiceError extends Error {
   override readonly name: string
   readonly $metadata: {readonly httpStatusCode: number; readonly requestId: string | undefined}
@@ -14,7 +14,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** What a refusal says of itself. One without a readable body, such as that of a proxy, has its status only. */
+/** The error in an answer. One without a readable body, such as that of a proxy, has its status only. */
 export function serviceError(answer: HttpAnswer): ServiceError {
   const body = bodyOf(answer)
   const type = answer.headers.get('x-amzn-errortype') ?? body.code ?? body.__type
@@ -28,12 +28,12 @@ export function serviceError(answer: HttpAnswer): ServiceError {
   )
 }
 
-/** A success that cannot be read is a lost answer; its status tells so. */
+/** A success that cannot be read counts as a lost answer, because of its status. */
 export function unreadable(answer: HttpAnswer, why: string): ServiceError {
   return new ServiceError('UnreadableAnswer', why, answer)
 }
 
-/** `com.amazonaws.dynamodb.v20120810#ValidationException`, with an address behind it in headers. */
+/** From `com.amazonaws.dynamodb.v20120810#ValidationException`, in headers followed by a URL. */
 function nameOf(type: string): string {
   return type.replace(/[,:].*$/s, '').replace(/^.*#/s, '')
 }

@@ -1,6 +1,6 @@
 import {createHmac, hash} from 'node:crypto'
 
-/** Who signs; `expiration` only where the identity is a temporary one. */
+/** The identity that signs; `expiration` for temporary credentials only. */
 export interface Credentials {
   readonly accessKeyId: string
   readonly secretAccessKey: string
@@ -10,7 +10,7 @@ export interface Credentials {
 
 /** One request as it is signed: a POST of a body to the root of a host. */
 export interface Signable {
-  /** As in the `host` header: with the port, unless it is the usual one. */
+  /** As in the `host` header: with the port, unless it is the default one. */
   readonly host: string
   readonly target: string
   readonly body: string
@@ -21,11 +21,11 @@ export interface Signable {
 /** The headers that a signature covers, and the signature, in the order of the canonical request. */
 export type SignedHeaders = readonly (readonly [name: string, value: string])[]
 
-export const CONTENT_TYPE = 'application/x-amz-json-1.0'
+const CONTENT_TYPE = 'application/x-amz-json-1.0'
 
 /**
- * Signs requests to DynamoDB (AWS Signature Version 4) for one identity in one region. The key is derived once a day;
- * what is left per request is two hashes and one HMAC.
+ * Signs requests to DynamoDB (AWS Signature Version 4) for one identity in one region. The key is derived once a day; each
+ * request then costs two hashes and one HMAC.
  */
 export class Signer {
   readonly #credentials: Credentials
@@ -89,7 +89,7 @@ export class Signer {
   }
 }
 
-/** A line break within a key, as in a file read carelessly, would break the request apart. */
+/** A line break within a key, for example from a file, would end the header. */
 function checkPrintable({accessKeyId, sessionToken = 'none'}: Credentials): void {
   if ([accessKeyId, sessionToken].every(text => /^[\x21-\x7e]+$/.test(text))) return
   const error = new Error('the access key or the session token is empty or has characters that no header can carry')

@@ -63,7 +63,7 @@ export interface StreamTransport {
   close(): void
 }
 
-export interface StreamTransportOptions {
+interface StreamTransportOptions {
   /** A local engine serves streams and tables at one address; on AWS a Lambda function receives the records. */
   access: Access
   /** Local time in ms since 1970, to sign with. */

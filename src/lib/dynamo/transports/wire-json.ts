@@ -1,6 +1,6 @@
 /**
- * Requests and answers as JSON. Attribute values are spelled the same in memory and on the wire, except for bytes, which
- * travel as base64. They are rare: a search in the text, which costs nothing, tells whether there are any.
+ * Requests and answers as JSON. Attribute values have the same form in memory and on the wire, except for bytes, which
+ * are sent as base64. They are rare: a cheap search in the text shows whether there are any.
  */
 
 /** The body of a request. */
@@ -15,7 +15,7 @@ export function fromWire(text: string): unknown {
   return hasBytes ? JSON.parse(text, base64ToBytes) : JSON.parse(text)
 }
 
-/** Looks at the holder: a Buffer has turned itself into something else by the time it is passed as `value`. */
+/** Uses the holder: a Buffer is already converted by its `toJSON` when it is passed as `value`. */
 function bytesToBase64(this: Record<string, unknown>, key: string, value: unknown): unknown {
   const original = this[key]
   return original instanceof Uint8Array ? base64(original) : value

@@ -2,16 +2,16 @@ import {GetCallerIdentityCommand} from '@aws-sdk/client-sts'
 import type {Aws} from './clients.js'
 import {callAws} from './errors.js'
 
-/** Who the credentials in force belong to. */
+/** The identity that the current credentials belong to. */
 export interface CallerIdentity {
   readonly account: string
   readonly arn: string
 }
 
-// A network without a way to STS must not hold up a change for longer than this.
+// On a network that cannot reach STS, a change must not wait longer than this.
 const PRINCIPAL_TIMEOUT_MS = 3_000
 
-/** Asks STS, which answers everybody whose credentials are valid. */
+/** Asks STS, which needs no permission, only valid credentials. */
 export async function readCallerIdentity(aws: Aws, signal?: AbortSignal): Promise<CallerIdentity> {
   const {Account: account = '', Arn: arn = ''} = await callAws('find out who you are', async () =>
     (await aws.sts()).send(new GetCallerIdentityCommand({}), signal ? {abortSignal: signal} : {}),
@@ -19,7 +19,7 @@ export async function readCallerIdentity(aws: Aws, signal?: AbortSignal): Promis
   return {account, arn}
 }
 
-/** Whom the audit trail names; nobody when that cannot be found out, for a change is worth more than its author's name. */
+/** The ARN for the audit trail; `undefined` when STS does not answer: a change must not fail for want of its author. */
 export async function readPrincipal(aws: Aws, timeoutMs = PRINCIPAL_TIMEOUT_MS): Promise<string | undefined> {
   try {
     const {arn} = await readCallerIdentity(aws, AbortSignal.timeout(timeoutMs))

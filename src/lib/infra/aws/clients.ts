@@ -9,11 +9,11 @@ import {type ConnectionInput, resolveConnection} from '../../dynamo/connection.j
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** The services beside DynamoDB; each client is loaded and made when it is first asked for. Disposing gives up requests. */
+/** Clients of the services beside DynamoDB, each loaded on first use. Disposing aborts requests in flight. */
 export interface Aws extends Disposable {
-  /** The endpoint is on this machine: an emulator of AWS or a bare local engine. */
+  /** The endpoint is on this machine: an AWS emulator or a plain DynamoDB engine. */
   readonly isLocal: boolean
-  /** The region in force; throws when there is none. */
+  /** The configured region; throws when there is none. */
   region(): Promise<string>
   cloudFormation(): Promise<CloudFormationClient>
   lambda(): Promise<LambdaClient>
@@ -26,13 +26,13 @@ export interface Aws extends Disposable {
 
 const CONNECT_TIMEOUT_MS = 3_000
 const REQUEST_TIMEOUT_MS = 15_000
-// CloudFormation throttles by account, and other tools poll it too: two more attempts than the SDK would make.
+// CloudFormation throttles per account, and other tools poll it too: two attempts more than the SDK's default.
 const MAX_ATTEMPTS = 5
 
-/** Clients by what was said on the command line and in the environment; sends nothing and reads no files yet. */
+/** Clients for the connection that flags and environment name; sends no request and reads no file yet. */
 export function openAws(input: ConnectionInput, env: Environment): Aws {
   const {region, profile, endpoint, credentials, isLocal} = resolveConnection(input, env)
-  // Whoever points DynamoDB at this machine, as `zael local env` does, means the whole of AWS.
+  // A DynamoDB endpoint on this machine, as set by `zael local env`, applies to all services.
   const address = endpoint ?? (isLocal ? env.AWS_ENDPOINT_URL_DYNAMODB || undefined : undefined)
   const config = {
     ...(region === undefined ? {} : {region}),
@@ -43,15 +43,16 @@ export function openAws(input: ConnectionInput, env: Environment): Aws {
     requestHandler: {
       connectionTimeout: CONNECT_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
-      // Without this the SDK only logs a warning and goes on waiting.
+      // Without this the SDK only logs a warning and keeps waiting.
       throwOnRequestTimeout: true,
     },
   }
-  const end = new AbortController()
-  const made = new Map<string, Promise<{destroy(): void}>>()
-  const once = <T extends {destroy(): void}>(name: string, make: () => Promise<T>): Promise<T> => {
-    const client = (made.get(name) as Promise<T> | undefined) ?? make().then(each => endingWith(end.signal, each))
-    made.set(name, client)
+  const disposal = new AbortController()
+  const clients = new Map<string, Promise<{destroy(): void}>>()
+  const once = <T extends {destroy(): void}>(name: string, create: () => Promise<T>): Promise<T> => {
+    const client =
+      (clients.get(name) as Promise<T> | undefined) ?? create().then(each => abortable(disposal.signal, each))
+    clients.set(name, client)
     return client
   }
   const cloudFormation = () =>
@@ -72,18 +73,18 @@ export function openAws(input: ConnectionInput, env: Environment): Aws {
     s3: () =>
       once('s3', async () => {
         const {S3Client} = await import('@aws-sdk/client-s3')
-        // Emulators do not answer to names such as bucket.127.0.0.1.
+        // Emulators do not serve host names such as bucket.127.0.0.1.
         return new S3Client({...config, forcePathStyle: isLocal})
       }),
     [Symbol.dispose]() {
-      end.abort()
-      for (const client of made.values()) client.then(each => each.destroy()).catch(() => {})
+      disposal.abort()
+      for (const client of clients.values()) client.then(each => each.destroy()).catch(() => {})
     },
   }
 }
 
-/** A process does not end before its requests: those that nobody waits for any more must. */
-function endingWith<T extends object>(abortSignal: AbortSignal, client: T): T {
+/** Makes every request of a client abortable: an abandoned request would keep the process running. */
+function abortable<T extends object>(abortSignal: AbortSignal, client: T): T {
   const sender = client as {send(command: object, options?: object): Promise<unknown>}
   const send = sender.send.bind(sender)
   sender.send = (command, options) => send(command, {abortSignal, ...options})

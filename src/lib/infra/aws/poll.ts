@@ -1,21 +1,21 @@
 import {Aborted} from '../../dynamo/errors.js'
 
-/** How to wait for AWS. */
+/** How to wait between requests, and when to stop. */
 export interface WaitOptions {
   /** Resolves after `ms`, or earlier when the signal aborts. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
   readonly signal?: AbortSignal | undefined
 }
 
-const FIRST_PAUSE_MS = 250
-const LONGEST_PAUSE_MS = 3_000
+const FIRST_INTERVAL_MS = 250
+const MAX_INTERVAL_MS = 3_000
 
-/** Asks at once, then again and again with growing pauses, until there is an answer. */
-export async function poll<T>({sleep, signal}: WaitOptions, ask: () => Promise<T | undefined>): Promise<T> {
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
-    const answer = await ask()
-    if (answer !== undefined) return answer
-    if (signal?.aborted !== true) await sleep(pauseMs, signal)
+/** Reads at once, then at growing intervals, until there is a result. */
+export async function poll<T>({sleep, signal}: WaitOptions, read: () => Promise<T | undefined>): Promise<T> {
+  for (let intervalMs = FIRST_INTERVAL_MS; ; intervalMs = Math.min(intervalMs * 1.5, MAX_INTERVAL_MS)) {
+    const result = await read()
+    if (result !== undefined) return result
+    if (signal?.aborted !== true) await sleep(intervalMs, signal)
     if (signal?.aborted === true) throw new Aborted('Waiting for AWS', false, signal.reason)
   }
 }

@@ -9,68 +9,68 @@ import {firstFailure, followEvents, latestEventId, type StackEvent} from '../sta
 import {deleteArchive} from './archive.js'
 import {type DeletionPlan, readTable} from './plan.js'
 
-/** What a deletion takes, in its order. */
+/** What a deletion can delete, in this order. */
 export type DeletedPart = 'stack' | 'table' | 'archive'
 
-/** Who is told what happens meanwhile. */
+/** Receives the progress of a deletion. */
 export interface DeletionWatcher {
   readonly onEvent: (event: StackEvent) => void
   readonly onStep: (what: string) => void
-  /** Called when a part is gone for good. */
+  /** Called when a part has been deleted. */
   readonly onGone: (part: DeletedPart) => void
 }
 
-/** What was destroyed beside the stack. */
+/** The result of a deletion. */
 export interface Deleted {
   readonly stackDeleted: boolean
   readonly tableDeleted: boolean
-  /** Whether the table is there now that all is done; looked at, not concluded. */
+  /** Whether the table exists after the deletion; read from DynamoDB. */
   readonly tableLeft: boolean
-  /** Objects of the archive that were deleted with their bucket; `null`: it was left alone. */
+  /** Number of archived objects that were deleted with their bucket; `null`: the archive was kept. */
   readonly archivedObjectsDeleted: number | null
 }
 
-/** Carries a plan out: the stack first, so that nothing writes any more, then the data that was asked for. */
+/** Executes a plan: first the stack, so that nothing writes any more, then the requested data. */
 export async function deletePlanned(
   aws: Aws | undefined,
   table: Table,
   plan: DeletionPlan,
   watcher: DeletionWatcher,
-  waiting: WaitOptions,
+  wait: WaitOptions,
 ): Promise<Deleted> {
   if (aws && plan.stack) {
-    await deleteStack(aws, plan.stack, watcher, waiting)
+    await deleteStack(aws, plan.stack, watcher, wait)
     watcher.onGone('stack')
   }
   const tableDeleted = plan.deleteTable && plan.table !== undefined
   if (tableDeleted) {
     watcher.onStep(`Deleting the table "${plan.name}"`)
-    await deleteTable(table, waiting)
+    await deleteTable(table, wait)
     watcher.onGone('table')
   }
   let archivedObjectsDeleted: number | null = null
   if (aws && plan.emptyArchive && plan.archive !== undefined) {
     watcher.onStep(`Emptying the archive ${plan.archive}`)
-    archivedObjectsDeleted = await deleteArchive(aws, plan.archive, waiting)
+    archivedObjectsDeleted = await deleteArchive(aws, plan.archive, wait)
     watcher.onGone('archive')
   }
   const tableLeft = (await readTable(table)) !== undefined
   return {stackDeleted: plan.stack !== undefined, tableDeleted, tableLeft, archivedObjectsDeleted}
 }
 
-/** Has CloudFormation delete a stack, and tells its events until it is gone. */
+/** Lets CloudFormation delete a stack, and reports its events until it is gone. */
 export async function deleteStack(
   aws: Aws,
   {name, id}: {readonly name: string; readonly id: string},
   {onEvent}: Pick<DeletionWatcher, 'onEvent'>,
-  waiting: WaitOptions,
+  wait: WaitOptions,
 ): Promise<void> {
   const since = await latestEventId(aws, id)
   await callAws(`delete stack "${name}"`, async () =>
     (await aws.cloudFormation()).send(new DeleteStackCommand({StackName: id})),
   )
   const events: StackEvent[] = []
-  for await (const event of followEvents(aws, id, since, waiting)) {
+  for await (const event of followEvents(aws, id, since, wait)) {
     events.push(event)
     onEvent(event)
   }
@@ -79,10 +79,10 @@ export async function deleteStack(
 }
 
 /** Deletes the table and waits until it is gone. */
-export async function deleteTable({transport, name: TableName}: Table, waiting: WaitOptions): Promise<void> {
+export async function deleteTable({transport, name: TableName}: Table, wait: WaitOptions): Promise<void> {
   try {
     await transport.send('DeleteTable', {TableName})
-    await poll(waiting, async () => {
+    await poll(wait, async () => {
       await transport.send('DescribeTable', {TableName})
       return undefined
     })
@@ -93,9 +93,9 @@ export async function deleteTable({transport, name: TableName}: Table, waiting: 
 
 function deleteFailed(stack: string, events: readonly StackEvent[]): ZaelError {
   const first = firstFailure(events)
-  const what = first ? `${first.logicalId} (${first.type}): ${first.reason ?? first.status}` : 'no reason is given'
+  const what = first ? `${first.logicalId} (${first.type}): ${first.reason ?? first.status}` : 'no reason given'
   return new ZaelError('failed', 'delete.failed', `Stack "${stack}" could not be deleted. ${what}`, {
-    hint: 'The table and its data are untouched. Mend that, then run the same command again: it goes on where it stopped.',
+    hint: 'The table and its data are unchanged. Fix the cause, then run the same command again: it continues where it stopped.',
     details: {stack, resource: first?.logicalId ?? null, reason: first?.reason ?? null},
   })
 }

@@ -16,8 +16,8 @@ import {readStack} from '../stacks/reader.js'
 import {asConflict, isNameTaken, otherNamesHint} from './conflicts.js'
 import {type PlannedResource, toPlannedChange} from './planned-change.js'
 
-/** What a stack is to become. */
-export interface ChangeSetRequest {
+/** The desired state of a stack. */
+interface ChangeSetRequest {
   readonly stack: string
   readonly type: ChangeSetType
   readonly template: string
@@ -25,35 +25,35 @@ export interface ChangeSetRequest {
   readonly tags: Readonly<Record<string, string>>
   /** Unique among the change sets of the stack. */
   readonly changeSetName: string
-  /** Nothing bears the name yet: an empty stack is made for the change set, and goes with it. */
+  /** There is no stack of this name yet: CloudFormation creates an empty one for the change set. */
   readonly isNewName: boolean
 }
 
-/** Changes that CloudFormation has worked out and waits to be told to make. */
+/** Changes that CloudFormation has planned and not yet executed. */
 export interface ChangeSet {
   readonly id: string
   readonly name: string
   readonly stackId: string
-  /** The stack was made for this change set and is empty. */
+  /** The stack was created for this change set and is empty. */
   readonly hasOwnStack: boolean
   readonly changes: readonly PlannedResource[]
 }
 
-/** Has CloudFormation work out what would change; `undefined` when nothing would. Changes nothing itself. */
+/** Lets CloudFormation plan the changes; `undefined` when there are none. Changes no resources. */
 export async function createChangeSet(
   aws: Aws,
   request: ChangeSetRequest,
-  waiting: WaitOptions,
+  wait: WaitOptions,
 ): Promise<ChangeSet | undefined> {
   const {stack} = request
-  return attemptOn(aws, stack, `plan changes of stack "${stack}"`, async () => {
+  return callOnStack(aws, stack, `plan changes of stack "${stack}"`, async () => {
     const client = await aws.cloudFormation()
     const {Id: id = '', StackId: stackId = ''} = await client
       .send(
         new CreateChangeSetCommand({
           StackName: stack,
           ChangeSetName: request.changeSetName,
-          // A request that is sent again because its answer was lost counts once.
+          // Makes retries of a request whose response was lost idempotent.
           ClientToken: request.changeSetName,
           ChangeSetType: request.type,
           TemplateBody: request.template,
@@ -64,19 +64,19 @@ export async function createChangeSet(
         }),
       )
       .catch(error => {
-        // Some emulators tell at once what AWS tells only when asked about the change set.
+        // Some emulators report here what AWS reports only in the description of the change set.
         if (isNoChange(error?.message)) return {Id: undefined, StackId: undefined}
         throw error
       })
     if (id === '') return undefined
     const empty = {id, name: request.changeSetName, stackId, hasOwnStack: request.isNewName, changes: []}
     try {
-      const told = await poll(waiting, async () => {
-        const answer = await describe(aws, id)
-        return answer.Status === 'CREATE_COMPLETE' || answer.Status === 'FAILED' ? answer : undefined
+      const planned = await poll(wait, async () => {
+        const described = await describe(aws, id)
+        return described.Status === 'CREATE_COMPLETE' || described.Status === 'FAILED' ? described : undefined
       })
-      if (told.Status === 'CREATE_COMPLETE') return {...empty, changes: (told.Changes ?? []).map(toPlannedChange)}
-      if (!isNoChange(told.StatusReason)) throw refused(stack, await aws.region(), told.StatusReason)
+      if (planned.Status === 'CREATE_COMPLETE') return {...empty, changes: (planned.Changes ?? []).map(toPlannedChange)}
+      if (!isNoChange(planned.StatusReason)) throw refused(stack, await aws.region(), planned.StatusReason)
     } catch (error) {
       await discardChangeSet(aws, empty)
       throw error
@@ -86,36 +86,35 @@ export async function createChangeSet(
   })
 }
 
-/** Begins to make the changes; the events of the stack tell how that goes. */
+/** Starts the changes; the stack's events report their progress. */
 export async function executeChangeSet(aws: Aws, stack: string, {id, name}: ChangeSet): Promise<void> {
-  // What is made just now and fails goes again, even what stays otherwise: an empty table would be in the way of the next
-  // attempt.
+  // A failed creation also removes resources that are otherwise retained: an empty table would block the next attempt.
   const command = new ExecuteChangeSetCommand({ChangeSetName: id, ClientRequestToken: name, RetainExceptOnCreate: true})
-  await attemptOn(aws, stack, `change stack "${stack}"`, async () => (await aws.cloudFormation()).send(command))
+  await callOnStack(aws, stack, `change stack "${stack}"`, async () => (await aws.cloudFormation()).send(command))
 }
 
-/** Forgets a change set, and the empty stack that was made for it. */
+/** Deletes a change set, and the empty stack that was created for it. */
 export async function discardChangeSet(aws: Aws, {id, stackId, hasOwnStack}: ChangeSet): Promise<void> {
   await callAws('discard the planned changes', async () => {
     const client = await aws.cloudFormation()
     await client.send(new DeleteChangeSetCommand({ChangeSetName: id}))
-    // Looked at once more: a stack that somebody has begun to fill stays.
+    // Read again: another deployment may have started to fill the stack.
     const isEmpty = hasOwnStack && (await readStack(aws, stackId))?.status === 'REVIEW_IN_PROGRESS'
     if (isEmpty) await client.send(new DeleteStackCommand({StackName: stackId}))
   })
 }
 
-/** All pages as one answer. */
+/** Combines all pages. */
 async function describe(aws: Aws, ChangeSetName: string): Promise<DescribeChangeSetOutput> {
   const client = await aws.cloudFormation()
-  const ask = (NextToken?: string) =>
+  const readPage = (NextToken?: string) =>
     client.send(
       new DescribeChangeSetCommand({ChangeSetName, IncludePropertyValues: true, ...(NextToken ? {NextToken} : {})}),
     )
-  const first = await ask()
+  const first = await readPage()
   const changes = [...(first.Changes ?? [])]
   for (let token = first.NextToken; token; ) {
-    const page = await ask(token)
+    const page = await readPage(token)
     changes.push(...(page.Changes ?? []))
     token = page.NextToken
   }
@@ -126,20 +125,20 @@ function isNoChange(reason: string | undefined): boolean {
   return /didn't contain changes|no updates are to be performed/i.test(reason ?? '')
 }
 
-/** Like `attempt`, for what another deployment of the stack, or another stack, can be in the way of. */
-function attemptOn<T>(aws: Aws, stack: string, doing: string, work: () => Promise<T>): Promise<T> {
+/** Like `callAws`, for calls that can conflict with another deployment or another stack. */
+function callOnStack<T>(aws: Aws, stack: string, doing: string, call: () => Promise<T>): Promise<T> {
   return callAws(doing, async () => {
     try {
-      return await work()
+      return await call()
     } catch (error) {
       throw asConflict(stack, await aws.region(), error)
     }
   })
 }
 
-function refused(stack: string, region: string, reason = 'no reason is given'): ZaelError {
-  const next = isNameTaken(reason) ? otherNamesHint(region) : 'Mend what it says, then run the same command again.'
-  return new ZaelError('failed', 'deploy.refused', `CloudFormation refuses to change stack "${stack}": ${reason}`, {
+function refused(stack: string, region: string, reason = 'no reason given'): ZaelError {
+  const next = isNameTaken(reason) ? otherNamesHint(region) : 'Fix the cause, then run the same command again.'
+  return new ZaelError('failed', 'deploy.refused', `CloudFormation rejects the change of stack "${stack}": ${reason}`, {
     hint: `Nothing was changed. ${next}`,
     details: {stack, reason},
   })

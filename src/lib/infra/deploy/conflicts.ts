@@ -1,12 +1,12 @@
 import {ZaelError} from '../../core/errors.js'
 
-/** What AWS calls a change set that another deployment has made worthless. */
+/** Error names for a change set that another deployment has made obsolete. */
 const OVERTAKEN = /^(ChangeSetNotFound|InvalidChangeSetStatus)(Exception)?$/
 
-/** The same of a stack that another deployment is changing. */
+/** Error message for a stack that another deployment is changing. */
 const BUSY = /is in \w+_IN_PROGRESS state and can ?not be/
 
-/** A failed call of a deployment: in words of its own where something else is in its way, otherwise as it is. */
+/** Converts an error into a conflict if another deployment or stack caused it; returns other errors as they are. */
 export function asConflict(stack: string, region: string, error: unknown): unknown {
   const {name = '', message = ''} = error instanceof Error ? error : {}
   if (OVERTAKEN.test(name) || (name === 'ValidationError' && BUSY.test(message)))
@@ -14,32 +14,32 @@ export function asConflict(stack: string, region: string, error: unknown): unkno
   return /^EntityAlreadyExists/.test(name) ? nameTaken(stack, region, message, error) : error
 }
 
-/** Whether CloudFormation, or IAM through it, complains of a name that is in use. */
+/** Whether CloudFormation, or IAM through it, reports a name that is already in use. */
 export function isNameTaken(reason: string): boolean {
   return /already ?exists|ResourceExistenceCheck/i.test(reason)
 }
 
-/** IAM has no regions: a stack of the same name in another one has the same roles and policies. */
+/** IAM has no regions: stacks of the same name in two regions have the same role and policy names. */
 export function otherNamesHint(region: string): string {
   const format = `"{}-${region}"`
   return (
-    'Names of roles and policies are those of the whole account: beside a stack of this name in another region, add ' +
+    'Names of roles and policies are unique in the account. If another region has a stack of this name, add ' +
     `--role-name-format ${format} --policy-name-format ${format}; see docs/deploying.md#one-name-in-several-regions`
   )
 }
 
-function overtaken(stack: string, said: string, cause: unknown): ZaelError {
-  return new ZaelError('conflict', 'deploy.overtaken', `Somebody else is deploying stack "${stack}": ${said}`, {
+function overtaken(stack: string, reason: string, cause: unknown): ZaelError {
+  return new ZaelError('conflict', 'deploy.overtaken', `Another deployment is changing stack "${stack}": ${reason}`, {
     hint:
-      'Your plan was not carried out. Wait until theirs is done, then run the same command again, which plans anew: ' +
+      'Your plan was not executed. Wait until the other deployment is done, then run the same command again: ' +
       `zael status --stack ${stack}`,
     details: {stack},
     cause,
   })
 }
 
-function nameTaken(stack: string, region: string, said: string, cause: unknown): ZaelError {
-  return new ZaelError('conflict', 'deploy.name-taken', `Stack "${stack}" cannot be deployed: ${said}`, {
+function nameTaken(stack: string, region: string, reason: string, cause: unknown): ZaelError {
+  return new ZaelError('conflict', 'deploy.name-taken', `Stack "${stack}" cannot be deployed: ${reason}`, {
     hint: otherNamesHint(region),
     details: {stack, region},
     cause,

@@ -6,17 +6,17 @@ import {parameterText} from '../options/option.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
 import {loadStackTemplate} from '../stacks/template.js'
 
-/** A file for people who deploy by other means. */
+/** An exported file, for deployments with other tools. */
 export interface ExportedFile {
   readonly path: string
   readonly bytes: number
   readonly purpose: string
 }
 
-/** Names of the files, in the order in which they are written. */
+/** Names of the files, in writing order. */
 export const EXPORTED_FILES = ['stack.yaml', 'parameters.json', 'aggregator.zip'] as const
 
-/** Writes the template, the function's code and the parameters to a folder; asks AWS nothing. */
+/** Writes the template, the function's code and the parameters to a folder; sends nothing to AWS. */
 export async function exportStack(folder: string, options: StackOptionValues): Promise<ExportedFile[]> {
   const {zip} = await lambdaPackage()
   const parameters = `${JSON.stringify(allParameters(options), null, 2)}\n`
@@ -40,9 +40,9 @@ export async function exportStack(folder: string, options: StackOptionValues): P
 }
 
 function allParameters(options: StackOptionValues): Array<{ParameterKey: string; ParameterValue: string}> {
-  const stated = parametersOf(options)
+  const given = parametersOf(options)
   return STACK_OPTIONS.map(option => ({
     ParameterKey: option.parameter,
-    ParameterValue: stated[option.parameter] ?? parameterText(option, option.default),
+    ParameterValue: given[option.parameter] ?? parameterText(option, option.default),
   }))
 }

@@ -10,60 +10,53 @@ import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/op
 import {checkCombination} from '../options/rules.js'
 import {omitTags, stackTags} from '../options/tags.js'
 import {type DeployedStack, isEmptyStack, readStack, readStackResources} from '../stacks/reader.js'
+import {checkOwner, unusableStack} from '../stacks/refusals.js'
 import {loadStackTemplate} from '../stacks/template.js'
 import {type ChangeSet, createChangeSet, discardChangeSet} from './change-set.js'
-import {
-  checkCloudFormationName,
-  foreignStack,
-  needsIndexRebuild,
-  pythonStack,
-  tableWithoutStack,
-  unusableStack,
-  wouldLoseTable,
-} from './errors.js'
+import {checkCloudFormationName, needsIndexRebuild, tableWithoutStack, wouldLoseTable} from './errors.js'
 import {destroysTable} from './planned-change.js'
 import {planCode, type RunningCode, readRunningCode} from './planned-code.js'
 import {readResourceIndex, requestedResourceIndex, resourceIndexOption} from './resource-index.js'
 import {checkStreamStart} from './stream-start.js'
 
-/** What is asked for. */
+/** A requested deployment. */
 export interface DeployRequest {
   readonly stack: string
-  /** Of this zael. */
+  /** Version of zael. */
   readonly version: string
-  /** Only what was stated; the rest keeps its value, or its default on a new stack. */
+  /** Only the given ones; others keep their value, or get their default on a new stack. */
   readonly options: StackOptionValues
   readonly tags: Readonly<Record<string, string>>
-  /** Keys of tags that the stack is to lose. */
+  /** Keys of tags to remove from the stack. */
   readonly removedTags: readonly string[]
 }
 
-/** A parameter that is to differ from what is deployed, or from its default on a new stack. */
+/** A parameter that changes; `before` is its default on a new stack. */
 export interface ParameterChange {
   readonly option: string
   readonly before: string
   readonly after: string
 }
 
-/** What a deployment is going to do. */
+/** What a deployment will do. */
 export interface DeployPlan {
   readonly stack: string
   readonly region: string
-  /** `recreate`: what a failed first deployment left has to go before anything can be planned. */
+  /** `recreate`: the remains of a failed first deployment have to be deleted before anything can be planned. */
   readonly action: 'create' | 'update' | 'none' | 'recreate'
   readonly parameters: readonly ParameterChange[]
   readonly changeSet: ChangeSet | undefined
-  /** Whether the code of the aggregator is to be uploaded; `none`: there is no aggregator, or nothing is known yet. */
+  /** Whether the code of the aggregator will be uploaded; `none`: no aggregator, or not known yet. */
   readonly code: 'new' | 'current' | 'none'
-  /** Of the stack; `null` when there is none yet. */
+  /** ARN of the stack; `null` when there is none yet. */
   readonly stackId: string | null
-  /** The failed deployment that is to be cleared away has left its table, and nobody has written to it. */
+  /** For `recreate`: the failed deployment has left its table, which is empty. */
   readonly hasEmptyTable: boolean
-  /** `null`: there is no function yet. */
+  /** `null`: no function yet. */
   readonly runningCode: RunningCode | null
 }
 
-// A first deployment that failed leaves a stack that can only be deleted.
+// States after a failed first deployment: such a stack can only be deleted.
 const NEVER_CREATED = new Set(['ROLLBACK_COMPLETE', 'ROLLBACK_FAILED', 'CREATE_FAILED'])
 const USABLE = new Set([
   'CREATE_COMPLETE',
@@ -73,21 +66,21 @@ const USABLE = new Set([
   'IMPORT_ROLLBACK_COMPLETE',
 ])
 
-/** Finds out what would change and makes a change set of it; refuses what is not ours and what would lose data. */
+/** Plans a deployment as a change set; rejects stacks that are not zael's, and changes that would lose data. */
 export async function planDeploy(
   aws: Aws,
   table: Table,
   request: DeployRequest,
-  waiting: WaitOptions,
+  wait: WaitOptions,
 ): Promise<DeployPlan> {
   const {stack} = request
   checkCloudFormationName(stack)
-  const stated = parametersOf(request.options)
+  const given = parametersOf(request.options)
   const existing = await readStack(aws, stack)
   const unknown = {stackId: existing?.id ?? null, hasEmptyTable: false, runningCode: null}
   const common = {stack, region: await aws.region(), ...unknown}
   const deployed = existing && !isEmptyStack(existing) ? existing : undefined
-  const parameters = parameterChanges(stated, deployed?.parameters)
+  const parameters = parameterChanges(given, deployed?.parameters)
   if (deployed) {
     checkOwner(deployed)
     if (NEVER_CREATED.has(deployed.status)) {
@@ -96,11 +89,11 @@ export async function planDeploy(
     }
     if (!USABLE.has(deployed.status)) throw unusableStack(deployed)
   }
-  checkCombination(stack, {...deployed?.parameters, ...stated})
+  checkCombination(stack, {...deployed?.parameters, ...given})
   await checkTable(table, request, deployed)
   const resources = deployed ? await readStackResources(aws, stack) : []
-  if (deployed) checkStreamStart(deployed, stated, resources)
-  // All that can fail comes before the change set, which would be left behind.
+  if (deployed) checkStreamStart(deployed, given, resources)
+  // Everything that can fail comes before the change set, which would be left behind.
   const runningCode = await readRunningCode(aws, resources)
 
   const changeSet = await createChangeSet(
@@ -109,13 +102,13 @@ export async function planDeploy(
       stack,
       type: deployed ? 'UPDATE' : 'CREATE',
       template: await loadStackTemplate(),
-      parameters: requestParameters(stated, deployed?.parameters),
-      // Tags that are not named again are taken away.
+      parameters: requestParameters(given, deployed?.parameters),
+      // CloudFormation removes tags that are not listed again.
       tags: stackTags(stack, request.version, omitTags({...deployed?.tags, ...request.tags}, request.removedTags)),
       changeSetName: `zael-${Math.floor(table.clock())}-${Buffer.from(table.randomBytes(4)).toString('hex')}`,
       isNewName: existing === undefined,
     },
-    waiting,
+    wait,
   )
   const loss = changeSet?.changes.find(destroysTable)
   if (changeSet && loss) {
@@ -128,13 +121,7 @@ export async function planDeploy(
   return {...planned, stackId: changeSet.stackId, action: deployed ? 'update' : 'create', parameters}
 }
 
-/** Stops at a stack that is not zael's. */
-export function checkOwner(stack: DeployedStack): void {
-  if (stack.owner === 'zae-limiter') throw pythonStack(stack)
-  if (stack.owner === 'other') throw foreignStack(stack)
-}
-
-/** Whether a failed first deployment left its table; throws when somebody has written to it, for then it is not touched. */
+/** Whether a failed first deployment left an empty table; throws when the table has items, because it must not be lost. */
 export async function hasEmptyLeftover({transport, name: TableName}: Table): Promise<boolean> {
   try {
     const {Items = []} = await transport.send('Scan', {TableName, Limit: 1, ConsistentRead: true})
@@ -146,40 +133,40 @@ export async function hasEmptyLeftover({transport, name: TableName}: Table): Pro
   }
 }
 
-/** Whether the table can become what is asked for. */
+/** Checks that the existing table is compatible with the request. */
 async function checkTable(table: Table, request: DeployRequest, deployed: DeployedStack | undefined): Promise<void> {
   const {stack, options, version} = request
-  const now = await readResourceIndex(table)
-  if (!deployed && now !== undefined) throw tableWithoutStack(stack)
-  if (now !== undefined) {
+  const current = await readResourceIndex(table)
+  if (!deployed && current !== undefined) throw tableWithoutStack(stack)
+  if (current !== undefined) {
     const {record, hasLegacyRecord} = await readVersion(table)
     checkCompatibility(record, version, hasLegacyRecord)
   }
-  const asked = requestedResourceIndex(options)
-  // Without the index, which is how a rebuild begins, it can be made in any way.
-  if (asked === undefined || now === undefined || now === null || now === asked) return
-  throw needsIndexRebuild(stack, resourceIndexOption(now), resourceIndexOption(asked))
+  const requested = requestedResourceIndex(options)
+  // A table without the index, as in the middle of a rebuild, can get it with any projection.
+  if (requested === undefined || current === undefined || current === null || current === requested) return
+  throw needsIndexRebuild(stack, resourceIndexOption(current), resourceIndexOption(requested))
 }
 
-/** What is not stated keeps its value; what the deployed template did not know yet gets its default. */
+/** Parameters that are not given keep their value; those that are new in the template get their default. */
 function requestParameters(
-  stated: Readonly<Record<string, string>>,
+  given: Readonly<Record<string, string>>,
   deployed: Readonly<Record<string, string>> = {},
 ): Parameter[] {
   return STACK_OPTIONS.flatMap(({parameter: ParameterKey}): Parameter[] => {
-    const ParameterValue = stated[ParameterKey]
+    const ParameterValue = given[ParameterKey]
     if (ParameterValue !== undefined) return [{ParameterKey, ParameterValue}]
     return ParameterKey in deployed ? [{ParameterKey, UsePreviousValue: true}] : []
   })
 }
 
 function parameterChanges(
-  stated: Readonly<Record<string, string>>,
+  given: Readonly<Record<string, string>>,
   deployed: Readonly<Record<string, string>> = {},
 ): ParameterChange[] {
   return STACK_OPTIONS.flatMap(option => {
     const before = deployed[option.parameter] ?? parameterText(option, option.default)
-    const after = stated[option.parameter] ?? before
+    const after = given[option.parameter] ?? before
     return after === before ? [] : [{option: option.name, before, after}]
   })
 }

@@ -1,22 +1,22 @@
 import type {Change} from '@aws-sdk/client-cloudformation'
 
-/** What becomes of a resource. `maybe-replace`: CloudFormation decides when it gets there. */
+/** What happens to a resource. `maybe-replace`: CloudFormation decides during the update. */
 export type ChangeAction = 'add' | 'change' | 'replace' | 'maybe-replace' | 'remove' | 'keep'
 
-/** A property that changes; values are `null` where CloudFormation does not tell them. */
-export interface PropertyChange {
-  /** Such as `MemorySize`; `Tags` and the like for what is not a property. */
+/** A property that changes; values are `null` where CloudFormation does not report them. */
+interface PropertyChange {
+  /** Such as `MemorySize`; for attributes that are not properties, the attribute, such as `Tags`. */
   readonly name: string
   readonly before: string | null
   readonly after: string | null
 }
 
-/** What is to happen to one resource. */
+/** The planned change of one resource. */
 export interface PlannedResource {
   readonly action: ChangeAction
   /** Its name in the template. */
   readonly logicalId: string
-  /** Its name on AWS; `null` for one that is to be made. */
+  /** Its name on AWS; `null` for a new resource. */
   readonly physicalId: string | null
   readonly type: string
   readonly properties: readonly PropertyChange[]
@@ -24,14 +24,14 @@ export interface PlannedResource {
 
 const TABLE = 'AWS::DynamoDB::Table'
 
-/** One entry of a change set in our words. */
+/** Converts one entry of a change set. */
 export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedResource {
   const properties = new Map<string, PropertyChange>()
   for (const {Target: target} of change.Details ?? []) {
     const name = target?.Name ?? target?.Attribute ?? ''
-    const told = {name, before: target?.BeforeValue ?? null, after: target?.AfterValue ?? null}
-    // The same property is listed once for every cause of its change, not always with values.
-    if (name !== '' && (told.after !== null || !properties.has(name))) properties.set(name, told)
+    const property = {name, before: target?.BeforeValue ?? null, after: target?.AfterValue ?? null}
+    // A property is listed once per cause of its change, not always with values.
+    if (name !== '' && (property.after !== null || !properties.has(name))) properties.set(name, property)
   }
   return {
     action: actionOf(change),
@@ -42,16 +42,16 @@ export function toPlannedChange({ResourceChange: change = {}}: Change): PlannedR
   }
 }
 
-/** Whether all data would be lost, or out of reach: never to be carried out. */
+/** Whether the table's data would be lost or detached from the stack; such a plan is never executed. */
 export function destroysTable({type, action}: PlannedResource): boolean {
   return type === TABLE && (action === 'replace' || action === 'remove' || action === 'keep')
 }
 
 function actionOf({Action, Replacement, PolicyAction}: NonNullable<Change['ResourceChange']>): ChangeAction {
-  // What leaves the stack and stays on AWS is nobody's any more: that has a name of its own.
+  // `keep`: the resource is removed from the stack but not deleted.
   if (Action === 'Remove') return PolicyAction?.startsWith('Retain') === true ? 'keep' : 'remove'
   if (Action === 'Modify')
     return Replacement === 'True' ? 'replace' : Replacement === 'Conditional' ? 'maybe-replace' : 'change'
-  // What cannot be told beforehand may turn out to be anything.
+  // For `Dynamic` the change is not known before the update.
   return Action === 'Dynamic' ? 'maybe-replace' : 'add'
 }

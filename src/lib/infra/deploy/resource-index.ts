@@ -1,14 +1,13 @@
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Table} from '../../repository/table/table.js'
+import {indexes} from '../../schema/attributes.js'
 import {parametersOf, STACK_OPTIONS, type StackOptionValues} from '../options/options.js'
 
-const INDEX = 'GSI2'
-
-/** What the table's resource index copies; `null` when the table lacks the index, `undefined` when there is no table. */
+/** The projection of the table's resource index; `null`: the table has no such index, `undefined`: there is no table. */
 export async function readResourceIndex({transport, name: TableName}: Table): Promise<string | null | undefined> {
   try {
     const {Table: found} = await transport.send('DescribeTable', {TableName})
-    const index = found?.GlobalSecondaryIndexes?.find(({IndexName}) => IndexName === INDEX)
+    const index = found?.GlobalSecondaryIndexes?.find(({IndexName}) => IndexName === indexes.resource)
     return index?.Projection?.ProjectionType ?? null
   } catch (error) {
     if (error instanceof TableMissing) return undefined
@@ -16,14 +15,14 @@ export async function readResourceIndex({transport, name: TableName}: Table): Pr
   }
 }
 
-/** What is asked for, as DynamoDB spells it; `undefined` when nothing is. */
+/** The requested projection as DynamoDB spells it; `undefined` when none is requested. */
 export function requestedResourceIndex({resourceIndex}: StackOptionValues): 'KEYS_ONLY' | 'ALL' | undefined {
   if (resourceIndex === undefined) return undefined
   return parametersOf({resourceIndex}).ResourceIndexProjection === 'ALL' ? 'ALL' : 'KEYS_ONLY'
 }
 
-/** DynamoDB's word as people spell it on the command line. */
+/** The value of `--resource-index` for a projection of DynamoDB. */
 export function resourceIndexOption(projection: string): string {
   const {spelled = {}} = STACK_OPTIONS.find(({name}) => name === 'resourceIndex') ?? {}
-  return Object.entries(spelled).find(([, theirs]) => theirs === projection)?.[0] ?? projection
+  return Object.entries(spelled).find(([, parameter]) => parameter === projection)?.[0] ?? projection
 }

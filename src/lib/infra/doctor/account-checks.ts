@@ -4,18 +4,18 @@ import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 
-/** Credentials that end sooner than this may end in the middle of a deploy. */
+/** Credentials that expire sooner than this may expire during a deployment. */
 const SOON_MS = 900_000
 
-/** Who asks, if anybody could tell. */
+/** The account that the credentials belong to, as far as it could be determined. */
 export interface Account {
   readonly checks: readonly Check[]
-  /** `undefined`: without valid credentials or a region there is no point in asking further. */
+  /** `undefined`: no valid credentials or no region, so that further checks make no sense. */
   readonly caller: CallerIdentity | undefined
   readonly region: string | undefined
 }
 
-/** Region and credentials: who they belong to and how long they last. */
+/** Checks region and credentials: whose they are and how long they are valid. */
 export async function examineAccount(aws: Aws, nowMs: number): Promise<Account> {
   const region = await tryTo('find the region', () => aws.region())
   if (region instanceof ZaelError) {
@@ -30,7 +30,7 @@ export async function examineAccount(aws: Aws, nowMs: number): Promise<Account> 
   return {checks: [regionCheck, credentialsCheck(caller.arn, expiration, nowMs)], caller, region}
 }
 
-/** Who it is, and for how long. */
+/** The identity, and how long its credentials are valid. */
 export function credentialsCheck(arn: string, expiration: Date | undefined, nowMs: number): Check {
   if (expiration === undefined) return passedCheck('account', 'credentials', arn)
   const leftMs = expiration.getTime() - nowMs
@@ -45,11 +45,11 @@ export function credentialsCheck(arn: string, expiration: Date | undefined, nowM
   )
 }
 
-async function tryTo<T>(doing: string, work: () => Promise<T>): Promise<T | ZaelError> {
+async function tryTo<T>(doing: string, call: () => Promise<T>): Promise<T | ZaelError> {
   try {
-    return await callAws(doing, work)
+    return await callAws(doing, call)
   } catch (error) {
-    return error as ZaelError // attempt throws nothing else
+    return error as ZaelError // callAws throws nothing else
   }
 }
 

@@ -1,4 +1,4 @@
-/** What one look at the surroundings came to. */
+/** The result of one check of `zael doctor`. */
 export interface Check {
   readonly group: 'machine' | 'account' | 'stack'
   readonly name: string
@@ -8,17 +8,17 @@ export interface Check {
   readonly fix: string | null
 }
 
-/** All is well. */
+/** Nothing is wrong. */
 export function passedCheck(group: Check['group'], name: string, message: string): Check {
   return {group, name, state: 'ok', message, fix: null}
 }
 
-/** It works, but somebody should know. */
+/** It works, but deserves attention. */
 export function warningCheck(group: Check['group'], name: string, message: string, fix: string | null): Check {
   return {group, name, state: 'warn', message, fix}
 }
 
-/** Something does not work. */
+/** It does not work. */
 export function failedCheck(group: Check['group'], name: string, message: string, fix: string | null): Check {
   return {group, name, state: 'fail', message, fix}
 }

@@ -4,21 +4,21 @@ import {Denied} from '../../dynamo/errors.js'
 import {ServerClock} from '../../dynamo/server-clock.js'
 import {createTransport} from '../../dynamo/transports/create.js'
 
-/** What a few requests tell of the way to DynamoDB. */
+/** Latency and clock skew, measured with a few requests to DynamoDB. */
 export interface EndpointProbe {
-  /** Where the requests went, in words. */
+  /** The endpoint, for display. */
   readonly endpoint: string
   readonly roundTripsMs: readonly number[]
-  /** Server time minus local time, the least that the answers prove; `null`: they tell no time. */
+  /** Server time minus local time: the minimum that the responses prove; `null`: they have no date. */
   readonly skewMs: number | null
-  /** Why there was no answer. */
+  /** Why there was no response. */
   readonly problem: {readonly message: string; readonly fix: string | null} | null
 }
 
-/** The first one also connects, and is not counted. */
+/** The first request also opens the connection, and is not counted. */
 const PROBES = 6
 
-/** Sends a harmless request a few times, one after the other. A refusal is an answer too: it has a time and took its time. */
+/** Sends a read-only request several times in sequence. A refusal counts too: it has a date and a round trip. */
 export async function probeEndpoint(connection: Connection, clock: () => number): Promise<EndpointProbe> {
   const endpoint = connection.endpoint ?? 'DynamoDB'
   const serverClock = new ServerClock(clock)
@@ -45,7 +45,7 @@ export async function probeEndpoint(connection: Connection, clock: () => number)
 }
 
 function unlessAnswered(error: unknown): void {
-  // Without credentials nothing was sent, so there is no answer to learn from.
+  // Without credentials no request was sent, so there is no response.
   const wasAnswered = error instanceof Denied && (error.cause as {$metadata?: {httpStatusCode?: number}})?.$metadata
   if (!wasAnswered) throw error
 }

@@ -5,13 +5,13 @@ import type {EndpointProbe} from './endpoint-probe.js'
 /** The oldest Node that zael runs on. */
 const OLDEST_NODE = [20, 19] as const
 
-/** AWS refuses requests that are signed with a time further off than this. */
-const MOST_SKEW_MS = 300_000
+/** AWS rejects requests whose signature time is off by more than this. */
+const MAX_SKEW_MS = 300_000
 
-/** Beyond this, times in listings and expiry dates are visibly wrong. */
+/** Beyond this, times in listings and expiry dates are noticeably wrong. */
 const NOTABLE_SKEW_MS = 2_000
 
-/** An acquire is one round trip; above this it is felt by everybody who waits for one. */
+/** An acquire takes one round trip; above this, callers notice the delay. */
 const SLOW_MS = 150
 
 /** Whether this Node is new enough. */
@@ -25,20 +25,20 @@ export function nodeCheck(version: string): Check {
     : passedCheck('machine', 'node', version)
 }
 
-/** Whether the local clock is where the server's is, as far as its answers prove. */
+/** Whether the local clock agrees with the server's, as far as its responses prove. */
 export function clockCheck({skewMs}: EndpointProbe): Check {
-  if (skewMs === null) return warningCheck('machine', 'clock', 'no answer tells the time of the server', null)
+  if (skewMs === null)
+    return warningCheck('machine', 'clock', 'the responses do not contain the time of the server', null)
   const seconds = `${formatNumber(Math.abs(skewMs) / 1000, 'nearest', 1)} s`
   const words = skewMs > 0 ? `this machine is ${seconds} behind` : `this machine is ${seconds} ahead`
   const fix = 'Set the clock of this machine, for instance with NTP.'
-  if (Math.abs(skewMs) >= MOST_SKEW_MS)
-    return failedCheck('machine', 'clock', `${words}; AWS refuses its requests`, fix)
+  if (Math.abs(skewMs) >= MAX_SKEW_MS) return failedCheck('machine', 'clock', `${words}; AWS rejects its requests`, fix)
   if (Math.abs(skewMs) >= NOTABLE_SKEW_MS)
     return warningCheck('machine', 'clock', `${words}; zael corrects for it`, fix)
-  return passedCheck('machine', 'clock', 'as that of the server')
+  return passedCheck('machine', 'clock', 'agrees with the server')
 }
 
-/** How far away the endpoint is. */
+/** The latency of the endpoint. */
 export function latencyCheck({endpoint, roundTripsMs, problem}: EndpointProbe): Check {
   const name = 'endpoint'
   if (problem !== null) return failedCheck('account', name, problem.message, problem.fix)
@@ -49,6 +49,6 @@ export function latencyCheck({endpoint, roundTripsMs, problem}: EndpointProbe): 
     'account',
     name,
     `${words}; an acquire takes at least as long`,
-    'Choose a region nearer to your services.',
+    'Choose a region closer to your services.',
   )
 }

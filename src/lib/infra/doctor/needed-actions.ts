@@ -1,17 +1,18 @@
+import {indexes} from '../../schema/attributes.js'
 import {DEFAULT_NAMES, formattedName, likelyBucketName, type ResourceNames} from '../options/resource-names.js'
 
-/** What somebody wants to do with a stack. */
+/** What a user wants to do with a stack. */
 export type Purpose = 'look' | 'operate' | 'deploy'
 
-/** Actions that one purpose needs on one kind of thing. */
+/** The IAM actions that one purpose needs on one kind of resource. */
 export interface NeededActions {
   readonly purpose: Purpose
   readonly actions: readonly string[]
   readonly resources: readonly string[]
 }
 
-/** Whose stack it is, and where. */
-export interface StackPlace {
+/** Account and region of a stack. */
+interface StackPlace {
   /** `aws`, `aws-cn`, `aws-us-gov`. */
   readonly partition: string
   readonly region: string
@@ -20,8 +21,8 @@ export interface StackPlace {
 }
 
 /**
- * Everything that the commands ask of AWS, and what CloudFormation does in the name of whoever deploys: to look at a
- * stack, to operate its table, to deploy and delete it. docs/deploying.md lists the same, and a test compares them.
+ * All actions that the commands call, and those that CloudFormation calls with the user's permissions: to look at a stack,
+ * to operate its table, to deploy and delete it. docs/deploying.md has the same list, and a test compares them.
  */
 export function neededActions(
   {partition, region, account, stack}: StackPlace,
@@ -29,7 +30,7 @@ export function neededActions(
 ): NeededActions[] {
   const arn = (service: string, rest: string) => `arn:${partition}:${service}:${region}:${account}:${rest}`
   const table = [arn('dynamodb', `table/${stack}`)]
-  const tableAndIndex = [...table, arn('dynamodb', `table/${stack}/index/GSI1`)]
+  const tableAndIndex = [...table, arn('dynamodb', `table/${stack}/index/${indexes.parent}`)]
   const stacks = [arn('cloudformation', `stack/${stack}/*`)]
   const functions = [arn('lambda', `function:${stack}-aggregator`)]
   const queues = [arn('sqs', `${stack}-aggregator-dlq`)]

@@ -11,9 +11,9 @@ import {type Simulation, simulate} from './permission-simulation.js'
 const NAMES: Readonly<Record<Purpose, string>> = {look: 'may look', operate: 'may operate', deploy: 'may deploy'}
 
 const CONDITIONAL_FIX =
-  'A policy for one namespace has such conditions: try a command with --namespace, or ask for STACK-read to see all.'
+  'Policies for one namespace have such conditions: try a command with --namespace, or ask for the policy STACK-read.'
 
-/** What is allowed, by asking IAM; where IAM does not tell, by what could be read. */
+/** Checks permissions by IAM's policy simulation, or, where that is not allowed, by what could be read. */
 export async function permissionChecks(
   aws: Aws,
   caller: CallerIdentity,
@@ -36,8 +36,8 @@ export async function permissionChecks(
 }
 
 /**
- * One line per purpose. Not everybody has to operate or deploy, so only blindness is a failure; and what depends on the
- * call is neither granted nor refused.
+ * One check per purpose. Not every user has to operate or deploy, so only missing read permissions are a failure. Actions
+ * that depend on conditions of the call are neither granted nor refused.
  */
 export function simulationChecks(needed: readonly NeededActions[], {refused, conditional}: Simulation): Check[] {
   const purposes = [...new Set(needed.map(({purpose}) => purpose))]
@@ -51,28 +51,28 @@ export function simulationChecks(needed: readonly NeededActions[], {refused, con
     const conditions = [...new Set(open.flatMap(action => conditional.get(action) ?? []))]
     const message = [
       ...(missing.length === 0 ? [] : [`refused by simulation: ${missing.join(', ')}`]),
-      ...(open.length === 0 ? [] : [`not known, depends on ${conditions.join(', ')}: ${open.join(', ')}`]),
+      ...(open.length === 0 ? [] : [`unknown, depends on ${conditions.join(', ')}: ${open.join(', ')}`]),
     ].join('; ')
     if (missing.length === 0) return warningCheck('account', name, message, CONDITIONAL_FIX)
-    const fix = 'Ask for these actions if you need them; docs/deploying.md lists them all.'
+    const fix = 'Ask for these actions if you need them; docs/deploying.md lists all of them.'
     return purpose === 'look' ? failedCheck('account', name, message, fix) : warningCheck('account', name, message, fix)
   })
 }
 
-/** Without simulation only reading can be tried; writing is not tried out. */
+/** Without simulation only read permissions can be checked: by the reads that were made. */
 function readingChecks(refusal: ZaelError, unreadable: readonly UnknownPart[]): Check[] {
   const denied = unreadable.filter(({code}) => /\.denied$/.test(code))
   const why = warningCheck(
     'account',
     'permissions',
-    `could not be simulated, so only reading was tried: ${refusal.message}`,
-    'Ask for iam:SimulatePrincipalPolicy on yourself to have writing checked too.',
+    `could not be simulated, so only reads were tried: ${refusal.message}`,
+    'Ask for iam:SimulatePrincipalPolicy on yourself to have write permissions checked too.',
   )
   if (denied.length === 0) return [why, passedCheck('account', NAMES.look, 'everything that was read')]
   return [why, ...denied.map(({part, reason, fix}) => failedCheck('account', NAMES.look, `${part}: ${reason}`, fix))]
 }
 
-/** Policies hang on the role, not on its session; the session's ARN lacks the path of the role. */
+/** Policies are attached to the role, not to its session; the session's ARN lacks the path of the role. */
 async function policySource(aws: Aws, arn: string): Promise<string> {
   const session = /^(arn:[^:]+):sts::(\d+):assumed-role\/([^/]+)\//.exec(arn)
   if (!session) return arn

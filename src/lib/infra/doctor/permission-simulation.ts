@@ -6,31 +6,31 @@ import type {NeededActions} from './needed-actions.js'
 
 const SIMULATIONS_AT_ONCE = 4
 
-/** What IAM said of the actions that it did not simply allow. */
+/** The actions that IAM did not allow unconditionally. */
 export interface Simulation {
   readonly refused: ReadonlySet<string>
-  /** Actions that are allowed or not by what only a real call has, such as the keys of items: names of those conditions. */
+  /** Actions that depend on context that only a real call has, such as item keys; with the names of these condition keys. */
   readonly conditional: ReadonlyMap<string, readonly string[]>
 }
 
-/** Asks IAM about all needed actions; one question for everything that concerns the same thing. */
+/** Simulates all needed actions; one request per set of resources. */
 export async function simulate(aws: Aws, source: string, needed: readonly NeededActions[]): Promise<Simulation> {
-  const questions = new Map<string, {ActionNames: string[]; ResourceArns: string[]}>()
+  const requests = new Map<string, {ActionNames: string[]; ResourceArns: string[]}>()
   for (const {actions, resources} of needed) {
     const key = resources.join(' ')
-    const asked = questions.get(key)?.ActionNames ?? []
-    questions.set(key, {ActionNames: [...asked, ...actions], ResourceArns: [...resources]})
+    const names = requests.get(key)?.ActionNames ?? []
+    requests.set(key, {ActionNames: [...names, ...actions], ResourceArns: [...resources]})
   }
   async function* each() {
-    yield* questions.values()
+    yield* requests.values()
   }
   const refused = new Set<string>()
   const conditional = new Map<string, readonly string[]>()
   await callAws('simulate your permissions', async () => {
     const client = await aws.iam()
-    await forEachConcurrently(each(), SIMULATIONS_AT_ONCE, async question => {
-      const request = {PolicySourceArn: source, ...question}
-      for await (const {EvaluationResults = []} of paginateSimulatePrincipalPolicy({client}, request)) {
+    await forEachConcurrently(each(), SIMULATIONS_AT_ONCE, async request => {
+      const input = {PolicySourceArn: source, ...request}
+      for await (const {EvaluationResults = []} of paginateSimulatePrincipalPolicy({client}, input)) {
         for (const result of EvaluationResults) {
           const {EvalActionName: action = '', EvalDecision: decision} = result
           if (decision === 'allowed') continue
@@ -44,7 +44,7 @@ export async function simulate(aws: Aws, source: string, needed: readonly Needed
   return {refused, conditional}
 }
 
-/** Told for all resources together, or for each of those that were named; only what a call of that service can have. */
+/** The missing condition keys, overall or per resource; only those that a call of this service can have. */
 function missingConditions(action: string, result: EvaluationResult): string[] {
   const {MissingContextValues: overall = [], ResourceSpecificResults: each = []} = result
   const refusals = each.filter(({EvalResourceDecision}) => EvalResourceDecision !== 'allowed')

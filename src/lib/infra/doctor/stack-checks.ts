@@ -1,4 +1,5 @@
 import {formatCount} from '../../core/text.js'
+import {indexes} from '../../schema/attributes.js'
 import {parseTemplate} from '../../schema/template-yaml.js'
 import {hasFailed} from '../health/findings.js'
 import {deployCommand, LOST_TABLE_FIX, rebuildAggregator, repairCommand, restreamCommand} from '../health/fixes.js'
@@ -6,7 +7,7 @@ import type {StackHealth} from '../health/health.js'
 import type {AggregatorPart, MappingPart, StackPart, TablePart, VersionPart} from '../health/parts.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from './check.js'
 
-/** What a stack is made of, line by line: stream, mapping, filters, dead letters, versions and peers. */
+/** One check per part of a stack: table, stream, function, mapping, filters, dead letters, versions and Python clients. */
 export function stackChecks(health: StackHealth, filters: readonly string[], ourVersion: string): Check[] {
   const {stack, cloudFormation, table, aggregator, mapping, deadLetters, versions} = health
   const deploy = deployCommand(stack, cloudFormation?.owner)
@@ -24,15 +25,15 @@ export function stackChecks(health: StackHealth, filters: readonly string[], our
       : []),
     ...(mapping ? [mappingCheck(mapping), filterCheck(mapping, filters, cloudFormation, deploy)] : []),
     ...(aggregator && table?.stream && !mapping && isKnown(health, 'mapping')
-      ? [failedCheck('stack', 'mapping', 'nothing carries the stream to the function', rebuild)]
+      ? [failedCheck('stack', 'mapping', 'no event source mapping from the stream to the function', rebuild)]
       : []),
     ...(deadLetters ? [deadLetterCheck(deadLetters.messages, deadLetters.queue, aggregator)] : []),
     ...(versions ? [layoutCheck(versions, deploy), ...peerChecks(versions, table, aggregator)] : []),
-    ...health.unknown.map(({part, reason, fix}) => warningCheck('stack', part, `not known: ${reason}`, fix)),
+    ...health.unknown.map(({part, reason, fix}) => warningCheck('stack', part, `unknown: ${reason}`, fix)),
   ]
 }
 
-/** The filters of this package's template, as Lambda tells them. */
+/** The event filters of this package's template, in the form in which Lambda returns them. */
 export function templateFilters(template: string): string[] {
   const {AggregatorEventSourceMapping: mapping} = parseTemplate(template).Resources
   return mapping.Properties.FilterCriteria.Filters.map(({Pattern}: {Pattern: string}) => Pattern)
@@ -44,31 +45,31 @@ function isKnown({unknown}: StackHealth, part: string): boolean {
 
 function deployedCheck({owner, version, status}: StackPart, ourVersion: string, deploy: string): Check {
   const name = 'deployed'
-  const words = `by ${owner === 'other' ? 'another tool' : owner} ${version ?? 'of no known version'}, ${status}`
-  if (hasFailed(status)) return failedCheck('stack', name, words, deploy)
-  if (owner !== 'zael' || version === ourVersion) return passedCheck('stack', name, words)
-  return warningCheck('stack', name, `${words}; this zael is ${ourVersion}`, `${deploy} --dry-run`)
+  const message = `by ${owner === 'other' ? 'another tool' : owner} ${version ?? 'of unknown version'}, ${status}`
+  if (hasFailed(status)) return failedCheck('stack', name, message, deploy)
+  if (owner !== 'zael' || version === ourVersion) return passedCheck('stack', name, message)
+  return warningCheck('stack', name, `${message}; this zael is ${ourVersion}`, `${deploy} --dry-run`)
 }
 
 function tableCheck({status, expiry}: TablePart, stack: string): Check {
   if (status !== 'ACTIVE') return warningCheck('stack', 'table', `the table is ${status}`, null)
   if (expiry === false)
-    return failedCheck('stack', 'table', 'expiry is off: nothing that is old is removed', repairCommand(stack))
+    return failedCheck('stack', 'table', 'expiry is off: old records are never removed', repairCommand(stack))
   return passedCheck('stack', 'table', 'active')
 }
 
-/** A bare table on a local engine may do without: nothing follows it. */
+/** A table on a local engine without an aggregator needs no stream. */
 function streamCheck({stream}: TablePart, stack: string, isFollowed: boolean): Check {
   if (stream === 'NEW_AND_OLD_IMAGES') return passedCheck('stack', 'stream', 'on, with both images')
-  if (stream !== null) return failedCheck('stack', 'stream', `tells ${stream}, not both images`, restreamCommand(stack))
+  if (stream !== null) return failedCheck('stack', 'stream', `has ${stream}, not both images`, restreamCommand(stack))
   return (isFollowed ? failedCheck : warningCheck)('stack', 'stream', 'off: usage is not counted', repairCommand(stack))
 }
 
 function codeCheck({name, isOurCode, version}: AggregatorPart, deploy: string): Check {
   if (isOurCode === null)
-    return passedCheck('stack', 'aggregator', `${name} of zae-limiter ${version ?? 'of no known version'}`)
+    return passedCheck('stack', 'aggregator', `${name} of zae-limiter ${version ?? 'of unknown version'}`)
   if (isOurCode) return passedCheck('stack', 'aggregator', `${name} runs the code of this zael`)
-  return warningCheck('stack', 'aggregator', `${name} runs other code than that of this zael`, deploy)
+  return warningCheck('stack', 'aggregator', `${name} does not run the code of this zael`, deploy)
 }
 
 function mappingCheck({state, id}: MappingPart): Check {
@@ -79,18 +80,17 @@ function mappingCheck({state, id}: MappingPart): Check {
   return warningCheck('stack', 'mapping', state.toLowerCase(), null)
 }
 
-/** Whatever the order and the spacing. */
+/** Compares the filters regardless of order and whitespace. */
 function filterCheck(
   {filters}: MappingPart,
   wanted: readonly string[],
   stack: StackPart | null,
   deploy: string,
 ): Check {
-  const normal = (list: readonly string[]) => list.map(normalJson).sort().join('\n')
-  if (normal(filters) === normal(wanted))
-    return passedCheck('stack', 'filters', "the mapping lets through what the template's does")
-  const words = "the mapping's filters are not the template's: usage or the archive may be incomplete"
-  return (stack?.owner === 'zae-limiter' ? warningCheck : failedCheck)('stack', 'filters', words, deploy)
+  const normalize = (list: readonly string[]) => list.map(normalizeJson).sort().join('\n')
+  if (normalize(filters) === normalize(wanted)) return passedCheck('stack', 'filters', 'the same as in the template')
+  const message = 'differ from the template: usage or the archive may be incomplete'
+  return (stack?.owner === 'zae-limiter' ? warningCheck : failedCheck)('stack', 'filters', message, deploy)
 }
 
 function deadLetterCheck(messages: number, queue: string, aggregator: AggregatorPart | null): Check {
@@ -105,26 +105,26 @@ function layoutCheck({schemaVersion, problem}: VersionPart, deploy: string): Che
   return passedCheck('stack', 'layout', schemaVersion)
 }
 
-/** Python clients write who they are into the version record, and renew a function that it calls older than themselves. */
+/** Python clients write their version into the version record, and replace a function that it lists as older than them. */
 function peerChecks(
   {updatedBy, lambdaVersion}: VersionPart,
   table: TablePart | null,
   aggregator: AggregatorPart | null,
 ): Check[] {
   if (lambdaVersion !== null && aggregator && aggregator.isOurCode !== null) {
-    const risk = `the version record says ${lambdaVersion} of the function: newer Python clients would overwrite zael's code`
+    const risk = `the version record has version ${lambdaVersion} for the function: newer Python clients would overwrite zael's code`
     return [warningCheck('stack', 'peers', risk, 'Open the table with auto_update=False in Python clients.')]
   }
   const peer = /^(client|cli):(.+)$/.exec(updatedBy ?? '')?.[2]
   if (peer === undefined) return []
-  const words = `zae-limiter ${peer} works on this table too`
-  const isNarrow = table?.indexes.some(({name, projection}) => name === 'GSI2' && projection !== 'ALL')
-  if (!isNarrow) return [passedCheck('stack', 'peers', words)]
-  const need = 'it cannot query by resource, because GSI2 holds keys only'
-  return [warningCheck('stack', 'peers', `${words}; ${need}`, 'zael deploy --resource-index all')]
+  const message = `zae-limiter ${peer} also uses this table`
+  const isKeysOnly = table?.indexes.some(({name, projection}) => name === indexes.resource && projection !== 'ALL')
+  if (!isKeysOnly) return [passedCheck('stack', 'peers', message)]
+  const limitation = `it cannot query by resource, because ${indexes.resource} contains only keys`
+  return [warningCheck('stack', 'peers', `${message}; ${limitation}`, 'zael deploy --resource-index all')]
 }
 
-function normalJson(text: string): string {
+function normalizeJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text))
   } catch {

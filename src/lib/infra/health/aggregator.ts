@@ -6,9 +6,10 @@ import {
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {lambdaPackage} from '../lambda/package.js'
-import {type AggregatorPart, type MappingPart, tagOf} from './parts.js'
+import {tagOf} from '../stacks/reader.js'
+import type {AggregatorPart, MappingPart} from './parts.js'
 
-/** The function of a stack; `null` when there is none. */
+/** Reads the function of a stack; `null` when there is none. */
 export async function readAggregator(aws: Aws, name: string): Promise<AggregatorPart | null> {
   const found = await callAws(`read function "${name}"`, async () => {
     const client = await aws.lambda()
@@ -20,22 +21,22 @@ export async function readAggregator(aws: Aws, name: string): Promise<Aggregator
     }
   })
   if (!found) return null
-  const {Configuration: told = {}, Tags: tags = {}} = found
+  const {Configuration: configuration = {}, Tags: tags = {}} = found
   const {sha256Base64} = await lambdaPackage()
-  const isPython = told.Runtime?.startsWith('python') ?? false
+  const isPython = configuration.Runtime?.startsWith('python') ?? false
   return {
     name,
-    state: told.State ?? 'Active',
-    runtime: told.Runtime ?? null,
-    memoryMb: told.MemorySize ?? null,
-    codeBytes: told.CodeSize ?? 0,
-    codeSha256: told.CodeSha256 ?? null,
-    isOurCode: isPython ? null : told.CodeSha256 === sha256Base64,
+    state: configuration.State ?? 'Active',
+    runtime: configuration.Runtime ?? null,
+    memoryMb: configuration.MemorySize ?? null,
+    codeBytes: configuration.CodeSize ?? 0,
+    codeSha256: configuration.CodeSha256 ?? null,
+    isOurCode: isPython ? null : configuration.CodeSha256 === sha256Base64,
     version: tagOf(tags, 'lambda-version') ?? tagOf(tags, 'version'),
   }
 }
 
-/** What carries a stream to a function; `null` when nothing does. */
+/** Reads the event source mapping between a stream and a function; `null` when there is none. */
 export async function readMapping(aws: Aws, functionName: string, streamArn: string): Promise<MappingPart | null> {
   const found = await callAws(`read the event source mappings of "${functionName}"`, async () => {
     const client = await aws.lambda()

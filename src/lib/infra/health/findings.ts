@@ -1,4 +1,6 @@
 import {formatCount, formatPlural} from '../../core/text.js'
+
+import {indexes as indexNames} from '../../schema/attributes.js'
 import {
   deployCommand,
   LOST_TABLE_FIX,
@@ -22,28 +24,14 @@ import {
   type VersionPart,
 } from './parts.js'
 import {batchWindowMs} from './stack.js'
-
-/** Something worth knowing about a stack. A problem makes it degraded, a note does not. */
-export interface HealthFinding {
-  readonly severity: 'problem' | 'note'
-  readonly part: PartName
-  readonly message: string
-  /** The next command, or what to change. */
-  readonly fix: string | null
-}
+import {type HealthFinding, isProblem, OLD_RECORD_MS} from './verdict.js'
 
 type Found = Omit<HealthFinding, 'part'>
 
-/** Ms beyond the wait for a full batch after which usage and refills are behind, as in the template's alarm. */
-export const OLD_RECORD_MS = 60_000
-
-/** Shorter code than this is the placeholder that the template brings, which fails on purpose. */
+/** Code smaller than this is the template's placeholder, which fails on purpose. */
 const PLACEHOLDER_BYTES = 4_096
 
-/** The indexes that every command relies on. */
-const INDEXES = ['GSI1', 'GSI2', 'GSI3', 'GSI4']
-
-/** Everything worth knowing, problems first; a part that nobody could look at says nothing here. */
+/** All findings, problems first; parts that could not be read have none. */
 export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: PartName) => boolean): HealthFinding[] {
   const {cloudFormation, table, aggregator, mapping, traffic, deadLetters, alarms, versions} = parts
   const found: HealthFinding[] = []
@@ -71,12 +59,7 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
   return [...found.filter(isProblem), ...found.filter(each => !isProblem(each))]
 }
 
-/** Whether a finding makes a stack degraded. */
-export function isProblem({severity}: HealthFinding): boolean {
-  return severity === 'problem'
-}
-
-/** Whether CloudFormation gave up and waits for somebody. A rolled back update is whole again, and not among these. */
+/** Whether CloudFormation has failed and needs intervention. A rolled-back update does not: the stack is consistent. */
 export function hasFailed(status: string): boolean {
   return /FAILED$|^(IMPORT_)?ROLLBACK_COMPLETE$/.test(status)
 }
@@ -86,11 +69,11 @@ function ofStack(stack: string, part: StackPart, deploy: string): Found[] {
   const why = statusReason ? ` (${statusReason})` : ''
   const found: Found[] = []
   if (/_IN_PROGRESS$/.test(status)) {
-    found.push(note(`CloudFormation is at work: ${status}.`, `zael status --stack ${stack}`))
+    found.push(note(`CloudFormation is changing the stack: ${status}.`, `zael status --stack ${stack}`))
   } else if (status === 'UPDATE_ROLLBACK_COMPLETE') {
     found.push(note(`The last update was rolled back${why}.`, deploy))
   } else if (hasFailed(status)) {
-    found.push(problem(`CloudFormation says ${status}${why}.`, deploy))
+    found.push(problem(`The status in CloudFormation is ${status}${why}.`, deploy))
   }
   if (owner === 'zael' && parameters.missing.length > 0) {
     const [first, ...others] = parameters.missing
@@ -100,32 +83,33 @@ function ofStack(stack: string, part: StackPart, deploy: string): Found[] {
   return found
 }
 
-/** A bare table on a local engine may do without a stream: nothing follows it. */
+/** A table on a local engine without an aggregator needs no stream. */
 function ofTable(stack: string, table: TablePart, isFollowed: boolean): Found[] {
   const {status, stream, expiry, pointInTimeRecovery, indexes} = table
-  const mend = repairCommand(stack)
+  const repair = repairCommand(stack)
   const found: Found[] = []
   if (status === 'UPDATING') found.push(note('The table is being changed.', null))
   else if (status !== 'ACTIVE') found.push(problem(`The table is ${status}.`, null))
   const names = new Set(indexes.map(({name}) => name))
-  const missing = INDEXES.filter(name => !names.has(name))
-  if (missing.length > 0) found.push(problem(`The table lacks ${missing.join(', ')}.`, mend))
+  const missing = Object.values<string>(indexNames).filter(name => !names.has(name))
+  if (missing.length > 0) found.push(problem(`The table lacks ${missing.join(', ')}.`, repair))
   const unready = indexes.filter(index => index.status !== 'ACTIVE')
-  for (const index of unready) found.push(note(`${index.name} is ${index.status}; reading by it has to wait.`, null))
-  if (stream === null) found.push((isFollowed ? problem : note)('The table has no stream: usage is not counted.', mend))
+  for (const index of unready) found.push(note(`${index.name} is ${index.status}; queries on it have to wait.`, null))
+  if (stream === null)
+    found.push((isFollowed ? problem : note)('The table has no stream: usage is not counted.', repair))
   else if (stream !== 'NEW_AND_OLD_IMAGES') {
-    found.push(problem(`The stream tells ${stream}; usage needs NEW_AND_OLD_IMAGES.`, restreamCommand(stack)))
+    found.push(problem(`The stream has ${stream}; usage needs NEW_AND_OLD_IMAGES.`, restreamCommand(stack)))
   }
-  if (expiry === false) found.push(problem('Expiry is off: old usage and audit events are never removed.', mend))
+  if (expiry === false) found.push(problem('Expiry is off: old usage and audit events are never removed.', repair))
   if (pointInTimeRecovery === false) found.push(note('Point-in-time recovery is off.', recoveryCommand(stack)))
   return found
 }
 
 function ofAggregator(deploy: string, {state, isOurCode, codeBytes}: AggregatorPart): Found[] {
-  if (state === 'Failed') return [problem('The function cannot run: Lambda says Failed.', deploy)]
+  if (state === 'Failed') return [problem('The function cannot run: its state in Lambda is Failed.', deploy)]
   if (isOurCode !== false) return []
   if (codeBytes < PLACEHOLDER_BYTES) return [problem('The function has no code yet, only a placeholder.', deploy)]
-  return [note('The function runs other code than the one in this zael.', deploy)]
+  return [note('The code of the function differs from that of this zael.', deploy)]
 }
 
 function ofMapping({id, state, stateReason, lastResult}: MappingPart): Found[] {
@@ -140,7 +124,7 @@ function ofMapping({id, state, stateReason, lastResult}: MappingPart): Found[] {
 }
 
 const unmapped = (rebuild: string): Found =>
-  problem('Nothing carries the stream to the function: usage is not counted.', rebuild)
+  problem('No event source mapping from the stream to the function: usage is not counted.', rebuild)
 
 function ofTraffic(traffic: TrafficPart, oldMs: number): Found[] {
   const {throttledReads, throttledWrites, aggregatorErrors, iteratorAgeMs} = traffic
@@ -163,15 +147,15 @@ function ofDeadLetters({queue, messages}: DeadLettersPart, aggregator: Aggregato
   if (messages === 0) return []
   const where = aggregator ? `aws logs tail /aws/lambda/${aggregator.name} --since 1d` : null
   const batches = formatPlural(messages, 'batch', 'batches')
-  return [problem(`${batches} of the stream failed for good, see queue ${queue}.`, where)]
+  return [problem(`${batches} of the stream failed permanently, see queue ${queue}.`, where)]
 }
 
 function ofAlarms(alarms: readonly AlarmPart[], wanted: readonly string[], rebuild: string): Found[] {
-  const ringing = alarms.filter(({state}) => state === 'ALARM')
-  const gone = wanted.filter(name => !alarms.some(alarm => alarm.name === name))
+  const active = alarms.filter(({state}) => state === 'ALARM')
+  const missing = wanted.filter(name => !alarms.some(alarm => alarm.name === name))
   return [
-    ...ringing.map(({name, reason}) => problem(`Alarm ${name}${reason ? `: ${reason}` : ''}`, null)),
-    ...gone.map(name => note(`Alarm ${name} is gone: nobody is told.`, rebuild)),
+    ...active.map(({name, reason}) => problem(`Alarm ${name}${reason ? `: ${reason}` : ''}`, null)),
+    ...missing.map(name => note(`Alarm ${name} is missing: its condition is not monitored.`, rebuild)),
   ]
 }
 

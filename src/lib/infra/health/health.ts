@@ -4,33 +4,33 @@ import type {Table} from '../../repository/table/table.js'
 import type {Aws} from '../aws/clients.js'
 import {readStack} from '../stacks/reader.js'
 import {readAggregator, readMapping} from './aggregator.js'
-import {findingsOf, type HealthFinding} from './findings.js'
+import {findingsOf} from './findings.js'
 import {readAlarms, readDeadLetters, readTraffic} from './monitoring.js'
 import {alarmNames, type HealthParts, PARTS, type PartName, type UnknownPart} from './parts.js'
 import {stackPart} from './stack.js'
 import {readTablePart, readVersionPart} from './table.js'
-import {assessHealth} from './verdict.js'
+import {assessHealth, type HealthFinding} from './verdict.js'
 
-/** How a stack is doing, as plain data. */
+/** The health of a stack, as plain data. */
 export interface StackHealth extends HealthParts {
   readonly stack: string
   /** `null`: a local engine. */
   readonly region: string | null
   readonly unknown: readonly UnknownPart[]
   readonly findings: readonly HealthFinding[]
-  /** `null`: no problem was found, but some part is not known. */
+  /** `null`: no problem was found, but some part could not be read. */
   readonly isHealthy: boolean | null
 }
 
-/** Where to look. */
-export interface HealthSources {
+/** What to read the health from. */
+interface HealthSources {
   readonly table: Table
-  /** `undefined`: a local engine, which has a table and nothing around it. */
+  /** `undefined`: a local engine, which has only the table. */
   readonly aws: Aws | undefined
   readonly ourVersion: string
 }
 
-const NOTHING_AROUND = {
+const NO_SERVICES = {
   cloudFormation: null,
   aggregator: null,
   mapping: null,
@@ -40,14 +40,14 @@ const NOTHING_AROUND = {
 }
 
 /**
- * Looks at everything a stack has, and changes nothing. A part that cannot be read is told as unknown and does not keep
- * the others from being read. Throws when there is no such stack, or when neither it nor its table can be read.
+ * Reads all parts of a stack; changes nothing. A part that cannot be read is reported as unknown, the others are still
+ * read. Throws when there is no such stack, or when neither it nor its table can be read.
  */
 export async function gatherHealth({table, aws, ourVersion}: HealthSources): Promise<StackHealth> {
   const unknown = new Map<PartName, ZaelError>()
-  const look = async <T>(part: PartName, work: () => Promise<T>): Promise<T | null> => {
+  const tryRead = async <T>(part: PartName, read: () => Promise<T>): Promise<T | null> => {
     try {
-      return await work()
+      return await read()
     } catch (error) {
       if (!(error instanceof ZaelError)) throw error
       unknown.set(part, error)
@@ -55,51 +55,51 @@ export async function gatherHealth({table, aws, ourVersion}: HealthSources): Pro
     }
   }
 
-  const follow = (part: PartName, leader: PartName) => {
-    const error = unknown.get(leader)
+  const markUnknownLike = (part: PartName, source: PartName) => {
+    const error = unknown.get(source)
     if (error) unknown.set(part, error)
   }
 
   const [deployed, tablePart] = await Promise.all([
-    aws && look('cloudFormation', () => readStack(aws, table.name)),
-    look('table', () => readTablePart(table)),
+    aws && tryRead('cloudFormation', () => readStack(aws, table.name)),
+    tryRead('table', () => readTablePart(table)),
   ])
   const tableError = unknown.get('table')
   if (tableError instanceof TableMissing) {
-    // A stack of ours without its table is a broken one; anything else of that name is somebody else's.
+    // A limiter's stack without its table is broken; any other stack of that name is not a limiter.
     if (!deployed || deployed.owner === 'other') throw tableError
     unknown.delete('table')
   } else if (tableError && (!deployed || !aws)) throw tableError
 
-  const [around, versions] = await Promise.all([
-    aws ? lookAround() : NOTHING_AROUND,
-    tablePart && look('versions', () => readVersionPart(table, ourVersion)),
+  const [services, versions] = await Promise.all([
+    aws ? readServices(aws) : NO_SERVICES,
+    tablePart && tryRead('versions', () => readVersionPart(table, ourVersion)),
   ])
-  const parts: HealthParts = {...around, table: tablePart, versions}
+  const parts: HealthParts = {...services, table: tablePart, versions}
   const findings = findingsOf(table.name, parts, part => !unknown.has(part))
-  const unseen = PARTS.flatMap(part => unknownPart(part, unknown.get(part)))
+  const unread = PARTS.flatMap(part => unknownPart(part, unknown.get(part)))
   const region = aws ? await aws.region() : null
-  return {stack: table.name, region, ...parts, unknown: unseen, findings, isHealthy: assessHealth(findings, unseen)}
+  return {stack: table.name, region, ...parts, unknown: unread, findings, isHealthy: assessHealth(findings, unread)}
 
-  async function lookAround(): Promise<Omit<HealthParts, 'table' | 'versions'>> {
-    const from = aws as Aws
-    // The name that both tools give it, where no stack says otherwise.
+  async function readServices(from: Aws): Promise<Omit<HealthParts, 'table' | 'versions'>> {
+    // Without a stack that names it, the default name in both tools.
     const functionName = deployed?.outputs.AggregatorFunctionName ?? `${table.name}-aggregator`
     const streamArn = tablePart?.streamArn
     const indexes = tablePart?.indexes.map(({name}) => name) ?? []
     const subject = {tableName: table.name, indexes, functionName}
     const [aggregator, mapping, traffic, alarms] = await Promise.all([
-      look('aggregator', () => readAggregator(from, functionName)),
-      streamArn ? look('mapping', () => readMapping(from, functionName, streamArn)) : null,
-      look('traffic', () => readTraffic(from, subject, table.clock())),
-      deployed ? look('alarms', () => readAlarms(from, alarmNames(deployed.outputs))) : null,
+      tryRead('aggregator', () => readAggregator(from, functionName)),
+      streamArn ? tryRead('mapping', () => readMapping(from, functionName, streamArn)) : null,
+      tryRead('traffic', () => readTraffic(from, subject, table.clock())),
+      deployed ? tryRead('alarms', () => readAlarms(from, alarmNames(deployed.outputs))) : null,
     ])
     const queueArn = mapping?.failureDestination ?? deployed?.outputs.AggregatorDLQArn
-    const deadLetters = queueArn === undefined ? null : await look('deadLetters', () => readDeadLetters(from, queueArn))
-    // What only an unknown part could have led to is unknown as well.
-    follow('alarms', 'cloudFormation')
-    follow('mapping', 'table')
-    if (queueArn === undefined) follow('deadLetters', 'mapping')
+    const deadLetters =
+      queueArn === undefined ? null : await tryRead('deadLetters', () => readDeadLetters(from, queueArn))
+    // A part that is found through an unknown part is unknown as well.
+    markUnknownLike('alarms', 'cloudFormation')
+    markUnknownLike('mapping', 'table')
+    if (queueArn === undefined) markUnknownLike('deadLetters', 'mapping')
     return {cloudFormation: deployed ? stackPart(deployed) : null, aggregator, mapping, traffic, deadLetters, alarms}
   }
 }

@@ -8,17 +8,17 @@ const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 const PERIOD_SECONDS = 300
 
-// What one DescribeAlarms may name.
+// Limit of one DescribeAlarms request.
 const ALARMS_PER_CALL = 100
 
-/** Whose figures are wanted. */
-export interface TrafficSubject {
+/** The resources to read metrics of. */
+interface TrafficSubject {
   readonly tableName: string
   readonly indexes: readonly string[]
   readonly functionName: string
 }
 
-/** Figures of the hour before `nowMs`, the minute that has begun included, with one request. */
+/** Reads the metrics of the hour before `nowMs`, including the current minute, in one request. */
 export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: number): Promise<TrafficPart> {
   const queries = trafficQueries(subject)
   const sums = new Map<string, number>()
@@ -27,18 +27,18 @@ export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: numb
     const request = {
       MetricDataQueries: queries,
       StartTime: new Date(nowMs - HOUR_MS),
-      // Does not belong to the range itself.
+      // Exclusive.
       EndTime: new Date((Math.floor(nowMs / MINUTE_MS) + 1) * MINUTE_MS),
       ScanBy: 'TimestampDescending' as const,
     }
     for await (const page of paginateGetMetricData({client: await aws.cloudWatch()}, request)) {
       for (const {Id: id = '', Values: values = []} of page.MetricDataResults ?? []) {
-        const figure = id.replace(/\d+$/, '')
-        if (figure === 'iteratorAge') iteratorAgeMs ??= values[0] ?? null
+        const metric = id.replace(/\d+$/, '')
+        if (metric === 'iteratorAge') iteratorAgeMs ??= values[0] ?? null
         else
           sums.set(
-            figure,
-            values.reduce((sum, value) => sum + value, sums.get(figure) ?? 0),
+            metric,
+            values.reduce((sum, value) => sum + value, sums.get(metric) ?? 0),
           )
       }
     }
@@ -51,25 +51,25 @@ export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: numb
   }
 }
 
-/** The figures of an index are not in those of its table, so each is asked for. */
+/** A table's metrics do not include those of its indexes, so each index has its own queries. */
 function trafficQueries({tableName, indexes, functionName}: TrafficSubject): MetricDataQuery[] {
   const queries: MetricDataQuery[] = []
-  const ask = (figure: string, statistic: 'Sum' | 'Maximum', namespace: string, name: string, dimensions: object) => {
+  const add = (metric: string, statistic: 'Sum' | 'Maximum', namespace: string, name: string, dimensions: object) => {
     const Dimensions = Object.entries(dimensions).map(([Name, Value]) => ({Name, Value}))
     const Metric = {Namespace: namespace, MetricName: name, Dimensions}
-    queries.push({Id: `${figure}${queries.length}`, MetricStat: {Metric, Period: PERIOD_SECONDS, Stat: statistic}})
+    queries.push({Id: `${metric}${queries.length}`, MetricStat: {Metric, Period: PERIOD_SECONDS, Stat: statistic}})
   }
   const table = {TableName: tableName}
   for (const dimensions of [table, ...indexes.map(index => ({...table, GlobalSecondaryIndexName: index}))]) {
-    ask('reads', 'Sum', 'AWS/DynamoDB', 'ReadThrottleEvents', dimensions)
-    ask('writes', 'Sum', 'AWS/DynamoDB', 'WriteThrottleEvents', dimensions)
+    add('reads', 'Sum', 'AWS/DynamoDB', 'ReadThrottleEvents', dimensions)
+    add('writes', 'Sum', 'AWS/DynamoDB', 'WriteThrottleEvents', dimensions)
   }
-  ask('errors', 'Sum', 'AWS/Lambda', 'Errors', {FunctionName: functionName})
-  ask('iteratorAge', 'Maximum', 'AWS/Lambda', 'IteratorAge', {FunctionName: functionName})
+  add('errors', 'Sum', 'AWS/Lambda', 'Errors', {FunctionName: functionName})
+  add('iteratorAge', 'Maximum', 'AWS/Lambda', 'IteratorAge', {FunctionName: functionName})
   return queries
 }
 
-/** The alarms of those names with their states, by name. */
+/** Reads the alarms of the given names, sorted by name. */
 export async function readAlarms(aws: Aws, names: readonly string[]): Promise<AlarmPart[]> {
   if (names.length === 0) return []
   const AlarmNames = names.slice(0, ALARMS_PER_CALL)
@@ -84,7 +84,7 @@ export async function readAlarms(aws: Aws, names: readonly string[]): Promise<Al
   })).sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** How many messages wait in a queue, by its ARN. */
+/** Reads the number of messages in a queue, by its ARN. */
 export async function readDeadLetters(aws: Aws, queueArn: string): Promise<DeadLettersPart> {
   const [account, name = ''] = queueArn.split(':').slice(-2)
   return callAws(`read queue "${name}"`, async () => {
@@ -97,7 +97,7 @@ export async function readDeadLetters(aws: Aws, queueArn: string): Promise<DeadL
         AttributeNames: ['ApproximateNumberOfMessages', 'ApproximateNumberOfMessagesNotVisible'],
       }),
     )
-    const {ApproximateNumberOfMessages: visible = 0, ApproximateNumberOfMessagesNotVisible: taken = 0} = Attributes
-    return {queue: name, messages: Number(visible) + Number(taken)}
+    const {ApproximateNumberOfMessages: visible = 0, ApproximateNumberOfMessagesNotVisible: inFlight = 0} = Attributes
+    return {queue: name, messages: Number(visible) + Number(inFlight)}
   })
 }

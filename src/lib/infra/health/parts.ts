@@ -1,40 +1,40 @@
 import type {StackOwner} from '../stacks/reader.js'
 
-/** What CloudFormation says. */
+/** The CloudFormation stack. */
 export interface StackPart {
   readonly status: string
   readonly statusReason: string | null
-  /** Who deployed it, by its tags. */
+  /** The tool that deployed it, from the tags. */
   readonly owner: StackOwner
-  /** Version of the tool at the last deploy, and of the table's layout, from the tags. */
+  /** Versions of the tool at the last deployment and of the table's layout, from the tags. */
   readonly version: string | null
   readonly schemaVersion: string | null
   /** ISO 8601, UTC. */
   readonly createdAt: string | null
   readonly updatedAt: string | null
   readonly parameters: ParameterDrift
-  /** Names, ARNs and addresses that the stack hands out, policies among them. */
+  /** Names, ARNs and URLs that the stack exports. */
   readonly outputs: Readonly<Record<string, string>>
 }
 
-/** The parameters of a stack against those of this package's template. */
+/** Differences between the parameters of a stack and those of this package's template. */
 export interface ParameterDrift {
-  /** Values that are not the template's default: somebody chose them. */
+  /** Values that differ from the template's default. */
   readonly chosen: ReadonlyArray<{readonly name: string; readonly value: string; readonly default: string | null}>
   /** Parameters of the template that the stack does not have yet. */
   readonly missing: readonly string[]
-  /** Parameters of the stack that the template does not have, or no longer. */
+  /** Parameters of the stack that the template does not have. */
   readonly unknown: readonly string[]
 }
 
-/** The table itself. `null` in a switch: could not be asked. */
+/** The table. `expiry` and `pointInTimeRecovery` are `null` when they could not be read. */
 export interface TablePart {
   readonly status: string
-  /** Figures that DynamoDB brings up to date every six hours or so. */
+  /** Item count and size, which DynamoDB updates about every six hours. */
   readonly items: number
   readonly bytes: number
   readonly createdAt: string | null
-  /** What the stream tells of each change; `null`: there is no stream. */
+  /** View type of the stream; `null`: there is no stream. */
   readonly stream: string | null
   readonly streamArn: string | null
   readonly expiry: boolean | null
@@ -43,7 +43,7 @@ export interface TablePart {
   readonly indexes: ReadonlyArray<{readonly name: string; readonly status: string; readonly projection: string}>
 }
 
-/** The function that follows the stream. */
+/** The Lambda function that processes the stream. */
 export interface AggregatorPart {
   readonly name: string
   readonly state: string
@@ -52,33 +52,33 @@ export interface AggregatorPart {
   readonly codeBytes: number
   /** SHA-256 of the deployed package in base64. */
   readonly codeSha256: string | null
-  /** Whether that is the package in this zael; `null` for a function of another tool. */
+  /** Whether it is the package of this zael; `null` for a function of the Python tool. */
   readonly isOurCode: boolean | null
   readonly version: string | null
 }
 
-/** What carries the stream to the function; its state is its own, not that of the stream (C-15). */
+/** The event source mapping between stream and function; its state is independent of the stream's (C-15). */
 export interface MappingPart {
   readonly id: string
   readonly state: string
   readonly stateReason: string | null
   readonly lastResult: string | null
   readonly filters: readonly string[]
-  /** Where batches go that failed for good; an ARN. */
+  /** ARN of the destination for batches that failed permanently. */
   readonly failureDestination: string | null
 }
 
-/** Figures of the last hour; `null`: there are none. */
+/** Metrics of the last hour. */
 export interface TrafficPart {
-  /** Requests to the table and its indexes that DynamoDB refused for their rate. */
+  /** Throttled requests to the table and its indexes. */
   readonly throttledReads: number
   readonly throttledWrites: number
   readonly aggregatorErrors: number
-  /** How old the last record was when the function got it. */
+  /** Age of the last record when the function received it; `null`: no data. */
   readonly iteratorAgeMs: number | null
 }
 
-/** Batches that failed for good. */
+/** Batches that failed permanently. */
 export interface DeadLettersPart {
   readonly queue: string
   readonly messages: number
@@ -89,22 +89,22 @@ export interface AlarmPart {
   /** OK, ALARM or INSUFFICIENT_DATA. */
   readonly state: string
   readonly reason: string | null
-  /** Whether anybody is told. */
+  /** Whether it has actions, such as a notification. */
   readonly notifies: boolean
 }
 
-/** Which layout the table has, and whether this zael may work on it. */
+/** The version record of the table, and whether this zael is compatible with it. */
 export interface VersionPart {
   readonly schemaVersion: string | null
   readonly lambdaVersion: string | null
   readonly clientMinVersion: string | null
   readonly updatedBy: string | null
   readonly isMigrationDue: boolean
-  /** Why this zael must not work on the table, and what to do. */
+  /** Why this zael cannot be used with the table, and what to do. */
   readonly problem: {readonly message: string; readonly fix: string | null} | null
 }
 
-/** Everything that is looked at. `null`: it is not there, unless `unknown` says that nobody could tell. */
+/** All parts of a stack. `null`: it does not exist, or could not be read if `unknown` lists it. */
 export interface HealthParts {
   readonly cloudFormation: StackPart | null
   readonly table: TablePart | null
@@ -118,7 +118,7 @@ export interface HealthParts {
 
 export type PartName = keyof HealthParts
 
-/** All parts, in the order in which they are told. */
+/** All parts, in output order. */
 export const PARTS: readonly PartName[] = [
   'cloudFormation',
   'table',
@@ -130,7 +130,7 @@ export const PARTS: readonly PartName[] = [
   'versions',
 ]
 
-/** A part that could not be looked at, why, and what to do about it. */
+/** A part that could not be read, why, and what to do about it. */
 export interface UnknownPart {
   readonly part: PartName
   /** Code of the error, such as `aws.denied`. */
@@ -139,12 +139,7 @@ export interface UnknownPart {
   readonly fix: string | null
 }
 
-/** Both tools' templates hand out the name of every alarm. */
+/** The templates of both tools export the name of every alarm. */
 export function alarmNames(outputs: StackPart['outputs']): string[] {
   return Object.entries(outputs).flatMap(([name, value]) => (name.endsWith('AlarmName') ? value : []))
-}
-
-/** The tag of a name, whichever tool wrote it. */
-export function tagOf(tags: Readonly<Record<string, string>>, name: string): string | null {
-  return tags[`zael:${name}`] ?? tags[`zae-limiter:${name}`] ?? null
 }

@@ -8,9 +8,9 @@ import {checkCompatibility} from '../../repository/table/version-compatibility.j
 import {isoSeconds} from '../../schema/instant.js'
 import type {TablePart, VersionPart} from './parts.js'
 
-/** What the table says about itself; throws when there is none. */
+/** Reads the table's description; throws when there is no table. */
 export async function readTablePart(table: Table): Promise<TablePart> {
-  const [{Table: told}, expiry, pointInTimeRecovery] = await Promise.all([
+  const [{Table: description}, expiry, pointInTimeRecovery] = await Promise.all([
     describe(table, 'DescribeTable'),
     unlessRefused(async () => {
       const {TimeToLiveDescription: ttl} = await describe(table, 'DescribeTimeToLive')
@@ -21,18 +21,18 @@ export async function readTablePart(table: Table): Promise<TablePart> {
       return backups?.PointInTimeRecoveryDescription?.PointInTimeRecoveryStatus === 'ENABLED'
     }),
   ])
-  const hasStream = told?.StreamSpecification?.StreamEnabled === true
+  const hasStream = description?.StreamSpecification?.StreamEnabled === true
   return {
-    status: told?.TableStatus ?? '',
-    items: told?.ItemCount ?? 0,
-    bytes: told?.TableSizeBytes ?? 0,
-    createdAt: told?.CreationDateTime === undefined ? null : isoOf(told.CreationDateTime),
-    stream: hasStream ? (told.StreamSpecification?.StreamViewType ?? null) : null,
-    streamArn: hasStream ? (told.LatestStreamArn ?? null) : null,
+    status: description?.TableStatus ?? '',
+    items: description?.ItemCount ?? 0,
+    bytes: description?.TableSizeBytes ?? 0,
+    createdAt: description?.CreationDateTime === undefined ? null : isoOf(description.CreationDateTime),
+    stream: hasStream ? (description.StreamSpecification?.StreamViewType ?? null) : null,
+    streamArn: hasStream ? (description.LatestStreamArn ?? null) : null,
     expiry,
     pointInTimeRecovery,
-    deletionProtection: told?.DeletionProtectionEnabled ?? false,
-    indexes: (told?.GlobalSecondaryIndexes ?? [])
+    deletionProtection: description?.DeletionProtectionEnabled ?? false,
+    indexes: (description?.GlobalSecondaryIndexes ?? [])
       .map(({IndexName: name = '', IndexStatus: status = '', Projection: projection}) => {
         return {name, status, projection: projection?.ProjectionType ?? ''}
       })
@@ -40,7 +40,7 @@ export async function readTablePart(table: Table): Promise<TablePart> {
   }
 }
 
-/** What the version record says, and whether this zael may work on the table. */
+/** Reads the version record, and checks whether this zael is compatible with the table. */
 export async function readVersionPart(table: Table, ourVersion: string): Promise<VersionPart> {
   const {record, hasLegacyRecord} = await readVersion(table)
   const refusal = refusalOf(() => checkCompatibility(record, ourVersion, hasLegacyRecord))
@@ -57,21 +57,21 @@ export async function readVersionPart(table: Table, ourVersion: string): Promise
 type Description = 'DescribeTable' | 'DescribeTimeToLive' | 'DescribeContinuousBackups'
 
 function describe<O extends Description>(table: Table, operation: O): Promise<OperationOutput<O>> {
-  const ask = () => table.transport.send<Description>(operation, {TableName: table.name})
-  return retrying(ask, {...table.backoff, retryable: isRetryableWhenIdempotent}) as Promise<OperationOutput<O>>
+  const send = () => table.transport.send<Description>(operation, {TableName: table.name})
+  return retrying(send, {...table.backoff, retryable: isRetryableWhenIdempotent}) as Promise<OperationOutput<O>>
 }
 
-/** `null` where a local engine does not know the question, or the caller may not ask it. */
-async function unlessRefused(ask: () => Promise<boolean>): Promise<boolean | null> {
+/** `null` when a local engine does not support the operation, or the caller may not use it. */
+async function unlessRefused(read: () => Promise<boolean>): Promise<boolean | null> {
   try {
-    return await ask()
+    return await read()
   } catch (error) {
     if (error instanceof Denied || error instanceof ValidationFailed || error instanceof RequestFailed) return null
     throw error
   }
 }
 
-/** The SDK makes a date of it; on the wire of a local engine it is a number of seconds. */
+/** The SDK returns a Date; the plain HTTP transport returns a number of seconds. */
 function isoOf(instant: Date | number): string {
   return isoSeconds(typeof instant === 'number' ? instant * 1000 : instant.getTime())
 }

@@ -5,14 +5,14 @@ import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
 import type {LambdaPackage} from './package.js'
 
-/** What became of the code of a function. */
-export interface CodeUpdate {
-  /** False when the function ran this very code already. */
+/** Result of an update of a function's code. */
+interface CodeUpdate {
+  /** False when the function had this code already. */
   readonly updated: boolean
   readonly sha256Base64: string
 }
 
-/** Hash of the code that a function runs, in base64; `null` when there is no such function. */
+/** SHA-256 of a function's code in base64; `null` when there is no such function. */
 export async function readCodeHash(aws: Aws, FunctionName: string): Promise<string | null> {
   return callAws(`read the code hash of function "${FunctionName}"`, async () => {
     const client = await aws.lambda()
@@ -25,52 +25,54 @@ export async function readCodeHash(aws: Aws, FunctionName: string): Promise<stri
   })
 }
 
-/** Gives a function its code, unless it has it, and waits until the function runs it. */
+/** Uploads the code unless the function has it already, and waits until the update is done. */
 export async function updateFunctionCode(
   aws: Aws,
   functionName: string,
   code: LambdaPackage,
-  waiting: WaitOptions,
+  wait: WaitOptions,
 ): Promise<CodeUpdate> {
   return callAws(`update the code of function "${functionName}"`, async () => {
     const client = await aws.lambda()
-    // A function that is still being made or changed refuses the next change.
-    const current = await whenSettled(aws, functionName, waiting)
+    // Lambda rejects an update while another one is in progress.
+    const current = await waitForUpdates(aws, functionName, wait)
     if (current.CodeSha256 === code.sha256Base64) return {updated: false, sha256Base64: code.sha256Base64}
     await client.send(
       new UpdateFunctionCodeCommand({
         FunctionName: functionName,
         ZipFile: code.zip,
-        // Left out it would become that of x86.
+        // Without it Lambda would reset the architecture to x86.
         ...(current.Architectures === undefined ? {} : {Architectures: current.Architectures}),
         Publish: false,
       }),
     )
-    const {CodeSha256 = ''} = await whenSettled(aws, functionName, waiting)
-    if (CodeSha256 !== code.sha256Base64) throw otherCode(functionName)
+    const {CodeSha256 = ''} = await waitForUpdates(aws, functionName, wait)
+    if (CodeSha256 !== code.sha256Base64) throw changedMeanwhile(functionName)
     return {updated: true, sha256Base64: CodeSha256}
   })
 }
 
-/** The function's settings once no change of it is under way. */
-async function whenSettled(aws: Aws, FunctionName: string, waiting: WaitOptions) {
+/** The function's configuration once no update is in progress. */
+async function waitForUpdates(aws: Aws, FunctionName: string, wait: WaitOptions) {
   const client = await aws.lambda()
-  return poll(waiting, async () => {
-    const now = await client.send(new GetFunctionConfigurationCommand({FunctionName}))
-    if (now.LastUpdateStatus === 'Failed' || now.State === 'Failed') {
-      const reason = now.LastUpdateStatusReason ?? now.StateReason ?? 'no reason is given'
+  return poll(wait, async () => {
+    const configuration = await client.send(new GetFunctionConfigurationCommand({FunctionName}))
+    const {LastUpdateStatus, State} = configuration
+    if (LastUpdateStatus === 'Failed' || State === 'Failed') {
+      const reason = configuration.LastUpdateStatusReason ?? configuration.StateReason ?? 'no reason given'
       throw new ZaelError('failed', 'lambda.failed', `Function "${FunctionName}" could not be updated: ${reason}`, {
-        hint: 'Mend what it says, then run the same command again.',
+        hint: 'Fix the cause, then run the same command again.',
         details: {functionName: FunctionName, reason},
       })
     }
-    return now.LastUpdateStatus === 'InProgress' || now.State === 'Pending' ? undefined : now
+    return LastUpdateStatus === 'InProgress' || State === 'Pending' ? undefined : configuration
   })
 }
 
-function otherCode(functionName: string): ZaelError {
-  return new ZaelError('conflict', 'lambda.raced', `Somebody else changed the code of "${functionName}" meanwhile.`, {
-    hint: 'Run the same command again when nobody else deploys.',
+function changedMeanwhile(functionName: string): ZaelError {
+  const message = `The code of "${functionName}" was changed by another deployment at the same time.`
+  return new ZaelError('conflict', 'lambda.raced', message, {
+    hint: 'Run the same command again when the other deployment is done.',
     details: {functionName},
   })
 }

@@ -6,8 +6,8 @@ import {openTable} from '../../repository/table/open-table.js'
 import {s3Sink} from './s3-archive-sink.js'
 
 /**
- * What AWS Lambda runs. Settings are read when the function starts, so that a wrong one fails its first start and is
- * seen; the connection is kept from batch to batch.
+ * Entry point of the AWS Lambda function. Settings are parsed when the function starts, so that an invalid one fails its
+ * first start visibly; the connection is reused between batches.
  */
 const settings = parseLambdaSettings(process.env)
 const {table} = openTable({stack: settings.tableName})
@@ -18,7 +18,7 @@ const aggregator = createAggregator({
   log: print,
 })
 
-/** Tells Lambda which records to deliver again; it starts with the first of them. */
+/** Returns the records that Lambda has to deliver again; it retries from the first of them. */
 export async function handler(event: StreamEvent): Promise<{batchItemFailures: {readonly itemIdentifier: string}[]}> {
   const {failures, counts} = await aggregator.handle(event)
   print(embeddedMetrics(counts, settings.tableName, table.clock()))

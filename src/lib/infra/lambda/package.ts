@@ -3,18 +3,18 @@ import {readFile} from 'node:fs/promises'
 import {ZaelError} from '../../core/errors.js'
 import {zipOf} from './zip.js'
 
-/** CloudFormation keeps inline code in a file called `index`, so the template's handler is `index.handler` for both. */
+/** CloudFormation puts inline code into a file named `index`, so the template's handler `index.handler` fits both. */
 const FILE_NAME = 'index.mjs'
 
-/** The code of the aggregator as Lambda takes it. */
+/** The deployment package of the aggregator. */
 export interface LambdaPackage {
   readonly zip: Buffer
-  /** As Lambda tells it of the code it runs (`CodeSha256`). */
+  /** In the format of Lambda's `CodeSha256`. */
   readonly sha256Base64: string
   readonly bytes: number
 }
 
-/** The bundle that comes with zael, zipped; the same bytes on every machine. */
+/** The bundle in this installation, zipped; the same bytes on every machine. */
 export async function lambdaPackage(): Promise<LambdaPackage> {
   const zip = zipOf(FILE_NAME, await readBundle())
   return {zip, sha256Base64: createHash('sha256').update(zip).digest('base64'), bytes: zip.length}

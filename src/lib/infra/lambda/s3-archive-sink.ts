@@ -1,7 +1,7 @@
 import {PutObjectCommand, S3Client} from '@aws-sdk/client-s3'
 import type {ArchiveSink} from '../../aggregator/archive.js'
 
-/** Keeps the archive in an S3 bucket. Putting an object again replaces it, so the SDK may try as often as it likes. */
+/** Stores the archive in an S3 bucket. Puts are idempotent, so the SDK may retry them. */
 export function s3Sink(bucket: string, client: Pick<S3Client, 'send'> = new S3Client({})): ArchiveSink {
   return {
     async put(key, body, {contentType, contentEncoding}) {

@@ -1,20 +1,20 @@
 import {crc32} from 'node:zlib'
 
-/** 1 January 1980, the first day a zip can name: the real one would make every archive another one. */
+/** 1 January 1980, the earliest date of the format: the current date would make every archive different. */
 const DATE = 0x0021
 const TIME = 0
-/** 2.0: plain files. */
+/** Version 2.0: plain files. */
 const VERSION_NEEDED = 20
-/** Made on Unix, so that the file mode below counts. */
+/** Created on Unix, so that the file mode below applies. */
 const VERSION_MADE = (3 << 8) | VERSION_NEEDED
-/** A regular file that everybody may read: Lambda runs under a user that does not own it. */
+/** A regular file, readable by all users: Lambda runs as a user that does not own it. */
 const MODE = 0o100644
 /** The name is UTF-8. */
 const FLAGS = 0x0800
 
 /**
- * A zip of one file. It is stored as it is: the bytes of a compressed one would depend on the zlib of the machine, and
- * the same content is to be the same archive everywhere.
+ * A zip of one file, stored without compression: compressed bytes would depend on the machine's zlib version, and the same
+ * content has to give the same archive everywhere.
  */
 export function zipOf(name: string, content: Uint8Array): Buffer {
   const path = Buffer.from(name, 'utf8')

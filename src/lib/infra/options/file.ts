@@ -4,13 +4,13 @@ import {expectedOf, type OptionValue, parseOption, type StackOption} from './opt
 import {STACK_OPTIONS, type StackOptionValues} from './options.js'
 import {checkTags} from './tags.js'
 
-/** What a file of options states. */
-export interface OptionFile {
+/** The content of an option file. */
+interface OptionFile {
   readonly options: StackOptionValues
   readonly tags: Readonly<Record<string, string>>
 }
 
-/** Reads options by name, and `tags`, from YAML or JSON; `file` is for messages. */
+/** Parses options by name, and `tags`, from YAML or JSON; `file` is for messages. */
 export function parseOptionFile(text: string, file: string): OptionFile {
   const {tags = {}, ...stated} = mapping(
     read(text, file),
@@ -34,7 +34,7 @@ function readTags(tags: unknown, file: string): OptionFile['tags'] {
   const pairs = Object.entries(mapping(tags, file, 'tags are names and values, such as "team: platform"'))
   const texts = pairs.map(([key, value]) => {
     if (typeof value === 'object' && value !== null) {
-      throw refusal(key, 'has something else than a text, a number or true or false')
+      throw refusal(key, 'has a value that is not a text, a number, true or false')
     }
     return [key, String(value ?? '')] as const
   })
@@ -49,20 +49,20 @@ function read(text: string, file: string): unknown {
   }
 }
 
-/** As the command line would read it: one rule for both. */
+/** By the same rules as on the command line. */
 function readValue(option: StackOption, value: unknown, file: string): OptionValue {
   if (value === null && option.default === null) return null
   const text = Array.isArray(value) ? value.join(',') : String(value)
   try {
     return parseOption(option, text)
   } catch {
-    throw wrong(file, `${option.name} is "${text}"; it must be ${expectedOf(option)}`, 'Change the line.')
+    throw wrong(file, `${option.name} is "${text}"; it must be ${expectedOf(option)}`, 'Correct the value in the file.')
   }
 }
 
 function mapping(value: unknown, file: string, expected: string): Record<string, unknown> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
-  throw wrong(file, 'it has something else than names and values', `${expected}.`)
+  throw wrong(file, 'it does not consist of names and values', `${expected}.`)
 }
 
 function wrong(file: string, what: string, hint: string): InvalidInput {

@@ -1,38 +1,38 @@
 import {InvalidInput} from '../../core/errors.js'
 
-/** `null`: not set, for options that may be left out. */
+/** `null`: not set; only for options that have no default. */
 export type OptionValue = boolean | number | string | readonly string[] | null
 
-/** One thing that can be chosen about a stack: a flag of `deploy`, and a parameter of the template. */
+/** One option of a stack: a flag of `zael deploy` and a parameter of the template. */
 export interface StackOption {
-  /** As programs and option files spell it. */
+  /** Name in option files and JSON. */
   readonly name: string
-  /** As the command line spells it, without `--`. */
+  /** Name on the command line, without `--`. */
   readonly flag: string
-  /** As the template spells it. */
+  /** Name in the template. */
   readonly parameter: string
   readonly group: 'table' | 'aggregator' | 'archive' | 'alarms' | 'iam'
   readonly kind: 'boolean' | 'integer' | 'choice' | 'text' | 'list'
-  /** `null`: may be left out, and is. */
+  /** `null`: not set. */
   readonly default: OptionValue
   readonly min?: number
   readonly max?: number
-  /** The words of a choice, or those that a list may hold. */
+  /** The values of a choice, or the allowed elements of a list. */
   readonly choices?: readonly string[]
-  /** The template's words for the choices, where they differ. */
+  /** The template's values for the choices, where they differ. */
   readonly spelled?: Readonly<Record<string, string>>
-  /** What a text must match, as a whole. */
+  /** Regular expression that the whole text must match. */
   readonly pattern?: string
-  /** That pattern in words: "… must be …". */
+  /** The pattern in words, to complete "it must be …". */
   readonly expected?: string
   readonly unit?: string
   readonly description: string
 }
 
-/** The word that clears an option that may be left out. */
-export const NOT_SET = 'none'
+/** The value that clears an option without a default. */
+const NOT_SET = 'none'
 
-/** Reads what a person typed for an option. */
+/** Parses an option from the command line. */
 export function parseOption(option: StackOption, text: string): OptionValue {
   const typed = text.trim()
   if (option.default === null && (typed === NOT_SET || typed === '')) return null
@@ -48,14 +48,14 @@ export function parseOption(option: StackOption, text: string): OptionValue {
   )
 }
 
-/** The value as the template takes it. */
+/** The value in the form of a template parameter. */
 export function parameterText({spelled}: StackOption, value: OptionValue): string {
   if (value === null) return ''
   const text = Array.isArray(value) ? value.join(',') : String(value)
   return spelled?.[text] ?? text
 }
 
-/** What an option may be, in words: "a whole number from 1 to 35". */
+/** The allowed values in words: "a whole number from 1 to 35". */
 export function expectedOf({kind, min, max, choices = [], expected, unit}: StackOption): string {
   switch (kind) {
     case 'boolean':
@@ -84,7 +84,7 @@ function read(
       return choices.includes(text) ? text : undefined
     case 'list': {
       const words = text.split(',').map(word => word.trim())
-      // In the order of the choices, so that the same set is the same parameter.
+      // In the order of the choices, so that equal sets give equal parameters.
       return words.every(word => choices.includes(word)) ? choices.filter(word => words.includes(word)) : undefined
     }
     case 'text':

@@ -1,17 +1,20 @@
-import type {StackPart} from '../health/parts.js'
-
-/** Names that a stack was given, or those that it would be given. */
+/** Names of a stack's resources that options or CloudFormation decide. */
 export interface ResourceNames {
-  /** Of a role with `{}` for its usual name; the same of a policy. */
+  /** Pattern for role names, in which `{}` stands for the default name; the same for policies. */
   readonly roleNameFormat: string
   readonly policyNameFormat: string
-  /** The role that the function runs under, where it is not the stack's own; an ARN. */
+  /** ARN of the role that the function runs under, unless it is the stack's own. */
   readonly aggregatorRole: string | null
-  /** `null` before there is one: its name ends in letters that CloudFormation makes up. */
+  /** `null` before it exists: CloudFormation generates its name. */
   readonly archiveBucket: string | null
 }
 
-/** Without a word to the contrary. */
+/** The parameters that differ from their defaults, and the outputs of a deployed stack. */
+interface StackSettings {
+  readonly parameters: {readonly chosen: ReadonlyArray<{readonly name: string; readonly value: string}>}
+  readonly outputs: Readonly<Record<string, string>>
+}
+
 export const DEFAULT_NAMES: ResourceNames = {
   roleNameFormat: '{}',
   policyNameFormat: '{}',
@@ -19,26 +22,26 @@ export const DEFAULT_NAMES: ResourceNames = {
   archiveBucket: null,
 }
 
-/** The names of a deployed stack, by its parameters and outputs; the usual ones where there is none. */
-export function resourceNames(part: Pick<StackPart, 'parameters' | 'outputs'> | null): ResourceNames {
-  const chosen = (name: string) => part?.parameters.chosen.find(each => each.name === name)?.value
+/** The names of a deployed stack, or the defaults where there is no stack. */
+export function resourceNames(stack: StackSettings | null): ResourceNames {
+  const chosen = (name: string) => stack?.parameters.chosen.find(each => each.name === name)?.value
   return {
     roleNameFormat: chosen('RoleNameFormat') ?? DEFAULT_NAMES.roleNameFormat,
     policyNameFormat: chosen('PolicyNameFormat') ?? DEFAULT_NAMES.policyNameFormat,
     aggregatorRole: chosen('AggregatorRoleArn') ?? DEFAULT_NAMES.aggregatorRole,
-    archiveBucket: part?.outputs.AuditArchiveBucketName ?? DEFAULT_NAMES.archiveBucket,
+    archiveBucket: stack?.outputs.AuditArchiveBucketName ?? DEFAULT_NAMES.archiveBucket,
   }
 }
 
-/** What a role or policy is called under a format. */
+/** Applies a name format to the default name of a role or policy. */
 export function formattedName(format: string, name: string): string {
   return format.replace('{}', () => name)
 }
 
-const LONGEST_BUCKET_NAME = 63
+const MAX_BUCKET_NAME_LENGTH = 63
 
-/** A name like those that CloudFormation makes up: the stack's in small letters, the resource's, a word of its own. */
+/** A name like those that CloudFormation generates: stack and resource in lower case, and a random suffix. */
 export function likelyBucketName(stack: string): string {
   const rest = '-auditarchivebucket-0123456789ab'
-  return stack.toLowerCase().slice(0, LONGEST_BUCKET_NAME - rest.length) + rest
+  return stack.toLowerCase().slice(0, MAX_BUCKET_NAME_LENGTH - rest.length) + rest
 }

@@ -3,12 +3,12 @@ import {parameterText} from './option.js'
 import {STACK_OPTIONS} from './options.js'
 import {formattedName} from './resource-names.js'
 
-// Characters, by IAM and Lambda.
-const LONGEST_ROLE_NAME = 64
-const LONGEST_POLICY_NAME = 128
-const LONGEST_FUNCTION_NAME = 64
+// Characters; limits of IAM and Lambda.
+const MAX_ROLE_NAME_LENGTH = 64
+const MAX_POLICY_NAME_LENGTH = 128
+const MAX_FUNCTION_NAME_LENGTH = 64
 
-/** Demands of the options together what the template's rules and the services will demand; absent ones have defaults. */
+/** Checks combinations of options that the template's rules and the services would reject; absent ones have defaults. */
 export function checkCombination(stack: string, given: Readonly<Record<string, string>>): void {
   const defaults = STACK_OPTIONS.map(option => [option.parameter, parameterText(option, option.default)])
   const parameters: Readonly<Record<string, string>> = {...Object.fromEntries(defaults), ...given}
@@ -16,28 +16,30 @@ export function checkCombination(stack: string, given: Readonly<Record<string, s
   const {AggregatorRoleArn = '', RoleNameFormat = '', PolicyNameFormat = ''} = parameters
 
   if (!isOn('EnableIAM') && isOn('EnableIAMRoles')) {
-    throw clash('--iam-roles asks for roles and --no-iam forbids them.', 'Leave one of them out.')
+    throw invalid('--iam-roles and --no-iam contradict each other.', 'Use one of them.')
   }
   if (!isOn('EnableIAM') && isOn('EnableAggregator') && AggregatorRoleArn === '') {
-    const hint = 'Name a role with --aggregator-role, or go without the aggregator: --no-aggregator.'
-    throw clash('Without IAM the aggregator has no role to run under.', hint)
+    const hint = 'Name a role with --aggregator-role, or deploy without the aggregator: --no-aggregator.'
+    throw invalid('Without IAM the aggregator has no role to run under.', hint)
   }
   if (isOn('EnableAggregator')) {
-    checkLength(`${stack}-aggregator`, LONGEST_FUNCTION_NAME, 'function', 'Choose a shorter name for the stack.')
+    checkLength(`${stack}-aggregator`, MAX_FUNCTION_NAME_LENGTH, 'function', 'Choose a shorter name for the stack.')
   }
   if (!isOn('EnableIAM')) return
   const role = isOn('EnableIAMRoles') ? 'admin' : 'aggr'
   const shorten = (flag: string) => `Choose a shorter name for the stack, or a shorter --${flag}.`
-  checkLength(formattedName(RoleNameFormat, `${stack}-${role}`), LONGEST_ROLE_NAME, 'role', shorten('role-name-format'))
-  const policy = formattedName(PolicyNameFormat, `${stack}-ns-full`)
-  checkLength(policy, LONGEST_POLICY_NAME, 'policy', shorten('policy-name-format'))
+  const roleName = formattedName(RoleNameFormat, `${stack}-${role}`)
+  checkLength(roleName, MAX_ROLE_NAME_LENGTH, 'role', shorten('role-name-format'))
+  const policyName = formattedName(PolicyNameFormat, `${stack}-ns-full`)
+  checkLength(policyName, MAX_POLICY_NAME_LENGTH, 'policy', shorten('policy-name-format'))
 }
 
-function checkLength(name: string, longest: number, what: string, hint: string): void {
-  if (name.length <= longest) return
-  throw clash(`The name of a ${what} would be "${name}": ${name.length} characters, of ${longest} allowed.`, hint)
+function checkLength(name: string, maxLength: number, what: string, hint: string): void {
+  if (name.length <= maxLength) return
+  const message = `The name of a ${what} would be "${name}": ${name.length} characters, but at most ${maxLength} are allowed.`
+  throw invalid(message, hint)
 }
 
-function clash(message: string, hint: string): InvalidInput {
+function invalid(message: string, hint: string): InvalidInput {
   return new InvalidInput('deploy.options', message, {hint})
 }

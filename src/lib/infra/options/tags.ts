@@ -4,74 +4,77 @@ import {SCHEMA_VERSION} from '../../repository/table/version-compatibility.js'
 
 type Tags = Readonly<Record<string, string>>
 
-// AWS allows 50 on a resource; five are ours.
-const MOST_OWN_TAGS = 45
+// AWS allows 50 per resource; zael sets five.
+const MAX_USER_TAGS = 45
 
-/** The tags by which zael knows a stack as its own. */
+/** The tags by which zael recognizes its stacks. */
 export function ownTags(stack: string): Tags {
   return {ManagedBy: 'zael', 'zael:name': stack, 'zael:type': 'limiter'}
 }
 
-/** All tags of a stack: those by which it is found win over those of the user. */
-export function stackTags(stack: string, version: string, own: Tags): Tags {
-  return {...own, ...ownTags(stack), 'zael:version': version, 'zael:schema-version': SCHEMA_VERSION}
+/** All tags of a stack: the user's, and zael's own, which take precedence. */
+export function stackTags(stack: string, version: string, userTags: Tags): Tags {
+  return {...userTags, ...ownTags(stack), 'zael:version': version, 'zael:schema-version': SCHEMA_VERSION}
 }
 
-/** Keys of tags to take away; none that is set in the same breath, or that stacks are found by. */
+/** Checks the keys of tags to remove: none that is set by the same command, or by zael itself. */
 export function parseRemovedTags(keys: readonly string[], given: Tags): readonly string[] {
   for (const key of keys) {
-    const why = isOurs(key) ? 'is one that zael sets itself' : key in given ? 'is given with --tag too' : undefined
-    if (why === undefined) continue
-    throw new InvalidInput('deploy.tag', `--remove-tag "${key}" ${why}.`, {
-      hint: 'Name the key of a tag of yours, such as --remove-tag team.',
+    const problem = isOwnKey(key) ? 'is set by zael itself' : key in given ? 'is also set with --tag' : undefined
+    if (problem === undefined) continue
+    throw new InvalidInput('deploy.tag', `--remove-tag "${key}" ${problem}.`, {
+      hint: 'Name the key of one of your own tags, such as --remove-tag team.',
       details: {tag: key},
     })
   }
   return keys
 }
 
-/** The tags that are left when some are taken away. */
+/** The tags without those of the given keys. */
 export function omitTags(tags: Tags, removed: readonly string[]): Tags {
   return Object.fromEntries(Object.entries(tags).filter(([key]) => !removed.includes(key)))
 }
 
-/** Reads KEY=VALUE; the value may hold further equals signs, or be empty. */
+/** Parses KEY=VALUE; the value may contain further equals signs, or be empty. */
 export function parseTags(texts: readonly string[]): Tags {
   const pairs = readPairs(texts, '=', (problem, {text, name}) =>
     wrong(text, problem === 'duplicate' ? `gives "${name}" twice` : 'is not of the form KEY=VALUE'),
   ).map(({name, value}) => [name, value] as const)
-  return checkTags(pairs, (key, value, why) => wrong(`${key}=${value}`, why))
+  return checkTags(pairs, (key, value, problem) => wrong(`${key}=${value}`, problem))
 }
 
-/** Demands of tags what AWS and zael demand, wherever they were written; `refusal` words what is wrong with one. */
+/** Checks tags from any source by the rules of AWS and zael; `toError` creates the error for one of them. */
 export function checkTags(
   pairs: ReadonlyArray<readonly [key: string, value: string]>,
-  refusal: (key: string, value: string, why: string) => InvalidInput,
+  toError: (key: string, value: string, problem: string) => InvalidInput,
 ): Tags {
   for (const [key, value] of pairs) {
-    const why = faultOf(key, value)
-    if (why !== undefined) throw refusal(key, value, why)
+    const problem = tagProblem(key, value)
+    if (problem !== undefined) throw toError(key, value, problem)
   }
-  if (pairs.length > MOST_OWN_TAGS) {
-    throw new InvalidInput('deploy.tags', `A stack can have ${MOST_OWN_TAGS} tags of yours, not ${pairs.length}.`)
+  if (pairs.length > MAX_USER_TAGS) {
+    throw new InvalidInput(
+      'deploy.tags',
+      `A stack can have at most ${MAX_USER_TAGS} tags of yours, not ${pairs.length}.`,
+    )
   }
   return Object.fromEntries(pairs)
 }
 
-function faultOf(key: string, value: string): string | undefined {
+function tagProblem(key: string, value: string): string | undefined {
   if (key === '') return 'has no key'
   if (key.length > 128) return 'has a key of more than 128 characters'
   if (value.length > 256) return 'has a value of more than 256 characters'
   if (/^aws:/i.test(key)) return 'has a key that begins with "aws:", which only AWS may use'
-  if (isOurs(key)) return 'has a key that zael sets itself'
-  if (!/^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u.test(key + value)) return 'has characters that AWS does not take'
+  if (isOwnKey(key)) return 'has a key that zael sets itself'
+  if (!/^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u.test(key + value)) return 'has characters that AWS does not allow'
   return undefined
 }
 
-const isOurs = (key: string): boolean => key === 'ManagedBy' || key.startsWith('zael:')
+const isOwnKey = (key: string): boolean => key === 'ManagedBy' || key.startsWith('zael:')
 
-function wrong(text: string, why: string): InvalidInput {
-  return new InvalidInput('deploy.tag', `--tag "${text}" ${why}.`, {
+function wrong(text: string, problem: string): InvalidInput {
+  return new InvalidInput('deploy.tag', `--tag "${text}" ${problem}.`, {
     hint: 'Write it like --tag team=platform.',
     details: {tag: text},
   })

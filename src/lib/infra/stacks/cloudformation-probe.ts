@@ -4,12 +4,12 @@ import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 import {isStackMissing} from './reader.js'
 
-/** What CloudFormation, or something that stands for it, refuses with; and what is wrong before anybody is asked. */
+/** Errors that CloudFormation or an emulator answers with, and those that occur before a request is sent. */
 const REFUSALS = new Set(['aws.denied', 'aws.credentials', 'aws.throttled', 'aws.clock', 'aws.region'])
 
 /**
- * Whether an endpoint on this machine knows CloudFormation: an emulator of AWS does, a bare DynamoDB engine answers with
- * something else. Throws when nobody answers at all: then there is neither.
+ * Whether an endpoint on this machine offers CloudFormation: an AWS emulator does, a plain DynamoDB engine responds with
+ * another error. Throws when nothing answers at all.
  */
 export async function hasCloudFormation(aws: Aws): Promise<boolean> {
   try {

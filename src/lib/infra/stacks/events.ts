@@ -5,7 +5,7 @@ import {callAws} from '../aws/errors.js'
 import {poll, type WaitOptions} from '../aws/poll.js'
 import {readStack} from './reader.js'
 
-/** Something that happened to a resource of a stack, or to the stack itself. */
+/** A CloudFormation event of a resource or of the stack itself. */
 export interface StackEvent {
   readonly id: string
   readonly at: Date
@@ -19,24 +19,24 @@ export interface StackEvent {
   readonly isOfStack: boolean
 }
 
-// About 20 seconds. Events come late at times, and a stack that was told to change needs a moment to begin.
-const QUIET_LOOKS = 10
+// About 20 seconds. Events can be late, and a stack needs a moment to begin a change.
+const READS_BEFORE_STATUS_CHECK = 10
 
-// About three quarters of a minute, besides the attempts that the SDK makes for each look.
-const BLIND_LOOKS = 20
+// About 45 seconds, in addition to the SDK's own attempts for each read.
+const MAX_FAILED_READS = 20
 
-/** Failures that pass by themselves. */
-const PASSING = new Set(['aws.unavailable', 'aws.throttled'])
+/** Errors that can go away by themselves. */
+const TRANSIENT = new Set(['aws.unavailable', 'aws.throttled'])
 
-/** A stack that changes cannot be watched any more; CloudFormation goes on by itself. */
-export class OutOfSight extends ZaelError {
+/** The events of a changing stack can no longer be read; CloudFormation continues the change. */
+class OutOfSight extends ZaelError {
   constructor(reason: ZaelError) {
     const {kind, message, hint, code} = reason
     super(kind, 'stack.out-of-sight', message, {...(hint && {hint}), details: {reason: code}, cause: reason})
   }
 }
 
-/** The newest event so far, from which to follow; `undefined` for a stack without any. */
+/** The newest event so far, to follow from; `undefined` for a stack without events. */
 export async function latestEventId(aws: Aws, stackId: string): Promise<string | undefined> {
   return callAws('read the events of the stack', async () => {
     const client = await aws.cloudFormation()
@@ -46,38 +46,38 @@ export async function latestEventId(aws: Aws, stackId: string): Promise<string |
 }
 
 /**
- * Events after the given one, oldest first and as they come, until the stack rests: complete, failed or rolled back.
- * Throws `OutOfSight` when they cannot be read any more.
+ * Events after the given one, oldest first, as they arrive, until the stack is complete, failed or rolled back. Throws
+ * `OutOfSight` when they can no longer be read.
  */
 export async function* followEvents(
   aws: Aws,
   stackId: string,
   since: string | undefined,
-  waiting: WaitOptions,
+  wait: WaitOptions,
 ): AsyncGenerator<StackEvent, StackEvent> {
   let last = since
-  let quietLooks = 0
-  let blindLooks = 0
-  const look = async () => {
-    const events = await eventsAfter(aws, stackId, last)
+  let emptyReads = 0
+  let failedReads = 0
+  const readNew = async () => {
+    const events = await readEventsAfter(aws, stackId, last)
     if (events.length > 0) return events
-    quietLooks++
-    return quietLooks % QUIET_LOOKS === 0 ? await restOf(aws, stackId) : undefined
+    emptyReads++
+    return emptyReads % READS_BEFORE_STATUS_CHECK === 0 ? await readFinalEvent(aws, stackId) : undefined
   }
   for (;;) {
-    const fresh = await poll(waiting, async () => {
+    const newEvents = await poll(wait, async () => {
       try {
-        const events = await look()
-        blindLooks = 0
+        const events = await readNew()
+        failedReads = 0
         return events
       } catch (error) {
         if (!(error instanceof ZaelError)) throw error
-        blindLooks++
-        if (!PASSING.has(error.code) || blindLooks === BLIND_LOOKS) throw new OutOfSight(error)
+        failedReads++
+        if (!TRANSIENT.has(error.code) || failedReads === MAX_FAILED_READS) throw new OutOfSight(error)
         return undefined
       }
     })
-    for (const event of fresh) {
+    for (const event of newEvents) {
       last = event.id
       yield event
       if (event.isOfStack && !event.status.endsWith('_IN_PROGRESS')) return event
@@ -85,8 +85,8 @@ export async function* followEvents(
   }
 }
 
-/** The end of a stack that rests without an event that says so, such as that of an empty one; else `undefined`. */
-async function restOf(aws: Aws, stackId: string): Promise<StackEvent[] | undefined> {
+/** An event for a stack whose change has ended without one, such as an empty stack; `undefined` while it is changing. */
+async function readFinalEvent(aws: Aws, stackId: string): Promise<StackEvent[] | undefined> {
   const {status = 'DELETE_COMPLETE', name = '', statusReason: reason = null} = (await readStack(aws, stackId)) ?? {}
   if (status.endsWith('_IN_PROGRESS')) return undefined
   const type = 'AWS::CloudFormation::Stack'
@@ -95,30 +95,30 @@ async function restOf(aws: Aws, stackId: string): Promise<StackEvent[] | undefin
 
 const CANCELLED = /cancell?ed/i
 
-/** The failure that began it: what was cancelled because of it comes later and says nothing. */
+/** The original failure: resources that were cancelled because of it also report a failure, without the cause. */
 export function firstFailure(events: readonly StackEvent[]): StackEvent | undefined {
   const failed = events.filter(({status}) => status.endsWith('_FAILED'))
   const isCause = ({isOfStack, reason}: StackEvent) => !isOfStack && !CANCELLED.test(reason ?? '')
   return failed.find(isCause) ?? failed[0]
 }
 
-/** Newest first is how CloudFormation tells them, page by page. */
-async function eventsAfter(aws: Aws, stackId: string, since: string | undefined): Promise<StackEvent[]> {
+/** CloudFormation returns events newest first, in pages. */
+async function readEventsAfter(aws: Aws, stackId: string, since: string | undefined): Promise<StackEvent[]> {
   return callAws('read the events of the stack', async () => {
     const client = await aws.cloudFormation()
-    const fresh: StackEvent[] = []
+    const events: StackEvent[] = []
     let token: string | undefined
     do {
       const page = await client.send(
         new DescribeStackEventsCommand({StackName: stackId, ...(token === undefined ? {} : {NextToken: token})}),
       )
       for (const event of page.StackEvents ?? []) {
-        if (event.EventId === since) return fresh.reverse()
-        fresh.push(toStackEvent(event))
+        if (event.EventId === since) return events.reverse()
+        events.push(toStackEvent(event))
       }
       token = page.NextToken
     } while (token !== undefined)
-    return fresh.reverse()
+    return events.reverse()
   })
 }
 

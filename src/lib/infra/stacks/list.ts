@@ -3,16 +3,14 @@ import {ZaelError} from '../../core/errors.js'
 import {forEachConcurrently} from '../../dynamo/concurrency.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
-import {isOptional, regionsWith} from '../health/regions.js'
-import {deploymentOf} from '../health/stack.js'
-import {type DeployedStack, type StackOwner, toDeployedStack} from './reader.js'
+import {type DeployedStack, deploymentOf, type StackOwner, toDeployedStack} from './reader.js'
 
-/** One limiter that somebody has deployed. */
+/** One limiter in an account or on a local engine. */
 export interface ListedStack {
   readonly name: string
   /** `null`: a table of a local engine. */
   readonly region: string | null
-  /** The tool that deployed it; `null`: nobody knows. */
+  /** The tool that deployed it; `null`: unknown. */
   readonly tool: Exclude<StackOwner, 'other'> | null
   readonly status: string
   readonly version: string | null
@@ -22,7 +20,7 @@ export interface ListedStack {
   readonly updatedAt: string | null
 }
 
-/** A region that could not be asked. */
+/** A region that could not be listed. */
 export interface RefusedRegion {
   readonly region: string
   readonly code: string
@@ -32,33 +30,48 @@ export interface RefusedRegion {
 export interface StackList {
   readonly stacks: readonly ListedStack[]
   readonly refused: readonly RefusedRegion[]
-  /** Regions that the account has not asked for; nothing can be deployed there. */
+  /** Opt-in regions that the account has not enabled; nothing can be deployed there. */
   readonly notEnabled: readonly string[]
 }
 
 const REGIONS_AT_ONCE = 8
 
-/** What early versions of the Python tool put before the name of a stack, at a time when it had no tags. */
+/** Name prefix of stacks of early versions of the Python tool, which did not tag them. */
 const UNTAGGED_PREFIX = 'ZAEL-'
 
-/** The limiters of one region by their tags, whichever tool deployed them; sorted by name. */
+/** Regions that are enabled in every account, by partition. */
+const DEFAULT_REGIONS = {
+  aws: `us-east-1 us-east-2 us-west-1 us-west-2 ca-central-1 sa-east-1 eu-central-1 eu-north-1 eu-west-1 eu-west-2 eu-west-3
+    ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-southeast-1 ap-southeast-2`,
+  'aws-cn': 'cn-north-1 cn-northwest-1',
+  'aws-us-gov': 'us-gov-east-1 us-gov-west-1',
+}
+
+/** Regions that an account has to enable first. */
+const OPT_IN_REGIONS =
+  `af-south-1 ap-east-1 ap-east-2 ap-south-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 ap-southeast-6
+  ap-southeast-7 ca-west-1 eu-central-2 eu-south-1 eu-south-2 il-central-1 me-central-1 me-south-1 mx-central-1`.split(
+    /\s+/,
+  )
+
+/** The limiters of one region, by their tags, of both tools; sorted by name. */
 export async function listStacks(aws: Aws): Promise<ListedStack[]> {
   const region = await regionOf(aws)
   return callAws(`list the stacks of ${region}`, async () => {
     const found: ListedStack[] = []
     for await (const {Stacks = []} of paginateDescribeStacks({client: await aws.cloudFormation()}, {})) {
-      for (const each of Stacks) found.push(...listed(toDeployedStack(each), region))
+      for (const each of Stacks) found.push(...toListedStacks(toDeployedStack(each), region))
     }
     return found.sort((a, b) => (a.name < b.name ? -1 : 1))
   })
 }
 
-/** The limiters of all regions that the credentials are good for. Regions that refuse are named; if all do, it fails. */
-export async function listStacksEverywhere(home: Aws, open: (region: string) => Aws): Promise<StackList> {
+/** The limiters of all regions of a partition. Regions that refuse are named; fails when all do. */
+export async function listStacksEverywhere(configured: Aws, open: (region: string) => Aws): Promise<StackList> {
   const stacks: ListedStack[] = []
   const refused: RefusedRegion[] = []
   const notEnabled: string[] = []
-  const regions = regionsWith(await regionOf(home))
+  const regions = partitionRegions(await regionOf(configured))
   let lastError: unknown
   await forEachConcurrently(each(regions), REGIONS_AT_ONCE, async region => {
     using aws = open(region)
@@ -67,8 +80,8 @@ export async function listStacksEverywhere(home: Aws, open: (region: string) => 
     } catch (error) {
       if (!(error instanceof ZaelError)) throw error
       lastError = error
-      // Where a region is switched off, credentials are as good as none.
-      if (isOptional(region) && error.code === 'aws.credentials') notEnabled.push(region)
+      // A region that is not enabled rejects valid credentials.
+      if (OPT_IN_REGIONS.includes(region) && error.code === 'aws.credentials') notEnabled.push(region)
       else refused.push({region, code: error.code, reason: error.message})
     }
   })
@@ -77,7 +90,14 @@ export async function listStacksEverywhere(home: Aws, open: (region: string) => 
   return {stacks, refused: refused.sort((a, b) => compare(a.region, b.region)), notEnabled: notEnabled.sort()}
 }
 
-function listed(stack: DeployedStack, region: string): ListedStack[] {
+/** All regions in which credentials for the given one are valid, sorted; includes it even when it is not in the lists. */
+export function partitionRegions(region: string): string[] {
+  const partition = region.startsWith('cn-') ? 'aws-cn' : region.startsWith('us-gov-') ? 'aws-us-gov' : 'aws'
+  const names = [...DEFAULT_REGIONS[partition].split(/\s+/), ...(partition === 'aws' ? OPT_IN_REGIONS : [])]
+  return [...new Set([...names, region])].sort()
+}
+
+function toListedStacks(stack: DeployedStack, region: string): ListedStack[] {
   const {name, owner} = stack
   const tool = owner === 'other' && name.startsWith(UNTAGGED_PREFIX) ? 'zae-limiter' : owner
   if (tool === 'other') return []

@@ -1,14 +1,15 @@
 import {DescribeStacksCommand, paginateListStackResources, type Stack} from '@aws-sdk/client-cloudformation'
+import {isoSeconds} from '../../schema/instant.js'
 import type {Aws} from '../aws/clients.js'
 import {callAws} from '../aws/errors.js'
 
-/** Who a stack belongs to, by its tags. */
+/** The tool that a stack belongs to, according to its tags. */
 export type StackOwner = 'zael' | 'zae-limiter' | 'other'
 
 /** A CloudFormation stack as it is now. */
 export interface DeployedStack {
   readonly name: string
-  /** The ARN; it tells apart stacks that had the same name one after the other. */
+  /** The ARN; it distinguishes successive stacks of the same name. */
   readonly id: string
   /** Such as CREATE_COMPLETE. */
   readonly status: string
@@ -17,7 +18,7 @@ export interface DeployedStack {
   readonly updatedAt: Date | null
   readonly isTerminationProtected: boolean
   readonly owner: StackOwner
-  /** By the names of the template; hidden ones read as asterisks. */
+  /** By their names in the template; values of NoEcho parameters are asterisks. */
   readonly parameters: Readonly<Record<string, string>>
   readonly outputs: Readonly<Record<string, string>>
   readonly tags: Readonly<Record<string, string>>
@@ -27,7 +28,7 @@ export interface DeployedStack {
 export interface StackResource {
   /** Its name in the template. */
   readonly logicalId: string
-  /** Its name or ARN on AWS; `null` before it is made. */
+  /** Its name or ARN on AWS; `null` before it is created. */
   readonly physicalId: string | null
   readonly type: string
   readonly status: string
@@ -48,7 +49,7 @@ export async function readStack(aws: Aws, name: string): Promise<DeployedStack |
   })
 }
 
-/** All resources of a stack, deleted ones left out. */
+/** All resources of a stack except deleted ones. */
 export async function readStackResources(aws: Aws, name: string): Promise<StackResource[]> {
   return callAws(`list the resources of stack "${name}"`, async () => {
     const resources: StackResource[] = []
@@ -63,12 +64,12 @@ export async function readStackResources(aws: Aws, name: string): Promise<StackR
         })
       }
     }
-    // Emulators list what they do not know without a name.
+    // Emulators list resources of unknown types without a name.
     return resources.filter(({status, logicalId}) => status !== 'DELETE_COMPLETE' && logicalId !== '')
   })
 }
 
-/** What the SDK says about a stack in our words. */
+/** Converts the SDK's description of a stack. */
 export function toDeployedStack(stack: Stack): DeployedStack {
   const tags = record(stack.Tags?.map(({Key, Value}) => [Key, Value]))
   return {
@@ -86,22 +87,38 @@ export function toDeployedStack(stack: Stack): DeployedStack {
   }
 }
 
-/** Whose stack it is. The Python tool's load tests carry its tags too, but hold no limiter. */
+/** The owner of a stack. The Python tool's load-test stacks carry its tags too, but are not limiters. */
 export function ownerOf(tags: Readonly<Record<string, string>>): StackOwner {
   const {ManagedBy: manager} = tags
   if (manager === 'zael' && tags['zael:type'] === 'limiter') return 'zael'
   return manager === 'zae-limiter' && tags['zae-limiter:type'] === 'limiter' ? 'zae-limiter' : 'other'
 }
 
-/** Nothing but the place for a change set that was never carried out, and nobody's. */
+/** A stack without resources, created for a change set that was never executed; it is zael's or has no owner. */
 export function isEmptyStack({status, tags, owner}: DeployedStack): boolean {
   return status === 'REVIEW_IN_PROGRESS' && (owner === 'zael' || Object.keys(tags).length === 0)
 }
 
-/** CloudFormation has no error of its own for this. */
+/** CloudFormation has no dedicated error type for this. */
 export function isStackMissing(error: unknown): boolean {
   const {name = '', message = ''} = typeof error === 'object' && error !== null ? (error as Partial<Error>) : {}
   return name === 'ValidationError' && /does not exist/.test(message)
+}
+
+/** The state of a stack and its last deployment, as far as its tags tell. */
+export function deploymentOf({status, tags, createdAt, updatedAt}: DeployedStack) {
+  return {
+    status,
+    version: tagOf(tags, 'version'),
+    schemaVersion: tagOf(tags, 'schema-version'),
+    createdAt: createdAt && isoSeconds(createdAt.getTime()),
+    updatedAt: updatedAt && isoSeconds(updatedAt.getTime()),
+  }
+}
+
+/** The value of a tag of zael or of the Python tool. */
+export function tagOf(tags: Readonly<Record<string, string>>, name: string): string | null {
+  return tags[`zael:${name}`] ?? tags[`zae-limiter:${name}`] ?? null
 }
 
 function record(entries: ReadonlyArray<readonly [string | undefined, string | undefined]> = []) {

@@ -1,6 +1,6 @@
 import {readFile} from 'node:fs/promises'
 
-/** Names in the template of what the code has to find again. */
+/** Logical ids in the template of the resources that the code has to find. */
 export const LOGICAL_ID = {
   table: 'Table',
   function: 'AggregatorFunction',
@@ -8,7 +8,7 @@ export const LOGICAL_ID = {
   archive: 'AuditArchiveBucket',
 } as const
 
-/** The template that comes with zael, as text. */
+/** The text of the template in this package. */
 export function loadStackTemplate(): Promise<string> {
   return readFile(new URL('../../../../templates/stack.yaml', import.meta.url), 'utf8')
 }

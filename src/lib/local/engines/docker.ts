@@ -5,14 +5,14 @@ import type {EngineKind, LocatedEngine} from './kind.js'
 
 const IMAGE = 'amazon/dynamodb-local'
 
-// The container lives as long as its standard input, which ends with us, however we end: a killed `docker run` alone
-// would leave it running. The server's words go to stderr, where they are waited for.
+// The container runs until its standard input closes, which happens however this process ends; killing `docker run` alone
+// would leave it running. The server's output goes to stderr, where the announcement is expected.
 const SERVE = 'java -jar DynamoDBLocal.jar "$@" >&2 & cat >/dev/null; kill $!; wait $!'
 
-/** DynamoDB Local in a container: the last choice, where neither a binary for this platform nor Java is at hand. */
+/** DynamoDB Local in a container: the last choice, for platforms without a dynoxide binary and without Java. */
 export const docker: EngineKind = {
   name: 'docker',
-  // Docker takes the port before it starts the container, so any word from inside proves that the port is ours.
+  // Docker binds the port before it starts the container, so any output from inside proves that the port is ours.
   announcement: 'Initializing DynamoDB Local',
   dataFile: 'shared-local-instance.db',
   async locate(): Promise<LocatedEngine> {
@@ -42,7 +42,7 @@ export const docker: EngineKind = {
   },
 }
 
-/** The image's id. Nothing is downloaded behind anybody's back: that takes minutes and a network. */
+/** The id of the installed image. Nothing is downloaded without asking: that takes minutes and a network. */
 async function findImage(): Promise<string> {
   try {
     const {stdout} = await promisify(execFile)('docker', ['image', 'inspect', '--format', '{{.Id}}', IMAGE])
@@ -53,7 +53,7 @@ async function findImage(): Promise<string> {
   } catch (cause) {
     const {code, stderr = ''} = cause as {code?: unknown; stderr?: string}
     if (code === 'ENOENT') {
-      throw new ZaelError('failed', 'engine.missing', 'Docker is not installed: there is no program `docker`', {
+      throw new ZaelError('failed', 'engine.missing', 'Docker is not installed: there is no program `docker` on PATH', {
         hint: 'Install Docker and start it.',
         cause,
       })

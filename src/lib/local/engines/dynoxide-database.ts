@@ -5,7 +5,7 @@ import {emptyDatabase, type SchemaEntry} from './sqlite-file.js'
 
 const PROCESSED_TAG = 'zael:stream-processed'
 
-// These two as dynoxide 1.2.1 makes them, to the letter; it leaves tables alone that are there already.
+// Exactly as dynoxide 1.2.1 creates these two; it does not touch tables that exist already.
 const STREAM_RECORDS = `CREATE TABLE _stream_records (
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
                 table_name TEXT NOT NULL,
@@ -42,10 +42,10 @@ const TABLES = `CREATE TABLE _tables (
                 vector_index_definitions TEXT
             )`
 
-// With every write dynoxide looks for the highest number of all records. This is how it finds it without reading them all.
+// With every write dynoxide queries the highest sequence number; this index saves it a scan of all records.
 const ORDER = `CREATE INDEX zael_stream_order ON _stream_records (table_name, CAST(sequence_number AS INTEGER))`
 
-// The last record stays: the number of the next one is counted from it.
+// The last record is kept: dynoxide derives the next sequence number from it.
 const TRIM = `CREATE TRIGGER zael_stream_trim AFTER UPDATE OF tags ON _tables BEGIN
   DELETE FROM _stream_records
   WHERE table_name = NEW.table_name
@@ -55,7 +55,7 @@ const TRIM = `CREATE TRIGGER zael_stream_trim AFTER UPDATE OF tags ON _tables BE
       SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records WHERE table_name = NEW.table_name);
 END`
 
-// Otherwise a new table of the same name would begin with the records of the old one.
+// Otherwise a new table of the same name would start with the records of the old one.
 const DROP = `CREATE TRIGGER zael_stream_drop AFTER DELETE ON _tables BEGIN
   DELETE FROM _stream_records WHERE table_name = OLD.table_name;
 END`
@@ -70,16 +70,16 @@ const SCHEMA: readonly SchemaEntry[] = [
   {type: 'trigger', name: 'zael_stream_drop', table: '_tables', sql: DROP},
 ]
 
-/** Puts down a database in which dynoxide stays quick and its stream can be trimmed, unless there is one already. */
+/** Creates a database in which dynoxide stays fast and its stream can be trimmed, unless there is one already. */
 export async function prepareDatabase(file: string): Promise<void> {
   if (existsSync(file)) return
-  // In one step: half a database, left by a start that was killed, would look damaged to the next.
+  // Atomically: a partial database, left by a start that was killed, would look damaged to the next start.
   const fresh = `${file}.new`
   await writeFile(fresh, emptyDatabase(SCHEMA), {mode: 0o600})
   await rename(fresh, file)
 }
 
-/** Lets go of the records before this one. They are named in a tag of the table, which the database acts on. */
+/** Deletes the stream records before this one. The number goes into a tag of the table, which fires the trim trigger. */
 export async function releaseRecords(transport: Transport, streamArn: string, sequence: string): Promise<void> {
   const ResourceArn = streamArn.replace(/\/stream\/[^/]*$/, '')
   await transport.send('TagResource', {ResourceArn, Tags: [{Key: PROCESSED_TAG, Value: sequence}]})

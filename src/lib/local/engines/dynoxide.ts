@@ -9,7 +9,7 @@ import type {EngineKind, LocatedEngine} from './kind.js'
 const PLATFORMS = ['darwin-arm64', 'darwin-x64', 'linux-arm64', 'linux-x64', 'win32-x64']
 const DATA_FILE = 'dynoxide.db'
 
-/** The engine written in Rust: one static binary over SQLite, up in milliseconds. */
+/** An engine written in Rust: one static binary on SQLite that starts in milliseconds. */
 export const dynoxide: EngineKind = {
   name: 'dynoxide',
   announcement: 'listening on',

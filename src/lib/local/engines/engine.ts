@@ -1,3 +1,4 @@
+import {request} from 'node:http'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {pickEngine} from './find.js'
@@ -5,16 +6,15 @@ import {prepareDataDir} from './folder.js'
 import {findFreePort, isPortTaken} from './free-port.js'
 import type {EngineKind, EngineName} from './kind.js'
 import {type OwnedProcess, type ProcessExit, spawnOwned} from './owned-process.js'
-import {answersListTables} from './probe.js'
 
 export interface EngineOptions {
   /** Absent: the first that can run here. */
   engine?: EngineName | undefined
   /** Absent: any free port. */
   port?: number | undefined
-  /** Folder for the data, created when missing. Absent: everything stays in memory. */
+  /** Folder for the data, created if missing. Absent: everything is in memory. */
   dataDir?: string | undefined
-  /** Gives up the start, or stops the running engine. */
+  /** Aborts the start, or stops the running engine. */
   signal?: AbortSignal | undefined
 }
 
@@ -27,32 +27,32 @@ export interface Engine {
   readonly port: number
   readonly pid: number
   readonly dataDir: string | undefined
-  /** Resolves when the process has ended, for whatever reason. */
+  /** Resolves when the process has ended, for any reason. */
   readonly exited: Promise<ProcessExit>
-  /** The last lines it wrote to stderr. */
+  /** The last lines that it wrote to stderr. */
   stderrTail(): string
-  /** Resolves when the process is gone; may be called again. */
+  /** Resolves when the process has exited; may be called again. */
   stop(): Promise<void>
 }
 
-/** What a start depends on besides its options. */
+/** Dependencies of a start that tests replace. */
 export interface EngineSeams {
   choosePort(): Promise<number>
-  /** From the start of the process to its first answer. */
+  /** From the start of the process to its first successful response. */
   readyTimeoutMs: number
-  /** From the polite signal to the deadly one. */
+  /** From SIGTERM to SIGKILL. */
   stopGraceMs: number
 }
 
 // A JVM on a busy machine needs many seconds; the limit is for an engine that hangs.
 const DEFAULT_SEAMS: EngineSeams = {choosePort: findFreePort, readyTimeoutMs: 30_000, stopGraceMs: 3_000}
 
-// Between choosing a free port and binding it, somebody else may take it.
-const PORT_TRIES = 5
+// Another process may take a free port before the engine binds it.
+const PORT_ATTEMPTS = 5
 const POLL_INTERVAL_MS = 20
 const STDERR_LINES_SHOWN = 10
 
-/** Starts a DynamoDB-compatible engine on loopback and resolves once it answers. */
+/** Starts a DynamoDB-compatible engine on loopback and resolves once it answers requests. */
 export async function startEngine(options: EngineOptions = {}, seams: Partial<EngineSeams> = {}): Promise<Engine> {
   const {choosePort, readyTimeoutMs, stopGraceMs} = {...DEFAULT_SEAMS, ...seams}
   const {port: fixedPort, signal} = options
@@ -62,7 +62,7 @@ export async function startEngine(options: EngineOptions = {}, seams: Partial<En
   const dataDir = options.dataDir === undefined ? undefined : await prepareDataDir(options.dataDir)
   if (dataDir !== undefined) await kind.prepare?.(dataDir)
 
-  for (let triesLeft = fixedPort === undefined ? PORT_TRIES : 1; ; triesLeft--) {
+  for (let attemptsLeft = fixedPort === undefined ? PORT_ATTEMPTS : 1; ; attemptsLeft--) {
     const port = fixedPort ?? (await choosePort())
     const endpoint = `http://127.0.0.1:${port}`
     const child = await spawnOwned(command(port, dataDir))
@@ -77,38 +77,60 @@ export async function startEngine(options: EngineOptions = {}, seams: Partial<En
     }
     await stop()
     signal?.throwIfAborted()
-    // Asking the system again is surer than reading the engine's words, which depend on the language of the machine.
+    // Probing the port is more reliable than parsing the engine's message, which depends on the machine's language.
     if (!(await isPortTaken(port))) throw startFailure(kind, child, outcome, readyTimeoutMs)
-    if (triesLeft === 1) throw portTaken(port)
+    if (attemptsLeft === 1) throw portTaken(port)
   }
 }
 
-type Outcome = 'ready' | 'gave up' | ProcessExit
+type Outcome = 'ready' | 'timed out' | ProcessExit
 
 async function waitUntilReady(
   child: OwnedProcess,
   kind: EngineKind,
   endpoint: string,
-  giveUp: AbortSignal,
+  limit: AbortSignal,
 ): Promise<Outcome> {
-  while (!giveUp.aborted) {
-    if (child.stderrTail().includes(kind.announcement) && (await answersListTables(endpoint, giveUp))) return 'ready'
+  while (!limit.aborted) {
+    if (child.stderrTail().includes(kind.announcement) && (await answersListTables(endpoint, limit))) return 'ready'
     const exit = await Promise.race([child.exited, sleep(POLL_INTERVAL_MS)])
     if (exit) return exit
   }
-  return 'gave up'
+  return 'timed out'
+}
+
+// Engines check that a signature is present and well-formed, not that it is valid.
+const PROBE_HEADERS = {
+  'content-type': 'application/x-amz-json-1.0',
+  'x-amz-target': 'DynamoDB_20120810.ListTables',
+  'x-amz-date': '20200101T000000Z',
+  authorization:
+    'AWS4-HMAC-SHA256 Credential=local/20200101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date, Signature=0',
+}
+
+/** Whether the endpoint answers ListTables with success; false when it refuses, fails or the signal aborts. */
+function answersListTables(endpoint: string, signal: AbortSignal): Promise<boolean> {
+  return new Promise(resolve => {
+    // No agent: a keep-alive connection would outlast the probe and delay the engine's shutdown.
+    const call = request(endpoint, {method: 'POST', headers: PROBE_HEADERS, agent: false, signal}, response => {
+      response.resume()
+      resolve(response.statusCode === 200)
+    })
+    call.on('error', () => resolve(false))
+    call.end('{}')
+  })
 }
 
 function checkPort(port: number): void {
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return
   throw new InvalidInput('engine.port', `a port is a whole number from 1 to 65535, not ${port}`, {
-    hint: 'Leave the port out to get a free one.',
+    hint: 'Omit the port to get a free one.',
   })
 }
 
 function portTaken(port: number): ZaelError {
   return new ZaelError('conflict', 'engine.port-taken', `port ${port} of 127.0.0.1 is already in use`, {
-    hint: 'Stop what listens there, choose another port, or leave the port out to get a free one.',
+    hint: 'Stop the program that listens there, choose another port, or omit the port to get a free one.',
     details: {port},
   })
 }
@@ -116,10 +138,10 @@ function portTaken(port: number): ZaelError {
 function startFailure(kind: EngineKind, child: OwnedProcess, outcome: Outcome, readyTimeoutMs: number): ZaelError {
   const what =
     typeof outcome === 'string'
-      ? `gave no answer within ${readyTimeoutMs} ms`
+      ? `did not answer within ${readyTimeoutMs} ms`
       : `ended with ${outcome.signal ?? `code ${outcome.code}`} before it was ready`
-  const said = child.stderrTail().split('\n').slice(-STDERR_LINES_SHOWN).join('\n')
-  return new ZaelError('failed', 'engine.start-failed', `${kind.name} ${what}${said && `; it said:\n${said}`}`, {
-    hint: 'Try the other engine, or an empty data folder if the data may be damaged.',
+  const output = child.stderrTail().split('\n').slice(-STDERR_LINES_SHOWN).join('\n')
+  return new ZaelError('failed', 'engine.start-failed', `${kind.name} ${what}${output && `; its output:\n${output}`}`, {
+    hint: 'Try another engine with --engine, or an empty data folder in case the data is damaged.',
   })
 }

@@ -4,14 +4,14 @@ import {dynamodbLocal} from './dynamodb-local.js'
 import {dynoxide} from './dynoxide.js'
 import type {EngineKind, EngineName, LocatedEngine} from './kind.js'
 
-/** Whether an engine can run here; `problem` says why not and what to do. */
-export interface EngineAvailability {
+/** Whether an engine can run here; `problem`: why not, and what to do. */
+interface EngineAvailability {
   readonly name: EngineName
   readonly problem: ZaelError | undefined
 }
 
 /** An engine that can run here, with its command line. */
-export interface RunnableEngine extends LocatedEngine {
+interface RunnableEngine extends LocatedEngine {
   readonly kind: EngineKind
 }
 
@@ -28,10 +28,10 @@ export async function findEngines(): Promise<EngineAvailability[]> {
   )
 }
 
-/** The engine of that name, or the first of some that can run here. */
+/** The named engine, or the first of the candidates that can run here. */
 export async function pickEngine(
   name: EngineName | undefined,
-  among: readonly EngineKind[] = ENGINE_KINDS,
+  candidates: readonly EngineKind[] = ENGINE_KINDS,
 ): Promise<RunnableEngine> {
   if (name !== undefined) {
     const kind = ENGINE_KINDS.find(each => each.name === name)
@@ -43,7 +43,7 @@ export async function pickEngine(
     return {kind, ...(await kind.locate())}
   }
   const problems: ZaelError[] = []
-  for (const kind of among) {
+  for (const kind of candidates) {
     const found = await tryLocate(kind)
     if (!(found instanceof ZaelError)) return {kind, ...found}
     problems.push(found)

@@ -1,12 +1,12 @@
 import {once} from 'node:events'
 import {type AddressInfo, createServer} from 'node:net'
 
-/** A loopback port that nobody listens on at this moment; it can be taken again before the caller binds it. */
+/** A loopback port that is free at this moment; another process can take it before the caller binds it. */
 export async function findFreePort(): Promise<number> {
   return bindOnce(0)
 }
 
-/** Whether somebody holds this loopback port. */
+/** Whether another process listens on this loopback port. */
 export async function isPortTaken(port: number): Promise<boolean> {
   try {
     await bindOnce(port)

@@ -6,15 +6,15 @@ import {ZaelError} from '../../core/errors.js'
 const OLDEST_JAVA = 17
 const HINT = `Install a Java development kit (JDK) ${OLDEST_JAVA} or newer and put it on PATH or in JAVA_HOME.`
 
-/** The `java` program of JAVA_HOME or PATH, once it is known to be recent enough and to have the compiler. */
+/** The `java` program of JAVA_HOME or PATH, checked to be recent enough and to include the compiler. */
 export async function findJava(): Promise<string> {
   const java = process.env.JAVA_HOME ? join(process.env.JAVA_HOME, 'bin', 'java') : 'java'
   checkJavaModules(await listModules(java))
   return java
 }
 
-/** Reads `java --list-modules`, which tells the version and whether the compiler is there in one start of the JVM. */
-export function checkJavaModules(modules: string): void {
+/** Checks the output of `java --list-modules`, which shows version and compiler with a single JVM start. */
+function checkJavaModules(modules: string): void {
   const version = Number(/^java\.base@(\d+)/m.exec(modules)?.[1])
   if (!(version >= OLDEST_JAVA)) {
     throw new ZaelError(
@@ -28,7 +28,7 @@ export function checkJavaModules(modules: string): void {
     throw new ZaelError(
       'failed',
       'engine.no-compiler',
-      'this Java is a runtime without the compiler that the launcher of DynamoDB Local needs',
+      'this Java has no compiler (it is a JRE), which the launcher of DynamoDB Local needs',
       {hint: HINT},
     )
   }
@@ -38,7 +38,7 @@ async function listModules(java: string): Promise<string> {
   try {
     return (await promisify(execFile)(java, ['--list-modules'])).stdout
   } catch (cause) {
-    // Java 8 does not know the option. Everything else (no such program, the stub that macOS ships) means: no Java.
+    // Java 8 does not have the option. All other failures (no such program, the macOS stub) mean that there is no Java.
     if (/Unrecognized option/.test(String((cause as {stderr?: unknown}).stderr))) return ''
     throw new ZaelError('failed', 'engine.missing', `DynamoDB Local needs Java, and \`${java}\` does not run`, {
       hint: HINT,

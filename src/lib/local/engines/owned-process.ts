@@ -8,36 +8,36 @@ export interface ProcessExit {
   readonly signal: NodeJS.Signals | null
 }
 
-/** A child process that never outlives this one. */
+/** A child process that never outlives this process. */
 export interface OwnedProcess {
   readonly pid: number
-  /** Resolves when the process and its watcher are gone; never rejects. */
+  /** Resolves when the process and its watcher have exited; never rejects. */
   readonly exited: Promise<ProcessExit>
-  /** The last lines the process wrote to stderr. */
+  /** The last lines that the process wrote to stderr. */
   stderrTail(): string
-  /** Asks it to end, forces it after the grace time, and resolves once it is gone. */
+  /** Sends SIGTERM, then SIGKILL after the grace time; resolves once the process has exited. */
   stop(graceMs: number): Promise<void>
 }
 
 const STDERR_KEPT_CHARS = 4000
 
-// Node holds one end of a pipe, a background watcher reads the other as fd 3. The kernel closes Node's end however Node
-// dies, SIGKILL included: end of file makes the watcher kill the program. A line means that the program has ended and been
-// reaped, so that the watcher goes away without hitting a stranger who got the same pid. `exec` keeps the pid ($$) that
-// Node knows. The watcher gives up stdout and stderr, else Node would wait for it to close them; the program gives up fd 3,
-// which is not its business.
-const TETHER = '(if read -r _ <&3; then exit 0; fi; kill -KILL $$) >/dev/null 2>&1 & exec 3<&-; exec "$@"'
+// Node holds one end of a pipe, a background watcher reads the other end as fd 3. The kernel closes Node's end however Node
+// dies, SIGKILL included: at end of file the watcher kills the program. A line means that the program has exited and been
+// reaped: the watcher then exits without killing anything, because the pid may belong to another process by now. `exec`
+// keeps the pid ($$) that Node knows. The watcher closes stdout and stderr, or Node would wait for it to close them; the
+// program does not inherit fd 3.
+const RUN_WITH_WATCHER = '(if read -r _ <&3; then exit 0; fi; kill -KILL $$) >/dev/null 2>&1 & exec 3<&-; exec "$@"'
 
-/** Starts a program (first element) with its arguments; it dies with this process. */
+/** Starts a program (first element) with its arguments; it is killed when this process ends. */
 export async function spawnOwned(command: readonly string[]): Promise<OwnedProcess> {
   const [program = '', ...args] = command
-  // Windows has no sh. Standard input, which ends with us too, is the only tether there: the program has to watch it.
+  // Windows has no sh. There the program itself has to exit when its standard input closes, which happens when Node dies.
   const child =
     process.platform === 'win32'
       ? spawn(program, args, {stdio: ['pipe', 'ignore', 'pipe'], windowsHide: true})
-      : spawn('sh', ['-c', TETHER, 'sh', ...command], {
+      : spawn('sh', ['-c', RUN_WITH_WATCHER, 'sh', ...command], {
           stdio: ['pipe', 'ignore', 'pipe', 'pipe'],
-          // In a session of its own, Ctrl-C reaches only us, and we decide what to stop first.
+          // In a session of its own it does not get Ctrl-C: this process decides in which order things stop.
           detached: true,
         })
 
@@ -45,21 +45,21 @@ export async function spawnOwned(command: readonly string[]): Promise<OwnedProce
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     stderr = (stderr + text).slice(-STDERR_KEPT_CHARS)
   })
-  const tether = child.stdio[3]
-  // A pipe breaks when the other side is killed first; there is nothing to do about it.
-  for (const pipe of [child.stdin, tether]) pipe?.on('error', () => {})
+  const watcherPipe = child.stdio[3]
+  // A pipe breaks when the process at its other end is killed first; that needs no handling.
+  for (const pipe of [child.stdin, watcherPipe]) pipe?.on('error', () => {})
   child.once('exit', () => {
-    if (tether instanceof Writable) tether.end('\n')
+    if (watcherPipe instanceof Writable) watcherPipe.end('\n')
   })
 
-  // 'close' comes after 'exit', when every pipe is closed too: stderr is complete and the watcher is gone.
+  // 'close' follows 'exit' when all pipes are closed: stderr is complete and the watcher has exited.
   const exited = new Promise<ProcessExit>(resolve => {
     child.once('close', (code, signal) => resolve({code, signal}))
   })
   await once(child, 'spawn')
 
   let stopping: Promise<void> | undefined
-  const end = async (graceMs: number) => {
+  const terminate = async (graceMs: number) => {
     child.kill('SIGTERM')
     const force = setTimeout(() => child.kill('SIGKILL'), graceMs)
     await exited
@@ -70,7 +70,7 @@ export async function spawnOwned(command: readonly string[]): Promise<OwnedProce
     exited,
     stderrTail: () => stderr.trim(),
     stop: graceMs => {
-      stopping ??= end(graceMs)
+      stopping ??= terminate(graceMs)
       return stopping
     },
   }

@@ -1,9 +1,9 @@
-/** An entry of a database's schema. Tables and indexes start out empty; a trigger has no contents. */
+/** An entry of a database schema. Tables and indexes are empty at first; a trigger has no pages. */
 export interface SchemaEntry {
   readonly type: 'table' | 'index' | 'trigger'
   readonly name: string
   readonly table: string
-  /** Absent for what SQLite makes by itself, such as the index behind a primary key. */
+  /** Absent for entries that SQLite creates itself, such as the index of a primary key. */
   readonly sql?: string
 }
 
@@ -13,12 +13,12 @@ const EMPTY_TABLE = 0x0d
 const EMPTY_INDEX = 0x0a
 
 /**
- * The bytes of a SQLite database that has a schema and no rows (https://sqlite.org/fileformat2.html). Node 20 has no SQLite
- * of its own, and an engine's database has to be prepared before the engine opens it.
+ * The bytes of a SQLite database with a schema and no rows (https://sqlite.org/fileformat2.html). Node 20 has no built-in
+ * SQLite, and an engine's database has to be prepared before the engine opens it.
  */
 export function emptyDatabase(schema: readonly SchemaEntry[]): Buffer {
   const withPages = schema.filter(entry => entry.type !== 'trigger')
-  // Page 1 holds the header and the schema, every table and index has one of the following.
+  // Page 1 holds the header and the schema; every table and index has one of the following pages.
   const pageOf = new Map(withPages.map((entry, at) => [entry, at + 2]))
   const pages = [
     schemaPage(schema.map(entry => schemaRow(entry, pageOf.get(entry) ?? 0))),
@@ -32,25 +32,25 @@ function fileHeader(pageCount: number): Buffer {
   const header = Buffer.alloc(FILE_HEADER_BYTES)
   header.write('SQLite format 3\0', 0, 'latin1')
   header.writeUInt16BE(PAGE_BYTES, 16)
-  header.set([1, 1, 0, 64, 32, 32], 18) // journal modes, reserved space, and three fractions that are always the same
+  header.set([1, 1, 0, 64, 32, 32], 18) // journal modes, reserved space, and three constants of the format
   header.writeUInt32BE(1, 24) // change counter
   header.writeUInt32BE(pageCount, 28)
   header.writeUInt32BE(1, 40) // schema cookie
   header.writeUInt32BE(4, 44) // schema format
   header.writeUInt32BE(1, 56) // text is UTF-8
-  header.writeUInt32BE(1, 92) // the change counter to which the page count belongs
-  header.writeUInt32BE(3_040_000, 96) // written as by SQLite 3.40
+  header.writeUInt32BE(1, 92) // the change counter for which the page count is valid
+  header.writeUInt32BE(3_040_000, 96) // last written by SQLite 3.40
   return header
 }
 
 function emptyPage(type: number): Buffer {
   const page = Buffer.alloc(PAGE_BYTES)
   page[0] = type
-  page.writeUInt16BE(PAGE_BYTES, 5) // where the cells begin: at the end, there are none
+  page.writeUInt16BE(PAGE_BYTES, 5) // start of the cells: the end of the page, as there are none
   return page
 }
 
-/** The first page: rows grow from its end, pointers to them follow its header. */
+/** The first page: rows are filled in from its end, pointers to them follow the header. */
 function schemaPage(rows: readonly Buffer[]): Buffer {
   const page = Buffer.alloc(PAGE_BYTES)
   page[FILE_HEADER_BYTES] = EMPTY_TABLE
@@ -76,11 +76,11 @@ function schemaRow({type, name, table, sql}: SchemaEntry, page: number): Buffer 
   const oneByteInteger = varint(1)
   const sqlType = sql === undefined ? varint(0) : textType(sqlText)
   const types = Buffer.concat([...texts.map(textType), oneByteInteger, sqlType])
-  // The header's length counts itself: one byte, as the types take a few bytes only.
+  // The header length includes itself: one byte, because the types take only a few bytes.
   return Buffer.concat([varint(types.length + 1), types, ...texts, Buffer.from([page]), sqlText])
 }
 
-/** Seven bits a byte, the highest first; all but the last are marked. */
+/** Seven bits per byte, most significant first; all but the last byte have the high bit set. */
 function varint(value: number): Buffer {
   const bytes = [value & 0x7f]
   for (let rest = value >> 7; rest > 0; rest >>= 7) bytes.unshift((rest & 0x7f) | 0x80)

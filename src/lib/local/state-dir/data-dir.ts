@@ -6,9 +6,9 @@ import {prepareDataDir} from '../engines/folder.js'
 import type {EngineKind, EngineName} from '../engines/kind.js'
 import {type Lock, takeLock} from './lock-file.js'
 
-/** What a stack keeps beside the engine's tables. */
+/** Names of what a stack keeps beside the engine's tables. */
 export const DATA_NAMES = {
-  /** Held by the supervisor while it uses the folder. */
+  /** Lock file, held by the supervisor while it uses the folder. */
   lock: 'zael.lock',
   /** How far the aggregator has read the stream. */
   checkpoint: 'stream-checkpoint.json',
@@ -18,21 +18,21 @@ export const DATA_NAMES = {
 
 const SQLITE_HEADER = 'SQLite format 3\0'
 
-/** The engines that can read what is in a folder: all of them when it holds no tables, or is not there. */
+/** The engines that can read the data in a folder: all of them when it holds no tables or does not exist. */
 export async function enginesForData(folder: string): Promise<readonly EngineKind[]> {
-  const names = await namesIn(folder)
+  const names = await listNames(folder)
   const owners = ENGINE_KINDS.filter(kind => names.includes(kind.dataFile))
   return owners.length === 0 ? ENGINE_KINDS : owners
 }
 
-/** A data folder in use by this process. */
-export interface OpenDataDir {
+/** A data folder that this process has locked. */
+interface OpenDataDir {
   readonly folder: string
   readonly engine: EngineName
   readonly lock: Lock
 }
 
-/** Makes sure that the folder can be written to, that nobody else uses it, and that the engine can read what is in it. */
+/** Checks that the folder is writable, that no other stack uses it, and that the engine can read its data; locks it. */
 export async function openDataDir(dataDir: string, engine: EngineName | undefined): Promise<OpenDataDir> {
   const {kind} = await pickEngine(engine, await enginesForData(dataDir))
   const folder = await prepareDataDir(dataDir)
@@ -47,54 +47,54 @@ export async function openDataDir(dataDir: string, engine: EngineName | undefine
   return {folder, engine: kind.name, lock}
 }
 
-/** Whether a folder holds anything of a local stack. */
+/** Whether a folder holds data of a local stack. */
 export async function hasData(folder: string): Promise<boolean> {
-  return (await namesIn(folder)).some(isOurs)
+  return (await listNames(folder)).some(isStackFile)
 }
 
-/** Removes a stack's data and the folder; refuses, before touching anything, when other things are in there. */
+/** Deletes a stack's data and the folder; refuses, before deleting anything, when the folder holds other files. */
 export async function wipeData(folder: string): Promise<void> {
   await checkNoForeignFiles(folder)
-  // An engine makes and removes side files while it stops, so this asks for what is there now.
-  for (const name of (await namesIn(folder)).filter(isOurs))
+  // Listed again: an engine creates and removes side files while it stops.
+  for (const name of (await listNames(folder)).filter(isStackFile))
     await rm(join(folder, name), {recursive: true, force: true})
-  await rmdir(folder).catch(() => {}) // not there at all, or in use by somebody else meanwhile
+  await rmdir(folder).catch(() => {}) // does not exist, or another process has written to it meanwhile
 }
 
-/** Throws when a folder holds something that is not of a local stack. */
+/** Throws when a folder holds files that are not part of a local stack. */
 export async function checkNoForeignFiles(folder: string): Promise<void> {
-  const foreign = (await namesIn(folder)).filter(name => !isOurs(name))
+  const foreign = (await listNames(folder)).filter(name => !isStackFile(name))
   if (foreign.length === 0) return
   const shown = foreign.slice(0, 3).join(', ') + (foreign.length > 3 ? ', …' : '')
-  throw new ZaelError('conflict', 'local.foreign-files', `${folder} also holds what is not zael's: ${shown}`, {
+  throw new ZaelError('conflict', 'local.foreign-files', `${folder} also holds files that are not zael's: ${shown}`, {
     hint: 'Move those files elsewhere, or name another --data-dir.',
     details: {dataDir: folder, foreign},
   })
 }
 
-/** Throws when an engine cannot work with what is in a folder: tables of another engine, or a file that is no database. */
+/** Throws when an engine cannot use the data in a folder: tables of another engine, or a file that is not a database. */
 export async function checkData(folder: string, engine: EngineKind): Promise<void> {
   const owners = await enginesForData(folder)
   if (!owners.includes(engine)) {
     const [owner] = owners.map(kind => kind.name)
     const message = `${folder} holds data of ${owner}, which ${engine.name} cannot read`
     throw new ZaelError('conflict', 'local.other-engine', message, {
-      hint: `Use --engine ${owner}, another --data-dir, or --reset to start anew.`,
+      hint: `Use --engine ${owner}, another --data-dir, or --reset to start with an empty one.`,
       details: {dataDir: folder, engine: owner},
     })
   }
   const file = join(folder, engine.dataFile)
   if (await isDatabase(file)) return
   throw new ZaelError('failed', 'local.data-damaged', `${file} is damaged: it is not a database`, {
-    hint: 'Put a good copy there, or start anew with `zael local up --reset`.',
+    hint: 'Restore it from a copy, or start without data: `zael local up --reset`.',
     details: {file},
   })
 }
 
-/** No file, or an empty one, is a database that has nothing in it yet. */
+/** A missing or empty file counts as a new database. */
 async function isDatabase(file: string): Promise<boolean> {
   const handle = await open(file).catch(() => undefined)
-  if (!handle) return true // what cannot be opened at all is for the engine to tell
+  if (!handle) return true // when the file cannot be opened, the engine reports why
   try {
     const {bytesRead, buffer} = await handle.read(Buffer.alloc(SQLITE_HEADER.length), 0, SQLITE_HEADER.length, 0)
     return bytesRead === 0 || buffer.toString('latin1', 0, bytesRead) === SQLITE_HEADER
@@ -103,10 +103,10 @@ async function isDatabase(file: string): Promise<boolean> {
   }
 }
 
-function isOurs(name: string): boolean {
+function isStackFile(name: string): boolean {
   if (name === DATA_NAMES.archive) return true
   const files = [...ENGINE_KINDS.map(kind => kind.dataFile), DATA_NAMES.lock, DATA_NAMES.checkpoint]
-  // With what SQLite puts beside its file (-wal), and the new text of a file before it takes the old one's place (.new).
+  // Including SQLite's side files (-wal) and temporary files that are to be renamed (.new).
   return files.some(file => name === file || name.startsWith(`${file}-`) || name.startsWith(`${file}.`))
 }
 
@@ -117,15 +117,20 @@ function dataInUse(folder: string, pid: number): ZaelError {
   })
 }
 
-async function namesIn(folder: string): Promise<string[]> {
+async function listNames(folder: string): Promise<string[]> {
   try {
     return await readdir(folder)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    throw new ZaelError('access', 'local.data-unreadable', `cannot look into ${folder}: ${(error as Error).message}`, {
-      hint: 'Check who owns the folder, or name another --data-dir.',
-      details: {dataDir: folder},
-      cause: error,
-    })
+    throw new ZaelError(
+      'access',
+      'local.data-unreadable',
+      `cannot read the folder ${folder}: ${(error as Error).message}`,
+      {
+        hint: 'Check who owns the folder, or name another --data-dir.',
+        details: {dataDir: folder},
+        cause: error,
+      },
+    )
   }
 }

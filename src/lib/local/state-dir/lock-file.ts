@@ -9,16 +9,16 @@ export interface Lock extends AsyncDisposable {
   release(): Promise<void>
 }
 
-/** Who holds a lock. */
-export interface LockHolder extends ProcessIdentity {
+/** The process that holds a lock; this is the content of the lock file. */
+interface LockHolder extends ProcessIdentity {
   readonly token: string
 }
 
 const POLL_INTERVAL_MS = 25
 
 /**
- * Takes the lock, waiting for it up to the given time; otherwise says who holds it. A holder that died without letting go
- * does not count.
+ * Takes the lock, waiting for it up to the given time; resolves with its holder when it stays held. A lock whose holder is
+ * no longer running counts as free.
  */
 export async function takeLock(file: string, waitMs: number): Promise<Lock | LockHolder> {
   const limit = AbortSignal.timeout(waitMs)
@@ -32,7 +32,7 @@ export async function takeLock(file: string, waitMs: number): Promise<Lock | Loc
   }
 }
 
-/** A link is made at once and with its content, so nobody ever reads a lock that does not say whose it is. */
+/** Hard-linking publishes the lock atomically together with its content, so no reader sees a lock without a holder. */
 async function tryTake(file: string, own: LockHolder): Promise<boolean> {
   const fresh = `${file}.${own.token}`
   try {
@@ -47,7 +47,10 @@ async function tryTake(file: string, own: LockHolder): Promise<boolean> {
   }
 }
 
-/** A power failure may leave a lock without words. Two may find the same abandoned lock: the one who is late would move away the new lock of the other, and puts it back. */
+/**
+ * Removes the lock of a dead process; a crash can also leave an empty lock file, which has no token. Two processes may find
+ * the same abandoned lock: the slower one then moves the new lock of the faster one aside, and has to put it back.
+ */
 export async function removeAbandoned(file: string, token: string | undefined): Promise<void> {
   const aside = `${file}.${randomUUID()}`
   try {

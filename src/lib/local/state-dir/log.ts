@@ -1,12 +1,24 @@
 import {appendFileSync, chmodSync, renameSync, statSync} from 'node:fs'
+import {open, readFile, stat} from 'node:fs/promises'
+import {setTimeout as sleep} from 'node:timers/promises'
 
 export type LogLevel = 'info' | 'warn' | 'error'
 
 /** Writes one line of the stack's log. */
 export type WriteLog = (level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>) => void
 
-// Two files of this size at most: enough for days of a quiet stack, and nothing on a disk.
+/** One line of the log; lines that Node wrote while crashing have no time and level. */
+export interface LogEntry {
+  readonly time: string | null
+  readonly level: string | null
+  readonly message: string
+  /** All other keys of the line. */
+  readonly fields: Readonly<Record<string, unknown>>
+}
+
+// Two files of at most this size: enough for days of a quiet stack.
 const FILE_BYTES = 5 * 1024 * 1024
+const POLL_INTERVAL_MS = 200
 
 /** Name of the older of the two files. */
 export function rotatedLog(file: string): string {
@@ -14,14 +26,14 @@ export function rotatedLog(file: string): string {
 }
 
 /**
- * A log of JSON lines that never grows beyond two files. Written at once and in order: what a dying process said last is
- * what one wants to read.
+ * Opens a log of JSON lines that never grows beyond two files. Writes are synchronous and in order, so that the last
+ * messages of a crashing process are not lost.
  */
 export function openLog(file: string, clock: () => number, maxBytes = FILE_BYTES): WriteLog {
-  let size = sizeOf(file)
+  let size = statSync(file, {throwIfNoEntry: false})?.size ?? 0
   return (level, message, fields = {}) => {
     const head = {time: new Date(clock()).toISOString(), level, message}
-    const line = `${JSON.stringify({...head, ...fields, ...head})}\n` // in front, and not to be overruled
+    const line = `${JSON.stringify({...head, ...fields, ...head})}\n` // head first, and not overridden by fields
     try {
       if (size > 0 && size + Buffer.byteLength(line) > maxBytes) {
         renameSync(file, rotatedLog(file))
@@ -31,11 +43,90 @@ export function openLog(file: string, clock: () => number, maxBytes = FILE_BYTES
       if (size === 0) chmodSync(file, 0o600)
       size += Buffer.byteLength(line)
     } catch {
-      // A full disk must not end the stack because of its log.
+      // A full disk must not stop the stack because of its log.
     }
   }
 }
 
-function sizeOf(file: string): number {
-  return statSync(file, {throwIfNoEntry: false})?.size ?? 0
+/** The last lines of the log, oldest first. */
+export async function tailLog(file: string, count: number): Promise<LogEntry[]> {
+  const texts = await Promise.all([rotatedLog(file), file].map(readIfExists))
+  const lines = texts.join('').split('\n').filter(Boolean)
+  return lines.slice(Math.max(0, lines.length - count)).map(parseLine)
+}
+
+/** The last lines, then every line as it is written, across rotations, until the signal aborts. */
+export async function* followLog(
+  file: string,
+  count: number,
+  signal: AbortSignal,
+  pollIntervalMs = POLL_INTERVAL_MS,
+): AsyncGenerator<LogEntry> {
+  const older = await readIfExists(rotatedLog(file))
+  let {id} = await positionAtEnd(file)
+  const begin = await readFrom(file, {id, size: 0})
+  let size = begin.length
+  let {lines, rest} = completeLines(older + begin)
+  lines = lines.slice(Math.max(0, lines.length - count))
+  for (;;) {
+    for (const line of lines) yield parseLine(line)
+    await sleep(pollIntervalMs, undefined, {signal}).catch(() => {})
+    if (signal.aborted) return
+    const now = await positionAtEnd(file)
+    if (now.id !== id || now.size < size) {
+      rest += await readFrom(rotatedLog(file), {id, size})
+      id = now.id
+      size = 0
+    }
+    const bytes = await readFrom(file, {id, size})
+    size += bytes.length
+    ;({lines, rest} = completeLines(rest + bytes))
+  }
+}
+
+/** Parses a line of the log. */
+export function parseLine(line: string): LogEntry {
+  try {
+    const {time = null, level = null, message, ...fields} = JSON.parse(line)
+    if (typeof message === 'string') return {time, level, message, fields}
+  } catch {
+    // What V8 prints before it crashes is not JSON.
+  }
+  return {time: null, level: null, message: line, fields: {}}
+}
+
+/** The lines that end in a newline, and the incomplete rest. */
+function completeLines(text: string): {lines: string[]; rest: string} {
+  const lines = text.split('\n')
+  const rest = lines.pop() ?? ''
+  return {lines: lines.filter(Boolean), rest}
+}
+
+interface Position {
+  /** Inode number, which a rename does not change. */
+  readonly id: number
+  readonly size: number
+}
+
+async function positionAtEnd(file: string): Promise<Position> {
+  const found = await stat(file).catch(() => undefined)
+  return {id: found?.ino ?? 0, size: found?.size ?? 0}
+}
+
+/** The rest of a file after a position; nothing when another file has taken its place. */
+async function readFrom(file: string, position: Position): Promise<Buffer> {
+  const handle = await open(file).catch(() => undefined)
+  if (!handle) return Buffer.alloc(0)
+  try {
+    const {ino, size} = await handle.stat()
+    const buffer = Buffer.alloc(ino === position.id ? Math.max(0, size - position.size) : 0)
+    const {bytesRead} = await handle.read(buffer, 0, buffer.length, position.size)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await handle.close()
+  }
+}
+
+async function readIfExists(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch(() => '')
 }

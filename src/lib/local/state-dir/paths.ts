@@ -1,30 +1,30 @@
 import {homedir} from 'node:os'
 import {join, resolve} from 'node:path'
 
-/** Where the local stack of one user keeps its things; another home is another stack. */
+/** The directory in which the local stack of one user keeps its files; another directory is another stack. */
 export interface StateDir {
   readonly folder: string
-  /** Who runs; there only while a supervisor runs, or after one was killed. */
+  /** The running stack; exists only while a supervisor runs, or after one was killed. */
   readonly stateFile: string
-  /** How the last one ended. */
+  /** How the last stack ended. */
   readonly endFile: string
-  /** Held while somebody starts or stops the stack. */
+  /** Held by a command that starts or stops the stack. */
   readonly lockFile: string
   readonly logFile: string
   /** The engine's data, unless another folder is named. */
   readonly dataDir: string
-  /** What belongs to a stack in memory and is worthless after it. */
+  /** Files of a stack in memory; worthless after it has ended. */
   readonly volatileDir: string
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** The home below zael's data folder: ZAEL_DATA_DIR, else that of the XDG rules. */
+/** The state directory of this user: below ZAEL_DATA_DIR, else below the XDG data directory. */
 export function findStateDir(env: Environment = process.env): StateDir {
   return stateDirAt(join(dataFolder(env), 'local'))
 }
 
-/** The home in a folder that is known. */
+/** The state directory in a given folder. */
 export function stateDirAt(folder: string): StateDir {
   return {
     folder,
@@ -39,7 +39,7 @@ export function stateDirAt(folder: string): StateDir {
 
 function dataFolder(env: Environment): string {
   if (env.ZAEL_DATA_DIR) return resolve(env.ZAEL_DATA_DIR)
-  // The XDG rules say that a relative path counts as not set.
+  // By the XDG specification a relative path counts as not set.
   const xdg = env.XDG_DATA_HOME?.startsWith('/') ? env.XDG_DATA_HOME : undefined
   const windows = process.platform === 'win32' ? env.LOCALAPPDATA : undefined
   return join(xdg ?? windows ?? join(env.HOME || homedir(), '.local', 'share'), 'zael')

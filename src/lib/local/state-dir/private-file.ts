@@ -3,7 +3,7 @@ import {readFile, rename, rm, writeFile} from 'node:fs/promises'
 import {ZaelError} from '../../core/errors.js'
 import {describePathError, makeFolder} from '../engines/folder.js'
 
-/** Makes a folder that only its owner can look into. */
+/** Makes a folder that only its owner can access. */
 export async function makePrivateFolder(folder: string): Promise<void> {
   try {
     await makeFolder(folder)
@@ -12,7 +12,7 @@ export async function makePrivateFolder(folder: string): Promise<void> {
   }
 }
 
-/** Puts JSON into a file that only its owner can read; whoever reads sees the old text or the new one, never half of it. */
+/** Writes JSON atomically to a file that only its owner can read: a reader sees the old content or the new, never a part. */
 export async function writePrivateJson(file: string, value: object): Promise<void> {
   const fresh = `${file}.${randomUUID()}`
   try {
@@ -24,7 +24,7 @@ export async function writePrivateJson(file: string, value: object): Promise<voi
   }
 }
 
-/** What a JSON file says; `undefined` when there is none or it cannot be understood. */
+/** The content of a JSON file; `undefined` when there is no file or it is not JSON. */
 export async function readPrivateJson(file: string): Promise<unknown> {
   try {
     return JSON.parse(await readFile(file, 'utf8'))
@@ -34,25 +34,18 @@ export async function readPrivateJson(file: string): Promise<unknown> {
   }
 }
 
-/** The error for a place in the stack's home that does not take what is written there. */
+/** The error for a path of the state directory that cannot be written. */
 export function cannotWrite(path: string, cause: unknown): ZaelError {
-  const kind = isAccessProblem(cause) ? 'access' : 'failed'
-  return new ZaelError(kind, 'local.home', `cannot write ${path}: ${describePathError(cause)}`, {
-    hint: 'Name a folder you may write to in XDG_DATA_HOME or ZAEL_DATA_DIR.',
-    details: {path},
-    cause,
-  })
+  const hint = 'Set XDG_DATA_HOME or ZAEL_DATA_DIR to a folder that you may write to.'
+  return pathError('write', path, cause, hint)
 }
 
 function cannotRead(path: string, cause: unknown): ZaelError {
-  const kind = isAccessProblem(cause) ? 'access' : 'failed'
-  return new ZaelError(kind, 'local.home', `cannot read ${path}: ${describePathError(cause)}`, {
-    hint: 'Check who owns the folder; zael keeps its files for one user only.',
-    details: {path},
-    cause,
-  })
+  return pathError('read', path, cause, 'Check who owns the folder: its files are readable by one user only.')
 }
 
-function isAccessProblem(error: unknown): boolean {
-  return ['EACCES', 'EPERM', 'EROFS'].includes((error as NodeJS.ErrnoException).code ?? '')
+function pathError(verb: 'read' | 'write', path: string, cause: unknown, hint: string): ZaelError {
+  const isAccessProblem = ['EACCES', 'EPERM', 'EROFS'].includes((cause as NodeJS.ErrnoException).code ?? '')
+  const message = `cannot ${verb} ${path}: ${describePathError(cause)}`
+  return new ZaelError(isAccessProblem ? 'access' : 'failed', 'local.home', message, {hint, details: {path}, cause})
 }

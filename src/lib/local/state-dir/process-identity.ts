@@ -3,29 +3,34 @@ import {readFile} from 'node:fs/promises'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {promisify} from 'node:util'
 
-/** One process, and not a later one that was given the same number. */
+/** Identifies one process, and not a later one that got the same pid. */
 export interface ProcessIdentity {
   readonly pid: number
-  /** When it began, in whatever words the system has for that; empty where it has none. */
+  /** When it started, in the operating system's own format; empty where the system does not tell. */
   readonly began: string
 }
 
 const POLL_INTERVAL_MS = 20
 
-/** This process. */
+/** The identity of this process. */
 export async function ownIdentity(): Promise<ProcessIdentity> {
-  return {pid: process.pid, began: (await beginOf(process.pid)) ?? ''}
+  return {pid: process.pid, began: (await readStartTime(process.pid)) ?? ''}
 }
 
-/** Whether that very process still runs. */
+/** Whether exactly this process is still running. */
 export async function isProcessRunning({pid, began}: ProcessIdentity): Promise<boolean> {
-  return isPidInUse(pid) && (began === '' || (await beginOf(pid)) === began)
+  return isPidInUse(pid) && (began === '' || (await readStartTime(pid)) === began)
 }
 
-/** Resolves with true once the process is gone, with false when it is still there after the time. */
-export async function waitForExit(identity: ProcessIdentity, limitMs: number): Promise<boolean> {
+/** Resolves with true once the process has exited, or with false when it still runs after the time limit. */
+export function waitForExit(identity: ProcessIdentity, limitMs: number): Promise<boolean> {
+  return waitUntil(async () => !(await isProcessRunning(identity)), limitMs)
+}
+
+/** Checks a condition at short intervals; resolves with true once it holds, or with false after the time limit. */
+export async function waitUntil(condition: () => Promise<boolean>, limitMs: number): Promise<boolean> {
   const limit = AbortSignal.timeout(limitMs)
-  while (await isProcessRunning(identity)) {
+  while (!(await condition())) {
     if (limit.aborted) return false
     await sleep(POLL_INTERVAL_MS)
   }
@@ -41,9 +46,9 @@ function isPidInUse(pid: number): boolean {
   }
 }
 
-/** `undefined` when there is no such process, or only what is left of it until its parent takes note. */
-async function beginOf(pid: number): Promise<string | undefined> {
-  if (process.platform === 'linux') return beginFromProc(pid)
+/** `undefined` when there is no such process, or only a zombie that its parent has not reaped. */
+async function readStartTime(pid: number): Promise<string | undefined> {
+  if (process.platform === 'linux') return readStartTimeFromProc(pid)
   if (process.platform === 'win32') return ''
   const {stdout} = await promisify(execFile)('ps', ['-o', 'stat=,lstart=', '-p', String(pid)]).catch(() => ({
     stdout: '',
@@ -52,9 +57,9 @@ async function beginOf(pid: number): Promise<string | undefined> {
   return state?.startsWith('Z') ? undefined : began
 }
 
-async function beginFromProc(pid: number): Promise<string | undefined> {
+async function readStartTimeFromProc(pid: number): Promise<string | undefined> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  // The second field is the program's name in brackets and may hold anything; state is the 3rd, the start the 22nd.
+  // Field 2 is the program's name in parentheses and may contain anything; field 3 is the state, field 22 the start time.
   const [state, ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ')
   return text === '' || state === 'Z' ? undefined : rest[18]
 }

@@ -6,13 +6,13 @@ import {readPrivateJson, writePrivateJson} from './private-file.js'
 /** Name of the local stack, and of its table. */
 export const LOCAL_STACK = 'local'
 
-/** What is known of a stack that has been started; says nothing about whether it still runs. */
+/** The state file of a started stack; it does not prove that the stack still runs. */
 export interface StackState {
   readonly stack: typeof LOCAL_STACK
-  /** Process id of the supervisor, and when that process began. */
+  /** Process id of the supervisor, and when that process started. */
   readonly pid: number
   readonly began: string
-  /** Drawn at every start; the supervisor answers with it on its control port. */
+  /** Random, new at every start; the supervisor identifies itself with it on its control port. */
   readonly startToken: string
   readonly controlPort: number
   readonly engine: EngineName
@@ -32,32 +32,32 @@ export interface StackState {
 export interface StackEnd {
   /** ISO 8601, UTC. */
   readonly endedAt: string
-  /** Taken again by the next start when it is free, so that addresses handed out before stay right. */
+  /** Reused by the next start if it is free, so that endpoints handed out before stay valid. */
   readonly port: number
-  /** `null`: it was asked to. */
+  /** `null`: it was stopped on request. */
   readonly reason: string | null
 }
 
-/** The state in a home; `undefined` when there is none or it cannot be understood. */
-export async function readState(home: StateDir): Promise<StackState | undefined> {
-  const value = (await readPrivateJson(home.stateFile)) as Partial<StackState> | undefined | null
-  const isWhole = typeof value?.pid === 'number' && typeof value.controlPort === 'number' && value.startToken
-  return isWhole ? (value as StackState) : undefined
+/** The stored state; `undefined` when there is none or it is incomplete. */
+export async function readState(stateDir: StateDir): Promise<StackState | undefined> {
+  const value = (await readPrivateJson(stateDir.stateFile)) as Partial<StackState> | undefined | null
+  const isComplete = typeof value?.pid === 'number' && typeof value.controlPort === 'number' && value.startToken
+  return isComplete ? (value as StackState) : undefined
 }
 
-/** How the last stack of a home ended; `undefined` when none has, or it was killed. */
-export async function readEnd(home: StateDir): Promise<StackEnd | undefined> {
-  return ((await readPrivateJson(home.endFile)) as StackEnd | undefined) ?? undefined
+/** How the last stack ended; `undefined` when none has, or it was killed. */
+export async function readEnd(stateDir: StateDir): Promise<StackEnd | undefined> {
+  return ((await readPrivateJson(stateDir.endFile)) as StackEnd | undefined) ?? undefined
 }
 
-export async function writeState(home: StateDir, state: StackState): Promise<void> {
-  await writePrivateJson(home.stateFile, state)
+export async function writeState(stateDir: StateDir, state: StackState): Promise<void> {
+  await writePrivateJson(stateDir.stateFile, state)
 }
 
-/** Says that a stack has ended, and removes what told that it runs; that of a later one stays. */
-export async function endState(home: StateDir, state: StackState, reason: string | null): Promise<void> {
-  if ((await readState(home))?.startToken !== state.startToken) return
+/** Records the end of a stack and removes its state; the state of a later stack is left alone. */
+export async function endState(stateDir: StateDir, state: StackState, reason: string | null): Promise<void> {
+  if ((await readState(stateDir))?.startToken !== state.startToken) return
   const end: StackEnd = {endedAt: new Date().toISOString(), port: state.port, reason}
-  await writePrivateJson(home.endFile, end)
-  await rm(home.stateFile, {force: true})
+  await writePrivateJson(stateDir.endFile, end)
+  await rm(stateDir.stateFile, {force: true})
 }

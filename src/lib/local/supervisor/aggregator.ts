@@ -9,31 +9,16 @@ import {releaseRecords} from '../engines/dynoxide-database.js'
 import type {Engine} from '../engines/engine.js'
 import {localAccess} from '../engines/transport.js'
 import type {WriteLog} from '../state-dir/log.js'
-
-/** What the aggregator of a local stack has done since it started, and how far behind it is. */
-export interface AggregatorStatus {
-  readonly records: number
-  readonly batches: number
-  readonly snapshots: number
-  readonly refills: number
-  readonly splits: number
-  readonly archived: number
-  readonly errors: number
-  readonly lastError: string | null
-  /** Age of the last record taken; 0 when there is none behind it. */
-  readonly lagMs: number
-  /** Records that the engine keeps in the table's stream; `null` before the first look, and while some wait to be read. */
-  readonly streamLength: number | null
-}
+import type {AggregatorStatus} from './control.js'
 
 /** A running aggregator. */
 export interface StackAggregator {
   status(): AggregatorStatus
-  /** Resolves when the batch at hand is finished. */
+  /** Resolves when the batch in flight is finished. */
   stop(): Promise<void>
 }
 
-export interface StackAggregatorOptions {
+interface StackAggregatorOptions {
   readonly engine: Engine
   readonly table: Table
   readonly checkpointFile: string
@@ -56,7 +41,7 @@ export function startStackAggregator(options: StackAggregatorOptions): StackAggr
     for (const name of Object.keys(done) as Array<keyof typeof done>) done[name] += result.counts[name]
     return result
   }
-  // Only a dynoxide database in a file is prepared for letting go of records.
+  // Only a dynoxide database on disk is prepared for deleting processed records.
   const canRelease = engine.name === 'dynoxide' && engine.dataDir !== undefined
   const poller = new StreamPoller({
     tableName: table.name,

@@ -2,13 +2,12 @@ import {ZaelError} from '../../core/errors.js'
 import type {Engine} from '../engines/engine.js'
 import type {WriteLog} from '../state-dir/log.js'
 
-/** What keeping an engine alive depends on. */
-export interface WatchdogOptions {
-  /** Starts the engine again, on its old port. */
+interface WatchdogOptions {
+  /** Starts the engine again, on the same port. */
   restart: () => Promise<Engine>
-  /** Called when the engine is gone, before it is started again. */
+  /** Called when the engine has exited, before it is restarted. */
   onDown: () => Promise<void>
-  /** Called when it runs again; a failure counts like one of the engine. */
+  /** Called when it runs again; a failure here counts as a failure of the engine. */
   onUp: (engine: Engine) => Promise<void>
   log: WriteLog
   /** Monotonic milliseconds. */
@@ -17,64 +16,59 @@ export interface WatchdogOptions {
   signal: AbortSignal
 }
 
-// An engine that has run for this long was healthy: what ends it then is a new incident.
+// An engine that has run for this long was healthy: a crash after that starts counting from zero.
 const HEALTHY_AFTER_MS = 60_000
-const TRIES = 5
-const FIRST_PAUSE_MS = 100
+const MAX_RESTARTS = 5
+const FIRST_BACKOFF_MS = 100
 
 /**
- * Watches an engine and starts it again when it dies by itself. Resolves when the signal fires; throws when the engine
- * does not stay up.
+ * Restarts an engine whenever it exits by itself, with exponential backoff. Resolves when the signal aborts; throws when
+ * the engine does not stay up.
  */
 export async function watchEngine(first: Engine, options: WatchdogOptions): Promise<void> {
   const {restart, onDown, onUp, log, clock, sleep, signal} = options
   let engine: Engine | undefined = first
   let upSince = clock()
-  let tries = 0
+  let restarts = 0
   let lastProblem = ''
-  const stackEnds = aborted(signal)
+  const stackEnds = whenAborted(signal)
   while (!signal.aborted) {
     if (engine) {
       const exit = await Promise.race([engine.exited, stackEnds])
       if (!exit || signal.aborted) return
       lastProblem = `the engine ended with ${exit.signal ?? `code ${exit.code}`}`
       log('error', lastProblem, {engine: engine.name, pid: engine.pid, said: engine.stderrTail()})
-      if (clock() - upSince >= HEALTHY_AFTER_MS) tries = 0
+      if (clock() - upSince >= HEALTHY_AFTER_MS) restarts = 0
       engine = undefined
       await onDown()
     }
-    if (tries === TRIES) throw givenUp(lastProblem)
-    await sleep(FIRST_PAUSE_MS * 2 ** tries, signal)
+    if (restarts === MAX_RESTARTS) throw engineLost(lastProblem)
+    await sleep(FIRST_BACKOFF_MS * 2 ** restarts, signal)
     if (signal.aborted) return
-    tries++
+    restarts++
     try {
-      const again = await restart()
+      const restarted = await restart()
       upSince = clock()
-      engine = again
-      await onUp(again)
-      log('info', 'the engine runs again', {engine: again.name, pid: again.pid, endpoint: again.endpoint, try: tries})
+      engine = restarted
+      await onUp(restarted)
+      const {name, pid, endpoint} = restarted
+      log('info', 'the engine runs again', {engine: name, pid, endpoint, try: restarts})
     } catch (error) {
       if (signal.aborted) return
       lastProblem = error instanceof Error ? error.message : String(error)
-      log('error', 'the engine could not be started again', {reason: lastProblem, try: tries})
+      log('error', 'the engine could not be restarted', {reason: lastProblem, try: restarts})
       await engine?.stop()
       engine = undefined
     }
   }
 }
 
-function givenUp(reason: string): ZaelError {
-  return new ZaelError(
-    'failed',
-    'local.engine-lost',
-    `the engine did not stay up after ${TRIES} new starts: ${reason}`,
-    {
-      hint: 'zael local logs',
-    },
-  )
+function engineLost(reason: string): ZaelError {
+  const message = `the engine did not stay up after ${MAX_RESTARTS} restarts: ${reason}`
+  return new ZaelError('failed', 'local.engine-lost', message, {hint: 'zael local logs'})
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
+function whenAborted(signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     if (signal.aborted) resolve()
     else signal.addEventListener('abort', () => resolve(), {once: true})

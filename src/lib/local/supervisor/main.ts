@@ -1,16 +1,16 @@
-// The process behind a local stack; started by start-supervisor.ts with its options as JSON.
+// The background process of a local stack; start.ts runs it with the options as JSON.
 import module from 'node:module'
 import {inspect} from 'node:util'
 import {ZaelError} from '../../core/errors.js'
 import {openLog} from '../state-dir/log.js'
 import {stateDirAt} from '../state-dir/paths.js'
-import type {SupervisorMessage} from './message.js'
+import type {SupervisorMessage} from './start.js'
 import {runSupervisor, type SupervisorOptions} from './supervisor.js'
 
 module.enableCompileCache?.() // absent on Node 20
 
 const options = JSON.parse(process.argv[2] ?? '{}') as SupervisorOptions
-const log = openLog(stateDirAt(options.home).logFile, Date.now)
+const log = openLog(stateDirAt(options.stateDir).logFile, Date.now)
 const ending = new AbortController()
 let isReady = false
 
@@ -20,20 +20,20 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     ending.abort(stopped(`it got ${signal}`))
   })
 }
-// Whoever started us went away before we were ready: nobody would know of this stack. That may have happened already.
-const abandoned = () => {
-  if (!isReady) ending.abort(stopped('the command that starts it went away'))
+// If the starting command exits before the stack is ready, no process knows of this stack. It may have exited already.
+const abandon = () => {
+  if (!isReady) ending.abort(stopped('the command that started it has exited'))
 }
-if (process.connected) process.once('disconnect', abandoned)
-else abandoned()
+if (process.connected) process.once('disconnect', abandon)
+else abandon()
 for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
   process.on(event, error => {
-    log('error', 'the supervisor has a bug and ends', {reason: inspect(error)})
+    log('error', 'bug in the supervisor, which exits', {reason: inspect(error)})
     process.exit(1)
   })
 }
 
-function tell(message: SupervisorMessage): void {
+function send(message: SupervisorMessage): void {
   if (!process.connected) return
   process.send?.(message, () => {
     if (process.connected) process.disconnect?.()
@@ -44,22 +44,22 @@ try {
   await runSupervisor(options, {
     log,
     signal: ending.signal,
-    ready: state => {
+    onReady: state => {
       isReady = true
-      tell({kind: 'ready', state})
+      send({kind: 'ready', state})
     },
   })
 } catch (error) {
   const isExpected = error instanceof ZaelError
-  if (!isReady) tell({kind: 'failed', error: isExpected ? describe(error) : {message: String(error)}})
-  if (!isExpected && !ending.signal.aborted) log('error', 'the supervisor has a bug', {reason: inspect(error)})
+  if (!isReady) send({kind: 'failed', error: isExpected ? toReport(error) : {message: String(error)}})
+  if (!isExpected && !ending.signal.aborted) log('error', 'bug in the supervisor', {reason: inspect(error)})
   process.exitCode = 1
 }
 
 function stopped(why: string): ZaelError {
-  return new ZaelError('failed', 'local.stopped', `the local stack was stopped while it started: ${why}`)
+  return new ZaelError('failed', 'local.stopped', `the local stack was stopped during its start: ${why}`)
 }
 
-function describe({kind, code, message, hint, details}: ZaelError) {
+function toReport({kind, code, message, hint, details}: ZaelError) {
   return {kind, code, message, hint, details}
 }

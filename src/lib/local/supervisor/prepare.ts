@@ -7,8 +7,8 @@ import {checkCompatibility} from '../../repository/table/version-compatibility.j
 import type {TableOptions} from '../../schema/table-definition.js'
 
 /**
- * Brings an engine to the state of a fresh stack: the table of the template with stream and expiry, its version record and
- * the default namespace. What is there already stays as it is.
+ * Gives an engine what a new stack has: the table of the template with stream and expiry, its version record and the
+ * default namespace. What exists already is left as it is.
  */
 export async function prepareStack(
   table: Table,
@@ -28,11 +28,11 @@ async function ensureTable(
 ): Promise<boolean> {
   const stored = await storedVersion(table)
   if (stored?.record) {
-    // The record is written last, so the table is complete; it may come from another version of zael.
+    // The record is written last, so the table is complete; another version of zael may have written it.
     checkCompatibility(stored.record, version, stored.hasLegacyRecord)
     return false
   }
-  // Reading the template takes a YAML parser, which only the first start has to load.
+  // The template needs the YAML parser, which only the first start has to load.
   const {loadTableDefinition} = await import('../../schema/table-definition.js')
   const definition = await loadTableDefinition({...shape, tableName: table.name})
   if (stored === undefined) await createTable(table.transport, definition)
@@ -51,7 +51,7 @@ async function storedVersion(table: Table): Promise<StoredVersion | undefined> {
   }
 }
 
-/** A start that was cut off may have left a table without expiry. */
+/** An interrupted start may have left a table without expiry. */
 async function ensureExpiry({transport, name: TableName}: Table, AttributeName: string): Promise<void> {
   const {TimeToLiveDescription} = await transport.send('DescribeTimeToLive', {TableName})
   if (TimeToLiveDescription?.TimeToLiveStatus === 'ENABLED') return

@@ -9,10 +9,11 @@ import {DATA_NAMES} from '../state-dir/data-dir.js'
 import type {WriteLog} from '../state-dir/log.js'
 import {makePrivateFolder} from '../state-dir/private-file.js'
 import {LOCAL_STACK} from '../state-dir/state.js'
-import {type AggregatorStatus, type StackAggregator, startStackAggregator} from './aggregator.js'
+import {type StackAggregator, startStackAggregator} from './aggregator.js'
+import type {AggregatorStatus} from './control.js'
 import {prepareStack} from './prepare.js'
 
-export interface StackServiceOptions {
+interface StackServiceOptions {
   readonly endpoint: string
   /** For the checkpoint and the archive. */
   readonly folder: string
@@ -22,7 +23,7 @@ export interface StackServiceOptions {
   readonly log: WriteLog
 }
 
-/** What runs on the engine: the table, and the aggregator that follows it. */
+/** What runs on the engine: the table, and the aggregator that follows its stream. */
 export class StackService {
   readonly #options: StackServiceOptions
   readonly #transport: ClosableTransport
@@ -35,12 +36,12 @@ export class StackService {
     this.#table = openTable({stack: LOCAL_STACK, transport: this.#transport}).table
   }
 
-  /** Also after every restart of the engine: one in memory has lost the table, and the stream of the new one is another. */
+  /** Also called after every restart of the engine: one in memory has lost its table, and a new table has a new stream. */
   async start(engine: Engine): Promise<void> {
     const {folder, log, version} = this.#options
     const table = this.#table
     const {created} = await prepareStack(table, version)
-    log('info', created ? 'made the table' : 'found the table', {table: table.name})
+    log('info', created ? 'created the table' : 'found the table', {table: table.name})
     if (!this.#options.aggregator) return
     await makePrivateFolder(folder)
     const checkpointFile = join(folder, DATA_NAMES.checkpoint)
@@ -54,7 +55,7 @@ export class StackService {
     return this.#aggregator?.status() ?? null
   }
 
-  /** Resolves when the aggregator has finished its batch. */
+  /** Resolves when the aggregator has finished the batch in flight. */
   async stop(): Promise<void> {
     const aggregator = this.#aggregator
     this.#aggregator = undefined

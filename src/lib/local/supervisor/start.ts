@@ -3,44 +3,57 @@ import {once} from 'node:events'
 import {open} from 'node:fs/promises'
 import {createRequire} from 'node:module'
 import {fileURLToPath, pathToFileURL} from 'node:url'
-import {ZaelError} from '../../core/errors.js'
+import {type ErrorKind, ZaelError} from '../../core/errors.js'
 import {stateDirAt} from '../state-dir/paths.js'
 import {cannotWrite} from '../state-dir/private-file.js'
 import type {StackState} from '../state-dir/state.js'
-import type {ErrorReport, SupervisorMessage} from './message.js'
 import type {SupervisorOptions} from './supervisor.js'
 
-/** Starts a supervisor that outlives this process; resolves when its stack is ready, throws what kept it from that. */
+/** The one message that a supervisor sends to the command that starts it. */
+export type SupervisorMessage =
+  | {readonly kind: 'ready'; readonly state: StackState}
+  | {readonly kind: 'failed'; readonly error: ErrorReport}
+
+/** A serialized `ZaelError`; without a code it is a bug. */
+interface ErrorReport {
+  readonly kind?: ErrorKind
+  readonly code?: string
+  readonly message: string
+  readonly hint?: string | undefined
+  readonly details?: Record<string, unknown>
+}
+
+/** Starts a supervisor that outlives this process; resolves when its stack is ready, throws why it could not start. */
 export async function startSupervisor(options: SupervisorOptions): Promise<StackState> {
-  const {folder, logFile} = stateDirAt(options.home)
-  // What Node itself says when it crashes goes into the log too.
-  const crashes = await open(logFile, 'a', 0o600).catch(cause => {
+  const {folder, logFile} = stateDirAt(options.stateDir)
+  // What Node prints when it crashes goes into the log too.
+  const crashOutput = await open(logFile, 'a', 0o600).catch(cause => {
     throw cannotWrite(logFile, cause)
   })
   try {
     const child = spawn(process.execPath, [...supervisorProgram(), JSON.stringify(options)], {
       cwd: folder,
-      // In a session of its own it hears neither Ctrl-C nor the end of the terminal.
+      // In a session of its own it gets neither Ctrl-C nor the hang-up of the terminal.
       detached: true,
       windowsHide: true,
-      stdio: ['ignore', 'ignore', crashes.fd, 'ipc'],
+      stdio: ['ignore', 'ignore', crashOutput.fd, 'ipc'],
     })
-    return await firstWord(child)
+    return await waitUntilReady(child)
   } finally {
-    await crashes.close()
+    await crashOutput.close()
   }
 }
 
-async function firstWord(child: ChildProcess): Promise<StackState> {
+async function waitUntilReady(child: ChildProcess): Promise<StackState> {
   let failure: Error | undefined
   const ready = new Promise<StackState>((resolve, reject) => {
-    child.once('error', reject) // no such program, no process to be had
+    child.once('error', reject) // the process could not be spawned
     child.once('message', (message: SupervisorMessage) => {
       if (message.kind === 'ready') resolve(message.state)
-      else failure = revive(message.error)
+      else failure = toError(message.error)
     })
   })
-  // The channel closes after its last message was read, which an exit alone does not tell.
+  // The channel closes after its last message was read; 'exit' alone may come before that.
   const gone = Promise.all([once(child, 'exit'), once(child, 'disconnect')])
   const state = await Promise.race([ready, gone.then(() => undefined)])
   if (state) {
@@ -57,13 +70,12 @@ function supervisorLost({exitCode, signalCode}: ChildProcess): ZaelError {
   return new ZaelError('failed', 'local.supervisor-lost', message, {hint: 'zael local logs'})
 }
 
-/** The supervisor's error is ours; one that is not of the family is a bug here as well as there. */
-function revive({kind, code, message, hint, details}: ErrorReport): Error {
+function toError({kind, code, message, hint, details}: ErrorReport): Error {
   if (kind === undefined || code === undefined) return new Error(message)
   return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), ...(details && {details})})
 }
 
-/** The entry as Node runs it: compiled, or from source when this very file is. */
+/** Arguments with which Node runs main: compiled, or from source when this file itself is run from source. */
 export function supervisorProgram(): string[] {
   const isSource = import.meta.url.endsWith('.ts')
   const entry = fileURLToPath(new URL(`main.${isSource ? 'ts' : 'js'}`, import.meta.url))

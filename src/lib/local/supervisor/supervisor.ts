@@ -12,52 +12,59 @@ import {endState, LOCAL_STACK, readState, type StackState, writeState} from '../
 import {serveStatus} from './control.js'
 import {watchEngine} from './engine-watchdog.js'
 
-/** What a supervisor is told by whoever starts it; goes through JSON. */
+/** Options of a supervisor; passed to its process as JSON. */
 export interface SupervisorOptions {
-  /** Folder of the stack's home. */
-  readonly home: string
-  /** Absent: the first that can run here and can read the data. */
+  /** Path of the state directory. */
+  readonly stateDir: string
+  /** Absent: the first that can run here and read the data. */
   readonly engine?: EngineName
-  /** Absent: the preferred one if it is free, else any. */
+  /** Absent: the preferred port if it is free, else any. */
   readonly port?: number
   readonly preferredPort?: number
-  /** `null`: everything stays in memory. */
+  /** `null`: everything is in memory. */
   readonly dataDir: string | null
   readonly aggregator: boolean
   /** Version of zael. */
   readonly version: string
 }
 
-/** What a supervisor is given by its process. */
-export interface SupervisorHooks {
+/** How a supervisor is connected to the process it runs in. */
+interface SupervisorHooks {
   readonly log: WriteLog
-  /** Fires when the stack shall end. */
+  /** Aborted to stop the stack. */
   readonly signal: AbortSignal
   /** Called once the stack can be used. */
-  ready(state: StackState): void
+  onReady(state: StackState): void
+  /** How often to check that the state directory still belongs to this stack, in ms. */
+  readonly watchIntervalMs?: number
+  /** Waits before a restart of the engine. */
+  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
 const WATCH_INTERVAL_MS = 2_000
 
-/** Runs a stack until the signal fires, its home is deleted or its engine is lost for good; leaves nothing running behind. */
-export async function runSupervisor(options: SupervisorOptions, surroundings: SupervisorHooks): Promise<void> {
-  const {log, signal} = surroundings
-  const home = stateDirAt(options.home)
-  const undo: Array<() => Promise<void>> = []
+/**
+ * Runs a stack until the signal aborts, its state directory is deleted or its engine does not stay up. Stops everything it
+ * has started.
+ */
+export async function runSupervisor(options: SupervisorOptions, hooks: SupervisorHooks): Promise<void> {
+  const {log, signal, onReady, watchIntervalMs = WATCH_INTERVAL_MS, sleep = sleepMs} = hooks
+  const stateDir = stateDirAt(options.stateDir)
+  const cleanups: Array<() => Promise<void>> = []
   let state: StackState | undefined
   let reason: string | null = null
   try {
     const data = options.dataDir === null ? undefined : await openDataDir(options.dataDir, options.engine)
-    if (data) undo.push(() => data.lock.release())
-    await rm(home.volatileDir, {recursive: true, force: true})
-    undo.push(() => rm(home.volatileDir, {recursive: true, force: true}))
+    if (data) cleanups.push(() => data.lock.release())
+    await rm(stateDir.volatileDir, {recursive: true, force: true})
+    cleanups.push(() => rm(stateDir.volatileDir, {recursive: true, force: true}))
 
     const settings = {engine: data?.engine ?? options.engine, dataDir: data?.folder}
     const choosePort = portChooser(options.preferredPort)
-    // The rest of the house is loaded while the engine starts.
+    // Loaded while the engine starts.
     const loading = import('./service.js')
-    let engine = await startUnless(signal, {...settings, port: options.port}, {choosePort})
-    undo.push(async () => {
+    let engine = await startAbortably(signal, {...settings, port: options.port}, {choosePort})
+    cleanups.push(async () => {
       await engine.stop()
       log('info', 'the engine has stopped')
     })
@@ -66,8 +73,8 @@ export async function runSupervisor(options: SupervisorOptions, surroundings: Su
 
     const {StackService} = await loading
     const {aggregator, version} = options
-    const service = new StackService({endpoint, folder: data?.folder ?? home.volatileDir, aggregator, version, log})
-    undo.push(() => service.close())
+    const service = new StackService({endpoint, folder: data?.folder ?? stateDir.volatileDir, aggregator, version, log})
+    cleanups.push(() => service.close())
     await service.start(engine)
     signal.throwIfAborted()
 
@@ -81,7 +88,7 @@ export async function runSupervisor(options: SupervisorOptions, surroundings: Su
       engineRestarts,
       aggregator: service.status(),
     }))
-    undo.push(() => control.close())
+    cleanups.push(() => control.close())
     state = {
       stack: LOCAL_STACK,
       ...(await ownIdentity()),
@@ -96,70 +103,74 @@ export async function runSupervisor(options: SupervisorOptions, surroundings: Su
       startedAt: new Date(startedAtMs).toISOString(),
       version,
     }
-    await rm(home.endFile, {force: true})
-    await writeState(home, state)
+    await rm(stateDir.endFile, {force: true})
+    await writeState(stateDir, state)
     log('info', 'the stack is ready', {endpoint, dataDir: state.dataDir})
-    surroundings.ready(state)
+    onReady(state)
 
-    const forgotten = new AbortController()
-    const watch = watchState(home, startToken, () => {
-      log('warn', 'the state file is gone, so nobody can find this stack any more')
-      forgotten.abort()
+    const orphaned = new AbortController()
+    const watch = watchState(stateDir, startToken, watchIntervalMs, () => {
+      log('warn', 'the state file is gone: no command can find this stack, so it stops')
+      orphaned.abort()
     })
-    undo.push(async () => clearInterval(watch))
+    cleanups.push(async () => clearInterval(watch))
     await watchEngine(engine, {
-      restart: () => startUnless(signal, {...settings, port}),
+      restart: () => startAbortably(signal, {...settings, port}),
       onDown: () => service.stop(),
-      onUp: async again => {
-        engine = again
-        await service.start(again)
+      onUp: async restarted => {
+        engine = restarted
+        await service.start(restarted)
         engineRestarts++
       },
       log,
       clock: () => performance.now(),
-      sleep: sleepMs,
-      signal: AbortSignal.any([signal, forgotten.signal]),
+      sleep,
+      signal: AbortSignal.any([signal, orphaned.signal]),
     })
   } catch (error) {
     reason = error instanceof Error ? error.message : String(error)
     throw error
   } finally {
-    for (const step of undo.reverse())
-      await step().catch(error => log('error', 'could not clean up', {reason: `${error}`}))
-    if (state) await endState(home, state, reason)
+    for (const cleanup of cleanups.reverse())
+      await cleanup().catch(error => log('error', 'could not clean up', {reason: `${error}`}))
+    if (state) await endState(stateDir, state, reason)
     log(reason === null || signal.aborted ? 'info' : 'error', 'the stack has ended', {reason})
   }
 }
 
-/** Tells when a home was deleted, or has passed to another stack: nobody would ever stop this one. */
-function watchState(home: StateDir, startToken: string, onGone: () => void): NodeJS.Timeout {
+/** Detects that the state was deleted or replaced by another stack's: no command could stop this stack any more. */
+function watchState(stateDir: StateDir, startToken: string, intervalMs: number, onGone: () => void): NodeJS.Timeout {
   return setInterval(async () => {
-    const isOurs = await readState(home).then(
+    const isOurs = await readState(stateDir).then(
       state => state?.startToken === startToken,
-      () => true, // unreadable for a moment is not gone
+      () => true, // a read error may be temporary
     )
     if (!isOurs) onGone()
-  }, WATCH_INTERVAL_MS)
+  }, intervalMs)
 }
 
-/** The signal gives up the start only: once the engine runs, it is stopped after those who use it. */
-async function startUnless(signal: AbortSignal, options: EngineOptions, seams?: Partial<EngineSeams>): Promise<Engine> {
+/** The signal aborts the start only: a running engine is stopped last, after the services that use it. */
+async function startAbortably(
+  signal: AbortSignal,
+  options: EngineOptions,
+  seams?: Partial<EngineSeams>,
+): Promise<Engine> {
   const start = new AbortController()
-  const giveUp = () => start.abort(signal.reason)
+  const abortStart = () => start.abort(signal.reason)
   signal.throwIfAborted()
-  signal.addEventListener('abort', giveUp)
+  signal.addEventListener('abort', abortStart)
   try {
     return await startEngine({...options, signal: start.signal}, seams)
   } finally {
-    signal.removeEventListener('abort', giveUp)
+    signal.removeEventListener('abort', abortStart)
   }
 }
 
 function portChooser(preferred: number | undefined): () => Promise<number> {
-  let first = preferred
+  let untried = preferred
   return async () => {
-    const wanted = first
-    first = undefined
-    return wanted !== undefined && !(await isPortTaken(wanted)) ? wanted : findFreePort()
+    const port = untried
+    untried = undefined
+    return port !== undefined && !(await isPortTaken(port)) ? port : findFreePort()
   }
 }

@@ -5,10 +5,10 @@ import type {OldBucket, OldResidue} from './old-bucket.js'
 import {balanceAt, type OldLimit} from './old-bucket-parts.js'
 
 /** Which new bucket is made, and the settings of its entity. */
-export type BucketTarget = Pick<BucketRecord, 'namespace' | 'entity' | 'resource' | 'cascade' | 'parent'>
+type BucketTarget = Pick<BucketRecord, 'namespace' | 'entity' | 'resource' | 'cascade' | 'parent'>
 
 /** A new bucket made of an old one, and its marks. */
-export interface MergedBucket {
+interface MergedBucket {
   readonly record: BucketRecord
   readonly marks: BucketMarks
 }

@@ -1,7 +1,7 @@
 import {groupBy} from '../../core/group-by.js'
 import {keyId} from '../../dynamo/batch.js'
 import {readShardCount} from '../../schema/bucket-record.js'
-import {keys} from '../../schema/keys.js'
+import {keys, partitionOf} from '../../schema/keys.js'
 import {LITERAL_DEFAULT, legacyKeys, legacySortKeys} from '../../schema/legacy/key.js'
 import {LITERAL_PREFIX, type MigrationContext, type OldItem, oldPrefixes} from '../records/finding.js'
 import {isOfType, oldItemOf, queryOldItems, readItems} from '../records/reads.js'
@@ -17,7 +17,7 @@ export async function readOldBucketItems(
   const between = legacySortKeys.buckets(resources)
   const lists = prefixes.map(async prefix => {
     const items: OldItem[] = []
-    const stretch = {partition: legacyKeys.entity(prefix, entity).PK, between}
+    const stretch = {partition: partitionOf(legacyKeys.entity(prefix, entity)), between}
     for await (const old of queryOldItems(context, stretch)) items.push(old)
     return items
   })

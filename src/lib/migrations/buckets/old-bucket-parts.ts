@@ -22,7 +22,7 @@ export interface OldLimit {
 }
 
 /** Content of one item. */
-export interface BucketParts {
+interface BucketParts {
   /** `undefined` for the item of a single limit, and for counters that are left of a bucket. */
   readonly record: BucketRecord | undefined
   readonly limits: ReadonlyMap<string, OldLimit>

@@ -2,7 +2,7 @@ import {isNamespaceId, REGISTRY_NAMESPACE} from '../../core/names.js'
 import {keyOf} from '../../repository/table/query.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {configKey} from '../../schema/config-record.js'
-import {keys, type ParsedKey, parseKey} from '../../schema/keys.js'
+import {keys, type ParsedKey, parseKey, spellKey} from '../../schema/keys.js'
 import {type LegacyKey, LITERAL_DEFAULT, parseLegacyKey} from '../../schema/legacy/key.js'
 import {flatten, isNested} from '../../schema/legacy/modernise.js'
 import {
@@ -38,20 +38,20 @@ export type OldRecordType = RecordIdentity['type']
 /** Kinds of records of the current layout; `migration` is the progress of `zael migrate` itself. */
 export type CurrentRecordType = OldRecordType | 'namespace' | 'migration'
 
-export interface CurrentRecord {
+interface CurrentRecord {
   readonly kind: 'current'
   readonly type: CurrentRecordType
   readonly namespace: string
 }
 
-export interface UnknownRecord {
+interface UnknownRecord {
   readonly kind: 'unknown'
   readonly key: Key
 }
 
 export type ClassifiedRecord = OldRecord | CurrentRecord | UnknownRecord
 
-export interface ClassifyOptions {
+interface ClassifyOptions {
   /** Whether items under the id `default`, which no registry assigned, have to move to the namespace `default`. */
   readonly literalDefaultMoves?: boolean
 }
@@ -59,7 +59,7 @@ export interface ClassifyOptions {
 /** What an item is, by its key and its shape. The version record is not used: in some releases it was wrong (C-8). */
 export function classifyItem(item: Item, options: ClassifyOptions = {}): ClassifiedRecord {
   const key = keyOf(item)
-  if (key.PK === migrationRecordKey.PK && key.SK === migrationRecordKey.SK) {
+  if (spellKey(key) === spellKey(migrationRecordKey)) {
     return {kind: 'current', type: 'migration', namespace: REGISTRY_NAMESPACE}
   }
   const current = parseKey(key)

@@ -8,7 +8,7 @@ import {wireKey} from '../../repository/table/table.js'
 import {isRefused, putNew, type TransactItem, transact} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
-import {isKeyAttribute} from '../../schema/keys.js'
+import {isKeyAttribute, partitionOf} from '../../schema/keys.js'
 import {PLACEHOLDER_NAMESPACE, splitNamespace} from '../../schema/legacy/key.js'
 import {MIGRATION_MARK} from '../../schema/migration-marks.js'
 import type {MigrationContext} from './finding.js'
@@ -58,8 +58,9 @@ export async function transactConditional({table, signal}: MigrationContext, ite
 
 /** A record whose namespace is not registered must never reach a write. */
 function refusePlaceholder({Item, Key}: {readonly Item?: Item | undefined; readonly Key?: Item | undefined}): void {
-  const {PK} = keyOf(Item ?? Key ?? {})
-  if (splitNamespace(PK).namespace === PLACEHOLDER_NAMESPACE) throw new Error(`there is no namespace yet for ${PK}`)
+  const partition = partitionOf(keyOf(Item ?? Key ?? {}))
+  if (splitNamespace(partition).namespace === PLACEHOLDER_NAMESPACE)
+    throw new Error(`there is no namespace yet for ${partition}`)
 }
 
 /** Writes a new item where there is none. */

@@ -15,7 +15,7 @@ import type {MigrationContext, MigrationFinding, OldItem} from './finding.js'
 const MAX_ITEM_BYTES = 400 * 1024
 
 /** A record that is copied as a whole. */
-export interface RecordCopy {
+interface RecordCopy {
   readonly type: OldRecordType
   /** The old items it is made of. */
   readonly sources: readonly OldItem[]

@@ -3,7 +3,8 @@ import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {keyOf} from '../../repository/table/query.js'
 import type {Table} from '../../repository/table/table.js'
 import type {TransactItem} from '../../repository/table/transact.js'
-import type {Item, Key} from '../../schema/attribute-value.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {spellKey} from '../../schema/keys.js'
 import {LITERAL_DEFAULT, PLACEHOLDER_NAMESPACE, partitionPrefix} from '../../schema/legacy/key.js'
 import type {ClassifiedRecord, OldRecord, OldRecordType} from './classify.js'
 import type {OldLocations, ScatteredKind} from './old-locations.js'
@@ -34,7 +35,7 @@ export interface OldItem<T extends OldRecordType = OldRecordType> {
  * Decisions about ambiguous old items. `split`: a midnight usage record was split into hour and day; `kept as labelled`: it
  * could not be (D-11). `superseded`: of a bucket stored in several locations, the one used last counts.
  */
-export type MigrationDecision = 'split' | 'kept as labelled' | 'superseded'
+type MigrationDecision = 'split' | 'kept as labelled' | 'superseded'
 
 /** How an old record compares with its copy. Several old items may become one record. */
 export interface MigrationFinding {
@@ -62,9 +63,6 @@ export interface MigrationFinding {
 /** Key of the first old item of a record, as `zael migrate resolve` accepts it. */
 export const findingKey = ({sources}: Pick<MigrationFinding, 'sources'>): string =>
   spellKey(keyOf((sources[0] as OldItem).item))
-
-/** A key as text, for display and for `zael migrate resolve`. */
-export const spellKey = ({PK, SK}: Key): string => `${PK} ${SK}`
 
 /** Namespace of an old record in the current layout; the placeholder while `default` is not registered. */
 export function targetNamespace(context: MigrationContext, {namespace}: Pick<OldRecord, 'namespace'>): string {

@@ -18,6 +18,7 @@ import {
   settingsAttributes,
   withoutLimits,
 } from '../../schema/config-record.js'
+import {partitionOf} from '../../schema/keys.js'
 import {decodeLimitConfig} from '../../schema/legacy/config.js'
 import {legacyKeys, legacySortKeys, partitionPrefix} from '../../schema/legacy/key.js'
 import {moderniseInto} from '../../schema/legacy/modernise.js'
@@ -86,7 +87,7 @@ async function gatherSources(
   if (isSingleItem(context, 'limits', namespace)) return config
   const sources: OldItem[] = []
   for (const prefix of oldPrefixes(context, 'limits', namespace)) {
-    const stretch = {partition: legacyKeys.config(prefix, scope).PK, prefix: legacySortKeys.limits(scope)}
+    const stretch = {partition: partitionOf(legacyKeys.config(prefix, scope)), prefix: legacySortKeys.limits(scope)}
     for await (const single of queryOldItems(context, stretch)) sources.push(single)
   }
   for (const key of compositeKeys(context, namespace, scope)) {

@@ -1,6 +1,6 @@
 import {keyId} from '../../dynamo/batch.js'
 import {keyOf} from '../../repository/table/query.js'
-import {sortPrefix} from '../../schema/keys.js'
+import {partitionOf, sortPrefix} from '../../schema/keys.js'
 import {legacyKeys, partitionPrefix} from '../../schema/legacy/key.js'
 import {isExpiredItem, moderniseInto} from '../../schema/legacy/modernise.js'
 import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
@@ -100,7 +100,7 @@ async function* liveRecords(
   {namespace, origin, entity, resource}: UsageSeries,
   date: string,
 ) {
-  const partition = legacyKeys.entity(partitionPrefix(origin), entity).PK
+  const partition = partitionOf(legacyKeys.entity(partitionPrefix(origin), entity))
   const prefix = `${sortPrefix.usage(resource)}${date}`
   const isUsage = isOfType('usage')
   for await (const old of queryOldItems(context, {partition, prefix})) {

@@ -13,7 +13,7 @@ export interface MissingParts {
   readonly expiry: boolean
 }
 
-export interface AddIndexesOptions {
+interface AddIndexesOptions {
   /** Whether to enable the stream. Local engines write much slower with one. Default true. */
   readonly stream?: boolean | undefined
   /** Called repeatedly while a part is being built, with its name. */

@@ -1,6 +1,6 @@
 import {pause} from '../../dynamo/retry.js'
 import {type Pass, type RunContext, runPass} from './pass.js'
-import type {Step} from './steps.js'
+import type {MigrationStep} from './steps.js'
 
 /** Most passes of one run: while old clients write, every pass finds something to catch up with. */
 const MAX_PASSES = 8
@@ -9,7 +9,7 @@ const MAX_PASSES = 8
 const PAUSE_MS = 2_000
 
 /** Repeats passes until one finds every copy up to date; returns the last one. */
-export async function catchUp(step: Step, run: RunContext, followMs = 0): Promise<Pass> {
+export async function catchUp(step: MigrationStep, run: RunContext, followMs = 0): Promise<Pass> {
   await follow(step, run, followMs)
   const last = run.lease.record.pass + MAX_PASSES - 1
   for (;;) {
@@ -21,7 +21,7 @@ export async function catchUp(step: Step, run: RunContext, followMs = 0): Promis
 }
 
 /** Repeats passes for a time, even if there is nothing to catch up with. */
-async function follow(step: Step, run: RunContext, followMs: number): Promise<void> {
+async function follow(step: MigrationStep, run: RunContext, followMs: number): Promise<void> {
   const {table, signal} = await run.open()
   const {lease} = run
   const untilMs = table.clock() + followMs
@@ -34,7 +34,7 @@ async function follow(step: Step, run: RunContext, followMs: number): Promise<vo
 }
 
 /** Starts at the beginning even after a crash: the result has to cover the whole table. */
-async function runWholePass(step: Step, run: RunContext): Promise<Pass> {
+async function runWholePass(step: MigrationStep, run: RunContext): Promise<Pass> {
   await run.lease.save({position: undefined, passWrites: 0})
   return runPass(step, run)
 }

@@ -17,12 +17,12 @@ import {
 import {withLongRetries} from './context.js'
 
 /** How long other runs have to wait after a run has crashed. */
-export const LEASE_MS = 60_000
+const LEASE_MS = 60_000
 
 /** How long an interrupted run tries to release its lease before it is left to expire. */
 const RELEASE_TIMEOUT_MS = 2_000
 
-export interface LeaseOptions {
+interface LeaseOptions {
   /** Who runs the migration, for display. */
   readonly owner: string
   /** Aborts requests; the lease is held until it is released. */

@@ -8,7 +8,7 @@ import type {MigrationLease} from './lease.js'
 import {type CopyOutcome, copyGroup} from './reconcile.js'
 import {MigrationReport} from './report.js'
 import {type ClassifiedPage, classifyPage, hasUnprefixed, tablePages} from './scan.js'
-import {CONFIGURATION, countStep, DATA, type Step, type StepId, sortKeysLeftOut} from './steps.js'
+import {CONFIGURATION, countStep, DATA, type MigrationStep, type StepId, sortKeysLeftOut} from './steps.js'
 
 /** Progress of a step. */
 export interface StepProgress {
@@ -45,7 +45,7 @@ export interface RunContext {
  * Scans the table once and copies the records of a step, page by page. Each item read is classified once. The position is
  * saved after a page is written, so after a crash that page is copied again, which changes nothing.
  */
-export async function runPass(step: Step, run: RunContext): Promise<Pass> {
+export async function runPass(step: MigrationStep, run: RunContext): Promise<Pass> {
   const {lease, onProgress} = run
   const {position} = lease.record
   let context = await run.open()
@@ -95,7 +95,11 @@ function noteLocations(context: MigrationContext, {old}: ClassifiedPage): void {
 }
 
 /** Configuration first, within a page too; the other kinds concurrently. */
-async function copyPage(context: MigrationContext, {moves}: Step, {old}: ClassifiedPage): Promise<CopyOutcome[]> {
+async function copyPage(
+  context: MigrationContext,
+  {moves}: MigrationStep,
+  {old}: ClassifiedPage,
+): Promise<CopyOutcome[]> {
   const outcomes: CopyOutcome[] = []
   const copy = async (type: OldRecordType) => {
     const items = moves.includes(type) ? (old.get(type) ?? []) : []
@@ -119,7 +123,7 @@ function noteCopiedAgain({lease, copiedAgain}: RunContext, outcomes: readonly Co
   }
 }
 
-function countsOf({moves}: Step, {old}: ClassifiedPage, outcomes: readonly CopyOutcome[]): StepCounts {
+function countsOf({moves}: MigrationStep, {old}: ClassifiedPage, outcomes: readonly CopyOutcome[]): StepCounts {
   const sum = <T>(elements: readonly T[], count: (element: T) => number) =>
     elements.reduce((total, element) => total + count(element), 0)
   return {

@@ -7,7 +7,7 @@ const BURST_SECONDS = 1
 /** Assumed cost of a write until its response is known; a rejected write does not report its cost. */
 const MIN_UNITS = 1
 
-export interface Pace {
+interface Pace {
   /** Epoch ms. */
   readonly clock: () => number
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>

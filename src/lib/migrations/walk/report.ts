@@ -1,7 +1,8 @@
 import {keyOf} from '../../repository/table/query.js'
 import type {Key} from '../../schema/attribute-value.js'
+import {spellKey} from '../../schema/keys.js'
 import type {OldRecordType} from '../records/classify.js'
-import {findingKey, type MigrationFinding, spellKey} from '../records/finding.js'
+import {findingKey, type MigrationFinding} from '../records/finding.js'
 
 /** Keys listed of each kind, unless all are requested. All of them are counted. */
 const LISTED = 20

@@ -3,10 +3,10 @@ import {addMissingParts} from './add-indexes.js'
 import {catchUp} from './catch-up.js'
 import {type Pass, type RunContext, registerDefault, runPass} from './pass.js'
 import {classifyPage, hasUnprefixed, tablePages} from './scan.js'
-import {countStep, type Step} from './steps.js'
+import {countStep, type MigrationStep} from './steps.js'
 import {recordVersion} from './version-step.js'
 
-export interface StepOptions {
+interface StepOptions {
   readonly ourVersion: string
   readonly stream?: boolean | undefined
   /** How long passes are repeated after everything is copied, in ms. */
@@ -21,7 +21,7 @@ export interface StepOutcome {
 }
 
 /** Runs one step, from the position in the migration record. */
-export async function runStep(step: Step, run: RunContext, options: StepOptions): Promise<StepOutcome> {
+export async function runStep(step: MigrationStep, run: RunContext, options: StepOptions): Promise<StepOutcome> {
   const {open, lease, onProgress} = run
   switch (step.id) {
     case 'indexes': {

@@ -12,14 +12,14 @@ import type {MigrationContext, OldItem} from '../records/finding.js'
 const ITEMS_PER_PAGE = 500
 
 /** A page of a scan, and where the next one starts. */
-export interface TablePage {
+interface TablePage {
   readonly items: readonly Item[]
   /** Items scanned, including those filtered out. */
   readonly scanned: number
   readonly next: Key | undefined
 }
 
-export interface ScanOptions {
+interface ScanOptions {
   /** Where an earlier scan stopped. */
   readonly position?: Key | undefined
   /** Items whose sort key begins with one of these are filtered out. */

@@ -4,7 +4,7 @@ import type {OldRecordType} from '../records/classify.js'
 import type {MigrationLease} from './lease.js'
 
 /** One step of a migration. Every step is idempotent. */
-export interface Step {
+export interface MigrationStep {
   readonly id: StepId
   /** What it does, for display. */
   readonly title: string
@@ -35,7 +35,7 @@ export type StepId = (typeof STEPS)[number]['id']
 export const STEP_IDS: readonly StepId[] = STEPS.map(({id}) => id)
 
 /** Sort-key prefixes of numerous records that a step does not need. */
-export const sortKeysLeftOut = ({id}: Step): readonly string[] =>
+export const sortKeysLeftOut = ({id}: MigrationStep): readonly string[] =>
   id === 'configuration' ? [sortPrefix.usage(), keyParts.sort.audit] : []
 
 export const NO_COUNTS: StepCounts = {checked: 0, written: 0, expired: 0, conflicts: 0}

@@ -33,7 +33,7 @@ interface FoundBucket {
 }
 
 /** How to stop a listing. */
-export interface WalkOptions {
+interface WalkOptions {
   readonly signal?: AbortSignal | undefined
 }
 

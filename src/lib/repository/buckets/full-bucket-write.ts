@@ -19,7 +19,7 @@ import {
 
 const names = attributes.bucket
 
-export interface FullBucketWrite {
+interface FullBucketWrite {
   readonly amounts: Amounts
   readonly requests: number
   readonly nowMs: number

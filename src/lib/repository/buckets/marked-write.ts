@@ -11,7 +11,7 @@ export type WriteOutcome =
   /** Refused by its condition; with the current item, `undefined` when there is none. */
   | {readonly applied: false; readonly item: Item | undefined}
 
-export interface MarkedWriteOptions {
+interface MarkedWriteOptions {
   /** Ends the waiting, not the write: one that is in flight may still be applied. */
   signal?: AbortSignal | undefined
   /** Bound of all attempts together. */

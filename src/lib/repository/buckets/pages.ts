@@ -20,7 +20,7 @@ export type BucketScope =
 export type ShardAddress = Pick<BucketAddress, 'entity' | 'resource' | 'shard'>
 
 /** One page of addresses from an index. */
-export interface AddressPage {
+interface AddressPage {
   readonly addresses: readonly ShardAddress[]
   /** Where the next page starts; `undefined` after the last one. */
   readonly next: Item | undefined

@@ -12,7 +12,7 @@ const ATTEMPTS = 10
 export type Rewrite = (seen: SeenBucket, nowMs: number) => {plan: BucketPlan; write: PlannedWrite} | undefined
 
 /** `contended` when other writes came first every time; `gone` when there is no bucket, or only a ghost. */
-export type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
+type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
 
 /** Writes one shard on condition that it is unchanged; a refusal returns the current item, and the decision is made again. */
 export async function rewriteStoredBucket(

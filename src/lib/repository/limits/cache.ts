@@ -27,7 +27,7 @@ export interface ConfigCacheStatistics {
 export type FetchConfigs = (keys: readonly Key[]) => Promise<ReadonlyMap<string, Item>>
 
 /** Records by `keyId`; `undefined` where nothing is configured. */
-export type ConfigsByKey = ReadonlyMap<string, ConfigRecord | undefined>
+type ConfigsByKey = ReadonlyMap<string, ConfigRecord | undefined>
 
 /** A cached answer; without a record when the table has none. */
 interface Known {

@@ -17,7 +17,7 @@ export function checkChange(scope: ConfigScope, limits: readonly Limit[], settin
 }
 
 /** Names that cannot be stored are refused before anything is written (D-43). */
-export function checkScope(scope: ConfigScope): void {
+function checkScope(scope: ConfigScope): void {
   if (scope.level === 'entity') {
     checkEntityId(scope.entity)
     checkConfigResource(scope.resource)
@@ -25,7 +25,7 @@ export function checkScope(scope: ConfigScope): void {
 }
 
 /** Each limit must be valid, and given once. */
-export function checkLimits(limits: readonly Limit[]): void {
+function checkLimits(limits: readonly Limit[]): void {
   const names = new Set<string>()
   for (const limit of limits) {
     makeLimit(limit)
@@ -35,7 +35,7 @@ export function checkLimits(limits: readonly Limit[]): void {
 }
 
 /** Something must be given, and only where it belongs. */
-export function checkSettings(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
+function checkSettings(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
   const {onUnavailable, auditRetentionDays} = settings
   const hasSettings = onUnavailable !== undefined || auditRetentionDays !== undefined
   if (hasSettings && scope.level !== 'system')

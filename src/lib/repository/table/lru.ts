@@ -1,5 +1,5 @@
 /** How many entries to keep, and for how long. */
-export interface LruOptions {
+interface LruOptions {
   readonly maxEntries: number
   /** 0 keeps nothing, `Infinity` lets nothing expire. */
   readonly ttlMs: number

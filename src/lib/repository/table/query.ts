@@ -20,7 +20,7 @@ export interface RangeQuery extends KeyRange {
 }
 
 /** A query that is read page by page. */
-export interface PagedQuery extends RangeQuery {
+interface PagedQuery extends RangeQuery {
   readonly kind: CursorKind
 }
 

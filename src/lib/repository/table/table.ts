@@ -35,7 +35,7 @@ export function untilAborted<T extends Table>(table: T, signal: AbortSignal): T 
   return {...table, transport: bound, backoff: {...backoff, sleep}}
 }
 
-/** One item, strongly consistent unless said otherwise; `undefined` when there is none. */
+/** One item, by default strongly consistent; `undefined` when there is none. */
 export async function getItem(
   table: Table,
   key: Key,

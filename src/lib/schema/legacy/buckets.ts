@@ -9,7 +9,7 @@ import {flatten, foldBurst} from './modernise.js'
 const PER_LIMIT_BALANCE = 'tokens_milli'
 
 /** One limit of a bucket, from the releases in which each limit was an item with its own refill instant. */
-export interface PerLimitBucket {
+interface PerLimitBucket {
   readonly namespace: string | undefined
   readonly entity: string
   readonly resource: string

@@ -6,7 +6,7 @@ import {parseLegacyKey} from './key.js'
 import {flatten} from './modernise.js'
 
 /** One configured limit, from the releases in which each limit was an item of its own. */
-export interface LimitConfigItem {
+interface LimitConfigItem {
   readonly namespace: string | undefined
   readonly scope: ConfigScope
   readonly limit: Limit

@@ -15,7 +15,7 @@ export interface GlyphSet extends GaugeGlyphs {
   readonly dot: string
   readonly ellipsis: string
   readonly dash: string
-  /** Before a bucket that was not read for some polls. */
+  /** Marks a bucket that several polls did not read. */
   readonly old: string
   readonly arrows: string
   readonly times: string

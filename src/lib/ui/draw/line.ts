@@ -1,4 +1,4 @@
-/** What a piece of text means; the palette gives it a colour. Every meaning is also told by a symbol or a word. */
+/** The meaning of a text; the palette maps it to a colour. Symbols or words always convey the same meaning. */
 export type Tone = 'plain' | 'dim' | 'strong' | 'title' | 'ok' | 'near' | 'over' | 'history' | 'chosen'
 
 /** Text of one tone. */
@@ -10,25 +10,25 @@ export interface Segment {
 /** One line of the screen. */
 export type Line = readonly Segment[]
 
-/** A segment, `plain` unless told. */
+/** A segment, `plain` by default. */
 export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text, tone})
 
-/** Line breaks, movements of the cursor, halves of characters, and what is not seen but turns round what follows. */
+/** Line breaks, control sequences, lone surrogates, and invisible characters such as direction marks. */
 const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 
-/** A line that cannot spoil the screen: stored text may hold anything. */
-export const printable = (line: Line): Line => line.map(({text, tone}) => seg(text.replace(UNPRINTABLE, ' '), tone))
+/** A line that cannot corrupt the screen: stored text may contain anything. */
+export const printableLine = (line: Line): Line => line.map(({text, tone}) => seg(text.replace(UNPRINTABLE, ' '), tone))
 
-/** Text of exactly `width` characters: cut with `ellipsis`, or filled up. */
+/** Text of exactly `width` characters: truncated with `ellipsis`, or padded. */
 export function cell(text: string, width: number, ellipsis: string, align: 'left' | 'right' = 'left'): string {
   if (text.length > width) return width <= 0 ? '' : text.slice(0, width - 1) + ellipsis
   return align === 'left' ? text.padEnd(width) : text.padStart(width)
 }
 
-/** How many characters a line has. */
+/** Number of characters. */
 export const lengthOf = (line: Line): number => line.reduce((sum, {text}) => sum + text.length, 0)
 
-/** A line cut off where the screen ends. */
+/** A line truncated to the width of the screen. */
 export function clip(line: Line, width: number, ellipsis: string): Line {
   if (lengthOf(line) <= width) return line
   let room = width - ellipsis.length
@@ -42,7 +42,7 @@ export function clip(line: Line, width: number, ellipsis: string): Line {
 }
 
 /** The same line in as few segments as possible. */
-export function merged(line: Line): Segment[] {
+export function mergeSegments(line: Line): Segment[] {
   const segments: Segment[] = []
   for (const {text, tone} of line) {
     const last = segments.at(-1)
@@ -52,8 +52,8 @@ export function merged(line: Line): Segment[] {
   return segments
 }
 
-/** Pieces in rows of at most `width` characters, a separator between those of a row; one that is longer has its own. */
-export function wrapped(pieces: readonly Line[], width: number, separator: string): Line[] {
+/** Pieces in rows of at most `width` characters, with separators; a longer piece gets its own row. */
+export function wrapPieces(pieces: readonly Line[], width: number, separator: string): Line[] {
   const rows: Line[][] = []
   let room = 0
   for (const piece of pieces.filter(each => each.length > 0)) {
@@ -63,11 +63,11 @@ export function wrapped(pieces: readonly Line[], width: number, separator: strin
     else rows.push([piece])
     room = row && length <= room ? room - length : width - lengthOf(piece)
   }
-  return rows.map(row => joined(row, separator))
+  return rows.map(row => joinPieces(row, separator))
 }
 
-/** Pieces in a row, a separator between them; empty ones are left out. */
-export function joined(pieces: readonly Line[], separator: string): Line {
+/** Pieces in one row, with separators; empty ones are left out. */
+export function joinPieces(pieces: readonly Line[], separator: string): Line {
   return pieces
     .filter(piece => piece.length > 0)
     .flatMap((piece, position) => (position === 0 ? piece : [seg(separator, 'dim'), ...piece]))

@@ -1,6 +1,6 @@
 import type {Tone} from './line.js'
 
-/** How a terminal is told each tone: parameters of its sequence for colours and shapes (SGR); empty: as it is. */
+/** SGR parameters of each tone; empty: the terminal's default. */
 export type Palette = Readonly<Record<Tone, string>>
 
 type Colour = 'ok' | 'near' | 'over' | 'history'
@@ -8,7 +8,7 @@ type Colour = 'ok' | 'near' | 'over' | 'history'
 const BOLD = '1'
 const SHAPES = {plain: '', dim: '2', strong: BOLD, title: BOLD, chosen: '7'}
 
-/** Colours of Okabe and Ito, red, green and blue: told apart with every kind of colour blindness. */
+/** The Okabe-Ito palette as RGB: distinguishable with every kind of colour blindness. */
 const OKABE_ITO: Readonly<Record<Colour, readonly [number, number, number]>> = {
   ok: [0x56, 0xb4, 0xe9],
   near: [0xe6, 0x9f, 0x00],
@@ -19,7 +19,7 @@ const OKABE_ITO: Readonly<Record<Colour, readonly [number, number, number]>> = {
 /** Cyan, yellow, red, blue: never red against green. */
 const SIXTEEN: Readonly<Record<Colour, string>> = {ok: '36', near: '33', over: '31', history: '34'}
 
-/** The palette of a terminal with so many bits per colour. Without colours, symbols alone say what is meant. */
+/** The palette for a terminal's colour depth in bits. Without colours, symbols alone convey the meaning. */
 export function paletteFor(colourBits: number): Palette {
   if (colourBits >= 24) return palette(colour => `38;2;${OKABE_ITO[colour].join(';')}`)
   if (colourBits >= 8) return palette(colour => `38;5;${nearestOf256(...OKABE_ITO[colour])}`)
@@ -31,7 +31,7 @@ function palette(of: (colour: Colour) => string): Palette {
   return {...SHAPES, ok: of('ok'), near: of('near'), over: `${BOLD};${of('over')}`, history: of('history')}
 }
 
-/** The colours 16 to 231 are a cube with these six steps of each. */
+/** Colours 16 to 231 are a cube with these six steps per channel. */
 const STEPS = [0, 95, 135, 175, 215, 255]
 
 function nearestOf256(red: number, green: number, blue: number): number {

@@ -1,8 +1,8 @@
-/** Where one stands in a list. A chosen line is followed by its id, wherever sorting takes it. */
+/** A position in a list. A selected line is followed by its id, wherever sorting moves it. */
 export interface Cursor {
-  /** `undefined` until a line is chosen: then the first one is meant, whichever that is. */
+  /** `undefined` until a line is selected: the cursor stays on the first line, whichever that is. */
   readonly id: string | undefined
-  /** Where the chosen line was seen last; its neighbour is taken when it is gone. */
+  /** Last index of the selected line; if the line disappears, the cursor stays at this index. */
   readonly index: number
   /** The first line on the screen. */
   readonly top: number
@@ -13,21 +13,21 @@ export type Move = {readonly by: number} | {readonly to: 'start' | 'end'} | {rea
 
 export const AT_START: Cursor = {id: undefined, index: 0, top: 0}
 
-/** The cursor on the list as it is now, its line inside the window of `height` lines. */
-export function settle(cursor: Cursor, ids: readonly string[], height: number): Cursor {
+/** The cursor on the current list, with its line inside the window of `height` lines. */
+export function resolveCursor(cursor: Cursor, ids: readonly string[], height: number): Cursor {
   const found = cursor.id === undefined ? 0 : ids.indexOf(cursor.id)
   const index = within(found === -1 ? cursor.index : found, ids.length - 1)
   return {id: cursor.id, index, top: windowTop(cursor.top, index, ids.length, height)}
 }
 
-/** One move, and the line it ends on chosen. */
+/** The cursor after a move; selects the line it ends on. */
 export function move(cursor: Cursor, how: Move, ids: readonly string[], height: number): Cursor {
-  const from = settle(cursor, ids, height).index
+  const from = resolveCursor(cursor, ids, height).index
   const index = within(targetOf(how, from, ids.length, height), ids.length - 1)
   return {id: ids[index], index, top: windowTop(cursor.top, index, ids.length, height)}
 }
 
-/** A place in a text of `length` lines after a move; there is no chosen line in it. */
+/** The first visible line of a text of `length` lines after a move. */
 export function scroll(top: number, how: Move, length: number, height: number): number {
   return within(targetOf(how, top, length, height), length - height)
 }
@@ -38,7 +38,7 @@ function targetOf(how: Move, from: number, length: number, height: number): numb
   return from + Math.sign(how.pages) * Math.max(1, Math.floor(Math.abs(how.pages) * height))
 }
 
-/** Moves the window no further than it must; no empty lines at the end of a long list. */
+/** Moves the window as little as possible; no empty lines at the end of a long list. */
 function windowTop(top: number, index: number, length: number, height: number): number {
   const lowest = Math.max(0, index - Math.max(1, height) + 1)
   return within(Math.min(Math.max(top, lowest), index), Math.max(0, length - Math.max(1, height)))

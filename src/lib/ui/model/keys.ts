@@ -16,29 +16,29 @@ const NAMED_KEYS = [
   'delete',
 ] as const
 
-/** What Ink tells of a key besides its character. */
+/** What Ink reports about a key besides its character. */
 export type KeyPress = Readonly<Partial<Record<(typeof NAMED_KEYS)[number] | 'ctrl' | 'meta', boolean>>>
 
-/** What a key asks for: a change of the screen, or something that the session does. */
+/** The meaning of a key: a change of the screen, or an action of the controller. */
 export type Intent =
   | Exclude<ScreenAction, {type: 'pause' | 'note'}>
   | {readonly type: 'quit'; readonly exitCode: 0 | 130}
   | {readonly type: 'pause'}
   | {readonly type: 'refresh'}
   | {readonly type: 'interval'; readonly step: 1 | -1}
-  | {readonly type: 'tell'}
+  | {readonly type: 'show-command'}
 
-/** One key habit; the help overlay shows those that are valid where it was opened. */
-export interface Binding {
+/** One line of the help, which lists those that are valid where it was opened. */
+export interface KeyBinding {
   readonly label: string
-  readonly says: string
+  readonly description: string
   readonly isValid: (mode: Mode, tab: Tab) => boolean
   /** By key: a character, `ctrl-` and a character, or the name of the key. */
   readonly keys: Readonly<Record<string, Intent>>
 }
 
-/** What the digits sort by: the columns from left to right. */
-export const COLUMN_SORTS: readonly SortKey[] = ['entity', 'resource', 'left', 'rate', 'shards', 'pressure', 'empty']
+/** Sort keys of the digits: the columns from left to right. */
+const COLUMN_SORTS: readonly SortKey[] = ['entity', 'resource', 'left', 'rate', 'shards', 'pressure', 'empty']
 
 const outsideFilter = (mode: Mode): boolean => mode !== 'filter'
 const belowHelp = (mode: Mode): boolean => mode === 'list' || mode === 'detail'
@@ -46,14 +46,14 @@ const inList = (mode: Mode): boolean => mode === 'list'
 const inOverview = (mode: Mode, tab: Tab): boolean => mode === 'list' && tab === 'overview'
 const inFilter = (mode: Mode): boolean => mode === 'filter'
 
-const hasMore = (mode: Mode, tab: Tab): boolean => mode === 'list' && tab !== 'health'
-const hasName = (mode: Mode, tab: Tab): boolean => mode === 'detail' || inOverview(mode, tab)
+const canDrillIn = (mode: Mode, tab: Tab): boolean => mode === 'list' && tab !== 'health'
+const hasBucket = (mode: Mode, tab: Tab): boolean => mode === 'detail' || inOverview(mode, tab)
 
-const moving = (move: Move): Intent => ({type: 'move', move})
-const UP = moving({by: -1})
-const DOWN = moving({by: 1})
-const START = moving({to: 'start'})
-const END = moving({to: 'end'})
+const moveBy = (move: Move): Intent => ({type: 'move', move})
+const UP = moveBy({by: -1})
+const DOWN = moveBy({by: 1})
+const START = moveBy({to: 'start'})
+const END = moveBy({to: 'end'})
 const PAUSE: Intent = {type: 'pause'}
 const ERASE: Intent = {type: 'filter-erase'}
 
@@ -62,60 +62,65 @@ const DIGITS = Object.fromEntries(
 )
 
 /** Every key of the view. None of them changes anything but the view. */
-export const BINDINGS: readonly Binding[] = [
-  {label: 'Ctrl-C', says: 'quit', isValid: () => true, keys: {'ctrl-c': {type: 'quit', exitCode: 130}}},
-  {label: 'enter', says: 'keep the filter', isValid: inFilter, keys: {return: {type: 'filter-keep'}}},
-  {label: 'esc', says: 'drop the filter', isValid: inFilter, keys: {escape: {type: 'back'}}},
-  // Terminals send either for the key that erases.
-  {label: 'backspace', says: 'erase a letter', isValid: inFilter, keys: {backspace: ERASE, delete: ERASE}},
-  {label: 'Ctrl-u', says: 'erase all', isValid: inFilter, keys: {'ctrl-u': {type: 'filter-empty'}}},
+export const BINDINGS: readonly KeyBinding[] = [
+  {label: 'Ctrl-C', description: 'quit', isValid: () => true, keys: {'ctrl-c': {type: 'quit', exitCode: 130}}},
+  {label: 'enter', description: 'keep the filter', isValid: inFilter, keys: {return: {type: 'filter-keep'}}},
+  {label: 'esc', description: 'drop the filter', isValid: inFilter, keys: {escape: {type: 'back'}}},
+  // Terminals send either for backspace.
+  {label: 'backspace', description: 'erase a letter', isValid: inFilter, keys: {backspace: ERASE, delete: ERASE}},
+  {label: 'Ctrl-u', description: 'erase all', isValid: inFilter, keys: {'ctrl-u': {type: 'filter-empty'}}},
 
-  {label: 'q', says: 'quit', isValid: outsideFilter, keys: {q: {type: 'quit', exitCode: 0}}},
-  {label: '?', says: 'this help', isValid: outsideFilter, keys: {'?': {type: 'help'}}},
-  {label: 'esc', says: 'back, or clear the filter', isValid: outsideFilter, keys: {escape: {type: 'back'}}},
-  {label: '{arrows} j k', says: 'move', isValid: outsideFilter, keys: {upArrow: UP, downArrow: DOWN, k: UP, j: DOWN}},
-  {label: 'g G', says: 'first, last', isValid: outsideFilter, keys: {g: START, G: END, home: START, end: END}},
+  {label: 'q', description: 'quit', isValid: outsideFilter, keys: {q: {type: 'quit', exitCode: 0}}},
+  {label: '?', description: 'this help', isValid: outsideFilter, keys: {'?': {type: 'help'}}},
+  {label: 'esc', description: 'back, or clear the filter', isValid: outsideFilter, keys: {escape: {type: 'back'}}},
+  {
+    label: '{arrows} j k',
+    description: 'move',
+    isValid: outsideFilter,
+    keys: {upArrow: UP, downArrow: DOWN, k: UP, j: DOWN},
+  },
+  {label: 'g G', description: 'first, last', isValid: outsideFilter, keys: {g: START, G: END, home: START, end: END}},
   {
     label: 'PgUp PgDn',
-    says: 'a page',
+    description: 'a page',
     isValid: outsideFilter,
-    keys: {pageUp: moving({pages: -1}), pageDown: moving({pages: 1})},
+    keys: {pageUp: moveBy({pages: -1}), pageDown: moveBy({pages: 1})},
   },
   {
     label: 'Ctrl-u Ctrl-d',
-    says: 'half a page',
+    description: 'half a page',
     isValid: outsideFilter,
-    keys: {'ctrl-u': moving({pages: -0.5}), 'ctrl-d': moving({pages: 0.5})},
+    keys: {'ctrl-u': moveBy({pages: -0.5}), 'ctrl-d': moveBy({pages: 0.5})},
   },
-  {label: 'enter', says: 'drill in', isValid: hasMore, keys: {return: {type: 'open'}}},
-  {label: '/', says: 'filter as you type', isValid: inList, keys: {'/': {type: 'filter'}}},
+  {label: 'enter', description: 'drill in', isValid: canDrillIn, keys: {return: {type: 'open'}}},
+  {label: '/', description: 'filter as you type', isValid: inList, keys: {'/': {type: 'filter'}}},
   {
     label: 's S',
-    says: 'next sort, reverse',
+    description: 'next sort, reverse',
     isValid: inOverview,
     keys: {s: {type: 'sort-next'}, S: {type: 'sort-reverse'}},
   },
-  {label: '1-7', says: 'sort by column; again: reverse', isValid: inOverview, keys: DIGITS},
-  {label: 'w', says: 'wide names', isValid: inOverview, keys: {w: {type: 'wide'}}},
-  {label: 'tab', says: 'next panel', isValid: inList, keys: {tab: {type: 'tab'}}},
-  {label: 'p space', says: 'pause', isValid: belowHelp, keys: {p: PAUSE, ' ': PAUSE}},
-  {label: 'r', says: 'refresh now', isValid: belowHelp, keys: {r: {type: 'refresh'}}},
+  {label: '1-7', description: 'sort by column; again: reverse', isValid: inOverview, keys: DIGITS},
+  {label: 'w', description: 'wide names', isValid: inOverview, keys: {w: {type: 'wide'}}},
+  {label: 'tab', description: 'next panel', isValid: inList, keys: {tab: {type: 'tab'}}},
+  {label: 'p space', description: 'pause', isValid: belowHelp, keys: {p: PAUSE, ' ': PAUSE}},
+  {label: 'r', description: 'refresh now', isValid: belowHelp, keys: {r: {type: 'refresh'}}},
   {
     label: '+ -',
-    says: 'poll less often, more often',
+    description: 'poll less often, more often',
     isValid: belowHelp,
     keys: {'+': {type: 'interval', step: 1}, '-': {type: 'interval', step: -1}},
   },
-  {label: 'c', says: 'tell the name and its command', isValid: hasName, keys: {c: {type: 'tell'}}},
+  {label: 'c', description: 'show a command for this bucket', isValid: hasBucket, keys: {c: {type: 'show-command'}}},
 ]
 
-/** One key, as Ink tells it. */
-export interface Stroke {
+/** One key, as Ink reports it. */
+interface KeyStroke {
   readonly input: string
   readonly key: KeyPress
 }
 
-const CONTROL_STROKES: ReadonlyMap<string, Stroke> = new Map([
+const CONTROL_STROKES: ReadonlyMap<string, KeyStroke> = new Map([
   ['\r', {input: '', key: {return: true}}],
   ['\n', {input: '', key: {return: true}}],
   ['\t', {input: '', key: {tab: true}}],
@@ -124,19 +129,19 @@ const CONTROL_STROKES: ReadonlyMap<string, Stroke> = new Map([
   ['\u001b', {input: '', key: {escape: true}}],
 ])
 
-/** The keys in what Ink tells: those that were typed fast, or pasted, come together and as bare characters. */
-export function strokesOf(input: string, key: KeyPress): Stroke[] {
+/** Splits what Ink reports: keys that were typed fast, or pasted, arrive together and as bare characters. */
+export function keyStrokesOf(input: string, key: KeyPress): KeyStroke[] {
   return input.length <= 1 ? [{input, key}] : Array.from(input, strokeOf)
 }
 
-function strokeOf(character: string): Stroke {
+function strokeOf(character: string): KeyStroke {
   const code = character.charCodeAt(0)
   if (code >= 32 && code !== 127) return {input: character, key: {}}
-  // Ctrl and a letter is the letter's place in the alphabet.
+  // Ctrl and a letter is the letter's position in the alphabet.
   return CONTROL_STROKES.get(character) ?? {input: String.fromCharCode(code + 96), key: {ctrl: true}}
 }
 
-/** What a key means in a mode; `undefined`: nothing. While a filter is typed, letters are text. */
+/** The meaning of a key in a mode; `undefined`: none. While a filter is typed, letters are text. */
 export function intentOf(input: string, key: KeyPress, mode: Mode, tab: Tab): Intent | undefined {
   const name = nameOf(input, key)
   const bound = BINDINGS.find(({isValid, keys}) => isValid(mode, tab) && Object.hasOwn(keys, name))

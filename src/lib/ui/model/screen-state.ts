@@ -1,37 +1,37 @@
-import {resourceFilter} from '../../watch/filter.js'
 import {type Selection, SORT_KEYS, type SortKey} from '../../watch/model.js'
+import {resourceFilter} from '../../watch/rank.js'
 import {AT_START, type Cursor, type Move, move, scroll} from './cursor.js'
 
 export type Tab = 'overview' | 'resources' | 'health'
 
 export const TABS: readonly Tab[] = ['overview', 'resources', 'health']
 
-/** Decides what keys mean. `help` lies over one of the others. */
+/** Determines the meaning of keys. `help` is an overlay over one of the others. */
 export type Mode = 'list' | 'filter' | 'detail' | 'help'
 
-/** All that the view knows besides what was read. */
+/** The state of the view, apart from the data. */
 export interface ScreenState {
   readonly mode: Mode
-  /** What is below the help. */
+  /** The mode below the help. */
   readonly helpOver: 'list' | 'detail'
-  /** The first line of the help on the screen. */
+  /** First visible line of the help. */
   readonly helpTop: number
   readonly tab: Tab
   readonly selection: Selection
-  /** What the filter was before a resource was opened; `undefined`: somebody typed the one that holds. */
+  /** The filter before a resource was opened; `undefined`: the current filter was typed. */
   readonly filterBefore: string | undefined
   readonly cursors: Readonly<Record<Tab, Cursor>>
-  /** The bucket that is drilled into. */
+  /** The bucket whose detail is open. */
   readonly detailId: string | undefined
   readonly detailTop: number
   readonly isWide: boolean
-  /** The instant at which time stands still on the screen; `undefined`: it runs. */
+  /** The instant at which the screen is frozen; `undefined`: not paused. */
   readonly pausedAtMs: number | undefined
-  /** An answer to the last key, until the next one. */
+  /** A message about the last key, until the next one. */
   readonly note: string | undefined
 }
 
-/** What changes the screen. */
+/** A change of the screen. */
 export type ScreenAction =
   | {readonly type: 'move'; readonly move: Move}
   | {readonly type: 'open'}
@@ -50,9 +50,9 @@ export type ScreenAction =
   | {readonly type: 'pause'; readonly atMs: number}
   | {readonly type: 'note'; readonly text: string}
 
-/** What is on the screen when an action comes: it gives moves their meaning. */
+/** The extent of what is on the screen, which moves depend on. */
 export interface ViewContext {
-  /** The lines of the tab, by id. */
+  /** Ids of the lines of the tab. */
   readonly ids: readonly string[]
   /** How many of them the screen shows. */
   readonly height: number
@@ -60,8 +60,8 @@ export interface ViewContext {
   readonly text: {readonly length: number; readonly height: number}
 }
 
-/** The screen at the beginning. */
-export function firstState(selection: Selection): ScreenState {
+/** The state when the view opens. */
+export function initialState(selection: Selection): ScreenState {
   return {
     mode: 'list',
     helpOver: 'list',
@@ -78,14 +78,14 @@ export function firstState(selection: Selection): ScreenState {
   }
 }
 
-/** The screen after an action. What else the action means is done by the session; few actions need the stage. */
-export function reduce(before: ScreenState, action: ScreenAction, stage: () => ViewContext): ScreenState {
+/** The state after an action; other effects of an action are up to the controller. Few actions need the context. */
+export function reduce(before: ScreenState, action: ScreenAction, context: () => ViewContext): ScreenState {
   const state = before.note === undefined ? before : {...before, note: undefined}
   switch (action.type) {
     case 'move':
-      return moved(state, action.move, stage())
+      return moved(state, action.move, context())
     case 'open':
-      return opened(state, stage())
+      return opened(state, context())
     case 'back':
       return back(state)
     case 'help':
@@ -125,19 +125,19 @@ function moved(state: ScreenState, how: Move, {ids, height, text}: ViewContext):
   return withCursor(state, move(state.cursors[state.tab], how, ids, height))
 }
 
-/** A bucket is drilled into; a resource becomes the filter of the overview. */
+/** Opens the detail of a bucket; opening a resource filters the overview by it. */
 function opened(state: ScreenState, {ids, height}: ViewContext): ScreenState {
-  const chosen = move(state.cursors[state.tab], {by: 0}, ids, height)
-  if (chosen.id === undefined) return state
+  const selected = move(state.cursors[state.tab], {by: 0}, ids, height)
+  if (selected.id === undefined) return state
   if (state.tab === 'resources') {
     const filterBefore = state.filterBefore ?? state.selection.filter
-    return {...filtered({...state, tab: 'overview'}, resourceFilter(chosen.id)), filterBefore}
+    return {...filtered({...state, tab: 'overview'}, resourceFilter(selected.id)), filterBefore}
   }
   if (state.tab === 'health') return state
-  return {...withCursor(state, chosen), mode: 'detail', detailId: chosen.id, detailTop: 0}
+  return {...withCursor(state, selected), mode: 'detail', detailId: selected.id, detailTop: 0}
 }
 
-/** One step back: out of what lies on top, then to the resources or out of the filter, then out of the chosen line. */
+/** One step back: closes the overlay, then returns to the resources or clears the filter, then deselects the line. */
 function back(state: ScreenState): ScreenState {
   if (state.mode === 'help') return {...state, mode: state.helpOver}
   if (state.mode === 'detail') return {...state, mode: 'list', detailId: undefined}

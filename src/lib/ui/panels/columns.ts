@@ -1,26 +1,26 @@
-/** A column as it is drawn. */
+/** A column on the current screen. */
 export interface PanelColumn<K extends string> {
   readonly key: K
   readonly title: string
   readonly width: number
 }
 
-/** One that can be drawn. */
+/** A column that a list can show. */
 export interface ColumnRule<K extends string> {
   readonly key: K
   readonly title: string
   readonly least: number
-  /** The narrowest screen that shows it; any unless said. */
+  /** Minimum screen width; default: any. */
   readonly from?: number
 }
 
-/** What a list can show, and what it shows where there is not room for all. */
+/** The columns of a list, and which of them a narrow screen shows. */
 export interface ColumnPlan<K extends string, R extends ColumnRule<K> = ColumnRule<K>> {
-  /** From left to right. Widths are fixed, so that nothing jumps when a number changes. */
+  /** From left to right. Widths do not depend on the content, so columns never shift. */
   readonly rules: readonly R[]
-  /** Who comes first. */
+  /** Most important first. */
   readonly importance: readonly K[]
-  /** Who gets what is left over, in turn, and up to which width. */
+  /** Columns that get the remaining width, in turn, each up to a width. */
   readonly growth: readonly (readonly [K, width: number])[]
   /** Characters before the first column. */
   readonly margin: number
@@ -28,7 +28,7 @@ export interface ColumnPlan<K extends string, R extends ColumnRule<K> = ColumnRu
 
 const GAP = 1
 
-/** The columns of a plan on a screen. Together with margin and gaps they are never wider than it. */
+/** The columns for a screen width. With margin and gaps they never exceed it. */
 export function fitColumns<K extends string, R extends ColumnRule<K>>(
   {rules, importance, growth, margin}: ColumnPlan<K, R>,
   screenWidth: number,

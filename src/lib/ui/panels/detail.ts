@@ -1,24 +1,35 @@
 import {gauge, sparkline} from '../../core/gauge.js'
-import {formatNumber, formatPlural, formatRate, formatShortNumber, formatShortSpan} from '../../core/text.js'
-import type {LimitLevel} from '../../repository/buckets/view.js'
-import type {Detail, Knowledge, Reading, Row} from '../../watch/model.js'
+import {
+  formatCount,
+  formatNumber,
+  formatPlural,
+  formatRate,
+  formatShortNumber,
+  formatShortPercent,
+  formatShortSpan,
+} from '../../core/text.js'
+import type {LimitLevel, ShardView} from '../../repository/buckets/view.js'
+import type {Detail, Reading, Row, WatchData} from '../../watch/model.js'
 import {rowAt} from '../../watch/rows.js'
 import type {GlyphSet} from '../draw/glyphs.js'
-import {cell, type Line, seg} from '../draw/line.js'
-import type {Scene} from '../model/scene.js'
+import {cell, type Line, seg, wrapPieces} from '../draw/line.js'
+import type {Frame} from '../model/frame.js'
 import {TONE_OF_STATUS, untilText} from './overview.js'
-import {shardLines} from './shards.js'
 
 const NAME_WIDTH = 12
+const SHARD_GAUGE_WIDTH = 10
+const GAP = '  '
+/** Width of the shard number. */
+const INDENT = 6
 
-/** Everything about one bucket; longer than the screen, it is scrolled. */
-export function detailLines(scene: Scene): Line[] {
-  const {state, knowledge, levelsAtMs, nowMs, settings, size} = scene
-  const reading = state.detailId === undefined ? undefined : knowledge.readings.get(state.detailId)
-  if (!reading) return [[seg('This bucket is not there any more; esc goes back.', 'near')]]
+/** Everything about one bucket; the caller scrolls it. */
+export function detailLines(frame: Frame): Line[] {
+  const {state, data, levelsAtMs, nowMs, settings, size} = frame
+  const reading = state.detailId === undefined ? undefined : data.readings.get(state.detailId)
+  if (!reading) return [[seg('This bucket no longer exists; esc goes back.', 'near')]]
   const row = rowAt(reading, levelsAtMs)
   const {glyphs} = settings
-  const detail = knowledge.detail?.id === row.id ? knowledge.detail : undefined
+  const detail = data.detail?.id === row.id ? data.detail : undefined
   const width = gaugeWidth(size.columns)
   return [
     titleLine(row, agoText(reading.readAtMs, nowMs), glyphs),
@@ -30,15 +41,15 @@ export function detailLines(scene: Scene): Line[] {
     ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, glyphs)),
     ...(detail
       ? [
-          ...parentLines(withFreshParent(detail, knowledge), levelsAtMs, width, glyphs),
+          ...parentLines(withLatestParent(detail, data), levelsAtMs, width, glyphs),
           ...loadedLines(detail, nowMs, glyphs),
         ]
-      : [[], [seg('Reading the rest.', 'dim')]]),
+      : [[], [seg('Loading the rest.', 'dim')]]),
   ]
 }
 
-/** Polls read the parent too, after the detail was loaded. */
-function withFreshParent(detail: Detail, {readings}: Knowledge): Detail {
+/** Polls may have read the parent after the detail was loaded. */
+function withLatestParent(detail: Detail, {readings}: WatchData): Detail {
   const polled = detail.parent && readings.get(detail.parent.id)
   return polled && polled.readAtMs > (detail.parent?.readAtMs ?? 0) ? {...detail, parent: polled} : detail
 }
@@ -47,7 +58,7 @@ const gaugeWidth = (columns: number): number => Math.max(8, Math.min(40, columns
 
 const agoText = (atMs: number, nowMs: number): string => `read ${formatShortSpan(nowMs - atMs)} ago`
 
-/** `age`: how old its lines are, where that is not told elsewhere. */
+/** `age`: of its lines, where it is not shown elsewhere. */
 function section(title: string, lines: readonly Line[], age?: string): Line[] {
   if (lines.length === 0) return []
   return [[], [seg(title, 'title'), ...(age === undefined ? [] : [seg(`  ${age}`, 'dim')])], ...lines]
@@ -92,12 +103,12 @@ function parentLines({parent}: Detail, atMs: number, width: number, glyphs: Glyp
   )
 }
 
-/** What polls do not read. */
+/** The parts that polls do not read. */
 function loadedLines({limits, usage, audit, problems, loadedAtMs}: Detail, nowMs: number, glyphs: GlyphSet): Line[] {
   const age = agoText(loadedAtMs, nowMs)
   return [
     ...section(
-      'Limits in force, and where they come from',
+      'Effective limits and their source',
       limits.map(({name, text, source}) => [seg(`  ${name} ${text}`), seg(`  ${source}`, 'dim')]),
       age,
     ),
@@ -121,4 +132,42 @@ function loadedLines({limits, usage, audit, problems, loadedAtMs}: Detail, nowMs
 function usageText(counters: Readonly<Record<string, number>>, requests: number | null): string {
   const amounts = Object.entries(counters).map(([name, amount]) => `${name} ${formatNumber(amount)}`)
   return [...amounts, ...(requests === null ? [] : [formatPlural(requests, 'request')])].join(', ')
+}
+
+/** Every shard of a bucket: its limits and its write pressure. */
+function shardLines(
+  shards: readonly ShardView[],
+  writePressures: Reading['writePressures'],
+  columns: number,
+  glyphs: GlyphSet,
+): Line[] {
+  return shards.flatMap(view => {
+    const number = `${formatCount(view.shard).padStart(INDENT - 1)} `
+    if (view.isGhost) return [[seg(`${number}left over from a refund to a deleted shard`, 'dim')]]
+    const pieces = shardPieces(view, writePressures.get(view.shard), glyphs)
+    return wrapPieces(pieces, columns - INDENT, GAP).map((line, at) => [
+      seg(at === 0 ? number : ' '.repeat(INDENT)),
+      ...line,
+    ])
+  })
+}
+
+function shardPieces({limits, incomplete}: ShardView, pressure: number | undefined, glyphs: GlyphSet): Line[] {
+  const tightestFirst = limits.toSorted((a, b) => fractionLeft(a) - fractionLeft(b))
+  return [
+    ...tightestFirst.map(limit => shardLevel(limit, glyphs)),
+    incomplete.length === 0 ? [] : [seg(`without parameters: ${incomplete.join(', ')}`, 'near')],
+    [seg(`writes ${pressure === undefined ? glyphs.dash : formatShortPercent(pressure)}`, 'dim')],
+  ]
+}
+
+/** Limits without a capacity come last. */
+const fractionLeft = ({level, capacity}: LimitLevel): number => (capacity > 0 ? level / capacity : Number.MAX_VALUE)
+
+function shardLevel({name, level, capacity}: LimitLevel, glyphs: GlyphSet): Line {
+  return [
+    seg(`${name} `, 'dim'),
+    seg(gauge(level, capacity, SHARD_GAUGE_WIDTH, glyphs), level < 1 ? 'over' : 'ok'),
+    seg(` ${formatShortNumber(level, 'down')}/${formatShortNumber(capacity)}`),
+  ]
 }

@@ -1,21 +1,21 @@
 import {formatCount, formatPlural, formatShortNumber, formatShortSpan, formatTimeOfDay} from '../../core/text.js'
-import type {Knowledge} from '../../watch/model.js'
-import {joined, type Line, seg} from '../draw/line.js'
-import type {Scene} from '../model/scene.js'
+import type {WatchData} from '../../watch/model.js'
+import {joinPieces, type Line, seg} from '../draw/line.js'
+import type {Frame} from '../model/frame.js'
 import {TABS} from '../model/screen-state.js'
 
-/** What is chosen, all together. */
-export function totalsLine({ranking, settings}: Scene): Line {
+/** Totals over the selected buckets. */
+export function totalsLine({ranking, settings}: Frame): Line {
   const {all, totals} = ranking
   const {buckets, over, near, inDebt, shards, ratePerSecond} = totals
-  const chosen =
+  const selected =
     buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
   const {status, belowZero, dot} = settings.glyphs
   const rates = [...ratePerSecond].sort(([a], [b]) => (a < b ? -1 : 1))
   const used = rates.map(([name, rate]) => `${name} ${formatShortNumber(rate)}/s`).join(', ')
-  return joined(
+  return joinPieces(
     [
-      [seg(chosen, 'strong')],
+      [seg(selected, 'strong')],
       [seg(`${status.over} ${formatCount(over)} over`, over > 0 ? 'over' : 'dim')],
       [seg(`${status.near} ${formatCount(near)} near`, near > 0 ? 'near' : 'dim')],
       [seg(`${belowZero} ${formatCount(inDebt)} in debt`, inDebt > 0 ? 'over' : 'dim')],
@@ -26,51 +26,53 @@ export function totalsLine({ranking, settings}: Scene): Line {
   )
 }
 
-/** The filter while it is typed, and as long as it holds. */
-export function filterLine({state, ranking, settings}: Scene): Line {
+/** The filter, while it is typed and while it is active. */
+export function filterLine({state, ranking, settings}: Frame): Line {
   const {selection, mode} = state
   const matches = `  ${formatPlural(ranking.totals.buckets, 'bucket')}`
   const isTyping = mode === 'filter'
-  const way = state.filterBefore === undefined ? 'esc clears it' : 'esc goes back'
-  const keys = isTyping ? '' : ` ${settings.glyphs.dot} ${way}`
+  const escapeHint = state.filterBefore === undefined ? 'esc clears it' : 'esc goes back'
+  const keys = isTyping ? '' : ` ${settings.glyphs.dot} ${escapeHint}`
   return [seg(`/${selection.filter}`, 'strong'), ...(isTyping ? [seg('_', 'strong')] : []), seg(matches + keys, 'dim')]
 }
 
-/** What is wrong, what stands still, what the last key came to; else the keys that matter most. */
-export function statusLine(scene: Scene): Line {
-  const {state, settings} = scene
-  const told = [problemOf(scene), pauseOf(scene), state.note === undefined ? [] : [seg(state.note, 'strong')]].filter(
-    piece => piece.length > 0,
-  )
-  return joined(told.length > 0 ? told : hints(scene), ` ${settings.glyphs.dot} `)
+/** Problem, pause and note; otherwise the most important keys. */
+export function statusLine(frame: Frame): Line {
+  const {state, settings} = frame
+  const messages = [
+    problemOf(frame),
+    pauseOf(frame),
+    state.note === undefined ? [] : [seg(state.note, 'strong')],
+  ].filter(piece => piece.length > 0)
+  return joinPieces(messages.length > 0 ? messages : hints(frame), ` ${settings.glyphs.dot} `)
 }
 
-function problemOf({knowledge, nowMs, settings}: Scene): Line {
-  const {problem} = knowledge
+function problemOf({data, nowMs, settings}: Frame): Line {
+  const {problem} = data
   if (!problem) return []
   const {message, isThrottled, sinceMs} = problem
   const kind = isThrottled ? 'throttled' : 'cannot read'
-  const told = [`${kind} for ${formatShortSpan(nowMs - sinceMs)}`, ...nextTry(knowledge, nowMs)].join(', ')
-  return [seg(`${settings.glyphs.status.over} ${told}: ${message}`, 'over')]
+  const text = [`${kind} for ${formatShortSpan(nowMs - sinceMs)}`, ...nextTry(data, nowMs)].join(', ')
+  return [seg(`${settings.glyphs.status.over} ${text}: ${message}`, 'over')]
 }
 
-/** Nothing where nobody knows of a next try. */
-function nextTry({problem, isPaused}: Knowledge, nowMs: number): string[] {
+/** Empty when no next poll is scheduled. */
+function nextTry({problem, isPaused}: WatchData, nowMs: number): string[] {
   if (isPaused) return ['r tries again']
   if (problem?.nextTryAtMs === undefined) return []
   const inMs = problem.nextTryAtMs - nowMs
   return [inMs > 0 ? `next try in ${formatShortSpan(inMs)}` : 'trying again']
 }
 
-function pauseOf({state, levelsAtMs, nowMs, settings}: Scene): Line {
+function pauseOf({state, levelsAtMs, nowMs, settings}: Frame): Line {
   if (state.pausedAtMs === undefined) return []
   const age = formatShortSpan(nowMs - levelsAtMs)
   return [
-    seg(`${settings.glyphs.paused} paused: levels of ${formatTimeOfDay(levelsAtMs)}, ${age} ago; p goes on`, 'near'),
+    seg(`${settings.glyphs.paused} paused: levels of ${formatTimeOfDay(levelsAtMs)}, ${age} ago; p resumes`, 'near'),
   ]
 }
 
-function hints({state}: Scene): Line[] {
+function hints({state}: Frame): Line[] {
   const {mode, tab, selection} = state
   const hint = (text: string): Line => [seg(text, 'dim')]
   if (mode === 'help') return [hint('esc back'), hint('q quit')]

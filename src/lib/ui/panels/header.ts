@@ -1,63 +1,63 @@
 import {formatCount, formatShortNumber, formatShortSpan} from '../../core/text.js'
-import type {Knowledge, Reading} from '../../watch/model.js'
+import type {Reading, WatchData} from '../../watch/model.js'
 import {intervalText} from '../draw/interval.js'
-import {clip, joined, type Line, lengthOf, seg} from '../draw/line.js'
-import type {Scene} from '../model/scene.js'
+import {clip, joinPieces, type Line, lengthOf, seg} from '../draw/line.js'
+import type {Frame} from '../model/frame.js'
 import {TABS} from '../model/screen-state.js'
 
-/** Data older than so many polls is stale. */
+/** Data older than this many polls is stale. */
 const STALE_POLLS = 3
 
-/** Where one is, and how fresh and dear what one sees is. */
-export function headerLines(scene: Scene): Line[] {
-  return [placeLine(scene), dataLine(scene)]
+/** Stack and tab; age and cost of the data. */
+export function headerLines(frame: Frame): Line[] {
+  return [placeLine(frame), dataLine(frame)]
 }
 
-function placeLine({settings, state, size}: Scene): Line {
+function placeLine({settings, state, size}: Frame): Line {
   const {stack, namespace, where, glyphs} = settings
   const dot = ` ${glyphs.dot} `
-  const place = joined([[seg('zael watch', 'title')], [seg(`${stack}/${namespace}`, 'strong')], [seg(where)]], dot)
+  const place = joinPieces([[seg('zael watch', 'title')], [seg(`${stack}/${namespace}`, 'strong')], [seg(where)]], dot)
   const all = TABS.map(tab => (tab === state.tab ? seg(`[${tab}]`, 'strong') : seg(` ${tab} `, 'dim')))
-  // Where there is not room for all tabs, the one that is open is named.
+  // If there is no room for all tabs, only the open one is shown.
   const tabs = lengthOf(place) + lengthOf(all) < size.columns ? all : [seg(`[${state.tab}]`, 'strong')]
   const left = clip(place, Math.max(0, size.columns - lengthOf(tabs) - 1), glyphs.ellipsis)
   return [...left, seg(' '.repeat(Math.max(0, size.columns - lengthOf(left) - lengthOf(tabs)))), ...tabs]
 }
 
-function dataLine(scene: Scene): Line {
-  const {lastPoll, intervalMs} = scene.knowledge
-  const dot = ` ${scene.settings.glyphs.dot} `
+function dataLine(frame: Frame): Line {
+  const {lastPoll, intervalMs} = frame.data
+  const dot = ` ${frame.settings.glyphs.dot} `
   if (!lastPoll) return [seg('no data yet', 'near')]
-  return joined(
+  return joinPieces(
     [
-      [ageOf(scene)],
+      [ageOf(frame)],
       [seg(`${formatShortNumber(lastPoll.readUnits)} read units/poll`)],
-      bucketsOf(scene),
+      bucketsOf(frame),
       [seg(`every ${intervalText(intervalMs)}`, 'dim')],
     ],
     dot,
   )
 }
 
-/** Whether what is shown is older than it should be. */
-export function isStale({knowledge, nowMs}: Pick<Scene, 'knowledge' | 'nowMs'>): boolean {
-  const {lastPoll, intervalMs} = knowledge
+/** Whether the last successful poll is too long ago. */
+function isStale({data, nowMs}: Pick<Frame, 'data' | 'nowMs'>): boolean {
+  const {lastPoll, intervalMs} = data
   return lastPoll !== undefined && nowMs - lastPoll.atMs > STALE_POLLS * intervalMs
 }
 
-/** Whether a bucket has not been read for as long, while others were. */
-export function isLeftBehind({readAtMs}: Pick<Reading, 'readAtMs'>, {lastPoll, intervalMs}: Knowledge): boolean {
+/** Whether several polls have not read this bucket, because they sampled. */
+export function isOutdated({readAtMs}: Pick<Reading, 'readAtMs'>, {lastPoll, intervalMs}: WatchData): boolean {
   return lastPoll !== undefined && lastPoll.atMs - readAtMs > STALE_POLLS * intervalMs
 }
 
-function ageOf(scene: Scene) {
-  const age = `data ${formatShortSpan(scene.nowMs - (scene.knowledge.lastPoll?.atMs ?? scene.nowMs))} old`
-  return isStale(scene) ? seg(`${scene.settings.glyphs.status.near} stale: ${age}`, 'near') : seg(age)
+function ageOf(frame: Frame) {
+  const age = `data ${formatShortSpan(frame.nowMs - (frame.data.lastPoll?.atMs ?? frame.nowMs))} old`
+  return isStale(frame) ? seg(`${frame.settings.glyphs.status.near} stale: ${age}`, 'near') : seg(age)
 }
 
-/** Shown of all; and where a poll did not read all, how many it read. */
-function bucketsOf({knowledge, ranking}: Scene): Line {
-  const {known, lastPoll} = knowledge
+/** Shown and known buckets; if the poll sampled, how many it read. */
+function bucketsOf({data, ranking}: Frame): Line {
+  const {known, lastPoll} = data
   const all = `${formatCount(known.count)}${known.isComplete ? '' : '+'}`
   const shown = formatCount(ranking.shown)
   if (!lastPoll || lastPoll.bucketsRead >= known.count) return [seg(`${shown} of ${all} buckets`)]

@@ -1,11 +1,11 @@
 import type {HealthLine, RowStatus} from '../../watch/model.js'
 import {cell, type Line, seg} from '../draw/line.js'
-import type {Scene} from '../model/scene.js'
+import type {Frame} from '../model/frame.js'
 import {TONE_OF_STATUS} from './overview.js'
 
 const NAME_WIDTH = 20
 
-/** Health speaks with the symbols of the rows. */
+/** Health uses the symbols of the rows. */
 const STATUS_OF_STATE: Readonly<Record<HealthLine['state'], RowStatus>> = {
   ok: 'ok',
   warn: 'near',
@@ -13,17 +13,17 @@ const STATUS_OF_STATE: Readonly<Record<HealthLine['state'], RowStatus>> = {
   unknown: 'gone',
 }
 
-/** What is known about stream, aggregator and table. */
-export function healthLines({knowledge, cursor, heights, settings}: Scene): Line[] {
+/** Health of stream, aggregator and table. */
+export function healthLines({data, cursor, heights, settings}: Frame): Line[] {
   const {glyphs} = settings
-  const {health} = knowledge
-  if (!health) return [[seg('  Asking.', 'dim')]]
-  if (health.length === 0) return [[seg('  Nothing is known about the health of this stack.', 'dim')]]
+  const {health} = data
+  if (!health) return [[seg('  Loading.', 'dim')]]
+  if (health.length === 0) return [[seg('  There is no health information for this stack.', 'dim')]]
   return health.slice(cursor.top, cursor.top + heights.body).map(({name, state, text}, position) => {
     const status = STATUS_OF_STATE[state]
-    const isChosen = cursor.top + position === cursor.index
+    const isSelected = cursor.top + position === cursor.index
     return [
-      seg(isChosen ? `${glyphs.cursor} ` : '  ', 'strong'),
+      seg(isSelected ? `${glyphs.cursor} ` : '  ', 'strong'),
       seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
       seg(cell(name, NAME_WIDTH, glyphs.ellipsis), 'strong'),
       seg(` ${text}`, state === 'unknown' ? 'dim' : 'plain'),

@@ -1,26 +1,26 @@
-import {cell, type Line, seg, wrapped} from '../draw/line.js'
-import {BINDINGS, type Binding} from '../model/keys.js'
-import type {Scene} from '../model/scene.js'
+import {cell, type Line, seg, wrapPieces} from '../draw/line.js'
+import type {Frame} from '../model/frame.js'
+import {BINDINGS, type KeyBinding} from '../model/keys.js'
 
 const COLUMN_WIDTH = 40
-/** Between the parts of a legend. */
+/** Between the entries of a legend. */
 const GAP = '  '
 
-/** The help as far as the screen shows it; its title stays, and tells of the rest. */
-export function helpPanel(scene: Scene): Line[] {
-  const lines = helpLines(scene)
-  const height = helpHeight(scene)
-  const top = Math.max(0, Math.min(scene.state.helpTop, lines.length - height))
+/** The visible part of the help; its title stays, and shows the scroll position. */
+export function helpPanel(frame: Frame): Line[] {
+  const lines = helpLines(frame)
+  const height = helpHeight(frame)
+  const top = Math.max(0, Math.min(frame.state.helpTop, lines.length - height))
   const visible = lines.slice(top, top + height)
-  const place = `${GAP}lines ${top + 1}-${top + visible.length} of ${lines.length}; j k scroll`
-  return [[seg('Keys here', 'title'), ...(visible.length < lines.length ? [seg(place, 'near')] : [])], ...visible]
+  const position = `${GAP}lines ${top + 1}-${top + visible.length} of ${lines.length}; j k scroll`
+  return [[seg('Keys here', 'title'), ...(visible.length < lines.length ? [seg(position, 'near')] : [])], ...visible]
 }
 
-/** Lines of the help that are seen at once, below its title. */
-export const helpHeight = ({heights}: Scene): number => Math.max(0, heights.text - 1)
+/** Visible lines of the help, below its title. */
+export const helpHeight = ({heights}: Frame): number => Math.max(0, heights.text - 1)
 
-/** The keys that are valid where help was asked for, what a filter may be, and what the symbols mean. */
-export function helpLines({state, settings, size}: Scene): Line[] {
+/** The keys that are valid where the help was opened, the filter syntax, and the symbols. */
+export function helpLines({state, settings, size}: Frame): Line[] {
   const valid = BINDINGS.filter(({isValid}) => isValid(state.helpOver, state.tab))
   const columns = Math.max(1, Math.min(3, Math.floor(size.columns / COLUMN_WIDTH)))
   const height = Math.ceil(valid.length / columns)
@@ -29,13 +29,13 @@ export function helpLines({state, settings, size}: Scene): Line[] {
       binding ? keyCell(binding, settings.glyphs.arrows) : [],
     ),
   )
-  const filters = state.helpOver === 'list' ? [[], ...wrapped(FILTERS, size.columns, GAP)] : []
-  return [...keys, ...filters, [], ...legend(settings.glyphs).flatMap(row => wrapped(row, size.columns, GAP))]
+  const filters = state.helpOver === 'list' ? [[], ...wrapPieces(FILTERS, size.columns, GAP)] : []
+  return [...keys, ...filters, [], ...legend(settings.glyphs).flatMap(row => wrapPieces(row, size.columns, GAP))]
 }
 
-function keyCell({label, says}: Binding, arrows: string): Line {
+function keyCell({label, description}: KeyBinding, arrows: string): Line {
   const keys = label.replace('{arrows}', arrows)
-  return [seg(keys, 'strong'), seg(cell(` ${says}`, COLUMN_WIDTH - keys.length, ''))]
+  return [seg(keys, 'strong'), seg(cell(` ${description}`, COLUMN_WIDTH - keys.length, ''))]
 }
 
 const FILTERS: readonly Line[] = [
@@ -43,10 +43,10 @@ const FILTERS: readonly Line[] = [
   [seg('gpt', 'strong'), seg(' part of a name')],
   [seg('!gpt', 'strong'), seg(' all others')],
   [seg('status:over', 'strong')],
-  [seg('resource:gpt-4', 'strong'), seg(' or '), seg('entity:ada', 'strong'), seg(' that one alone')],
+  [seg('resource:gpt-4', 'strong'), seg(' or '), seg('entity:ada', 'strong'), seg(' exactly that one')],
 ]
 
-function legend(glyphs: Scene['settings']['glyphs']): Line[][] {
+function legend(glyphs: Frame['settings']['glyphs']): Line[][] {
   const {status, belowZero, overfull, empties, fills, plusMinus, old} = glyphs
   return [
     [
@@ -57,11 +57,11 @@ function legend(glyphs: Scene['settings']['glyphs']): Line[][] {
     ],
     [
       [seg(`${belowZero} in debt`)],
-      [seg(`${overfull} more than the capacity`)],
+      [seg(`${overfull} above its capacity`)],
       [seg(`${empties} empty in`)],
       [seg(`${fills} full in`)],
-      [seg(`4${plusMinus}30% shards and how unequal they are`)],
+      [seg(`4${plusMinus}30% shards and their imbalance`)],
     ],
-    [[seg(`${old} not read for three polls: sampled, and not its turn yet`)]],
+    [[seg(`${old} not read for three polls, because polls sample`)]],
   ]
 }

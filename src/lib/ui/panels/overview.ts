@@ -1,27 +1,104 @@
 import {gauge, sparkline} from '../../core/gauge.js'
 import {GROWTH_UNITS_PER_SECOND} from '../../core/shard-growth.js'
-import {formatShortNumber, formatShortPercent, formatShortSpan, SHORT_NUMBER_WIDTH} from '../../core/text.js'
+import {
+  formatShortNumber,
+  formatShortPercent,
+  formatShortSpan,
+  SHORT_NUMBER_WIDTH,
+  SHORT_SPAN_WIDTH,
+} from '../../core/text.js'
 import type {Row, RowStatus, SortKey} from '../../watch/model.js'
 import type {GlyphSet} from '../draw/glyphs.js'
 import {cell, type Line, type Segment, seg, type Tone} from '../draw/line.js'
-import type {Scene} from '../model/scene.js'
-import {isLeftBehind} from './header.js'
-import {type OverviewColumn, overviewColumns} from './overview-columns.js'
+import type {Frame} from '../model/frame.js'
+import {type ColumnPlan, type ColumnRule, fitColumns, type PanelColumn} from './columns.js'
+import {isOutdated} from './header.js'
 
-/** From here on a bucket is about to be split: its mark says so. */
-const PRESSING = GROWTH_UNITS_PER_SECOND / 1000
+type OverviewKey =
+  | 'entity'
+  | 'resource'
+  | 'gauge'
+  | 'level'
+  | 'limit'
+  | 'rate'
+  | 'history'
+  | 'shards'
+  | 'pressure'
+  | 'eta'
 
-/** Sorts that begin with the greatest. */
-const GREATEST_FIRST: ReadonlySet<SortKey> = new Set(['rate', 'pressure', 'shards'])
+/** A column of the overview on the current screen. */
+interface OverviewColumn extends PanelColumn<OverviewKey> {
+  readonly sort?: SortKey
+}
 
-/** The colour of a status; its symbol says the same. */
+const NORMAL = 80
+const WIDE = 120
+
+/** Level and capacity with a slash between them. */
+export const LEVEL_WIDTH = 2 * SHORT_NUMBER_WIDTH + 1
+/** An arrow and a span. */
+const ETA_WIDTH = SHORT_SPAN_WIDTH + 1
+/** The cursor, the status, a space. */
+export const MARGIN = 3
+
+const PLAN: ColumnPlan<OverviewKey, ColumnRule<OverviewKey> & Pick<OverviewColumn, 'sort'>> = {
+  rules: [
+    {key: 'entity', title: 'ENTITY', sort: 'entity', least: 10},
+    {key: 'resource', title: 'RESOURCE', sort: 'resource', least: 8},
+    {key: 'gauge', title: 'LEVEL', least: 8},
+    {key: 'level', title: 'LEFT/CAP', sort: 'left', least: LEVEL_WIDTH},
+    {key: 'limit', title: 'LIMIT', least: 5},
+    {key: 'rate', title: 'USED/S', sort: 'rate', least: SHORT_NUMBER_WIDTH + 1, from: NORMAL},
+    {key: 'history', title: 'IN USE', least: 12, from: WIDE},
+    {key: 'shards', title: 'SHARDS', sort: 'shards', least: 7, from: NORMAL},
+    {key: 'pressure', title: 'WRITES', sort: 'pressure', least: 7, from: WIDE},
+    {key: 'eta', title: 'UNTIL', sort: 'empty', least: ETA_WIDTH},
+  ],
+  importance: ['entity', 'resource', 'level', 'gauge', 'eta', 'rate', 'limit', 'shards', 'pressure', 'history'],
+  growth: [
+    ['entity', 16],
+    ['resource', 12],
+    ['history', 24],
+    ['entity', 24],
+    ['gauge', 12],
+    ['resource', 20],
+    ['history', 60],
+    ['limit', 10],
+    ['entity', 36],
+    ['gauge', 24],
+  ],
+  margin: MARGIN,
+}
+
+/** Names as long as the screen allows, in place of some columns. */
+const WIDE_NAMES_PLAN: typeof PLAN = {
+  ...PLAN,
+  importance: ['entity', 'resource', 'level', 'eta', 'rate'],
+  growth: [
+    ['entity', 40],
+    ['resource', 64],
+    ['entity', 256],
+  ],
+}
+
+/** The columns for a screen width. */
+export const overviewColumns = (screenWidth: number, isWide: boolean): OverviewColumn[] =>
+  fitColumns(isWide ? WIDE_NAMES_PLAN : PLAN, screenWidth)
+
+/** Write pressure at which a bucket is about to be split. */
+const HIGH_PRESSURE = GROWTH_UNITS_PER_SECOND / 1000
+
+/** Sorts that are descending by default. */
+const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'pressure', 'shards'])
+
+/** The colour of a status; its symbol conveys the same. */
 export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {ok: 'ok', near: 'near', over: 'over', gone: 'dim'}
 
-/** The titles of the columns; the sorted one has an arrow. */
-export function overviewTitles({size, state, settings, ranking}: Scene): Line {
+/** The column titles; the sorted column has an arrow. */
+export function overviewTitles({size, state, settings, ranking}: Frame): Line {
   const {glyphs} = settings
   const {sort, reversed} = state.selection
-  const isAscending = GREATEST_FIRST.has(sort) === reversed
+  const isAscending = DESCENDING.has(sort) === reversed
   const titles = overviewColumns(size.columns, state.isWide).map(column => {
     if (column.sort !== sort) return fitTitle(column, column.title, glyphs)
     const arrow = isAscending ? glyphs.ascending : glyphs.descending
@@ -32,56 +109,55 @@ export function overviewTitles({size, state, settings, ranking}: Scene): Line {
   return [seg(`   ${titles.join(' ')}`, 'dim')]
 }
 
-/** Rows are compared by the rate of one limit, which need not be their tightest: the title names it. */
+/** Names the limit whose rate the rows are sorted by, which need not be their tightest. */
 function rateTitle({title}: OverviewColumn, limit: string | undefined, room: number, {ellipsis}: GlyphSet): string {
   return limit === undefined ? title : `${cell(limit, Math.min(limit.length, room - 2), ellipsis)}/S`
 }
 
-/** Titles stand over their numbers. */
+/** Aligned like the cells below. */
 function fitTitle({key, width}: OverviewColumn, title: string, {ellipsis}: GlyphSet): string {
   const isRight = key === 'rate' || key === 'shards' || key === 'pressure' || key === 'eta'
   return cell(title, width, ellipsis, isRight ? 'right' : 'left')
 }
 
 /** One line per visible row. */
-export function overviewLines(scene: Scene): Line[] {
-  const {rows, cursor, size, state, settings, knowledge, ranking} = scene
-  if (rows.length === 0) return [[seg(`   ${emptyText(scene)}`, 'dim')]]
+export function overviewLines(frame: Frame): Line[] {
+  const {rows, cursor, size, state, settings, data, ranking} = frame
+  if (rows.length === 0) return [[seg(`   ${emptyText(frame)}`, 'dim')]]
   const columns = overviewColumns(size.columns, state.isWide)
-  const chosen = ranking.ids[cursor.index]
+  const selectedId = ranking.ids[cursor.index]
   const rateOf = ({rates, ratePerSecond}: Row): number | null =>
     state.selection.sort === 'rate' ? (rates.get(ranking.rateLimit ?? '') ?? null) : ratePerSecond
   return rows.map(row => {
-    const isChosen = row.id === chosen
-    const reading = knowledge.readings.get(row.id)
-    const isOld = reading !== undefined && isLeftBehind(reading, knowledge)
-    const line = rowLine({...row, ratePerSecond: rateOf(row)}, columns, settings.glyphs, {isChosen, isOld})
+    const isSelected = row.id === selectedId
+    const reading = data.readings.get(row.id)
+    const isOld = reading !== undefined && isOutdated(reading, data)
+    const line = rowLine({...row, ratePerSecond: rateOf(row)}, columns, settings.glyphs, {isSelected, isOld})
     return reading?.isGone ? line.map(({text}) => seg(text, 'dim')) : line
   })
 }
 
-function emptyText({knowledge, state}: Scene): string {
-  if (knowledge.readings.size > 0) return `Nothing matches "${state.selection.filter}"; esc clears the filter.`
-  return knowledge.lastPoll ? 'No buckets: nothing was consumed yet, or all have expired.' : 'Reading.'
+function emptyText({data, state}: Frame): string {
+  if (data.readings.size > 0) return `Nothing matches "${state.selection.filter}"; esc clears the filter.`
+  return data.lastPoll ? 'No buckets: nothing was consumed yet, or all have expired.' : 'Loading.'
 }
 
-/** How a row stands among the others. */
-interface Standing {
-  readonly isChosen: boolean
-  /** Others were read several times since: what it has consumed meanwhile is not in its figures. */
+interface RowFlags {
+  readonly isSelected: boolean
+  /** Several polls did not read it: its figures lack what was consumed since. */
   readonly isOld: boolean
 }
 
-function rowLine(row: Row, columns: readonly OverviewColumn[], glyphs: GlyphSet, {isChosen, isOld}: Standing): Line {
+function rowLine(row: Row, columns: readonly OverviewColumn[], glyphs: GlyphSet, {isSelected, isOld}: RowFlags): Line {
   const status = seg(glyphs.status[row.status], TONE_OF_STATUS[row.status])
-  const margin = [seg(isChosen ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
-  const [first, ...cells] = columns.map(column => cellOf(row, column, glyphs, isChosen))
+  const margin = [seg(isSelected ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
+  const [first, ...cells] = columns.map(column => cellOf(row, column, glyphs, isSelected))
   return [...margin, ...(first ? [first] : []), ...cells.flatMap(each => [seg(' '), each])]
 }
 
-function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isChosen: boolean): Segment {
+function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isSelected: boolean): Segment {
   const right = (text: string, tone: Tone = 'plain') => seg(cell(text, width, glyphs.ellipsis, 'right'), tone)
-  const name = (text: string) => seg(cell(text, width, glyphs.ellipsis), isChosen ? 'chosen' : 'plain')
+  const name = (text: string) => seg(cell(text, width, glyphs.ellipsis), isSelected ? 'chosen' : 'plain')
   const {tightest, ratePerSecond, status} = row
   switch (key) {
     case 'entity':
@@ -105,10 +181,10 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isChos
       )
     case 'pressure': {
       if (row.rates.size === 0) return right(glyphs.dash)
-      const isPressing = row.writePressure >= PRESSING
+      const isHigh = row.writePressure >= HIGH_PRESSURE
       return right(
-        `${isPressing ? `${glyphs.pressure} ` : ''}${formatShortPercent(row.writePressure)}`,
-        isPressing ? 'near' : 'plain',
+        `${isHigh ? `${glyphs.pressure} ` : ''}${formatShortPercent(row.writePressure)}`,
+        isHigh ? 'near' : 'plain',
       )
     }
     case 'eta':
@@ -116,12 +192,12 @@ function cellOf(row: Row, {key, width}: OverviewColumn, glyphs: GlyphSet, isChos
   }
 }
 
-/** `  12.3k/100k  `: the slashes of all rows below each other. */
+/** `  12.3k/100k  `: aligned at the slash. */
 export function levelText({level, capacity}: {readonly level: number; readonly capacity: number}): string {
   return `${formatShortNumber(level, 'down').padStart(SHORT_NUMBER_WIDTH)}/${formatShortNumber(capacity).padEnd(SHORT_NUMBER_WIDTH)}`
 }
 
-/** When it will be empty if it goes on like this; else when it will be full. */
+/** When it will be empty at the current rate; otherwise when it will be full. */
 export function untilText({emptyInMs, fullInMs, status}: Row, glyphs: GlyphSet): [text: string, tone: Tone] {
   if (emptyInMs !== null && emptyInMs > 0) return [glyphs.empties + formatShortSpan(emptyInMs), TONE_OF_STATUS[status]]
   if (fullInMs === 0) return ['full', 'plain']

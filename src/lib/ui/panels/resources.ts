@@ -1,44 +1,81 @@
 import {gauge} from '../../core/gauge.js'
-import {formatCount, formatShortNumber} from '../../core/text.js'
+import {formatCount, formatShortNumber, SHORT_NUMBER_WIDTH} from '../../core/text.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {ResourceRow} from '../../watch/model.js'
 import type {GlyphSet} from '../draw/glyphs.js'
 import {cell, type Line, type Segment, seg, type Tone} from '../draw/line.js'
-import type {Scene} from '../model/scene.js'
-import type {PanelColumn} from './columns.js'
-import {levelText} from './overview.js'
-import {type ResourceKey, resourceColumns} from './resource-columns.js'
+import type {Frame} from '../model/frame.js'
+import {type ColumnPlan, fitColumns, type PanelColumn} from './columns.js'
+import {LEVEL_WIDTH, levelText} from './overview.js'
 
-/** Columns of numbers. */
+type ResourceKey = 'resource' | 'entities' | 'gauge' | 'level' | 'limit' | 'rate' | 'over' | 'near' | 'top'
+
+/** The cursor and a space. */
+const MARGIN = 2
+/** A mark and a count. */
+const MARK_WIDTH = 6
+/** The start of a name, and its rate. */
+const TOP_WIDTH = 20
+
+const PLAN: ColumnPlan<ResourceKey> = {
+  rules: [
+    {key: 'resource', title: 'RESOURCE', least: 10},
+    {key: 'entities', title: 'ENTITIES', least: 8},
+    {key: 'gauge', title: 'LEVEL', least: 8},
+    {key: 'level', title: 'LEFT/CAP', least: LEVEL_WIDTH},
+    {key: 'limit', title: 'LIMIT', least: 5},
+    {key: 'rate', title: 'USED/S', least: SHORT_NUMBER_WIDTH + 1},
+    {key: 'over', title: 'OVER', least: MARK_WIDTH},
+    {key: 'near', title: 'NEAR', least: MARK_WIDTH},
+    {key: 'top', title: 'MOST USED BY', least: TOP_WIDTH},
+  ],
+  importance: ['resource', 'level', 'over', 'near', 'rate', 'limit', 'top', 'gauge', 'entities'],
+  growth: [
+    ['resource', 14],
+    ['top', 36],
+    ['gauge', 10],
+    ['resource', 18],
+    ['top', 60],
+    ['limit', 10],
+    ['resource', 40],
+    ['top', 100],
+    ['gauge', 24],
+  ],
+  margin: MARGIN,
+}
+
+/** The columns for a screen width. */
+export const resourceColumns = (screenWidth: number): PanelColumn<ResourceKey>[] => fitColumns(PLAN, screenWidth)
+
+/** Number columns. */
 const ALIGNED_RIGHT: ReadonlySet<ResourceKey> = new Set(['entities', 'rate', 'over', 'near'])
 
-/** The titles of the columns. */
-export function resourceTitles({settings, size}: Scene): Line {
+/** The column titles. */
+export function resourceTitles({settings, size}: Frame): Line {
   const titles = resourceColumns(size.columns).map(column => fitted(column.title, column, settings.glyphs))
   return [seg(`  ${titles.join(' ')}`, 'dim')]
 }
 
-/** One line per resource: the tightest limit of all its buckets together, and who uses most. */
-export function resourceLines({ranking, cursor, heights, settings, knowledge, size}: Scene): Line[] {
+/** One line per resource: its tightest limit over all buckets, and its largest consumers. */
+export function resourceLines({ranking, cursor, heights, settings, data, size}: Frame): Line[] {
   const {glyphs} = settings
-  if (ranking.resources.length === 0)
-    return [[seg(knowledge.lastPoll ? '  No resources in use.' : '  Reading.', 'dim')]]
+  if (ranking.resources.length === 0) return [[seg(data.lastPoll ? '  No resources in use.' : '  Loading.', 'dim')]]
   const columns = resourceColumns(size.columns)
   const visible = ranking.resources.slice(cursor.top, cursor.top + heights.body)
   return visible.map((row, position) => {
-    const isChosen = cursor.top + position === cursor.index
-    const cells = columns.map(column => cellOf(row, column, glyphs, isChosen))
-    return [seg(isChosen ? glyphs.cursor : ' ', 'strong'), ...cells.flatMap(each => [seg(' '), each])]
+    const isSelected = cursor.top + position === cursor.index
+    const cells = columns.map(column => cellOf(row, column, glyphs, isSelected))
+    return [seg(isSelected ? glyphs.cursor : ' ', 'strong'), ...cells.flatMap(each => [seg(' '), each])]
   })
 }
 
-function cellOf(row: ResourceRow, column: PanelColumn<ResourceKey>, glyphs: GlyphSet, isChosen: boolean): Segment {
+function cellOf(row: ResourceRow, column: PanelColumn<ResourceKey>, glyphs: GlyphSet, isSelected: boolean): Segment {
   const {key, width} = column
   const text = (what: string, tone: Tone = 'plain') => seg(fitted(what, column, glyphs), tone)
   const limit = tightestOf(row.limits)
   switch (key) {
     case 'resource':
-      return text(row.resource, isChosen ? 'chosen' : 'plain')
+      return text(row.resource, isSelected ? 'chosen' : 'plain')
     case 'entities':
       return text(formatCount(row.entities))
     case 'gauge':
@@ -63,7 +100,7 @@ function fitted(text: string, {key, width}: PanelColumn<ResourceKey>, {ellipsis}
   return cell(text, width, ellipsis, ALIGNED_RIGHT.has(key) ? 'right' : 'left')
 }
 
-/** As many consumers as there is room for; of the first one its rate in any case, and of its name what fits. */
+/** As many consumers as fit; at least the rate of the first, and as much of its name as fits. */
 function topText(top: ResourceRow['top'], width: number, {ellipsis}: GlyphSet): string {
   const [first] = top
   if (!first) return ''
@@ -75,12 +112,12 @@ function topText(top: ResourceRow['top'], width: number, {ellipsis}: GlyphSet): 
   }
   const rate = ` ${formatShortNumber(first.ratePerSecond)}/s`
   const room = width - rate.length - limit.length
-  // A long name of a limit must not leave nothing of the consumer's.
-  const ending = room < SHORTEST_NAME ? rate : rate + limit
+  // A long limit name must leave room for the consumer's name.
+  const ending = room < MIN_NAME_WIDTH ? rate : rate + limit
   return cell(first.entity, Math.min(first.entity.length, width - ending.length), ellipsis) + ending
 }
 
-const SHORTEST_NAME = 6
+const MIN_NAME_WIDTH = 6
 
 function toneOf({over, near}: ResourceRow): 'over' | 'near' | 'ok' {
   return over > 0 ? 'over' : near > 0 ? 'near' : 'ok'

@@ -1,0 +1,73 @@
+import {randomBytes, randomUUID} from 'node:crypto'
+import {parseLimits} from '../src/lib/core/limit.js'
+import {resolveConnection} from '../src/lib/dynamo/connection.js'
+import {createTable} from '../src/lib/dynamo/create-table.js'
+import {sleepMs} from '../src/lib/dynamo/retry.js'
+import type {Transport} from '../src/lib/dynamo/transport.js'
+import {createTransport} from '../src/lib/dynamo/transports/create.js'
+import type {RateLimiterOptions} from '../src/lib/limiter/options.js'
+import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
+import {startEngine} from '../src/lib/local/engines/engine.js'
+import type {NamespaceTable} from '../src/lib/repository/table/table.js'
+import {type ConfigScope, encodeConfig} from '../src/lib/schema/config-record.js'
+import {encodeEntity} from '../src/lib/schema/entity-record.js'
+import {loadTableDefinition} from '../src/lib/schema/table-definition.js'
+
+/** A local engine with a new table, and limiters on it. */
+export interface BenchEnvironment {
+  readonly engineName: string
+  readonly endpoint: string
+  readonly transport: Transport
+  /** A new namespace. */
+  newTenant(): NamespaceTable
+  limiter(tenant: NamespaceTable, options?: Partial<RateLimiterOptions>): RateLimiter
+  configure(tenant: NamespaceTable, scope: ConfigScope, ...limits: string[]): Promise<void>
+  addEntity(tenant: NamespaceTable, entity: string, parent: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** Starts the engine and creates the table. */
+export async function openEnvironment(): Promise<BenchEnvironment> {
+  const engine = await startEngine()
+  const transport = createTransport({
+    connection: resolveConnection({endpointUrl: engine.endpoint}, {}),
+    clock: Date.now,
+  })
+  const name = 'zael-bench'
+  await createTable(transport, await loadTableDefinition({tableName: name, stream: false}))
+  const put = (Item: ReturnType<typeof encodeConfig>) => transport.send('PutItem', {TableName: name, Item})
+  return {
+    engineName: engine.name,
+    endpoint: engine.endpoint,
+    transport,
+    newTenant: () => ({
+      name,
+      transport,
+      namespace: `b${randomUUID().slice(0, 8)}`,
+      clock: Date.now,
+      randomBytes,
+      backoff: {random: Math.random, sleep: sleepMs},
+    }),
+    limiter: ({namespace}, options) =>
+      new RateLimiter({
+        stack: name,
+        namespaceId: namespace,
+        transport,
+        onUnavailable: 'block',
+        maxShards: 1,
+        ...options,
+      }),
+    configure: async ({namespace}, scope, ...limits) => {
+      const settings = {onUnavailable: undefined, auditRetentionDays: undefined}
+      await put(encodeConfig({namespace, scope, limits: parseLimits(limits), ...settings}))
+    },
+    addEntity: async ({namespace}, entity, parent) => {
+      const rest = {name: entity, cascade: true, metadata: {}, createdAt: '', version: 1}
+      await put(encodeEntity({namespace, entity, parent, ...rest}))
+    },
+    close: async () => {
+      await transport.close()
+      await engine.stop()
+    },
+  }
+}

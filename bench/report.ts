@@ -1,0 +1,41 @@
+import {availableParallelism} from 'node:os'
+
+/** A text table: the first column aligned left, the others right. */
+export function textTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = header.map((title, column) => Math.max(title.length, ...rows.map(row => row[column]?.length ?? 0)))
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .join('  ')
+      .trimEnd()
+  return [line(header), line(widths.map(width => '-'.repeat(width))), ...rows.map(line)].join('\n')
+}
+
+/** A number with about three significant digits. */
+export function short(value: number): string {
+  if (!Number.isFinite(value)) return '-'
+  const magnitude = Math.abs(value)
+  if (magnitude >= 100) return Math.round(value).toLocaleString('en-US')
+  return value.toFixed(magnitude >= 10 ? 1 : magnitude >= 1 ? 2 : 3)
+}
+
+/** Prints one line. */
+export function say(text = ''): void {
+  process.stdout.write(`${text}\n`)
+}
+
+/** The first line of a report. */
+export function machineLine(engineName: string): string {
+  const machine = `${engineName}, Node ${process.versions.node}, ${availableParallelism()} cores`
+  return `${machine}; compare ratios, absolute figures vary`
+}
+
+/** The value of `--name VALUE` on the command line. */
+export function option(name: string): string | undefined {
+  const at = process.argv.indexOf(`--${name}`)
+  return at < 0 ? undefined : process.argv[at + 1]
+}
+
+export function numberOption(name: string, fallback: number): number {
+  return Number(option(name) ?? fallback)
+}

@@ -1,0 +1,265 @@
+import type {Amounts} from '../core/bucket.js'
+import {shouldGrow} from '../core/shard-growth.js'
+import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../repository/buckets/writes.js'
+import {Lru} from '../repository/table/lru.js'
+import type {NamespaceTable} from '../repository/table/table.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import {BucketQueue, type QueueServices} from './bucket-queue.js'
+import type {SeenLoad} from './known-bucket.js'
+import type {Holding} from './lease.js'
+import type {AppliedLimits, Family, LimitSource} from './limit-source.js'
+import type {LimiterSettings} from './options.js'
+import {
+  type Deadline,
+  type Demand,
+  PendingRequest,
+  type QueueAnswer,
+  type Refused,
+  ShardGone,
+} from './pending-request.js'
+import {explainRefusal, type Refusal} from './refusal.js'
+import {ShardRepair} from './shard-repair.js'
+
+/** Queues kept; beyond that idle ones are dropped, those not used for longest first. */
+const MOST_QUEUES = 10_000
+
+/** What is asked of one bucket: the entity's own or its parent's. */
+export interface BucketRequest {
+  readonly entity: string
+  readonly resource: string
+  readonly amounts: Amounts
+  /** 0 when more is taken for a request that was counted before. */
+  readonly requests: 0 | 1
+  readonly level: Demand['level']
+  readonly deadline: Deadline
+}
+
+interface BucketQueuesOptions {
+  readonly table: NamespaceTable
+  readonly settings: LimiterSettings
+  readonly limits: LimitSource
+  readonly entities: EntityCache
+  /** Whether requests for one bucket share a write. */
+  readonly merge: boolean
+}
+
+/** The queues of all bucket items in a namespace, and the work that follows from what they see. */
+export class BucketQueues {
+  readonly services: QueueServices
+  readonly #options: BucketQueuesOptions
+  readonly #queues = new Map<string, BucketQueue>()
+  readonly #changing = new Set<string>()
+  readonly #background = new Set<Promise<void>>()
+
+  constructor(options: BucketQueuesOptions) {
+    const {table, settings, limits, entities} = options
+    this.#options = options
+    const shards = new ShardRepair({
+      table,
+      counts: entities,
+      maxShards: settings.maxShards,
+      onShardsChanged: ({entity, resource}, count) => {
+        for (let shard = 0; shard <= count; shard++) this.find({entity, resource, shard})?.forget()
+      },
+    })
+    this.services = {table, settings, limits, shards, nextMark: markSource(table.randomBytes)}
+  }
+
+  /** The queue of one bucket item. */
+  at(address: BucketAddress): BucketQueue {
+    const key = queueKey(address)
+    const known = this.#queues.get(key)
+    const queue = known ?? new BucketQueue(this.services, address, seen => this.#onSeen(address, seen))
+    if (!this.#options.merge) return queue
+    if (known) this.#queues.delete(key)
+    this.#queues.set(key, queue)
+    if (this.#queues.size > MOST_QUEUES) this.#dropIdle()
+    return queue
+  }
+
+  /** The queue of one bucket item, if it has been used. */
+  find(address: BucketAddress): BucketQueue | undefined {
+    return this.#queues.get(queueKey(address))
+  }
+
+  /** Looks up which shards are known to refuse a request. */
+  knownRefusals(request: BucketRequest): KnownRefusals {
+    return new KnownRefusals(this, request, this.#options.entities.shardCount(request.entity, request.resource))
+  }
+
+  /** Asks one shard; without a call if it is known to refuse. A shard that is gone is replaced by shard 0. */
+  async ask(shard: number, request: BucketRequest, known = this.knownRefusals(request)): Promise<QueueAnswer> {
+    const {entity, resource, amounts, requests, level, deadline} = request
+    const refused = known.by(shard)
+    if (refused) return refused
+    const pending = new PendingRequest(amounts, level, requests)
+    deadline.watch(pending)
+    if (pending.isAbandoned) return pending.answer
+    this.at({entity, resource, shard}).ask(pending)
+    try {
+      return await pending.answer
+    } catch (error) {
+      if (pending.isAbandoned) void this.run(pending.finished())
+      if (error instanceof ShardGone) return this.ask(0, request)
+      throw error
+    }
+  }
+
+  /** Returns everything that holdings hold; never fails. */
+  async refund(holdings: readonly Holding[]): Promise<void> {
+    const returns = holdings.map(holding => {
+      const held = new Map(holding.heldMilli)
+      const {requests} = holding
+      holding.heldMilli.clear()
+      holding.requests = 0
+      return this.run(this.at(holding.address).giveBack(held, requests))
+    })
+    await Promise.all(returns)
+  }
+
+  /** Tracks work that no request waits for and whose failure is ignored; `settled` waits for it. */
+  run(work: Promise<unknown>): Promise<void> {
+    const done: Promise<void> = work.then(
+      () => {},
+      () => {},
+    )
+    this.#background.add(done)
+    return done.finally(() => this.#background.delete(done))
+  }
+
+  /** Resolves when nothing is under way: no write, no refund, no split. */
+  async settled(): Promise<void> {
+    for (;;) {
+      const running = [...this.#queues.values()].flatMap(queue => queue.running ?? [])
+      if (this.#background.size === 0 && running.length === 0) return
+      await Promise.all([...this.#background, ...running])
+    }
+  }
+
+  /** Remembers what an answer has shown, repairs a wrong number of shards and lets a hot bucket grow. */
+  #onSeen(address: BucketAddress, {record, unitsPerSecond, largestRequestMilli}: SeenLoad): void {
+    const {entities, settings} = this.#options
+    const {shards} = this.services
+    const {maxShards} = settings
+    const {shardCount, state} = record
+    if (shardCount > maxShards) {
+      entities.notice({...record, shardCount: 1})
+      this.#changeShards(address, () => shards.repairCount(address))
+      return
+    }
+    entities.notice(record)
+    const isBehind = address.shard > 0 && shardCount < entities.shardCount(address.entity, address.resource)
+    if (isBehind) this.#changeShards(address, () => shards.fill(address))
+    if (unitsPerSecond === undefined) return
+    const answer = shouldGrow({unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards})
+    if (answer.grow) this.#changeShards(address, () => shards.grow(address, shardCount))
+  }
+
+  /** At most one repair or split of a bucket at a time, in the background; what is still needed comes up again. */
+  #changeShards({entity, resource}: BucketAddress, work: () => Promise<unknown>): void {
+    const key = JSON.stringify([entity, resource])
+    if (this.#changing.has(key)) return
+    this.#changing.add(key)
+    void this.run(work().finally(() => this.#changing.delete(key)))
+  }
+
+  #dropIdle(): void {
+    for (const [key, queue] of this.#queues) {
+      if (this.#queues.size <= MOST_QUEUES) return
+      if (!queue.running) this.#queues.delete(key)
+    }
+  }
+}
+
+/**
+ * Which shards are known to refuse a request, without a call. Each is looked up once, when first asked about. Make a new
+ * one after every call: its answer, and those to concurrent requests, may have shown more.
+ */
+export class KnownRefusals implements Demand {
+  amounts: Amounts
+  readonly level: Demand['level']
+  readonly #byShard = new Map<number, Refused | undefined>()
+
+  constructor(
+    readonly queues: BucketQueues,
+    readonly request: BucketRequest,
+    readonly shardCount: number,
+  ) {
+    this.amounts = request.amounts
+    this.level = request.level
+  }
+
+  /** The refusal of one shard. */
+  by(shard: number): Refused | undefined {
+    if (!this.#byShard.has(shard)) {
+      const {entity, resource} = this.request
+      this.#byShard.set(shard, this.queues.find({entity, resource, shard})?.knownRefusal(this))
+    }
+    return this.#byShard.get(shard)
+  }
+
+  /** The refusal of the bucket, if every shard refuses and all of them together hold too little. */
+  byAll(): Refusal | undefined {
+    const records: BucketRecord[] = []
+    let source: AppliedLimits['source'] | undefined
+    for (let shard = 0; shard < this.shardCount; shard++) {
+      const refused = this.by(shard)
+      if (!refused) return undefined
+      records.push(refused.record)
+      source ??= refused.source
+    }
+    const nowMs = this.queues.services.table.clock()
+    const refusal = explainRefusal({records, amounts: this.amounts, nowMs, source}, this.level)
+    return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
+  }
+}
+
+interface KnownEntity extends Family {
+  readonly shardCounts: Map<string, number>
+}
+
+/** What answers have shown of entities: their parent, and the number of shards of their buckets. */
+export class EntityCache {
+  readonly #entities: Lru<KnownEntity>
+
+  constructor(options: {clock: () => number; ttlMs: number; maxEntries?: number}) {
+    this.#entities = new Lru({maxEntries: 10_000, ...options})
+  }
+
+  family(entity: string): Family | undefined {
+    return this.#entities.get(entity)
+  }
+
+  /** 1 as long as nothing else was seen. */
+  shardCount(entity: string, resource: string): number {
+    return this.#entities.get(entity)?.shardCounts.get(resource) ?? 1
+  }
+
+  /** Learns from the state of a bucket. */
+  notice(record: BucketRecord): void {
+    const {entity, resource, cascade, parent, shardCount} = record
+    const known = this.#entities.get(entity)
+    // Only shard 0 shows that there are fewer shards; the others may be behind.
+    const before = known?.shardCounts.get(resource) ?? 1
+    const count = record.shard === 0 ? shardCount : Math.max(before, shardCount)
+    if (known && known.cascade === cascade && known.parent === parent && before === count) return
+    const shardCounts = new Map(known?.shardCounts).set(resource, count)
+    this.#entities.set(entity, {cascade, parent, shardCounts})
+  }
+
+  setShardCount(entity: string, resource: string, count: number): void {
+    this.#entities.get(entity)?.shardCounts.set(resource, count)
+  }
+}
+
+/** Marks that no other process makes: a random stem and a counter. */
+export function markSource(randomBytes: (count: number) => Uint8Array): () => WriteMark {
+  const stem = Buffer.from(randomBytes(6)).toString('base64url')
+  const slot = (randomBytes(1)[0] as number) % MARK_SLOTS
+  let count = 0
+  return () => ({slot, nonce: `${stem}${(count++).toString(36)}`})
+}
+
+function queueKey({entity, resource, shard}: BucketAddress): string {
+  return `${entity}#${resource}#${shard}`
+}

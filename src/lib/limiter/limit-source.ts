@@ -1,0 +1,73 @@
+import type {Limit} from '../core/limit.js'
+import type {Level} from '../core/resolve.js'
+import {nothingApplies} from '../repository/limits/checks.js'
+import type {ConfigResolver} from '../repository/limits/resolver.js'
+import {Lru} from '../repository/table/lru.js'
+import {getItem, type NamespaceTable} from '../repository/table/table.js'
+import {decodeEntity} from '../schema/entity-record.js'
+import {keys} from '../schema/keys.js'
+
+/** The limits that apply to an entity and resource, and where they come from. */
+export interface AppliedLimits {
+  readonly source: Level | 'default'
+  readonly limits: readonly Limit[]
+}
+
+/** The parent that an entity shares its budget with. */
+export interface Family {
+  readonly cascade: boolean
+  readonly parent: string | undefined
+}
+
+/** Everything that the configuration determines about a bucket. */
+export interface LimitsInForce {
+  readonly applied: AppliedLimits
+  readonly family: Family
+}
+
+interface LimitSourceOptions {
+  readonly table: NamespaceTable
+  readonly resolver: ConfigResolver
+  /** In force where nothing is configured. */
+  readonly defaultLimits: readonly Limit[]
+  /** How long an entity's record is cached, in ms. */
+  readonly cacheMs: number
+}
+
+/** Looks up limits and families, through caches. */
+export class LimitSource {
+  readonly #options: LimitSourceOptions
+  readonly #families: Lru<Family>
+
+  constructor(options: LimitSourceOptions) {
+    this.#options = options
+    this.#families = new Lru({clock: options.table.clock, ttlMs: options.cacheMs, maxEntries: 10_000})
+  }
+
+  /** Both at once; throws when no limits are configured. */
+  async inForce({entity, resource}: {readonly entity: string; readonly resource: string}): Promise<LimitsInForce> {
+    const [applied, family] = await Promise.all([this.limitsOf(entity, resource), this.familyOf(entity)])
+    return {applied, family}
+  }
+
+  /** The limits in force; throws when there are none. */
+  async limitsOf(entity: string, resource: string): Promise<AppliedLimits> {
+    const {resolver, defaultLimits} = this.#options
+    const {source, limits} = await resolver.resolve(entity, resource)
+    if (source !== undefined) return {source, limits}
+    if (defaultLimits.length > 0) return {source: 'default', limits: defaultLimits}
+    throw nothingApplies(entity, resource)
+  }
+
+  /** From the entity's own record; an entity need not have one to be limited. */
+  async familyOf(entity: string): Promise<Family> {
+    const cached = this.#families.get(entity)
+    if (cached) return cached
+    const {table} = this.#options
+    const item = await getItem(table, keys.entity(table.namespace, entity))
+    const record = item && decodeEntity(item)
+    const family = {cascade: record?.cascade ?? false, parent: record?.parent}
+    this.#families.set(entity, family)
+    return family
+  }
+}

@@ -1,0 +1,178 @@
+import {type Amounts, chooseFitting, expiresAtSeconds, type LimitState, sumAmounts} from '../core/bucket.js'
+import {rateOf} from '../core/limit.js'
+import {toTokens} from '../core/token-math.js'
+import {
+  type BucketPlan,
+  changesLimits,
+  planBucket,
+  plannedLimits,
+  plannedTokens,
+  type SeenBucket,
+} from '../repository/buckets/plan.js'
+import {type BucketAddress, createUpdate, type PlannedWrite, plannedUpdate} from '../repository/buckets/writes.js'
+import type {NamespaceTable} from '../repository/table/table.js'
+import type {BucketRecord, Residue} from '../schema/bucket-record.js'
+import {RequestTooLarge, unknownLimit} from './errors.js'
+import {isBucketExpired, type KnownState} from './known-bucket.js'
+import type {AppliedLimits, Family, LimitsInForce} from './limit-source.js'
+import {type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
+import type {LimiterSettings} from './options.js'
+import {type PendingRequest, requestCount} from './pending-request.js'
+
+/** What a step that depends on the configuration is planned from. */
+export interface LimitStepInput {
+  readonly state: KnownState
+  readonly table: NamespaceTable
+  readonly address: BucketAddress
+  readonly requests: readonly PendingRequest[]
+  readonly inForce: LimitsInForce
+  readonly settings: LimiterSettings
+  readonly nowMs: number
+  /** The state may refuse. */
+  readonly isCertain: boolean
+  /** No part of a credit may be lost to concurrent writers; given up only after many rounds. */
+  readonly isExact: boolean
+}
+
+interface LimitPlan {
+  /** `undefined` when there is nothing to write. */
+  readonly step: QueueStep | undefined
+  /** Requests that these limits can never admit, and why. */
+  readonly impossible: ReadonlyMap<PendingRequest, Error>
+}
+
+/** Decides what to write once the limits in force are known. */
+export function planWithLimits(input: LimitStepInput): LimitPlan {
+  const {state, address, inForce} = input
+  const impossible = new Map<PendingRequest, Error>()
+  const possible: PendingRequest[] = []
+  for (const request of input.requests) {
+    // Given up while the configuration was read.
+    if (request.isAbandoned) continue
+    const reason = impossibility(address, request.amounts, inForce.applied)
+    if (reason) impossible.set(request, reason)
+    else possible.push(request)
+  }
+  if (state.exists) return {impossible, step: planRewrite(state.seen, possible, input)}
+  return {impossible, step: possible.length === 0 ? undefined : planCreation(state.residue, possible, input)}
+}
+
+function impossibility(
+  {entity, resource}: BucketAddress,
+  amounts: Amounts,
+  {limits}: AppliedLimits,
+): Error | undefined {
+  const capacities = new Map(limits.map(limit => [limit.name, rateOf(limit).capacityMilli]))
+  const unknown = [...amounts.keys()].filter(name => !capacities.has(name))
+  if (unknown.length > 0) return unknownLimit(entity, resource, unknown, [...capacities.keys()])
+  for (const [name, milli] of amounts) {
+    const capacityMilli = capacities.get(name) as bigint
+    if (milli > capacityMilli)
+      return new RequestTooLarge(entity, resource, name, toTokens(milli), toTokens(capacityMilli))
+  }
+  return undefined
+}
+
+/** The first write of a bucket: full, less what fits. */
+function planCreation(
+  residue: ReadonlyMap<string, Residue>,
+  requests: readonly PendingRequest[],
+  {table, address, inForce, settings, nowMs}: LimitStepInput,
+): QueueStep {
+  const limits = new Map<string, LimitState>()
+  const balances = new Map<string, bigint>()
+  for (const limit of inForce.applied.limits) {
+    const rate = rateOf(limit)
+    // The write adds to tokens that were returned after the bucket had gone: together they must not exceed the capacity.
+    const left = residue.get(limit.name)?.tokensMilli ?? 0n
+    const tokensMilli = left > 0n ? rate.capacityMilli - left : rate.capacityMilli
+    limits.set(limit.name, {...rate, tokensMilli, remainder: 0n, consumedMilli: 0n})
+    balances.set(limit.name, tokensMilli + left)
+  }
+  const {fitting, others} = chooseFitting(requests, balances)
+  const record: BucketRecord = {
+    namespace: table.namespace,
+    ...address,
+    shardCount: 1,
+    ...inForce.family,
+    ttlSeconds: expiryOf(inForce.applied, limits.values(), settings, nowMs) ?? undefined,
+    state: {refilledAtMs: nowMs, limits},
+  }
+  const write = {amounts: sumAmounts(fitting), requests: requestCount(fitting)}
+  const update: WriteStep['update'] = mark => createUpdate(table, record, write, mark)
+  return {kind: 'create', update, admits: fitting, leftOver: others, nowMs}
+}
+
+/** Refill, changed limits and consumption in one write, on condition that the bucket is as it was seen. */
+function planRewrite(
+  seen: SeenBucket,
+  requests: readonly PendingRequest[],
+  {table, inForce, settings, nowMs, isCertain, isExact}: LimitStepInput,
+): QueueStep {
+  const {record} = seen
+  const {applied, family} = inForce
+  const plan = planBucket(seen, nowMs, applied.limits)
+  const {fitting, others} = chooseFitting(requests, plannedTokens(plan))
+  if (fitting.length === 0 && !changesLimits(plan) && !isBucketExpired(record, nowMs)) {
+    return isCertain ? refuseMisfits(requests, record, nowMs) : {kind: 'forget'}
+  }
+  const amounts = sumAmounts(fitting)
+  const write: PlannedWrite = {
+    amounts,
+    requests: requestCount(fitting),
+    ttlSeconds: expiryOf(applied, plannedLimits(plan), settings, nowMs),
+    isExact,
+    ...(isSameFamily(record, family) ? {} : {family: {cascade: family.cascade, parent: family.parent ?? null}}),
+  }
+  const update: WriteStep['update'] = mark => plannedUpdate(table, plan, write, mark)
+  const step = {kind: 'rewrite', update, admits: fitting, nowMs} as const
+  // A certain state refuses the others at once: they need not wait for the write.
+  if (!isCertain) return {...step, leftOver: others}
+  return {...step, refused: {kind: 'refuse', requests: others, record: plannedRecord(plan, amounts), nowMs}}
+}
+
+/** Whether a bucket already has the limits, family and expiry that the configuration asks for. */
+export function isUpToDate(
+  seen: SeenBucket,
+  {applied, family}: LimitsInForce,
+  settings: LimiterSettings,
+  nowMs: number,
+): boolean {
+  const plan = planBucket(seen, nowMs, applied.limits)
+  const wanted = expiryOf(applied, plannedLimits(plan), settings, nowMs)
+  return (
+    !changesLimits(plan) && isSameFamily(seen.record, family) && isExpiryFarOff(seen.record.ttlSeconds, wanted, nowMs)
+  )
+}
+
+/** A planned bucket as it will be stored once the amounts are taken. */
+export function plannedRecord({seen, refilledAtMs, changes}: BucketPlan, taken: Amounts = new Map()): BucketRecord {
+  const limits = new Map(
+    [...changes].flatMap(([name, {kind, after}]) =>
+      kind === 'remove' ? [] : [[name, {...after, tokensMilli: after.tokensMilli - (taken.get(name) ?? 0n)}] as const],
+    ),
+  )
+  return {...seen.record, state: {refilledAtMs, limits}}
+}
+
+/** Epoch seconds after which the table may drop a bucket, or `null`: limits made for one entity never expire. */
+export function expiryOf(
+  {source}: AppliedLimits,
+  limits: Iterable<LimitState>,
+  {bucketTtlMultiplier}: LimiterSettings,
+  nowMs: number,
+): number | null {
+  if (source === 'entity' || bucketTtlMultiplier <= 0) return null
+  return expiresAtSeconds(limits, bucketTtlMultiplier, nowMs)
+}
+
+/** Whether an expiry is there if one is wanted, and far enough away that it need not be renewed yet. */
+function isExpiryFarOff(ttlSeconds: number | undefined, wanted: number | null, nowMs: number): boolean {
+  if (wanted === null || ttlSeconds === undefined) return (wanted === null) === (ttlSeconds === undefined)
+  const nowSeconds = nowMs / 1000
+  return (ttlSeconds - nowSeconds) * 2 >= wanted - nowSeconds
+}
+
+function isSameFamily(record: BucketRecord, family: Family): boolean {
+  return record.cascade === family.cascade && record.parent === family.parent
+}

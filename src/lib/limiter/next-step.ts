@@ -1,0 +1,135 @@
+import {type Amounts, type BucketState, chooseFitting, expiresAtSeconds, sumAmounts} from '../core/bucket.js'
+import {boundsOfFullness, type FullnessBounds, hasFilledUp, isOverfull} from '../core/fullness.js'
+import {fullBucketUpdate} from '../repository/buckets/full-bucket-write.js'
+import {planBucket, plannedTokens, type SeenBucket} from '../repository/buckets/plan.js'
+import {type BucketAddress, type BucketUpdate, consumeUpdate, type WriteMark} from '../repository/buckets/writes.js'
+import type {NamespaceTable} from '../repository/table/table.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import {
+  isBucketExpired,
+  type KnownBucket,
+  type KnownState,
+  needsLimits,
+  shareOfRecord,
+  wouldAdmit,
+} from './known-bucket.js'
+import type {LimiterSettings} from './options.js'
+import {type PendingRequest, requestCount} from './pending-request.js'
+
+/** Refuses without a call, by the state in `record`. */
+export interface RefuseStep {
+  readonly kind: 'refuse'
+  readonly requests: readonly PendingRequest[]
+  readonly record: BucketRecord
+  readonly nowMs: number
+}
+
+/** A write that admits requests when it is applied. */
+export interface WriteStep {
+  readonly kind: 'consume' | 'consume-from-full' | 'create' | 'rewrite'
+  readonly update: (mark: WriteMark) => BucketUpdate
+  readonly admits: readonly PendingRequest[]
+  readonly nowMs: number
+  /** Refused before the write. */
+  readonly refused?: RefuseStep
+  /** To be judged by the state that the answer shows, at the instant of the decision. */
+  readonly leftOver?: readonly PendingRequest[]
+  /** Consumed without a refill, from a bucket that may have filled up since the last one. */
+  readonly mayHaveOverflowed?: boolean
+}
+
+/** Reads the limits in force, then creates or rewrites the bucket. */
+interface ApplyLimitsStep {
+  readonly kind: 'apply-limits'
+  readonly state: KnownState
+}
+
+/** What a queue does next for the requests that are open. After `forget` the next step reads the item by writing. */
+export type QueueStep = WriteStep | RefuseStep | {readonly kind: 'forget' | 'fill-shard' | 'repair-shard-count'}
+
+/** What the next step follows from. */
+export interface StepInput {
+  readonly table: NamespaceTable
+  readonly settings: LimiterSettings
+  readonly address: BucketAddress
+  readonly bucket: Pick<KnownBucket, 'state' | 'isCheckDue' | 'needsPressureRepair'>
+  readonly requests: readonly PendingRequest[]
+  readonly nowMs: number
+  /** The state may refuse. */
+  readonly isCertain: boolean
+  /** Other clients have written in between again and again. */
+  readonly isContended: boolean
+}
+
+/** Decides the next step by what is known, without a call. */
+export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep {
+  const {address, bucket, requests, nowMs, isContended, settings} = input
+  const {state} = bucket
+  if (!state) return consume(input, requests, true)
+  if (!state.exists) return address.shard > 0 ? {kind: 'fill-shard'} : {kind: 'apply-limits', state}
+  const {record} = state.seen
+  if (record.shardCount > settings.maxShards) return {kind: 'repair-shard-count'}
+  const share = shareOfRecord(record)
+  const isOutdated = bucket.isCheckDue(nowMs) || isBucketExpired(record, nowMs) || isOverfull(share)
+  if (isOutdated || requests.some(({amounts}) => needsLimits(record, amounts))) return {kind: 'apply-limits', state}
+
+  // Under contention a batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
+  const stored = chooseFitting(requests, storedTokens(record))
+  const isWorthTaking = stored.others.length === 0 || (isContended && stored.fitting.length > 0)
+  const amounts = sumAmounts(requests)
+  const mayHaveOverflowed = hasFilledUp(share, amounts.keys(), nowMs)
+  if (isWorthTaking && (!mayHaveOverflowed || isContended)) return consume(input, stored.fitting, mayHaveOverflowed)
+  const bounds = mayHaveOverflowed ? fullnessFor(state.seen, share, amounts, nowMs) : []
+  if (bounds.length > 0) {
+    const ttlSeconds = renewedExpiry(record, share, settings.bucketTtlMultiplier, nowMs)
+    const write = {amounts, requests: requestCount(requests), nowMs, ttlSeconds}
+    const update: WriteStep['update'] = mark => fullBucketUpdate(input.table, record, bounds, write, mark)
+    return {kind: 'consume-from-full', update, admits: requests, nowMs}
+  }
+  const {fitting} = chooseFitting(requests, plannedTokens(planBucket(state.seen, nowMs)))
+  if (fitting.length > 0) return {kind: 'apply-limits', state}
+  return input.isCertain ? {kind: 'refuse', requests, record, nowMs} : consume(input, requests, false)
+}
+
+/** Takes from the stored balance, which the write itself checks; refused, its answer shows the state. */
+function consume(
+  {table, address, bucket, nowMs}: StepInput,
+  admits: readonly PendingRequest[],
+  mayHaveOverflowed: boolean,
+): WriteStep {
+  const amounts = sumAmounts(admits)
+  const options = {nowMs, requests: requestCount(admits), repairPressure: bucket.needsPressureRepair}
+  const update: WriteStep['update'] = mark => consumeUpdate(table, address, amounts, mark, options)
+  return {kind: 'consume', update, admits, nowMs, mayHaveOverflowed}
+}
+
+/** Requests that a state refuses at the instant of a decision, in one step. */
+export function refuseMisfits(requests: readonly PendingRequest[], record: BucketRecord, nowMs: number): RefuseStep {
+  const misfits = requests.filter(({amounts}) => !wouldAdmit(record, amounts, nowMs))
+  return {kind: 'refuse', requests: misfits, record, nowMs}
+}
+
+/** Stored balances, without the refill since. */
+const storedTokens = (record: BucketRecord): Map<string, bigint> =>
+  new Map([...record.state.limits].map(([name, limit]) => [name, limit.tokensMilli]))
+
+/** Every limit takes fifteen operators of the 300, and some 150 of the 4,096 characters, that an expression may have. */
+const MOST_LIMITS_IN_BOUNDS = 12
+
+/** Bounds within which the bucket is full whatever others have written, if it is full as it was seen and holds enough. */
+function fullnessFor(seen: SeenBucket, share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
+  if (seen.incomplete.size > 0 || seen.record.state.limits.size > MOST_LIMITS_IN_BOUNDS) return []
+  const isEnough = [...amounts].every(([name, milli]) => milli <= (share.limits.get(name)?.capacityMilli ?? 0n))
+  return isEnough ? boundsOfFullness(share, amounts, nowMs) : []
+}
+
+/** The expiry of a full bucket that is used now, in epoch seconds; `undefined` for one that never expires. */
+function renewedExpiry(
+  record: BucketRecord,
+  share: BucketState,
+  multiplier: number,
+  nowMs: number,
+): number | undefined {
+  if (record.ttlSeconds === undefined || multiplier <= 0) return undefined
+  return expiresAtSeconds(share.limits.values(), multiplier, nowMs)
+}

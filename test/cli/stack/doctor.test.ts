@@ -1,0 +1,40 @@
+import {expect, it} from 'vitest'
+import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
+import {failedCheck, passedCheck, warningCheck} from '../../../src/lib/infra/doctor/check.js'
+
+it('checks are listed by group with their fixes, and counted', () => {
+  const checks = [
+    passedCheck('stack', 'stream', 'on, with both images'),
+    passedCheck('machine', 'node', 'v22.1.0'),
+    warningCheck(
+      'machine',
+      'clock',
+      'this machine is 2.5 s behind; zael corrects for it',
+      'Set the clock of this machine.',
+    ),
+    failedCheck(
+      'stack',
+      'dead letters',
+      '2 in prod-aggregator-dlq',
+      'aws logs tail /aws/lambda/prod-aggregator --since 1d',
+    ),
+  ]
+  expect(checkLines(checks).join('\n')).toMatchInlineSnapshot(`
+    "Machine
+      ok    node          v22.1.0
+      warn  clock         this machine is 2.5 s behind; zael corrects for it
+                          Try: Set the clock of this machine.
+
+    Stack
+      ok    stream        on, with both images
+      fail  dead letters  2 in prod-aggregator-dlq
+                          Try: aws logs tail /aws/lambda/prod-aggregator --since 1d
+
+    2 ok, 1 warn, 1 fail"
+  `)
+})
+
+it('a message of a service is kept on one line', () => {
+  const lines = checkLines([failedCheck('account', 'credentials', 'one\ntwo', null)])
+  expect(lines.filter(line => line.includes('\n'))).toEqual([])
+})

@@ -1,0 +1,161 @@
+import {spawn} from 'node:child_process'
+import {once} from 'node:events'
+import {beforeAll, expect, it} from 'vitest'
+import {parseLimit} from '../../src/lib/core/limit.js'
+import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {schemaProblems} from './schemas.js'
+import {tableCli} from './table-cli.js'
+import {BIN, zael} from './zael.js'
+
+describeOnEngine('requests from the shell', () => {
+  const table = useTable()
+  const repository = new Repository({stack: table.name, transport: table.transport})
+  let namespace: NamespaceRepository
+  const cli = tableCli(table)
+
+  beforeAll(async () => {
+    await repository.namespaces.register('default')
+    namespace = await repository.namespace()
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [
+      parseLimit('rpd=100/day'),
+      parseLimit('tpd=20k/day'),
+    ])
+    await namespace.setLimits({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, [parseLimit('rpd=5/day')])
+    await namespace.setLimits({level: 'resource', resource: 'slow'}, [parseLimit('rpm=1/4sec')])
+    await namespace.entities.create({id: 'team-1'})
+    await namespace.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
+  })
+
+  /** Tokens taken so far, as stored. */
+  const consumed = async (entity: string, limit: string, resource = 'gpt-4'): Promise<number> => {
+    const bucket = await namespace.buckets.find(entity, resource)
+    const states = (bucket?.shards ?? []).map(each =>
+      each.kind === 'bucket' ? each.record.state.limits.get(limit) : undefined,
+    )
+    return Number(states.reduce((sum, state) => sum + (state?.consumedMilli ?? 0n), 0n)) / 1000
+  }
+
+  /** `--json` of a command of one word, checked against its schema. */
+  const tell = async (command: string, code = 0) => {
+    const outcome = await cli.run(`${command} --json`)
+    expect({code: outcome.code, stderr: outcome.stderr}).toEqual({code, stderr: ''})
+    const told = JSON.parse(outcome.stdout)
+    expect(schemaProblems(command.split(' ')[0] as string, told)).toEqual([])
+    return told
+  }
+
+  it('are charged, refused when nothing is left, and explained', async () => {
+    expect(await tell('acquire user-1 gpt-4 rpd=2 --dry-run')).toMatchObject({admitted: true, dryRun: true})
+    expect(await consumed('user-1', 'rpd')).toBe(0)
+    expect(await cli.show('acquire user-1 gpt-4 rpd=2 tpd=500', 80)).toMatchInlineSnapshot(`
+      "Admitted: user-1 was charged 2 rpd and 500 tpd of gpt-4, its parent team-1 2 rpd
+
+      LIMIT  OF      ASKED    LEFT  CAPACITY  FREE IN
+      rpd    user-1      2      98       100  now
+      tpd    user-1    500  19,500    20,000  now
+      rpd    team-1      2       3         5  now
+      "
+    `)
+    expect([await consumed('user-1', 'tpd'), await consumed('team-1', 'rpd')]).toEqual([500, 2])
+
+    expect(await tell('acquire user-1 gpt-4 rpd=3')).toMatchObject({
+      admitted: true,
+      metered: true,
+      parent: 'team-1',
+      waitedMs: 0,
+      limits: [
+        {name: 'rpd', level: 'entity', available: 95},
+        {name: 'rpd', level: 'parent', available: 0},
+      ],
+    })
+    const refused = await cli.run('acquire user-1 gpt-4 rpd=1', {COLUMNS: '120'})
+    expect(refused.code).toBe(6)
+    expect(refused.stdout).toMatch(
+      /^Refused: user-1 cannot have 1 rpd of gpt-4 now; try again in 4 h \d+ min\n\nLIMIT /,
+    )
+    expect(refused.stdout).toMatch(/^rpd +team-1 +1 +0 +5 +4 h \d+ min$/m)
+    expect(refused.stderr).toContain('zael why user-1 gpt-4 rpd=1')
+    expect(await tell('acquire user-1 gpt-4 rpd=1 --dry-run', 6)).toMatchObject({admitted: false, parent: 'team-1'})
+    expect(await tell('acquire user-1 gpt-4 rpd=1 --wait 1s', 6)).toMatchObject({admitted: false, waitedMs: 0})
+    expect(await consumed('team-1', 'rpd')).toBe(5)
+
+    const why = await tell('why user-1 gpt-4')
+    expect(why).toMatchObject({admitted: false, parent: 'team-1', registered: true})
+    expect(why.limits.at(-1)).toMatchObject({
+      level: 'parent',
+      exceeded: true,
+      setFor: {level: 'entity', entity: 'team-1', resource: 'gpt-4'},
+      shards: [{shard: 0, available: 0, capacity: 5}],
+    })
+    const words = await cli.show('why user-1 gpt-4 rpd=1', 80)
+    expect(words).toContain('  set for     entity team-1 for gpt-4: 5/day\n')
+    // What it recommends does what it says.
+    const [remedy] = why.limits.at(-1).remedies
+    expect(words).toContain(`  ${remedy.command}  `)
+    expect(await zael(remedy.command.split(' ').slice(1))).toMatchObject({code: 0})
+    const raised = await tell('why user-1 gpt-4 rpd=1')
+    expect(raised.retryAfterMs).toBeLessThanOrEqual(why.retryAfterMs / 2)
+  })
+
+  it('explains a request that fits', async () => {
+    expect(await cli.show('why user-9 slow', 120)).toMatchInlineSnapshot(`
+      "user-9 can have 1 rpm of slow now.
+
+      rpm of user-9 has room
+        level    1 of 1 left, 1 asked for
+        set for  resource slow: 1/4sec
+
+      user-9 has no record. Limits apply anyway; check the spelling if you expected one.
+      "
+    `)
+  })
+
+  it('stop waiting on Ctrl-C with 130, charged nothing', async () => {
+    await cli.run('acquire stopper gpt-4 rpd=100')
+    const args = ['acquire', 'stopper', 'gpt-4', 'rpd=1', '--wait', '2d', ...cli.flags]
+    const child = spawn(process.execPath, [BIN, ...args], {env: {PATH: process.env.PATH, HOME: '/nowhere'}})
+    let stderr = ''
+    child.stderr.setEncoding('utf8')
+    for await (const chunk of child.stderr) {
+      stderr += chunk
+      if (stderr.includes('Refused for now')) break
+    }
+    const ended = once(child, 'exit')
+    child.kill('SIGINT')
+    expect(await ended).toEqual([130, null])
+    expect(await consumed('stopper', 'rpd')).toBe(100)
+  })
+
+  it.each([
+    ['acquire user-1 gpt-4 rpd', 'request.syntax'],
+    ['acquire user-1 gpt-4 rpd=1000', 'request.too-large'],
+    ['acquire user-1 gpt-4 rpd=1 --wait 0s', 'duration.syntax'],
+    ['why user-1 gpt-4 rpx=1', 'limit.unknown'],
+  ])('%s is bad input (%s)', async (command, expected) => {
+    const {code, error} = await cli.fail(command)
+    expect({code, error: error.code}).toEqual({code: 2, error: expected})
+  })
+
+  it.each(['acquire user-1 gpt-44 rpd=1', 'why user-1 gpt-44'])(
+    '%s is not found, with what was meant',
+    async command => {
+      expect(await cli.fail(command)).toMatchObject({
+        code: 3,
+        error: {code: 'limits.missing', hint: 'Did you mean "gpt-4"?'},
+      })
+    },
+  )
+
+  it('follow the policy for outages', async () => {
+    const nowhere = ['--stack', 'x', '--endpoint-url', 'http://127.0.0.1:9', '--json']
+    const [allowed, blocked] = await Promise.all(
+      ['allow', 'block'].map(policy => zael(['acquire', 'a', 'b', 'rpm=1', '--on-unavailable', policy, ...nowhere])),
+    )
+    expect(allowed?.code).toBe(0)
+    expect(JSON.parse(allowed?.stdout ?? '')).toMatchObject({admitted: true, metered: false, limits: []})
+    expect(schemaProblems('acquire', JSON.parse(allowed?.stdout ?? ''))).toEqual([])
+    expect(blocked?.code).toBe(1)
+    expect(JSON.parse(blocked?.stdout ?? '').error.code).toBe('limiter.unavailable')
+  })
+})

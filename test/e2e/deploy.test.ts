@@ -1,0 +1,179 @@
+import {randomUUID} from 'node:crypto'
+import {mkdtemp, readFile, rm} from 'node:fs/promises'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterAll, beforeAll, describe, expect, inject, it} from 'vitest'
+import {lambdaPackage} from '../../src/lib/infra/lambda/package.js'
+import {STACK_OPTIONS} from '../../src/lib/infra/options/options.js'
+import {describeOnEngine} from '../helpers/table.js'
+import {schemaProblems} from './schemas.js'
+import {tableCli} from './table-cli.js'
+import {ROOT, zael} from './zael.js'
+
+// test/aws has the deployments to AWS; here is what needs none.
+
+describeOnEngine('deploy and delete on a local engine', () => {
+  const name = `deploy-${randomUUID()}`
+  const cli = tableCli({name})
+
+  /** Both have no topic, so that the schema is that of the first word. */
+  async function tell(command: string) {
+    const {code, stdout, stderr} = await cli.run(`${command} --json`)
+    if (code !== 0) throw new Error(`${stdout}${stderr}`)
+    const told = JSON.parse(stdout)
+    expect(schemaProblems(command.split(' ')[0] ?? '', told)).toEqual([])
+    return told
+  }
+
+  it('--dry-run makes nothing', async () => {
+    expect(await tell('deploy --dry-run')).toMatchObject({target: 'engine', action: 'create', complete: false})
+    expect(await cli.fail('namespace list')).toMatchObject({code: 3})
+  })
+
+  it('makes the table of the template, says that this is all, and takes no question', async () => {
+    const {code, stdout, stderr} = await cli.run('deploy --resource-index all --lambda-memory 1024')
+    expect({code, stderr}).toEqual({
+      code: 0,
+      stderr: 'Warning: These options have no effect on a local engine: lambdaMemory\n',
+    })
+    expect(stdout.replaceAll(name, 'STACK')).toMatchInlineSnapshot(`
+      "The table "STACK" is created on the local engine
+        from     the same template as on AWS
+        without  function, alarms, archive and policies, which an engine does not have
+      "
+    `)
+    expect((await cli.tell('namespace list')).namespaces).toMatchObject([{name: 'default'}])
+  })
+
+  it('a second time finds it; another resource index is refused', async () => {
+    expect(await tell('deploy')).toMatchObject({action: 'none', complete: true})
+    expect(await cli.fail('deploy --resource-index keys-only')).toMatchObject({
+      code: 5,
+      error: {code: 'deploy.index-rebuild'},
+    })
+  })
+
+  it('delete needs the flag and the name', async () => {
+    expect(await cli.fail(`delete --confirm ${name}`)).toMatchObject({code: 3, error: {code: 'stack.missing'}})
+    expect(await cli.fail('delete --delete-table')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect((await cli.tell('namespace list')).namespaces).toHaveLength(1)
+    const planned = await tell('delete --delete-table --empty-archive --dry-run')
+    expect(planned).toMatchObject({region: null, archive: null})
+    const {code, stdout} = await cli.run(`delete --delete-table --confirm ${name}`)
+    expect({code, stdout: stdout.replaceAll(name, 'STACK').replace(/about \d+/, 'about N')}).toEqual({
+      code: 0,
+      stdout: [
+        'The table "STACK", which belongs to no stack',
+        '  deleted:',
+        '    - the table STACK with about N items',
+        '',
+        'The table "STACK" is deleted',
+        '',
+      ].join('\n'),
+    })
+    expect(await cli.fail(`delete --delete-table --confirm ${name}`)).toMatchObject({code: 3})
+  })
+
+  it('a table that is no rate limiter’s is left alone', async () => {
+    const {createTransport} = await import('../../src/lib/dynamo/transports/create.js')
+    const {resolveConnection} = await import('../../src/lib/dynamo/connection.js')
+    const connection = resolveConnection({endpointUrl: inject('engineEndpoint')}, {})
+    const transport = createTransport({connection, clock: Date.now})
+    const TableName = `orders-${randomUUID()}`
+    await transport.send('CreateTable', {
+      TableName,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: [{AttributeName: 'id', AttributeType: 'S'}],
+      KeySchema: [{AttributeName: 'id', KeyType: 'HASH'}],
+    })
+    const orders = tableCli({name: TableName})
+    expect(await orders.fail(`delete --delete-table --confirm ${TableName}`)).toMatchObject({
+      code: 5,
+      error: {code: 'table.foreign'},
+    })
+    await transport.send('DeleteTable', {TableName})
+    await transport.close()
+  })
+})
+
+describe('deploy --export', () => {
+  let folder = ''
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'zael-export-'))
+  })
+  afterAll(() => rm(folder, {recursive: true}))
+
+  const run = (...args: string[]) => zael(['deploy', '--export', join(folder, 'out'), ...args])
+
+  it('writes template, parameters and code, and asks nobody', async () => {
+    // Without credentials, region or network settings of any kind.
+    const {code, stdout, stderr} = await run('--lambda-memory', '1024')
+    expect({code, stderr}).toEqual({code: 0, stderr: ''})
+    expect(stdout.replaceAll(folder, 'DIR')).toMatchInlineSnapshot(`
+      "DIR/out/stack.yaml  CloudFormation template
+      DIR/out/parameters.json  its parameters, in the form of the AWS CLI
+      DIR/out/aggregator.zip  code of the aggregator function
+      "
+    `)
+    const read = (file: string) => readFile(join(folder, 'out', file))
+    expect(await read('stack.yaml')).toEqual(await readFile(join(ROOT, 'templates', 'stack.yaml')))
+    expect(await read('aggregator.zip')).toEqual((await lambdaPackage()).zip)
+    const parameters = JSON.parse(String(await read('parameters.json')))
+    expect(parameters).toHaveLength(STACK_OPTIONS.length)
+    expect(parameters).toContainEqual({ParameterKey: 'LambdaMemorySize', ParameterValue: '1024'})
+    expect(parameters).toContainEqual({ParameterKey: 'LambdaTimeout', ParameterValue: '60'})
+  })
+
+  it('overwrites only with a yes', async () => {
+    expect(await run()).toMatchObject({code: 2, stderr: expect.stringContaining('This overwrites the export in')})
+    const {code, stdout} = await run('--yes', '--json')
+    expect(code).toBe(0)
+    expect(schemaProblems('deploy', JSON.parse(stdout))).toEqual([])
+  })
+
+  it('writes no parameters that the template itself would refuse', async () => {
+    const {code, stderr} = await zael(['deploy', '--export', join(folder, 'refused'), '--no-iam'])
+    expect({code, stderr}).toEqual({
+      code: 2,
+      stderr:
+        'Error: Without IAM the aggregator has no role to run under.\n' +
+        'Try: Name a role with --aggregator-role, or deploy without the aggregator: --no-aggregator.\n',
+    })
+    await expect(readFile(join(folder, 'refused', 'parameters.json'))).rejects.toThrow('ENOENT')
+  })
+
+  it('says when the folder cannot be written', async () => {
+    const {code, stderr} = await zael(['deploy', '--export', join(ROOT, 'package.json', 'x')])
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^Error: Cannot write to .+\nTry: Choose another folder\.\n$/)
+  })
+})
+
+describe('bad input of deploy', () => {
+  it.each([
+    ['deploy --stack a', '"a" cannot be the name of a stack.'],
+    ['deploy --stack prod_1', '"prod_1" cannot be the name of a stack.'],
+    [
+      'deploy --stack prod --lambda-memory 7',
+      '--lambda-memory is "7"; it must be a whole number from 128 to 10240 (MB).',
+    ],
+    ['deploy --stack prod --tag team', '--tag "team" is not of the form KEY=VALUE.'],
+    ['deploy --stack prod --export x --dry-run', '--dry-run=true cannot also be provided when using --export'],
+  ])('zael %s', async (command, message) => {
+    // Nobody listens there: bad input is told before anybody is asked.
+    const env = {
+      AWS_ENDPOINT_URL: 'http://203.0.113.1',
+      AWS_REGION: 'eu-west-1',
+      AWS_ACCESS_KEY_ID: 'a',
+      AWS_SECRET_ACCESS_KEY: 'b',
+    }
+    const {code, stderr} = await zael(command.split(' '), {env})
+    expect({code, stderr}).toEqual({code: 2, stderr: expect.stringContaining(message)})
+  })
+
+  it('a file of options that is not there', async () => {
+    const {code, stderr} = await zael(['deploy', '--stack', 'prod', '--from-file', 'no-such.yaml'])
+    expect(code).toBe(3)
+    expect(stderr).toMatch(/^Error: There is no file no-such\.yaml\.\nTry: /)
+  })
+})

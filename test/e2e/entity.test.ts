@@ -1,0 +1,240 @@
+import {beforeAll, expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {Repository} from '../../src/lib/repository/repository.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {scanWhere} from '../repository/namespace-items.js'
+import {newTenant, putBucket, type TestTenant} from '../repository/namespace-table.js'
+import {tableCli} from './table-cli.js'
+
+describeOnEngine('zael entity', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+  const repository = new Repository({stack: table.name, transport: table.transport})
+  let tenant: TestTenant
+  const everything = () => scanWhere(tenant, () => true)
+
+  beforeAll(async () => {
+    const {namespace} = await repository.namespaces.register('default')
+    // Real time: what a bucket holds is asked of a process with a clock of its own.
+    tenant = {...newTenant(table), namespace: namespace.id, nowMs: Date.now()}
+  })
+
+  it('create, then show what is known', async () => {
+    expect(await cli.show(`entity create org --name 'The organisation'`, 80)).toMatchInlineSnapshot(`
+      "Created entity "org"
+        name     The organisation
+        created  2026-01-01T00:00:00Z
+      "
+    `)
+    expect(await cli.tell('entity create team --parent org')).toMatchObject({
+      id: 'team',
+      name: 'team',
+      parent: 'org',
+      cascade: false,
+      metadata: {},
+      version: 1,
+    })
+    expect(
+      await cli.show('entity create user --parent team --cascade -m tier=gold -m note=a=b', 80),
+    ).toMatchInlineSnapshot(`
+      "Created entity "user"
+        parent    team
+        cascade   yes, every request is also charged to the parent
+        metadata  note=a=b, tier=gold
+        created   2026-01-01T00:00:00Z
+      "
+    `)
+    const {code, error} = await cli.fail('entity create user')
+    expect({code, error}).toMatchObject({code: 5, error: {code: 'entity.exists'}})
+    expect(error.hint).toContain('zael entity update user')
+  })
+
+  it('create refuses what it cannot read, and parents that are not there', async () => {
+    const before = await everything()
+    const wrong = ['x -m tier', `'not an id'`, 'x --cascade', 'x --parent nobody']
+    expect(await Promise.all(wrong.map(words => cli.fail(`entity create ${words}`)))).toMatchObject([
+      {code: 2, error: {code: 'metadata.syntax'}},
+      {code: 2, error: {code: 'name.invalid'}},
+      {code: 2, error: {code: 'command.usage'}},
+      {code: 3, error: {code: 'entity.parent-missing'}},
+    ])
+    expect(await everything()).toEqual(before)
+  })
+
+  it('show tells the parents, the limits in force with their source, and the levels of live buckets', async () => {
+    const namespace = await repository.namespace('default')
+    await namespace.setLimits({level: 'system'}, parseLimits(['rpm=60/min']))
+    await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, parseLimits(['rpm=100/day', 'tpm=1k/day:2M']))
+    await namespace.setLimits({level: 'entity', entity: 'user', resource: 'search'}, parseLimits(['rpm=10/day']))
+    const limits = parseLimits(['rpm=100/day', 'tpm=1k/day:2M'])
+    await putBucket(
+      {...tenant, nowMs: Date.now()},
+      {entity: 'user', resource: 'gpt-4', limits, shardCount: 2, consumed: 30},
+    )
+    const told = await cli.tell('entity show user')
+    expect(told).toMatchObject({
+      registered: true,
+      parent: 'team',
+      parents: [
+        {id: 'team', name: 'team', cascade: false},
+        {id: 'org', name: 'The organisation', cascade: false},
+      ],
+      resources: [
+        {
+          resource: 'gpt-4',
+          source: 'resource',
+          limits: [
+            {name: 'rpm', capacity: 100, refillAmount: 100, refillPeriodSeconds: 86_400, available: 40},
+            {name: 'tpm', capacity: 2_000_000},
+          ],
+          shards: 2,
+        },
+        {resource: 'search', source: 'entity', limits: [{name: 'rpm', available: null}], shards: 0},
+        {resource: null, source: 'system', limits: [{name: 'rpm', capacity: 60}], shards: 0},
+      ],
+    })
+    // A thousand a day is one in a minute and a half: it may come while the pictures are taken.
+    const still = (text: string) => text.replaceAll(/1,999,\d{3}/g, '1,999,940')
+    expect(still(await cli.show('entity show user', 80))).toMatchInlineSnapshot(`
+      "Entity "user"
+        parent    team → org
+        cascade   yes, every request is also charged to the parent
+        metadata  note=a=b, tier=gold
+        created   2026-01-01T00:00:00Z
+
+      RESOURCE     LIMIT          SET FOR            AVAILABLE         OF  SHARDS
+      gpt-4        rpm=100/day    resource                  40        100       2
+      gpt-4        tpm=1k/day:2M  resource           1,999,940  2,000,000       2
+      search       rpm=10/day     entity + resource          -         10       -
+      (any other)  rpm=60/min     system                     -         60       -
+      "
+    `)
+    expect(still(await cli.show('entity show user', 120))).toMatchInlineSnapshot(`
+      "Entity "user"
+        parent    team → org
+        cascade   yes, every request is also charged to the parent
+        metadata  note=a=b, tier=gold
+        created   2026-01-01T00:00:00Z
+
+      RESOURCE     LIMIT          SET FOR            AVAILABLE         OF  SHARDS
+      gpt-4        rpm=100/day    resource                  40        100       2
+      gpt-4        tpm=1k/day:2M  resource           1,999,940  2,000,000       2
+      search       rpm=10/day     entity + resource          -         10       -
+      (any other)  rpm=60/min     system                     -         60       -
+      "
+    `)
+  })
+
+  it('show knows an entity without a record, and misses one of which there is nothing', async () => {
+    const limits = parseLimits(['rpm=60/min'])
+    await putBucket(tenant, {entity: 'stray', resource: 'gpt-4', limits})
+    expect(await cli.tell('entity show stray')).toMatchObject({registered: false, name: null, parents: []})
+    const missing = {code: 3, stdout: '', stderr: 'Error: There is no entity "usr".\nTry: Did you mean "user"?\n'}
+    expect(await cli.run('entity show usr')).toEqual(missing)
+    expect(await cli.run('entity show user --output csv')).toMatchObject({code: 2, stdout: ''})
+  })
+
+  it('list pages, filters and sorts', async () => {
+    expect(await cli.show('entity list', 80)).toMatchInlineSnapshot(`
+      "ID    NAME              PARENT  CASCADE  CREATED
+      org   The organisation  -       no       2026-01-01T00:00:00Z
+      team  team              org     no       2026-01-01T00:00:00Z
+      user  user              team    yes      2026-01-01T00:00:00Z
+      "
+    `)
+    expect(await cli.show('entity list --columns id,metadata --sort -id --no-header', 120)).toMatchInlineSnapshot(`
+      "user  note=a=b, tier=gold
+      team  -
+      org   -
+      "
+    `)
+    const first = await cli.run('entity list --limit 2')
+    expect(first.stdout.split('\n')).toHaveLength(4)
+    const [, cursor] = /^There are more rows: add --all, or --cursor (\S+)\n$/.exec(first.stderr) ?? []
+    expect(await cli.tell(`entity list --limit 2 --cursor ${cursor}`)).toMatchObject({
+      entities: [{id: 'user'}],
+      next: null,
+    })
+    expect((await cli.tell('entity list --filter ORGAN')).entities).toMatchObject([{id: 'org'}])
+    expect((await cli.run('entity list --filter nothing-like-it --all')).stdout).toBe(
+      'No entity contains "nothing-like-it"\n',
+    )
+    const wrong = ['--cursor nonsense', '--limit 0', '--namespace defalt'].map(flag => cli.fail(`entity list ${flag}`))
+    expect(await Promise.all(wrong)).toMatchObject([
+      {code: 2, error: {code: 'page.cursor'}},
+      {code: 2, error: {code: 'command.usage'}},
+      {code: 3, error: {code: 'namespace.missing', hint: 'Did you mean "default"?'}},
+    ])
+  })
+
+  it('update changes what is named and nothing else', async () => {
+    const lines = await cli.show('entity update user --no-cascade -m tier=silver -m seat=7 --unset-metadata note', 80)
+    expect(lines).toMatchInlineSnapshot(`
+      "Changed entity "user"
+        cascade   yes → no
+        metadata  note=a=b, tier=gold → seat=7, tier=silver
+      "
+    `)
+    expect(await cli.tell('entity update user --no-parent --name User')).toMatchObject({
+      name: 'User',
+      parent: null,
+      cascade: false,
+      metadata: {tier: 'silver', seat: '7'},
+      version: 3,
+      changed: ['name', 'parent'],
+    })
+    expect((await cli.run('entity update user --name User')).stdout).toBe(
+      'Entity "user" already has these values; nothing was changed\n',
+    )
+    expect(await cli.tell('entity update user --parent team --cascade')).toMatchObject({
+      version: 4,
+      changed: ['parent', 'cascade'],
+    })
+    const wrong = ['user', 'user --parent org --no-parent', 'nobody --name x', 'org --parent user']
+    expect(await Promise.all(wrong.map(words => cli.fail(`entity update ${words}`)))).toMatchObject([
+      {code: 2, error: {code: 'entity.no-change'}},
+      {code: 2, error: {code: 'command.usage'}},
+      {code: 3, error: {code: 'entity.missing'}},
+      {code: 5, error: {code: 'entity.cycle'}},
+    ])
+  })
+
+  it('children are those directly below', async () => {
+    expect(await cli.show('entity children org', 80)).toMatchInlineSnapshot(`
+      "ID    NAME  PARENT  CASCADE  CREATED
+      team  team  org     no       2026-01-01T00:00:00Z
+      "
+    `)
+    expect((await cli.tell('entity children team')).entities).toMatchObject([{id: 'user', cascade: true}])
+    expect((await cli.run('entity children user')).stdout).toBe('Entity "user" has no children\n')
+    expect(await cli.fail('entity children nobody')).toMatchObject({code: 3, error: {code: 'entity.missing'}})
+    expect(await cli.fail('entity children org --columns age')).toMatchObject({code: 2, error: {code: 'list.column'}})
+  })
+
+  it('delete counts what goes, asks, and refuses parents', async () => {
+    const before = await everything()
+    expect(await cli.fail('entity delete team --yes')).toMatchObject({code: 5, error: {code: 'entity.has-children'}})
+    expect(await cli.fail('entity delete nobody --yes')).toMatchObject({code: 3, error: {code: 'entity.missing'}})
+    expect(await cli.fail('entity delete user')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
+    expect(await cli.show('entity delete user --dry-run', 80)).toMatchInlineSnapshot(`
+      "Deleting entity "user" would permanently delete:
+        entity                      1
+        configuration of an entity  1
+        bucket shards               2
+        total                       4
+      Its audit events are kept.
+      "
+    `)
+    const counts = {entities: 1, entityLimits: 1, buckets: 2, usage: 0, total: 4}
+    expect(await cli.tell('entity delete user --dry-run')).toMatchObject({id: 'user', dryRun: true, counts})
+    expect(await everything()).toEqual(before)
+    expect(await cli.tell('entity delete user --yes')).toMatchObject({id: 'user', dryRun: false, counts})
+    expect(await cli.fail('entity show user')).toMatchObject({code: 3})
+    expect((await cli.run('entity delete stray --yes')).stdout).toMatchInlineSnapshot(`
+      "Deleted entity "stray":
+        bucket shard  1
+      Its audit events are kept.
+      "
+    `)
+  })
+})

@@ -1,0 +1,44 @@
+import type {ConsumedCapacity} from '@aws-sdk/client-dynamodb'
+
+/** What a request costs in a table and in its indexes. */
+export interface Units {
+  readonly table: number
+  readonly indexes: Readonly<Record<string, number>>
+}
+
+export function sumOf(all: readonly Units[]): Units {
+  const indexes: Record<string, number> = {}
+  let table = 0
+  for (const units of all) {
+    table += units.table
+    for (const [name, count] of Object.entries(units.indexes)) indexes[name] = (indexes[name] ?? 0) + count
+  }
+  return {table, indexes}
+}
+
+/** A read unit pays for four kilobytes, or for twice as much when it need not be the latest. */
+export function readUnits(bytes: number, isConsistent: boolean | undefined): number {
+  return Math.max(1, Math.ceil(bytes / 4096)) * (isConsistent ? 1 : 0.5)
+}
+
+/** How it is told; `undefined` when nobody asked. */
+export function toldCapacity(
+  wanted: string | undefined,
+  table: string,
+  units: Units,
+  kind?: 'ReadCapacityUnits' | 'WriteCapacityUnits',
+): ConsumedCapacity | undefined {
+  if (wanted === undefined || wanted === 'NONE') return undefined
+  const told = (count: number) => ({CapacityUnits: count, ...(kind && {[kind]: count})})
+  const indexes = Object.entries(units.indexes)
+  const total = indexes.reduce((sum, [, count]) => sum + count, units.table)
+  if (wanted === 'TOTAL') return {TableName: table, ...told(total)}
+  return {
+    TableName: table,
+    ...told(total),
+    Table: told(units.table),
+    ...(indexes.length > 0 && {
+      GlobalSecondaryIndexes: Object.fromEntries(indexes.map(([name, count]) => [name, told(count)])),
+    }),
+  }
+}

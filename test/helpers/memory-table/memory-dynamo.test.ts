@@ -1,0 +1,155 @@
+import {randomUUID} from 'node:crypto'
+import fc from 'fast-check'
+import {beforeEach, describe, expect, inject, it} from 'vitest'
+import {ZaelError} from '../../../src/lib/core/errors.js'
+import {createTable} from '../../../src/lib/dynamo/create-table.js'
+import {ConditionFailed, TableMissing, TransactionCancelled, ValidationFailed} from '../../../src/lib/dynamo/errors.js'
+import type {Transport} from '../../../src/lib/dynamo/transport.js'
+import {type AttributeValue, n} from '../../../src/lib/schema/attribute-value.js'
+import {loadTableDefinition} from '../../../src/lib/schema/table-definition.js'
+import {describeOnEngine, useTable} from '../table.js'
+import {MemoryDynamo, type MemoryDynamoOptions} from './memory-dynamo.js'
+import {type RandomRequest, randomRequest} from './random-requests.js'
+import type {Change} from './table.js'
+
+const RUNS = process.env.ZAEL_TEST_SIZE === 'full' ? 2000 : 30
+
+/** What a caller can tell from an answer or a refusal; the order of sets and of index entries with one key is free. */
+async function told(transport: Transport, {operation, input}: RandomRequest, table: string): Promise<unknown> {
+  const request = {ReturnConsumedCapacity: 'INDEXES', ...input(table)}
+  try {
+    return comparable(await transport.send(operation, request as never))
+  } catch (error) {
+    if (!(error instanceof ZaelError)) throw error
+    const oldItem = error instanceof ConditionFailed ? error.oldItem : undefined
+    const reasons = error instanceof TransactionCancelled ? error.reasons.map(each => [each.code, each.oldItem]) : []
+    return comparable({code: error.code, oldItem, reasons})
+  }
+}
+
+function comparable(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value, (_, each) => (isSet(each) ? {SS: each.SS.toSorted()} : each)))
+}
+
+function isSet(value: unknown): value is Extract<AttributeValue, {SS: string[]}> {
+  return typeof value === 'object' && value !== null && 'SS' in value
+}
+
+describeOnEngine('the table in memory', () => {
+  const {transport: engine} = useTable()
+
+  // Engines differ from one another in costs, in the order of a scan, and in what a transaction says of bad input.
+  it.skipIf(inject('engineName') !== 'dynoxide')(
+    'gives the answers of an engine, items, failures and costs, whatever is asked of it',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(randomRequest, {minLength: 20, maxLength: 40}), async requests => {
+          const tableName = `memory-${randomUUID()}`
+          const memory = new MemoryDynamo()
+          for (const transport of [engine, memory]) {
+            await createTable(transport, await loadTableDefinition({tableName, stream: false, resourceIndex: 'ALL'}))
+          }
+          try {
+            for (const request of requests) {
+              const [expected, got] = await Promise.all(
+                [engine, memory].map(transport => told(transport, request, tableName)),
+              )
+              expect(got, JSON.stringify([request.operation, request.input(tableName)])).toEqual(expected)
+            }
+          } finally {
+            await engine.send('DeleteTable', {TableName: tableName})
+          }
+        }),
+        {numRuns: RUNS},
+      )
+    },
+  )
+})
+
+describe('the table in memory, by itself', () => {
+  const TableName = 'memory'
+  const Key = {PK: {S: 'a'}, SK: {S: '1'}}
+  let changes: Change[]
+  let memory: MemoryDynamo
+
+  async function newTable(options: MemoryDynamoOptions = {}): Promise<void> {
+    changes = []
+    memory = new MemoryDynamo({clock: () => 17, onChange: change => changes.push(change), ...options})
+    await createTable(memory, await loadTableDefinition({tableName: TableName}))
+  }
+  beforeEach(() => newTable())
+
+  it.each([
+    ['two places that overlap', {UpdateExpression: 'SET a.b = :v REMOVE a', ExpressionAttributeValues: {':v': n(1)}}],
+    ['a name that nobody uses', {UpdateExpression: 'REMOVE a', ExpressionAttributeNames: {'#b': 'b'}}],
+    ['a value that nobody uses', {UpdateExpression: 'REMOVE a', ExpressionAttributeValues: {':v': n(1)}}],
+    ['a name that is not given', {UpdateExpression: 'REMOVE #a'}],
+    ['a value that is not given', {UpdateExpression: 'SET a = :v'}],
+    ['an operator too many', {UpdateExpression: 'SET a = = :v', ExpressionAttributeValues: {':v': n(1)}}],
+    ['a clause twice', {UpdateExpression: 'REMOVE a REMOVE b'}],
+    ['nothing at all', {UpdateExpression: ''}],
+    ['a key', {UpdateExpression: 'SET PK = :v', ExpressionAttributeValues: {':v': {S: 'b'}}}],
+    ['a number for an index', {UpdateExpression: 'SET GSI1PK = :v', ExpressionAttributeValues: {':v': n(1)}}],
+  ])('refuses an update with %s', async (_, fields) => {
+    await expect(memory.send('UpdateItem', {TableName, Key, ...fields})).rejects.toThrow(ValidationFailed)
+    expect(memory.table(TableName).items.size).toBe(0)
+  })
+
+  it('knows no table that was not made', async () => {
+    await expect(memory.send('GetItem', {TableName: 'other', Key})).rejects.toThrow(TableMissing)
+  })
+
+  it('tells every change in order, with both images, and nothing else', async () => {
+    await memory.send('PutItem', {TableName, Item: {...Key, a: n(1)}})
+    await memory.send('PutItem', {TableName, Item: {...Key, a: n(1)}})
+    const fields = {UpdateExpression: 'ADD a :v', ExpressionAttributeValues: {':v': n(2)}}
+    await memory.send('UpdateItem', {TableName, Key, ...fields})
+    await memory.send('DeleteItem', {TableName, Key})
+    await memory.send('DeleteItem', {TableName, Key})
+    const numbers = changes.map(({before, after, ...rest}) => ({...rest, before: before?.a, after: after?.a}))
+    expect(numbers).toEqual([
+      {table: TableName, sequence: 1, atMs: 17, before: undefined, after: n(1)},
+      {table: TableName, sequence: 2, atMs: 17, before: n(1), after: n(3)},
+      {table: TableName, sequence: 3, atMs: 17, before: n(3), after: undefined},
+    ])
+  })
+
+  it('carries a transaction out once, however often it is sent with its token', async () => {
+    const Update = {TableName, Key, UpdateExpression: 'ADD a :v', ExpressionAttributeValues: {':v': n(1)}}
+    const request = {ClientRequestToken: 'token', TransactItems: [{Update}]}
+    await memory.send('TransactWriteItems', request)
+    await memory.send('TransactWriteItems', request)
+    expect((await memory.send('GetItem', {TableName, Key})).Item?.a).toEqual(n(1))
+    const other = {...request, TransactItems: [{Delete: {TableName, Key}}]}
+    await expect(memory.send('TransactWriteItems', other)).rejects.toThrow(ValidationFailed)
+  })
+
+  it('lets a test stand around every call: an answer can be lost after the work was done', async () => {
+    const calls: string[] = []
+    await newTable({
+      around: async ({operation, number}, carryOut) => {
+        calls.push(`${number} ${operation}`)
+        const answer = carryOut()
+        if (operation === 'PutItem') throw Object.assign(new Error('reset'), {code: 'ECONNRESET'})
+        return answer
+      },
+    })
+    const put = memory.send('PutItem', {TableName, Item: Key})
+    await expect(put).rejects.toMatchObject({code: 'dynamo.unavailable', maybeApplied: true})
+    expect((await memory.send('GetItem', {TableName, Key})).Item).toEqual(Key)
+    expect(calls).toEqual(['1 CreateTable', '2 UpdateTimeToLive', '3 PutItem', '4 GetItem'])
+  })
+
+  it('starts nothing for a caller who has given up', async () => {
+    const put = memory.send('PutItem', {TableName, Item: Key}, {signal: AbortSignal.abort()})
+    await expect(put).rejects.toMatchObject({code: 'dynamo.aborted', maybeApplied: false})
+    expect(changes).toEqual([])
+  })
+
+  it('hands out copies: who changes an answer changes nothing else', async () => {
+    await memory.send('PutItem', {TableName, Item: {...Key, m: {M: {x: n(1)}}}})
+    const {Item: first} = await memory.send('GetItem', {TableName, Key})
+    if (first?.m && 'M' in first.m) first.m.M.x = n(2)
+    expect((await memory.send('GetItem', {TableName, Key})).Item?.m).toEqual({M: {x: n(1)}})
+  })
+})

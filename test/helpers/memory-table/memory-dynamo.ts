@@ -1,0 +1,115 @@
+import {setImmediate} from 'node:timers/promises'
+import {classifyError} from '../../../src/lib/dynamo/classify.js'
+import {capacityOf, type ResponseInfo} from '../../../src/lib/dynamo/response-info.js'
+import {
+  type ClosableTransport,
+  isDataOperation,
+  type Operation,
+  type OperationInput,
+  type OperationOutput,
+  type SendOptions,
+} from '../../../src/lib/dynamo/transport.js'
+import {signalOf} from '../../../src/lib/dynamo/transports/sdk.js'
+import {MemoryOperations} from './operations.js'
+import type {Change, MemoryTable} from './table.js'
+
+/** One call, as those see it who stand around it. */
+export interface MemoryCall {
+  readonly operation: Operation
+  readonly input: unknown
+  readonly options: SendOptions
+  /** Counts calls, from 1. */
+  readonly number: number
+}
+
+export interface MemoryDynamoOptions {
+  /** Epoch ms, for the times of changes; the real clock unless given. */
+  readonly clock?: () => number
+  /**
+   * Stands around every call: it may wait, leave it out, carry it out and fail all the same. Whatever it throws is what
+   * the caller gets. Unless given, calls are carried out in the order they come, each in a turn of the event loop of its
+   * own.
+   */
+  readonly around?: (call: MemoryCall, carryOut: () => unknown) => Promise<unknown>
+  /** Told of every write that changed something, in order: what a stream would hold. */
+  readonly onChange?: (change: Change) => void
+  /** As for the transports: what each answer cost. */
+  readonly meterCapacity?: boolean
+  readonly onResponse?: (info: ResponseInfo) => void
+}
+
+/**
+ * DynamoDB in memory, behind the seam of the transports: real expressions, indexes, transactions, capacity and refusals,
+ * no network and no waiting. `memory-dynamo.test.ts` compares it with an engine. It has no time of its own, so that a
+ * simulation decides when what happens.
+ */
+export class MemoryDynamo implements ClosableTransport {
+  readonly #options: MemoryDynamoOptions
+  readonly #operations: MemoryOperations
+  #calls = 0
+
+  constructor(options: MemoryDynamoOptions = {}) {
+    this.#options = options
+    this.#operations = new MemoryOperations(options.clock ?? Date.now, options.onChange ?? (() => {}))
+  }
+
+  /** Makes a table at once, past all faults. */
+  createTable(definition: OperationInput<'CreateTable'>): void {
+    this.#operations.carryOut('CreateTable', definition)
+  }
+
+  /** A table to look into, past all faults. */
+  table(name: string): MemoryTable {
+    return this.#operations.table(name)
+  }
+
+  async send<O extends Operation>(
+    operation: O,
+    input: OperationInput<O>,
+    options: SendOptions = {},
+  ): Promise<OperationOutput<O>> {
+    const {around = inTurn} = this.#options
+    const call = {operation, input, options, number: ++this.#calls}
+    const signal = signalOf(options)
+    try {
+      signal?.throwIfAborted()
+    } catch (error) {
+      throw classifyError(error, operation, {signal, sent: false})
+    }
+    try {
+      return (await around(call, () => this.#carryOut(operation, input))) as OperationOutput<O>
+    } catch (error) {
+      throw classifyError(error, operation, {signal, sent: true})
+    }
+  }
+
+  async close(): Promise<void> {}
+
+  #carryOut<O extends Operation>(operation: O, input: OperationInput<O>): OperationOutput<O> {
+    const {meterCapacity, onResponse, clock = Date.now} = this.#options
+    const request =
+      meterCapacity && isDataOperation(operation) ? {ReturnConsumedCapacity: 'INDEXES' as const, ...input} : input
+    const nowMs = clock()
+    const observe = (output: unknown) =>
+      onResponse?.({
+        operation,
+        sentAtMs: nowMs,
+        receivedAtMs: nowMs,
+        serverDateMs: undefined,
+        capacity: capacityOf(output),
+      })
+    try {
+      const output = this.#operations.carryOut(operation, request as OperationInput<O>)
+      observe(output)
+      return output
+    } catch (error) {
+      observe(undefined)
+      throw error
+    }
+  }
+}
+
+async function inTurn(_: MemoryCall, carryOut: () => unknown): Promise<unknown> {
+  await setImmediate()
+  return carryOut()
+}

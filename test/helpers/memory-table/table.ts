@@ -1,0 +1,84 @@
+import type {OperationInput} from '../../../src/lib/dynamo/transport.js'
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import type {Units} from './capacity.js'
+import {OrderedItems} from './ordered-items.js'
+import {attributesOf, copyFor, type IndexSchema, keyOf, schemaOf, type TableSchema} from './schema.js'
+import {isEqualItem, itemSize} from './values.js'
+
+/** A write that took effect. */
+export interface Change {
+  readonly table: string
+  /** Counts the changes of a table, from 1. */
+  readonly sequence: number
+  readonly atMs: number
+  readonly before: Item | undefined
+  readonly after: Item | undefined
+}
+
+/** One table with its indexes. What it holds is never written into: every write puts a new item in place of the old. */
+export class MemoryTable {
+  readonly name: string
+  readonly schema: TableSchema
+  readonly items: OrderedItems
+  timeToLive: {AttributeName: string; Enabled: boolean} | undefined
+  readonly #indexes: ReadonlyMap<string, {readonly schema: IndexSchema; readonly items: OrderedItems}>
+  #changes = 0
+
+  constructor(readonly definition: OperationInput<'CreateTable'>) {
+    this.name = definition.TableName ?? ''
+    this.schema = schemaOf(definition)
+    this.items = new OrderedItems(this.schema.hash, attributesOf(this.schema).slice(1))
+    this.#indexes = new Map(
+      this.schema.indexes.map(schema => {
+        const order = [...attributesOf(schema).slice(1), ...attributesOf(this.schema)]
+        return [schema.name, {schema, items: new OrderedItems(schema.hash, order)}]
+      }),
+    )
+  }
+
+  index(name: string): {readonly schema: IndexSchema; readonly items: OrderedItems} | undefined {
+    return this.#indexes.get(name)
+  }
+
+  /** Replaces one item by another, or by nothing; what that costs in the table and in each index. */
+  write(before: Item | undefined, after: Item | undefined): Units {
+    if (after) this.items.put(after)
+    else if (before) this.items.delete(before)
+    const indexes: Record<string, number> = {}
+    for (const [name, index] of this.#indexes) {
+      const units = writeIndex(index, before, after)
+      if (units > 0) indexes[name] = units
+    }
+    return {table: Math.max(unitsOf(before), unitsOf(after), 1), indexes}
+  }
+
+  /** Numbers a write; `undefined` when it changed nothing. */
+  change(before: Item | undefined, after: Item | undefined, atMs: number): Change | undefined {
+    if (before && after ? isEqualItem(before, after) : before === after) return undefined
+    return {table: this.name, sequence: ++this.#changes, atMs, before, after}
+  }
+}
+
+function writeIndex(
+  {schema, items}: {schema: IndexSchema; items: OrderedItems},
+  before: Item | undefined,
+  after: Item | undefined,
+): number {
+  const old = before && keyOf(before, schema) ? copyFor(schema, before) : undefined
+  const now = after && keyOf(after, schema) ? copyFor(schema, after) : undefined
+  if (old && now) {
+    if (isEqualItem(old, now)) return 0
+    if (items.compareAll(old, now) === 0) {
+      items.put(now)
+      return Math.max(unitsOf(old), unitsOf(now))
+    }
+  }
+  if (old) items.delete(old)
+  if (now) items.put(now)
+  return unitsOf(old) + unitsOf(now)
+}
+
+/** A write unit pays for a kilobyte. */
+function unitsOf(item: Item | undefined): number {
+  return item ? Math.ceil(itemSize(item) / 1024) : 0
+}

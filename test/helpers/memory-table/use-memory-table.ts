@@ -1,0 +1,36 @@
+import {beforeAll, describe, it} from 'vitest'
+import {CapacityMeter} from '../../../src/lib/dynamo/capacity.js'
+import {createTable} from '../../../src/lib/dynamo/create-table.js'
+import {loadTableDefinition, type TableOptions} from '../../../src/lib/schema/table-definition.js'
+import {describeOnEngine, type TestTable, useTable} from '../table.js'
+import {MemoryDynamo} from './memory-dynamo.js'
+
+/** Like `describe`, for what needs no engine; left out where the run is about one that was named. */
+const describeInMemory = describe.skipIf(Boolean(process.env.ZAEL_TEST_ENGINE))
+
+/** As `useTable`, in memory: for simulations that send more than an engine answers in good time. */
+function useMemoryTable(options: Omit<TableOptions, 'tableName'> = {}): TestTable {
+  const name = 'memory'
+  const capacity = new CapacityMeter()
+  const transport = new MemoryDynamo({meterCapacity: true, onResponse: capacity.observe})
+  beforeAll(async () => {
+    await createTable(transport, await loadTableDefinition({stream: false, ...options, tableName: name}))
+  })
+  return {name, transport, capacity}
+}
+
+/** Whether a suite is played in full, for which memory is quick enough, or once, on an engine. */
+export type Extent = 'all' | 'one of each'
+
+/** A suite that is played in memory in full, and once on the engine of this run, so that neither is trusted alone. */
+export function describeOnBoth(
+  name: string,
+  options: {readonly timeout?: number},
+  suite: (table: TestTable, extent: Extent) => void,
+): void {
+  describeInMemory(`${name}, in memory`, options, () => suite(useMemoryTable(), 'all'))
+  describeOnEngine(`${name}, on an engine`, options, () => suite(useTable(), 'one of each'))
+}
+
+/** Like `it`, for a thousand requests in a row: in memory with every run, and on an engine where one is named, as CI does. */
+export const longTest = (extent: Extent) => it.skipIf(extent === 'one of each' && !process.env.ZAEL_TEST_ENGINE)

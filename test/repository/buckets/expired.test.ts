@@ -1,0 +1,39 @@
+import {expect, it} from 'vitest'
+import {parseLimit} from '../../../src/lib/core/limit.js'
+import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
+import {fullBucketUpdate} from '../../../src/lib/repository/buckets/full-bucket-write.js'
+import {sendMarked} from '../../../src/lib/repository/buckets/marked-write.js'
+import {consumeUpdate, newMark} from '../../../src/lib/repository/buckets/writes.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newTenant, putBucket} from '../namespace-table.js'
+
+/** DynamoDB deletes expired items some time later; until then their balances must not count. */
+describeOnEngine('a bucket that expires', () => {
+  const table = useTable()
+  const address = {entity: 'e', resource: 'r', shard: 0}
+  const amounts = new Map([['rpm', 1000n]])
+
+  it.each([
+    ['a second ago', -1, false],
+    ['now', 0, false],
+    ['in a second', 1, true],
+    ['never', undefined, true],
+  ] as const)('%s: consumption without a read is applied only while it lives', async (_, inSeconds, applied) => {
+    const tenant = newTenant(table)
+    const {nowMs} = tenant
+    const ttlSeconds = inSeconds === undefined ? undefined : nowMs / 1000 + inSeconds
+    await putBucket(tenant, {entity: 'e', resource: 'r', limits: [parseLimit('rpm=10/min')], ttlSeconds})
+
+    const mark = newMark(tenant)
+    const consumed = await sendMarked(tenant, consumeUpdate(tenant, address, amounts, mark, {nowMs, requests: 1}), mark)
+    expect(consumed.applied).toBe(applied)
+
+    const stored = await new Buckets(tenant).get('e', 'r', 0)
+    if (stored?.kind !== 'bucket') throw new Error('no bucket')
+    const bounds = [{latestRefillMs: nowMs, lowestMilli: new Map()}]
+    const write = {amounts, requests: 1, nowMs, ttlSeconds}
+    const fullMark = newMark(tenant)
+    const full = fullBucketUpdate(tenant, stored.record, bounds, write, fullMark)
+    expect((await sendMarked(tenant, full, fullMark)).applied).toBe(applied)
+  })
+})

@@ -1,0 +1,62 @@
+import fc from 'fast-check'
+import {describe, expect, it} from 'vitest'
+import {heightsOf, isTooSmall} from '../../src/lib/ui/model/frame.js'
+import {MARGIN, overviewColumns} from '../../src/lib/ui/panels/overview.js'
+
+const widthOf = (columns: readonly {width: number}[]) =>
+  MARGIN + columns.reduce((sum, {width}) => sum + width, 0) + columns.length - 1
+
+const keysAt = (width: number, isWide = false) => overviewColumns(width, isWide).map(({key}) => key)
+
+describe('columns of the overview', () => {
+  it('fit every screen', () => {
+    fc.assert(
+      fc.property(fc.integer({min: 40, max: 500}), fc.boolean(), (width, isWide) => {
+        expect(widthOf(overviewColumns(width, isWide))).toBeLessThanOrEqual(width)
+      }),
+    )
+  })
+
+  it('use the whole width up to 200', () => {
+    for (const width of [60, 80, 120, 160]) expect(widthOf(overviewColumns(width, false))).toBeGreaterThan(width - 12)
+  })
+
+  it('include entity, resource and level even on the smallest screen', () => {
+    expect(keysAt(40)).toEqual(['entity', 'resource', 'level'])
+  })
+
+  it('come in three layouts', () => {
+    expect(keysAt(79)).toEqual(['entity', 'resource', 'gauge', 'level', 'limit', 'eta'])
+    expect(keysAt(119)).toEqual(['entity', 'resource', 'gauge', 'level', 'limit', 'rate', 'shards', 'eta'])
+    expect(keysAt(120)).toEqual([
+      'entity',
+      'resource',
+      'gauge',
+      'level',
+      'limit',
+      'rate',
+      'history',
+      'shards',
+      'pressure',
+      'eta',
+    ])
+  })
+
+  it('are fewer with wide names', () => {
+    expect(keysAt(120, true)).toEqual(['entity', 'resource', 'level', 'rate', 'eta'])
+    const [entity, resource] = overviewColumns(120, true)
+    expect([entity?.width, resource?.width]).toEqual([40, 46])
+  })
+})
+
+it('divides the lines of the screen', () => {
+  expect(heightsOf(24, true, false).body).toBe(19)
+  expect(heightsOf(24, false, true).body).toBe(19)
+  expect(heightsOf(1, true, true).body).toBe(0)
+})
+
+it('needs at least 40×8', () => {
+  expect(isTooSmall({columns: 40, rows: 8})).toBe(false)
+  expect(isTooSmall({columns: 39, rows: 8})).toBe(true)
+  expect(isTooSmall({columns: 40, rows: 7})).toBe(true)
+})

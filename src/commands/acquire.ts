@@ -7,6 +7,7 @@ import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {nextLines} from '../lib/cli/output/facts.js'
+import type {AcquireResult} from '../lib/cli/results/acquire.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {
@@ -53,7 +54,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     await super.init()
   }
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<AcquireResult> {
     const {entity, resource, amounts} = this.args
     const {'dry-run': dryRun = false, wait, 'on-unavailable': onUnavailable, namespace} = this.flags
     const [{parseConsumption}, {parseDuration}] = await Promise.all([
@@ -70,7 +71,7 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     return this.#report({entity, resource, consume, dryRun, attempt})
   }
 
-  #report(tried: TriedRequest): object {
+  #report(tried: TriedRequest): AcquireResult {
     this.log(acquireLines(tried, lineWidth()).join('\n'))
     if (!tried.attempt.admitted) {
       process.exitCode = EXIT.negative

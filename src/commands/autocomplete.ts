@@ -1,6 +1,7 @@
 import {option} from '@oclif/core/args'
 import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {COMPLETION_SCRIPTS, SHELLS} from '../lib/cli/completion/scripts.js'
+import type {AutocompleteResult} from '../lib/cli/results/help.js'
 
 export default class Autocomplete extends BaseCommand<typeof Autocomplete> {
   static override summary = 'Print the shell completion script for zael'
@@ -23,7 +24,7 @@ export default class Autocomplete extends BaseCommand<typeof Autocomplete> {
     },
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<AutocompleteResult> {
     const {shell} = this.args
     const script = COMPLETION_SCRIPTS[shell]
     this.log(script.trimEnd())

@@ -3,6 +3,7 @@ import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {confirmByName} from '../lib/cli/output/confirm.js'
+import type {DeleteResult} from '../lib/cli/results/stack.js'
 import {deletionJson, deletionLines, deletionQuestion, stackDeletedLines} from '../lib/cli/stack/delete-presenter.js'
 import {deleteWithEvents} from '../lib/cli/stack/delete-run.js'
 import {InvalidInput} from '../lib/core/errors.js'
@@ -36,7 +37,7 @@ export default class Delete extends StackCommand<typeof Delete> {
     },
   ]
 
-  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<object> {
+  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<DeleteResult> {
     const {'delete-table': deleteTable = false, 'empty-archive': emptyArchive = false, ...flags} = this.flags
     using aws = await awsServices()
     const {supervisorOf} = await import('../lib/cli/base/local-health.js')

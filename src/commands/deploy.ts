@@ -5,6 +5,7 @@ import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {optionFlags, typedOptions} from '../lib/cli/flags/deploy.js'
 import {exportWithConsent, readOptions} from '../lib/cli/flags/option-input.js'
 import {nextLines} from '../lib/cli/output/facts.js'
+import type {DeployResult} from '../lib/cli/results/stack.js'
 import {deployLocally, localJson, localLines} from '../lib/cli/stack/deploy-local.js'
 import {deployJson, finishedLines, NOTHING_DEPLOYED} from '../lib/cli/stack/deploy-presenter.js'
 import {deployWithConsent} from '../lib/cli/stack/deploy-run.js'
@@ -53,9 +54,13 @@ export default class Deploy extends StackCommand<typeof Deploy> {
     {command: 'zael deploy --export out', description: 'For CDK or Terraform'},
   ]
 
-  override async run(): Promise<object> {
-    const {export: folder, 'from-file': file, yes = false} = this.flags
-    if (folder === undefined) return super.run()
+  override run(): Promise<object> {
+    const {export: folder} = this.flags
+    return folder === undefined ? super.run() : this.#export(folder)
+  }
+
+  async #export(folder: string): Promise<DeployResult> {
+    const {'from-file': file, yes = false} = this.flags
     const {options} = await readOptions(file, {options: typedOptions(this.flags), tags: [], removedTags: []})
     const stack = this.settings.stack.value ?? ''
     const files = await exportWithConsent(folder, {stack, options}, {yes})
@@ -63,7 +68,7 @@ export default class Deploy extends StackCommand<typeof Deploy> {
     return {...NOTHING_DEPLOYED, stack, target: 'files', files}
   }
 
-  protected async work({table, awsServices}: StackContext): Promise<object> {
+  protected async work({table, awsServices}: StackContext): Promise<DeployResult> {
     const {tag: tags = [], 'remove-tag': removedTags = []} = this.flags
     const {'from-file': file, 'dry-run': dryRun = false, yes = false, wait} = this.flags
     const {version} = this.config

@@ -1,5 +1,6 @@
 import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import type {DoctorResult} from '../lib/cli/results/stack.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Doctor extends BaseCommand<typeof Doctor> {
@@ -18,7 +19,7 @@ export default class Doctor extends BaseCommand<typeof Doctor> {
     {command: 'zael doctor --stack local --json', description: 'Check the local stack, as JSON'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<DoctorResult> {
     const {settings} = await this.loadSettings()
     const {checkLines, examine} = await import('../lib/cli/stack/doctor.js')
     const isNamed = settings.stack.source !== 'default'

@@ -3,6 +3,7 @@ import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {unknownHelpSubject} from '../lib/cli/help/command-not-found.js'
 import ZaelHelp from '../lib/cli/help/help.js'
 import {describeSubject} from '../lib/cli/help/subject.js'
+import type {HelpResult} from '../lib/cli/results/help.js'
 
 export default class HelpCommand extends BaseCommand<typeof HelpCommand> {
   static override summary = 'Show help for a command or a help topic'
@@ -17,7 +18,7 @@ export default class HelpCommand extends BaseCommand<typeof HelpCommand> {
     {command: 'zael help exit-codes', description: 'Read a help topic'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<HelpResult> {
     const words = this.args.subject ?? []
     const help = new ZaelHelp(this.config)
     const subject = help.find(words)

@@ -2,6 +2,7 @@ import {boolean} from '@oclif/core/flags'
 import {BaseCommand} from '../lib/cli/base/base-command.js'
 import {wholeStackFlags} from '../lib/cli/base/stack-command.js'
 import {listFlags} from '../lib/cli/output/listing.js'
+import type {ListResult} from '../lib/cli/results/stack.js'
 import {findStacks, refusedLines, stackListing} from '../lib/cli/stack/list.js'
 
 const {stack: _, ...accountFlags} = wholeStackFlags
@@ -26,7 +27,7 @@ export default class List extends BaseCommand<typeof List> {
     {command: 'zael list --profile ops --region eu-west-1 --json', description: 'Another account and region, as JSON'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<ListResult> {
     await this.loadSettings()
     const {region, profile, 'endpoint-url': endpointUrl} = this.flags
     const allRegions = this.flags['all-regions']

@@ -1,5 +1,6 @@
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../lib/cli/base/stack-command.js'
+import type {StatusResult} from '../lib/cli/results/stack.js'
 import {healthJson, statusHealthLines} from '../lib/cli/stack/status-presenter.js'
 import {EXIT} from '../lib/core/errors.js'
 
@@ -19,7 +20,7 @@ export default class Status extends StackCommand<typeof Status> {
     {command: 'zael status --stack prod --json', description: 'As JSON'},
   ]
 
-  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<object> {
+  protected async work({stack, table, awsServices, endpoint}: StackContext): Promise<StatusResult> {
     const [{gatherHealth}, {passesCheck}, {supervisorOf, withSupervisor}] = await Promise.all([
       import('../lib/infra/health/health.js'),
       import('../lib/infra/health/verdict.js'),

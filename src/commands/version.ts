@@ -1,4 +1,5 @@
 import {BaseCommand} from '../lib/cli/base/base-command.js'
+import type {VersionResult} from '../lib/cli/results/help.js'
 
 export default class VersionCommand extends BaseCommand<typeof VersionCommand> {
   static override summary = 'Show the versions of zael and Node'
@@ -8,7 +9,7 @@ export default class VersionCommand extends BaseCommand<typeof VersionCommand> {
     {command: 'zael version --json', description: 'As JSON'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<VersionResult> {
     this.log(this.config.userAgent)
     const {version, platform, arch} = this.config
     return {version, platform, arch, node: process.version}

@@ -2,6 +2,8 @@ import {lineWidth} from '../lib/cli/base/base-command.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
 import {watchFlags, watchRequest} from '../lib/cli/flags/watch.js'
+import type {Streamed} from '../lib/cli/results/shared.js'
+import type {WatchResult} from '../lib/cli/results/watch.js'
 import {InvalidInput} from '../lib/core/errors.js'
 
 export default class Watch extends StackCommand<typeof Watch> {
@@ -23,7 +25,7 @@ export default class Watch extends StackCommand<typeof Watch> {
 
   #isStream = false
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<WatchResult | Streamed> {
     const request = watchRequest(this.flags)
     const {once, top, ascii, namespace} = this.flags
     if (once) {

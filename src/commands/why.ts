@@ -3,6 +3,7 @@ import {whyJson, whyLines} from '../lib/cli/acquire/why-presenter.js'
 import type {StackContext} from '../lib/cli/base/context.js'
 import {typedFlags} from '../lib/cli/base/settings.js'
 import {StackCommand} from '../lib/cli/base/stack-command.js'
+import type {WhyResult} from '../lib/cli/results/acquire.js'
 
 export default class Why extends StackCommand<typeof Why> {
   static override summary = 'Explain why a request is refused, and what helps'
@@ -27,7 +28,7 @@ export default class Why extends StackCommand<typeof Why> {
     {command: 'zael why user-1 gpt-4 --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<WhyResult> {
     const {entity, resource, amounts = []} = this.args
     const [{explain}, {parseConsumption}] = await Promise.all([
       import('../lib/inspect/explain.js'),

@@ -2,9 +2,10 @@ import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {auditLine, auditListing, auditResult} from '../../lib/cli/data/audit-presenter.js'
+import {auditJson, auditLine, auditListing} from '../../lib/cli/data/audit-presenter.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import type {AuditListResult} from '../../lib/cli/results/audit.js'
 
 export default class AuditList extends StackCommand<typeof AuditList> {
   static override summary = 'List audit events: who changed what and when'
@@ -34,7 +35,7 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     {command: 'zael audit list --action bucket_reset --follow', description: 'Watch for bucket resets'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<AuditListResult> {
     const {since, until, action, limit, all, cursor, follow} = this.flags
     const {entity} = this.args
     const range = since === undefined && until === undefined ? {} : timeRange(this.flags, stack.table.clock(), Infinity)
@@ -46,11 +47,11 @@ export default class AuditList extends StackCommand<typeof AuditList> {
       const print = this.jsonEnabled() ? (each: object) => JSON.stringify(each) : undefined
       // Runs until the process ends: Ctrl-C or a closed pipe.
       for await (const record of watchEvents(repository, {entity, action}, records, stack.table)) {
-        process.stdout.write(`${print ? print(auditResult(record)) : auditLine(record)}\n`)
+        process.stdout.write(`${print ? print(auditJson(record)) : auditLine(record)}\n`)
       }
     }
     this.list(auditListing(records, entity !== undefined && this.format !== 'csv'))
     this.suggestNextPage(next)
-    return {events: records.map(auditResult), next: next ?? null}
+    return {events: records.map(auditJson), next: next ?? null}
   }
 }

@@ -2,7 +2,8 @@ import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {auditFacts, auditResult} from '../../lib/cli/data/audit-presenter.js'
+import {auditFacts, auditJson} from '../../lib/cli/data/audit-presenter.js'
+import type {AuditShowResult} from '../../lib/cli/results/audit.js'
 
 export default class AuditShow extends StackCommand<typeof AuditShow> {
   static override summary = 'Show one audit event with all its details'
@@ -27,10 +28,10 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
     },
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<AuditShowResult> {
     const {findEvent} = await import('../../lib/inspect/audit-search.js')
     const record = await findEvent(await stack.namespace(), this.args.id, this.flags.entity)
     this.log(auditFacts(record).join('\n'))
-    return auditResult(record)
+    return auditJson(record)
   }
 }

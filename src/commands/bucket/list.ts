@@ -3,6 +3,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {bucketListing} from '../../lib/cli/data/bucket-presenter.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import type {BucketListResult} from '../../lib/cli/results/bucket.js'
 
 export default class BucketList extends StackCommand<typeof BucketList> {
   static override summary = 'List the buckets of a resource'
@@ -22,7 +23,7 @@ export default class BucketList extends StackCommand<typeof BucketList> {
     {command: 'zael bucket list --resource gpt-4 --all --sort full', description: 'All buckets, emptiest first'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<BucketListResult> {
     const {resource, limit, all, cursor} = this.flags
     const {bucketsFor} = await import('../../lib/inspect/bucket-search.js')
     const page = {limit: all ? undefined : limit, cursor}

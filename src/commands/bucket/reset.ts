@@ -4,6 +4,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {resetLine} from '../../lib/cli/data/bucket-presenter.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
+import type {BucketResetResult} from '../../lib/cli/results/bucket.js'
 
 export default class BucketReset extends StackCommand<typeof BucketReset> {
   static override summary = 'Refill a bucket and clear its debt'
@@ -26,7 +27,7 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     {command: 'zael bucket reset user-1 --resource gpt-4 --yes', description: 'In a script'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<BucketResetResult> {
     const {entity} = this.args
     const {resource, yes} = this.flags
     const repository = await stack.namespace()
@@ -34,8 +35,8 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
     // Throws for a missing bucket before asking for confirmation.
     await bucketsOf(repository, entity, resource, stack.table.clock())
     await confirm(`This refills every limit of ${entity} for ${resource} and clears its debt`, {yes})
-    const result = await repository.resetBucket(entity, resource)
-    this.log(resetLine(entity, resource, result))
-    return {entity, resource, ...result}
+    const {shards, reset, ghosts} = await repository.resetBucket(entity, resource)
+    this.log(resetLine(entity, resource, {shards, reset, ghosts}))
+    return {entity, resource, shards, reset, ghosts}
   }
 }

@@ -4,6 +4,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {bucketTitle, shardListing} from '../../lib/cli/data/bucket-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import type {BucketShowResult} from '../../lib/cli/results/bucket.js'
 
 export default class BucketShow extends StackCommand<typeof BucketShow> {
   static override summary = 'Show the bucket levels of an entity, shard by shard'
@@ -26,7 +27,7 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
     {command: 'zael bucket show user-1 --resource gpt-4', description: 'One bucket'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<BucketShowResult> {
     const {entity} = this.args
     const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
     const nowMs = stack.table.clock()

@@ -1,7 +1,8 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {settingsFileLines, settingsListing, settingsResult} from '../../lib/cli/data/config-presenter.js'
+import {settingsFileLines, settingsJson, settingsListing} from '../../lib/cli/data/config-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import type {ConfigShowResult} from '../../lib/cli/results/config.js'
 
 export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
   static override baseFlags = StackCommand.baseFlags
@@ -21,11 +22,11 @@ export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
     {command: 'zael config show --json', description: 'As JSON'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<ConfigShowResult> {
     const {settings, files} = await this.loadSettings()
     this.list(settingsListing(settings))
     this.log()
     this.log(settingsFileLines(files, process.cwd(), `${this.config.configDir}/config.json`).join('\n'))
-    return settingsResult(settings, files)
+    return settingsJson(settings, files)
   }
 }

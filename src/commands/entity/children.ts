@@ -3,6 +3,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityJson, entityListing} from '../../lib/cli/data/entity-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import type {EntityChildrenResult} from '../../lib/cli/results/entity.js'
 
 export default class EntityChildren extends StackCommand<typeof EntityChildren> {
   static override summary = 'List the direct children of an entity'
@@ -21,7 +22,7 @@ export default class EntityChildren extends StackCommand<typeof EntityChildren> 
     },
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<EntityChildrenResult> {
     const {entities} = await stack.namespace()
     const children = await entities.children(this.args.id)
     if (children.length === 0) await entities.need(this.args.id)

@@ -4,6 +4,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityCreatedLines, entityJson} from '../../lib/cli/data/entity-presenter.js'
 import {parseMetadata} from '../../lib/cli/flags/metadata.js'
+import type {EntityCreateResult} from '../../lib/cli/results/entity.js'
 
 export default class EntityCreate extends StackCommand<typeof EntityCreate> {
   static override summary = 'Create an entity, such as a user, an API key or a team'
@@ -38,7 +39,7 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
     {command: 'zael entity create key-9 -m tier=gold -m owner=ann', description: 'With metadata'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<EntityCreateResult> {
     const {name, parent, cascade, metadata = []} = this.flags
     const entity = {id: this.args.id, name, parent, cascade, metadata: parseMetadata(metadata)}
     const record = await (await stack.namespace()).entities.create(entity)

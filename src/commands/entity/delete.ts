@@ -5,6 +5,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityDeletionLines, entityDeletionPhrase} from '../../lib/cli/data/entity-presenter.js'
 import {kindCounts} from '../../lib/cli/data/kind-counts.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
+import type {EntityDeleteResult} from '../../lib/cli/results/entity.js'
 
 export default class EntityDelete extends StackCommand<typeof EntityDelete> {
   static override summary = 'Delete an entity with its limits, usage and buckets'
@@ -27,7 +28,7 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
     {command: 'zael entity delete user-7 --yes', description: 'In a script'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<EntityDeleteResult> {
     const {id} = this.args
     const {entities} = await stack.namespace()
     const planned = kindCounts(await entities.countRemoval(id))

@@ -3,6 +3,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {entityJson, entityListing} from '../../lib/cli/data/entity-presenter.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import type {EntityListResult} from '../../lib/cli/results/entity.js'
 
 export default class EntityList extends StackCommand<typeof EntityList> {
   static override summary = 'List the entities of a namespace'
@@ -22,7 +23,7 @@ export default class EntityList extends StackCommand<typeof EntityList> {
     {command: 'zael entity list --all --output csv --columns id,parent', description: 'As CSV'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<EntityListResult> {
     const {filter, limit, all, cursor} = this.flags
     const {entities} = await stack.namespace()
     const page = {limit: all ? undefined : limit, cursor}

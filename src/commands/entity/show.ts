@@ -2,6 +2,7 @@ import {string} from '@oclif/core/args'
 import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import type {EntityShowResult} from '../../lib/cli/results/entity.js'
 
 export default class EntityShow extends StackCommand<typeof EntityShow> {
   static override summary = 'Show an entity, its limits and their current levels'
@@ -19,7 +20,7 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
     {command: 'zael entity show user-7 --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<EntityShowResult> {
     const [{entityOverview}, {overviewJson, entityOverviewLines}, namespace] = await Promise.all([
       import('../../lib/inspect/entity-overview.js'),
       import('../../lib/cli/data/entity-overview-presenter.js'),

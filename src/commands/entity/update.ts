@@ -4,6 +4,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {changesOf, entityJson, entityUpdatedLines} from '../../lib/cli/data/entity-presenter.js'
 import {parseMetadata} from '../../lib/cli/flags/metadata.js'
+import type {EntityUpdateResult} from '../../lib/cli/results/entity.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 
 const multiple = {multiple: true, multipleNonGreedy: true} as const
@@ -34,7 +35,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     {command: 'zael entity update user-7 -m tier=silver --unset-metadata owner', description: 'Change metadata'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<EntityUpdateResult> {
     const {name, parent, 'no-parent': orphan, cascade, metadata = [], 'unset-metadata': unset = []} = this.flags
     const isEmpty = [name, parent, cascade].every(value => value === undefined) && !orphan
     if (isEmpty && metadata.length + unset.length === 0) {

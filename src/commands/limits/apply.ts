@@ -6,6 +6,7 @@ import {applyResultJson, manifestPlanJson} from '../../lib/cli/limits/manifest-j
 import {applyLines, manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
 import {applyWithProgress} from '../../lib/cli/limits/run.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
+import type {LimitsApplyResult} from '../../lib/cli/results/manifest.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 const EXIT_OF = {complete: EXIT.ok, failed: EXIT.failed, interrupted: EXIT.interrupted} as const
@@ -28,7 +29,7 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
     {command: 'zael limits apply -f limits.yaml --yes', description: 'In a pipeline'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<LimitsApplyResult> {
     const {file, 'dry-run': dryRun = false, yes = false} = this.flags
     const {manifest, namespace} = await openManifest(file, stack, this.settings)
     const {planManifest} = await import('../../lib/manifest/plan.js')

@@ -3,6 +3,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {diffJson} from '../../lib/cli/limits/manifest-json.js'
 import {diffLines} from '../../lib/cli/limits/manifest-presenter.js'
+import type {LimitsDiffResult} from '../../lib/cli/results/manifest.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
@@ -19,7 +20,7 @@ export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
     {command: 'zael limits diff -f limits.yaml --json', description: 'In a nightly job'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<LimitsDiffResult> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
     const {diffManifest} = await import('../../lib/manifest/plan.js')
     const differences = await diffManifest(namespace, manifest)

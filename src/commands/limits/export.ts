@@ -1,6 +1,7 @@
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {writeManifest} from '../../lib/cli/limits/manifest-file.js'
+import type {LimitsExportResult} from '../../lib/cli/results/manifest.js'
 
 export default class LimitsExport extends StackCommand<typeof LimitsExport> {
   static override summary = 'Print the current limits as a manifest'
@@ -14,7 +15,7 @@ export default class LimitsExport extends StackCommand<typeof LimitsExport> {
     {command: 'zael limits export --namespace acme --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<LimitsExportResult> {
     const {namespace} = this.flags
     const {text, document} = await writeManifest(await stack.namespace(), namespace)
     this.log(text.trimEnd())

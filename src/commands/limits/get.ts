@@ -3,6 +3,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
 import {configJson} from '../../lib/cli/limits/json.js'
 import {configLines} from '../../lib/cli/limits/presenter.js'
+import type {LimitsGetResult} from '../../lib/cli/results/limits.js'
 
 export default class LimitsGet extends StackCommand<typeof LimitsGet> {
   static override summary = 'Show the limits configured for one scope'
@@ -18,7 +19,7 @@ export default class LimitsGet extends StackCommand<typeof LimitsGet> {
     {command: 'zael limits get --system --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<LimitsGetResult> {
     const scope = scopeOf(this.flags)
     const {getConfigured} = await import('../../lib/repository/limits/pages.js')
     const record = await getConfigured((await stack.namespace()).configs, scope)

@@ -4,6 +4,7 @@ import {checkedNames, scopeFlags} from '../../lib/cli/flags/scope.js'
 import {configJson} from '../../lib/cli/limits/json.js'
 import {configListing} from '../../lib/cli/limits/presenter.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import type {LimitsListResult} from '../../lib/cli/results/limits.js'
 
 export default class LimitsList extends StackCommand<typeof LimitsList> {
   static override summary = 'List the configured limits by scope'
@@ -20,7 +21,7 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
     {command: 'zael limits list --output csv', description: 'As CSV'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<LimitsListResult> {
     const {all, limit, cursor} = this.flags
     const selection = checkedNames(this.flags)
     const {configPage} = await import('../../lib/repository/limits/pages.js')

@@ -3,6 +3,7 @@ import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {manifestFlags, openManifest} from '../../lib/cli/limits/manifest-file.js'
 import {manifestPlanJson} from '../../lib/cli/limits/manifest-json.js'
 import {manifestPlanLines} from '../../lib/cli/limits/manifest-presenter.js'
+import type {LimitsPlanResult} from '../../lib/cli/results/manifest.js'
 
 export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
   static override summary = 'Show what `zael limits apply` would change'
@@ -17,7 +18,7 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     {command: 'zael limits plan -f limits.yaml --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<LimitsPlanResult> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
     const {planManifest} = await import('../../lib/manifest/plan.js')
     const plan = await planManifest(namespace, manifest)

@@ -4,6 +4,7 @@ import {lineWidth} from '../../lib/cli/base/base-command.js'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {resolveJson, resolveLines} from '../../lib/cli/limits/resolve-presenter.js'
+import type {LimitsResolveResult} from '../../lib/cli/results/limits.js'
 import {InvalidInput} from '../../lib/core/errors.js'
 
 export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
@@ -27,7 +28,7 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
     {command: 'zael limits resolve user-1 --resource gpt-4 --json', description: 'As JSON'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<LimitsResolveResult> {
     const {entity} = this.args
     const resource = this.args.resource ?? this.flags.resource
     if (resource === undefined || (this.args.resource !== undefined && this.flags.resource !== undefined)) {

@@ -3,9 +3,10 @@ import {boolean, integer, option} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {scopeFlags, scopeOf} from '../../lib/cli/flags/scope.js'
-import {changeJson} from '../../lib/cli/limits/json.js'
+import {type ChangeOutcome, changeJson} from '../../lib/cli/limits/json.js'
 import {changeLines} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
+import type {LimitsSetResult} from '../../lib/cli/results/limits.js'
 
 export default class LimitsSet extends StackCommand<typeof LimitsSet> {
   static override summary = 'Set limits and update live buckets'
@@ -40,7 +41,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     {command: 'zael limits set --system --on-unavailable allow', description: 'Admit requests during an outage'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<LimitsSetResult> {
     const {replace, 'on-unavailable': onUnavailable, 'dry-run': dryRun = false} = this.flags
     const {'audit-retention-days': auditRetentionDays} = this.flags
     const {parseLimits} = await import('../../lib/core/limit.js')
@@ -48,10 +49,10 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const limits = parseLimits(this.args.limits ?? [])
     const options = {replace, onUnavailable, auditRetentionDays}
     const namespace = await stack.namespace()
-    const change = dryRun
+    const change: ChangeOutcome = dryRun
       ? await namespace.configs.preview(scope, limits, options)
       : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, ...sync}))
     this.log(changeLines(change, dryRun).join('\n'))
-    return {dryRun, ...changeJson(change)}
+    return {dryRun, ...changeJson(change), buckets: change.buckets ?? null}
   }
 }

@@ -7,7 +7,9 @@ import {changeJson} from '../../lib/cli/limits/json.js'
 import {changeLines, unsetQuestion} from '../../lib/cli/limits/presenter.js'
 import {changeWithProgress} from '../../lib/cli/limits/run.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
+import type {LimitsUnsetResult} from '../../lib/cli/results/limits.js'
 import {InvalidInput} from '../../lib/core/errors.js'
+import type {LimitsChange} from '../../lib/repository/repository.js'
 
 export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   static override summary = 'Remove one limit, or all limits of a scope'
@@ -33,7 +35,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     },
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<LimitsUnsetResult> {
     const {all = false, yes = false} = this.flags
     const {name} = this.args
     const scope = scopeOf(this.flags)
@@ -50,8 +52,8 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     return this.#report(await changeWithProgress(sync => namespace.deleteLimits(scope, sync)))
   }
 
-  #report(change: Parameters<typeof changeLines>[0]): object {
+  #report(change: LimitsChange): LimitsUnsetResult {
     this.log(changeLines(change, false).join('\n'))
-    return changeJson(change)
+    return {...changeJson(change), buckets: change.buckets}
   }
 }

@@ -1,6 +1,7 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {manifestFlags, readManifest} from '../../lib/cli/limits/manifest-file.js'
 import {manifestCounts, validLine} from '../../lib/cli/limits/manifest-presenter.js'
+import type {LimitsValidateResult} from '../../lib/cli/results/manifest.js'
 
 export default class LimitsValidate extends BaseCommand<typeof LimitsValidate> {
   static override summary = 'Check a manifest without connecting to a table'
@@ -14,7 +15,7 @@ export default class LimitsValidate extends BaseCommand<typeof LimitsValidate> {
     {command: 'zael limits export | zael limits validate -f -', description: 'From standard input'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<LimitsValidateResult> {
     const {file} = this.flags
     const manifest = await readManifest(file)
     this.log(validLine(file, manifest))

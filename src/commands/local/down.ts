@@ -1,6 +1,7 @@
 import {boolean} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
+import type {LocalDownResult} from '../../lib/cli/results/local.js'
 import {downLines} from '../../lib/cli/stack/local-presenter.js'
 
 export default class LocalDown extends BaseCommand<typeof LocalDown> {
@@ -19,7 +20,7 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
     {command: 'zael local down --purge --yes', description: 'Stop and delete everything'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<LocalDownResult> {
     const {purge, yes} = this.flags
     const {bringDown, dataToPurge} = await import('../../lib/local/down.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')

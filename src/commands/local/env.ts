@@ -1,5 +1,6 @@
 import {option} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import type {LocalEnvResult} from '../../lib/cli/results/local.js'
 
 export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
   static override summary = 'Print environment variables that point programs to the local stack'
@@ -19,7 +20,7 @@ export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
     {command: 'zael local env --format dotenv > .env', description: 'For tools that read a file'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<LocalEnvResult> {
     const [{formatVariables, localVariables}, {requireStack}, {findStateDir}] = await Promise.all([
       import('../../lib/local/shell-env.js'),
       import('../../lib/local/find.js'),

@@ -1,5 +1,7 @@
 import {boolean, integer} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import type {LocalLogsResult} from '../../lib/cli/results/local.js'
+import type {Streamed} from '../../lib/cli/results/shared.js'
 import {logLine} from '../../lib/cli/stack/local-presenter.js'
 
 export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
@@ -18,7 +20,7 @@ export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
     {command: 'zael local logs --follow --tail 0', description: 'Only new lines'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<LocalLogsResult | Streamed> {
     const {followLog, tailLog} = await import('../../lib/local/state-dir/log.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
     const {logFile} = findStateDir()

@@ -1,5 +1,6 @@
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {openStack} from '../../lib/cli/base/context.js'
+import type {LocalStatusResult} from '../../lib/cli/results/local.js'
 import {localStatusLines, stateJson, type TableFacts} from '../../lib/cli/stack/local-presenter.js'
 import {EXIT} from '../../lib/core/errors.js'
 
@@ -13,7 +14,7 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
     {command: 'zael local status --json', description: 'As JSON'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<LocalStatusResult> {
     const {stackStatus} = await import('../../lib/local/status.js')
     const {findStateDir} = await import('../../lib/local/state-dir/paths.js')
     const stateDir = findStateDir()

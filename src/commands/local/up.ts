@@ -1,6 +1,7 @@
 import {boolean, integer, option, string} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
+import type {LocalUpResult} from '../../lib/cli/results/local.js'
 import {stateJson, upHints, upLines} from '../../lib/cli/stack/local-presenter.js'
 
 export default class LocalUp extends BaseCommand<typeof LocalUp> {
@@ -34,7 +35,7 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
     {command: 'zael local up --reset --yes', description: 'Start again without the old data'},
   ]
 
-  async run(): Promise<object> {
+  async run(): Promise<LocalUpResult> {
     const {engine, port, 'data-dir': dataDir, 'in-memory': inMemory, reset, yes, ...flags} = this.flags
     const [{bringUp, dataDirFor}, {hasData}, {findStateDir}] = await Promise.all([
       import('../../lib/local/up.js'),

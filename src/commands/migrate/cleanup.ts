@@ -4,6 +4,7 @@ import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js
 import {cleanedJson, cleanedLines, cleanUpPlanLines, cleanUpQuestion} from '../../lib/cli/migrate/cleanup-presenter.js'
 import {cleanUpWithProgress, compareWithProgress} from '../../lib/cli/migrate/run.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
+import type {MigrateCleanupResult} from '../../lib/cli/results/migrate.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> {
@@ -28,7 +29,7 @@ export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> 
     {command: 'zael migrate cleanup -s prod --confirm prod', description: 'In a script'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<object> {
+  protected async work({stack, table}: StackContext): Promise<MigrateCleanupResult> {
     if (this.flags['dry-run']) {
       const verification = await compareWithProgress(table, this.config.version)
       this.log(cleanUpPlanLines(stack, verification).join('\n'))

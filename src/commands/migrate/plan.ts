@@ -5,6 +5,7 @@ import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js
 import {migrationPlanJson} from '../../lib/cli/migrate/json.js'
 import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
+import type {MigratePlanResult} from '../../lib/cli/results/migrate.js'
 
 export default class MigratePlan extends StackCommand<typeof MigratePlan> {
   static override baseFlags = wholeStackFlags
@@ -29,7 +30,7 @@ export default class MigratePlan extends StackCommand<typeof MigratePlan> {
     {command: 'zael migrate plan -s prod --json', description: 'As JSON'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<object> {
+  protected async work({stack, table}: StackContext): Promise<MigratePlanResult> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, this.flags['rate-limit'] ?? DEFAULT_PACE)

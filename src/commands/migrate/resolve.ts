@@ -5,6 +5,7 @@ import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js
 import {conflictLines, resolvedJson, resolvedLines} from '../../lib/cli/migrate/resolve-presenter.js'
 import {resolveAllWithProgress} from '../../lib/cli/migrate/run.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
+import type {MigrateResolveResult} from '../../lib/cli/results/migrate.js'
 import {EXIT, InvalidInput} from '../../lib/core/errors.js'
 
 export default class MigrateResolve extends StackCommand<typeof MigrateResolve> {
@@ -43,7 +44,7 @@ export default class MigrateResolve extends StackCommand<typeof MigrateResolve> 
     {command: 'zael migrate resolve --all --keep new', description: 'Keep all new records'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<object> {
+  protected async work({stack, table}: StackContext): Promise<MigrateResolveResult> {
     const {keep, all = false} = this.flags
     const {key: spelled} = this.args
     const {version: ourVersion} = this.config
@@ -60,7 +61,7 @@ export default class MigrateResolve extends StackCommand<typeof MigrateResolve> 
     return resolvedJson(stack, key, keep)
   }
 
-  async #all(stack: string, table: StackContext['table']): Promise<object> {
+  async #all(stack: string, table: StackContext['table']): Promise<MigrateResolveResult> {
     const {keep, confirm: given} = this.flags
     const result = await resolveAllWithProgress(table, keep, {
       ourVersion: this.config.version,

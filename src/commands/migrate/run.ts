@@ -7,6 +7,7 @@ import {migrationPlanLines} from '../../lib/cli/migrate/presenter.js'
 import {followMsOf, migrateWithProgress, surveyWithProgress} from '../../lib/cli/migrate/run.js'
 import {runJson, runLines} from '../../lib/cli/migrate/run-presenter.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
+import type {MigrateRunResult} from '../../lib/cli/results/migrate.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 const STEPS = ['indexes', 'namespaces', 'configuration', 'data', 'catch-up', 'version'] as const
@@ -44,7 +45,7 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     {command: 'zael migrate run -s prod --yes', description: 'In a pipeline'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<object> {
+  protected async work({stack, table}: StackContext): Promise<MigrateRunResult> {
     const {'dry-run': dryRun = false, 'rate-limit': rateLimit, until, yes = false} = this.flags
     const followMs = followMsOf(this.flags.follow, until)
     const {version: ourVersion} = this.config
@@ -57,7 +58,11 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     return {stack, dryRun, plan, result: runJson(result)}
   }
 
-  async #plan(stack: string, table: StackContext['table'], rateLimit: number | undefined): Promise<object> {
+  async #plan(
+    stack: string,
+    table: StackContext['table'],
+    rateLimit: number | undefined,
+  ): Promise<MigrateRunResult['plan']> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE)

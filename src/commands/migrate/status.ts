@@ -4,6 +4,7 @@ import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js
 import {statusJson} from '../../lib/cli/migrate/json.js'
 import {migrationStatusLines} from '../../lib/cli/migrate/presenter.js'
 import {surveyWithProgress} from '../../lib/cli/migrate/run.js'
+import type {MigrateStatusResult} from '../../lib/cli/results/migrate.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
@@ -20,7 +21,7 @@ export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
     {command: 'zael migrate status -s prod --json', description: 'In a pipeline, with the exit code'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<object> {
+  protected async work({stack, table}: StackContext): Promise<MigrateStatusResult> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, DEFAULT_PACE)

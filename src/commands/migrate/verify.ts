@@ -3,6 +3,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {verifyWithProgress} from '../../lib/cli/migrate/run.js'
 import {verificationJson, verificationLines} from '../../lib/cli/migrate/run-presenter.js'
+import type {MigrateVerifyResult} from '../../lib/cli/results/migrate.js'
 import {EXIT} from '../../lib/core/errors.js'
 
 export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
@@ -24,7 +25,7 @@ export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
     {command: 'zael migrate verify -s prod --json', description: 'In a pipeline'},
   ]
 
-  protected async work({stack, table}: StackContext): Promise<object> {
+  protected async work({stack, table}: StackContext): Promise<MigrateVerifyResult> {
     const verification = await verifyWithProgress(table, {ourVersion: this.config.version, all: this.flags.all})
     this.log(verificationLines(stack, verification).join('\n'))
     if (!verification.clean) process.exitCode = EXIT.negative

@@ -2,6 +2,7 @@ import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {createdLines, namespaceJson} from '../../lib/cli/data/namespace-presenter.js'
+import type {NamespaceCreateResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespaceCreate extends StackCommand<typeof NamespaceCreate> {
   static override baseFlags = wholeStackFlags
@@ -21,7 +22,7 @@ export default class NamespaceCreate extends StackCommand<typeof NamespaceCreate
     {command: 'zael namespace create acme globex initech', description: 'Several namespaces'},
   ]
 
-  protected async work({repository}: StackContext): Promise<object> {
+  protected async work({repository}: StackContext): Promise<NamespaceCreateResult> {
     const registrations = await repository.namespaces.registerMany([...new Set(this.args.name)])
     this.log(createdLines(registrations).join('\n'))
     return {namespaces: registrations.map(({namespace, created}) => ({...namespaceJson(namespace), created}))}

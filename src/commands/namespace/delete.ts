@@ -4,6 +4,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceDeletedLines, namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presenter.js'
 import {confirm} from '../../lib/cli/output/confirm.js'
+import type {NamespaceDeleteResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespaceDelete extends StackCommand<typeof NamespaceDelete> {
   static override baseFlags = wholeStackFlags
@@ -27,7 +28,7 @@ export default class NamespaceDelete extends StackCommand<typeof NamespaceDelete
     {command: 'zael namespace delete acme --yes', description: 'In a script'},
   ]
 
-  protected async work({repository: {namespaces}}: StackContext): Promise<object> {
+  protected async work({repository: {namespaces}}: StackContext): Promise<NamespaceDeleteResult> {
     const found = await namespaces.deletable(this.args.namespace)
     await confirm(`This deletes ${namespaceTitle(found)}; its data is kept`, this.flags)
     const deleted = await namespaces.delete(found.id)

@@ -2,6 +2,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, namespaceListing} from '../../lib/cli/data/namespace-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import type {NamespaceListResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespaceList extends StackCommand<typeof NamespaceList> {
   static override baseFlags = wholeStackFlags
@@ -17,7 +18,7 @@ export default class NamespaceList extends StackCommand<typeof NamespaceList> {
     {command: 'zael namespace list --sort -created --output csv', description: 'Newest first, as CSV'},
   ]
 
-  protected async work({repository}: StackContext): Promise<object> {
+  protected async work({repository}: StackContext): Promise<NamespaceListResult> {
     const namespaces = await repository.namespaces.list()
     this.list(namespaceListing(namespaces))
     return {namespaces: namespaces.map(namespaceJson), next: null}

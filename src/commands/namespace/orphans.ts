@@ -2,6 +2,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, orphanListing} from '../../lib/cli/data/namespace-presenter.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import type {NamespaceOrphansResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespaceOrphans extends StackCommand<typeof NamespaceOrphans> {
   static override baseFlags = wholeStackFlags
@@ -18,7 +19,7 @@ export default class NamespaceOrphans extends StackCommand<typeof NamespaceOrpha
     {command: 'zael namespace orphans --json', description: 'As JSON'},
   ]
 
-  protected async work({repository}: StackContext): Promise<object> {
+  protected async work({repository}: StackContext): Promise<NamespaceOrphansResult> {
     const namespaces = await repository.namespaces.orphans()
     this.list(orphanListing(namespaces))
     return {namespaces: namespaces.map(namespaceJson), next: null}

@@ -5,6 +5,7 @@ import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js
 import {kindCounts} from '../../lib/cli/data/kind-counts.js'
 import {purgedLines, purgeJson, purgePlanLines} from '../../lib/cli/data/namespace-presenter.js'
 import {purgeWithProgress} from '../../lib/cli/data/namespace-purge.js'
+import type {NamespacePurgeResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespacePurge extends StackCommand<typeof NamespacePurge> {
   static override baseFlags = wholeStackFlags
@@ -31,7 +32,7 @@ export default class NamespacePurge extends StackCommand<typeof NamespacePurge> 
     {command: 'zael namespace purge w3Kx9QbT_1A --confirm acme', description: 'In a script'},
   ]
 
-  protected async work({repository: {namespaces}}: StackContext): Promise<object> {
+  protected async work({repository: {namespaces}}: StackContext): Promise<NamespacePurgeResult> {
     const namespace = await namespaces.purgeable(this.args.namespace)
     if (this.flags['dry-run']) {
       const byKind = await namespaces.countItems(namespace.id)

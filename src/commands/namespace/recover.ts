@@ -2,6 +2,7 @@ import {string} from '@oclif/core/args'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {namespaceJson, namespaceTitle} from '../../lib/cli/data/namespace-presenter.js'
+import type {NamespaceRecoverResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespaceRecover extends StackCommand<typeof NamespaceRecover> {
   static override baseFlags = wholeStackFlags
@@ -20,7 +21,7 @@ export default class NamespaceRecover extends StackCommand<typeof NamespaceRecov
     {command: 'zael namespace recover w3Kx9QbT_1A', description: 'By the id that `zael namespace orphans` shows'},
   ]
 
-  protected async work({repository: {namespaces}}: StackContext): Promise<object> {
+  protected async work({repository: {namespaces}}: StackContext): Promise<NamespaceRecoverResult> {
     const {id} = await namespaces.find(this.args.namespace)
     const recovered = await namespaces.recover(id)
     this.log(`Recovered ${namespaceTitle(recovered)}`)

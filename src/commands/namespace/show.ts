@@ -4,6 +4,7 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js'
 import {kindCounts} from '../../lib/cli/data/kind-counts.js'
 import {namespaceJson, showLines} from '../../lib/cli/data/namespace-presenter.js'
+import type {NamespaceShowResult} from '../../lib/cli/results/namespace.js'
 
 export default class NamespaceShow extends StackCommand<typeof NamespaceShow> {
   static override baseFlags = wholeStackFlags
@@ -23,7 +24,7 @@ export default class NamespaceShow extends StackCommand<typeof NamespaceShow> {
     {command: 'zael namespace show acme --count', description: 'Also count its items'},
   ]
 
-  protected async work({repository: {namespaces}}: StackContext): Promise<object> {
+  protected async work({repository: {namespaces}}: StackContext): Promise<NamespaceShowResult> {
     const namespace = await namespaces.show(this.args.namespace)
     const counts = this.flags.count ? kindCounts(await namespaces.countIndexed(namespace.id)) : undefined
     this.log(showLines(namespace, counts).join('\n'))

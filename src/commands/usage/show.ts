@@ -6,12 +6,13 @@ import {
   sparkLines,
   usageFooter,
   usageListing,
-  usageResult,
+  usageScopeJson,
   usageTitle,
 } from '../../lib/cli/data/usage-presenter.js'
 import {timeRange} from '../../lib/cli/flags/time-range.js'
 import {usageFlags} from '../../lib/cli/flags/usage.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import type {UsageShowResult} from '../../lib/cli/results/usage.js'
 
 export default class UsageShow extends StackCommand<typeof UsageShow> {
   static override summary = 'Show usage, window by window'
@@ -31,7 +32,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     {command: 'zael usage show --resource gpt-4 --output csv', description: 'All entities, as CSV'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<UsageShowResult> {
     const {resource, window, limit, all, cursor} = this.flags
     const {entity} = this.args
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
@@ -45,6 +46,6 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     for (const line of usageFooter(windows, report, {window, isPart: next !== undefined})) this.log(line)
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, window)) this.log(line)
     this.suggestNextPage(next)
-    return {...usageResult(scope), requests, windows, totals, next: next ?? null}
+    return {...usageScopeJson(scope), requests, windows, totals, next: next ?? null}
   }
 }

@@ -6,12 +6,13 @@ import {
   partialText,
   summaryFooter,
   summaryListing,
-  usageResult,
+  usageScopeJson,
   usageTitle,
 } from '../../lib/cli/data/usage-presenter.js'
 import {timeRange} from '../../lib/cli/flags/time-range.js'
 import {usageFlags} from '../../lib/cli/flags/usage.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import type {UsageSummaryResult} from '../../lib/cli/results/usage.js'
 
 export default class UsageSummary extends StackCommand<typeof UsageSummary> {
   static override summary = 'Summarise usage: totals, averages and peaks'
@@ -29,7 +30,7 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     {command: 'zael usage summary --resource gpt-4 --window daily --since 30d', description: 'One month of a resource'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<UsageSummaryResult> {
     const {resource, window} = this.flags
     const {entity} = this.args
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
@@ -43,6 +44,6 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     this.list(summaryListing(totals, scope))
     if (windows > 0) this.log(`\n${summaryFooter(requests, windows)}`)
     if (!complete) this.warn(partialText(windows))
-    return {...usageResult(scope), requests, windows, totals, complete}
+    return {...usageScopeJson(scope), requests, windows, totals, complete}
   }
 }

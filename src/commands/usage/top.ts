@@ -1,10 +1,11 @@
 import {integer, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {DEFAULT_RANGE_MS, topFooter, topListing, topResult, usageTitle} from '../../lib/cli/data/usage-presenter.js'
+import {DEFAULT_RANGE_MS, topFooter, topJson, topListing, usageTitle} from '../../lib/cli/data/usage-presenter.js'
 import {timeRange} from '../../lib/cli/flags/time-range.js'
 import {usageFlags} from '../../lib/cli/flags/usage.js'
 import {listFlags} from '../../lib/cli/output/listing.js'
+import type {UsageTopResult} from '../../lib/cli/results/usage.js'
 
 export default class UsageTop extends StackCommand<typeof UsageTop> {
   static override summary = 'Show the largest consumers of a resource, or of the namespace'
@@ -37,7 +38,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     {command: 'zael usage top --window daily --since 30d --limit 50', description: 'One month, 50 rows'},
   ]
 
-  protected async work(stack: StackContext): Promise<object> {
+  protected async work(stack: StackContext): Promise<UsageTopResult> {
     const {resource, window, by, limit} = this.flags
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
     const scope = {resource, window, range}
@@ -47,6 +48,6 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     this.list(topListing(top, {by, resource, isCsv: this.format === 'csv'}))
     for (const line of topFooter(top, resource)) this.log(line)
     if (!top.complete) this.warn('not all usage was read; choose a shorter time range, or name a --resource')
-    return topResult(scope, by, top)
+    return topJson(scope, by, top)
   }
 }

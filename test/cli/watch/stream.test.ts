@@ -1,5 +1,5 @@
 import {afterEach, describe, expect, it, vi} from 'vitest'
-import type {WatchDocument} from '../../../src/lib/cli/watch/document.js'
+import type {WatchResult} from '../../../src/lib/cli/results/watch.js'
 import {followWatch} from '../../../src/lib/cli/watch/stream.js'
 import {FakeWatch} from '../../ui/fake-watch.js'
 import {bucketOf, READ_AT_MS, readingOf} from '../../watch/support.js'
@@ -14,7 +14,7 @@ describe('a watch without a screen', () => {
   /** The documents and the closing line of a watch that ends by itself after a minute. */
   const followed = async (filter: string) => {
     vi.useFakeTimers({now: READ_AT_MS})
-    const documents: WatchDocument[] = []
+    const documents: WatchResult[] = []
     const watch = new FakeWatch(ALL, Date.now)
     const end = followWatch(watch, {
       selection: {sort: 'left', reversed: false, filter},

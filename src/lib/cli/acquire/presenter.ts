@@ -2,6 +2,7 @@ import type {Consumption} from '../../core/consumption.js'
 import {formatCount, formatList, formatSpan, formatWait} from '../../core/text.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
 import {textTable} from '../output/text-table.js'
+import type {AcquireResult} from '../results/acquire.js'
 
 /** Says that a request waits for its next attempt. */
 export function retryText(ms: number): string {
@@ -60,7 +61,7 @@ export function whyCommand({entity, resource, consume}: TriedRequest): string {
 }
 
 /** The outcome in JSON. */
-export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedRequest) {
+export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedRequest): AcquireResult {
   return {
     entity,
     resource,

@@ -6,6 +6,7 @@ import type {ConfigScope} from '../../schema/config-record.js'
 import {scopeJson} from '../limits/json.js'
 import {rateText, scopeWords} from '../limits/presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
+import type {WhyResult} from '../results/acquire.js'
 import {amountWords} from './presenter.js'
 
 /** A command that would admit the request sooner, and what it does. */
@@ -99,7 +100,7 @@ function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, wher
 }
 
 /** The explanation in JSON; a wait of null means that waiting never helps. */
-export function whyJson(explanation: Explanation, where = '') {
+export function whyJson(explanation: Explanation, where = ''): WhyResult {
   const {entity, resource, isRegistered, parent, atMs, hour, admitted, limits} = explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
   const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
@@ -128,8 +129,8 @@ export function whyJson(explanation: Explanation, where = '') {
       exceeded: limit.exceeded,
       retryAfterMs: wait(limit.retryAfterMs),
       clearsAt: clears(limit.retryAfterMs),
-      shards: limit.shards,
-      drainedBy: limit.drainedBy,
+      shards: limit.shards.map(({shard, available, capacity}) => ({shard, available, capacity})),
+      drainedBy: limit.drainedBy.map(({entity: child, tokens}) => ({entity: child, tokens})),
       remedies: remedies(limit, resource, where).map(([command, purpose]) => ({command, purpose})),
     })),
   }

@@ -2,6 +2,7 @@ import {inspect, stripVTControlCharacters} from 'node:util'
 import {ExitError} from '@oclif/core/errors'
 import {colorize} from '@oclif/core/ux'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
+import type {ErrorResult} from '../results/error.js'
 
 /** Any error as a `ZaelError`; one of another class is reported as a bug. */
 export function asFailure(error: unknown): ZaelError {
@@ -24,7 +25,7 @@ export function asUsageFailure(error: unknown, helpCommand: string): ZaelError {
 }
 
 /** The body of an error in `--json` mode; every key is always present. */
-export function failureJson(failure: ZaelError): {error: Record<string, unknown>} {
+export function failureJson(failure: ZaelError): ErrorResult {
   const {code, message, hint = null, details} = failure
   // Scripts compare with this spelling: it is older than the name in the code.
   const kind = failure.kind === 'negative' ? 'checkSaidNo' : failure.kind

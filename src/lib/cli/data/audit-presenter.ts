@@ -4,6 +4,7 @@ import type {AuditRecord} from '../../schema/audit-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
+import type {AuditEventJson} from '../results/audit.js'
 
 /** Events as rows. */
 export function auditListing(records: readonly AuditRecord[], isOfOne: boolean): Listing<AuditRecord> {
@@ -46,7 +47,7 @@ export function auditFacts(record: AuditRecord): string[] {
 }
 
 /** An event in JSON. */
-export function auditResult(record: AuditRecord): object {
+export function auditJson(record: AuditRecord): AuditEventJson {
   const {eventId: id, timestamp: time, action, entity, resource = null, principal = null, details, ttlSeconds} = record
   const expiresAt = ttlSeconds === undefined ? null : new Date(ttlSeconds * 1000).toISOString()
   return {id, time, action, entity, resource, principal, details, expiresAt}

@@ -2,6 +2,7 @@ import {SETTING_KEYS, type Setting, type SettingSource, type Settings, type Sett
 import {PROJECT_FILE} from '../base/settings-file.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
+import type {ConfigShowResult} from '../results/config.js'
 
 const SOURCES: Readonly<Record<SettingSource, string>> = {
   flag: 'flag',
@@ -35,7 +36,7 @@ export function settingsFileLines({project, user}: SettingsFiles, folder: string
 }
 
 /** The settings in JSON. */
-export function settingsResult(settings: Settings, {project, user}: SettingsFiles): object {
+export function settingsJson(settings: Settings, {project, user}: SettingsFiles): ConfigShowResult {
   return {
     settings: SETTING_KEYS.map(key => {
       const {value = null, source, from = null} = settings[key]

@@ -2,6 +2,7 @@ import {formatLimit} from '../../core/limit.js'
 import type {Level} from '../../core/resolve.js'
 import type {EntityOverview} from '../../inspect/entity-overview.js'
 import {textTable} from '../output/text-table.js'
+import type {EntityShowResult} from '../results/entity.js'
 import {entityJson, entityLines} from './entity-presenter.js'
 
 const SOURCES: Readonly<Record<Level, string>> = {
@@ -12,7 +13,7 @@ const SOURCES: Readonly<Record<Level, string>> = {
 }
 
 /** An entity with the limits that apply to it, in JSON; empty values for an entity without a record. */
-export function overviewJson({id, record, parents, resources}: EntityOverview) {
+export function overviewJson({id, record, parents, resources}: EntityOverview): EntityShowResult {
   const unregistered = {id, name: null, parent: null, cascade: false, metadata: {}, createdAt: null, version: null}
   return {
     registered: record !== undefined,
@@ -21,7 +22,13 @@ export function overviewJson({id, record, parents, resources}: EntityOverview) {
     resources: resources.map(({resource, source, limits, shards}) => ({
       resource: resource ?? null,
       source: source ?? null,
-      limits: limits.map(({available, ...limit}) => ({...limit, available: available ?? null})),
+      limits: limits.map(({name, capacity, refillAmount, refillPeriodSeconds, available = null}) => ({
+        name,
+        capacity,
+        refillAmount,
+        refillPeriodSeconds,
+        available,
+      })),
       shards,
     })),
   }

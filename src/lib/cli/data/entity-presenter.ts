@@ -4,10 +4,11 @@ import type {EntityRecord} from '../../schema/entity-record.js'
 import {formatMetadata} from '../flags/metadata.js'
 import {factLines} from '../output/facts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
+import type {EntityJson} from '../results/entity.js'
 import {type KindCounts, kindLines} from './kind-counts.js'
 
 /** An entity in JSON. */
-export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord) {
+export function entityJson({entity, name, parent, cascade, metadata, createdAt, version}: EntityRecord): EntityJson {
   return {id: entity, name, parent: parent ?? null, cascade, metadata, createdAt: createdAt || null, version}
 }
 

@@ -3,10 +3,11 @@ import type {Namespace} from '../../repository/namespaces/states.js'
 import type {CountsByKind} from '../../repository/table/kind-counter.js'
 import {factLines} from '../output/facts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
+import type {NamespaceJson, NamespacePurgeResult} from '../results/namespace.js'
 import {type KindCounts, kindCounts, kindLines} from './kind-counts.js'
 
 /** A namespace in JSON. */
-export function namespaceJson({name, id, status, halfDeleted, createdAt, deletedAt}: Namespace) {
+export function namespaceJson({name, id, status, halfDeleted, createdAt, deletedAt}: Namespace): NamespaceJson {
   return {name, id, status, halfDeleted, createdAt, deletedAt: deletedAt ?? null}
 }
 
@@ -79,7 +80,7 @@ export function purgedLines(namespace: Namespace, counts: KindCounts): string[] 
 }
 
 /** A purge in JSON, done or planned. */
-export function purgeJson({name, id}: Namespace, dryRun: boolean, byKind: CountsByKind) {
+export function purgeJson({name, id}: Namespace, dryRun: boolean, byKind: CountsByKind): NamespacePurgeResult {
   return {name, id, dryRun, counts: kindCounts(byKind)}
 }
 

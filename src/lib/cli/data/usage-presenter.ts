@@ -6,6 +6,7 @@ import type {TopConsumer, TopConsumers} from '../../inspect/usage-top.js'
 import type {TimeRange} from '../flags/time-range.js'
 import type {Listing} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
+import type {UsageScopeJson, UsageTopResult} from '../results/usage.js'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -214,7 +215,7 @@ const minuteOf = (ms: number): string => new Date(ms).toISOString().slice(0, 16)
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1)
 
 /** The scope in JSON. */
-export function usageResult({window, range, entity, resource}: UsageScope) {
+export function usageScopeJson({window, range, entity, resource}: UsageScope): UsageScopeJson {
   return {
     window,
     since: new Date(range.sinceMs).toISOString(),
@@ -225,17 +226,23 @@ export function usageResult({window, range, entity, resource}: UsageScope) {
 }
 
 /** The largest consumers in JSON. */
-export function topResult(scope: UsageScope, by: string, {consumers, total, resources, complete}: TopConsumers) {
-  const {entity: _, ...rest} = usageResult(scope)
+export function topJson(scope: UsageScope, by: string, top: TopConsumers): UsageTopResult {
+  const {window, since, until, resource} = usageScopeJson(scope)
   return {
-    ...rest,
+    window,
+    since,
+    until,
+    resource,
     by,
-    consumers: consumers.map(({limits, ...consumer}) => ({
-      ...consumer,
+    consumers: top.consumers.map(({entity, resource: used, requests, share, limits}) => ({
+      entity,
+      resource: used,
+      requests,
+      share,
       limits: Array.from(limits, ([name, tokens]) => ({name, tokens})),
     })),
-    total,
-    resources,
-    complete,
+    total: top.total,
+    resources: top.resources,
+    complete: top.complete,
   }
 }

@@ -1,5 +1,6 @@
 import type {Command} from '@oclif/core/command'
 import type {Config, Topic} from '@oclif/core/interfaces'
+import type {HelpEntryJson, HelpResult} from '../results/help.js'
 import {HELP_TOPICS, type HelpTopic} from './topics.js'
 
 /** A subject of help; a `group` of commands is what oclif calls a topic. */
@@ -10,12 +11,12 @@ export type HelpSubject =
   | {readonly kind: 'group'; readonly group: Topic}
 
 /** The help about a subject in JSON. */
-export function describeSubject(config: Config, subject: HelpSubject): object {
+export function describeSubject(config: Config, subject: HelpSubject): HelpResult {
   if (subject.kind === 'text') return subject.text
   if (subject.kind === 'command') return describeCommand(subject.command)
   if (subject.kind === 'group') {
     const {name, description} = subject.group
-    return {name: spaced(name), summary: description, commands: summaries(config, `${name}:`)}
+    return {name: spaced(name), summary: description ?? '', commands: summaries(config, `${name}:`)}
   }
   return {
     name: config.bin,
@@ -26,8 +27,8 @@ export function describeSubject(config: Config, subject: HelpSubject): object {
   }
 }
 
-function describeCommand(command: Command.Loadable): object {
-  const {id, summary, description, args, flags, examples = []} = command
+function describeCommand(command: Command.Loadable): HelpResult {
+  const {id, summary = '', description, args, flags, examples = []} = command
   return {
     name: spaced(id),
     summary,
@@ -45,14 +46,14 @@ function describeCommand(command: Command.Loadable): object {
       required: flag.required ?? false,
       takesValue: flag.type === 'option',
     })),
-    examples,
+    examples: examples.map(example => (typeof example === 'string' ? {command: example, description: ''} : example)),
   }
 }
 
-function summaries(config: Config, prefix: string): object[] {
+function summaries(config: Config, prefix: string): HelpEntryJson[] {
   return config.commands
     .filter(command => !command.hidden && command.id.startsWith(prefix))
-    .map(({id, summary, description}) => ({name: spaced(id), summary: summary ?? description}))
+    .map(({id, summary, description}) => ({name: spaced(id), summary: summary ?? description ?? ''}))
 }
 
 function spaced(id: string): string {

@@ -1,25 +1,16 @@
 import {formatLimit, type Limit} from '../../core/limit.js'
-import type {Level} from '../../core/resolve.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
+import type {LimitsGetResult, LimitsUnsetResult} from '../results/limits.js'
+import type {LimitChangeJson, LimitJson, ScopeJson} from '../results/shared.js'
 
 /** A limit in JSON; `text` is the syntax of `zael limits set`. */
-export interface LimitJson extends Limit {
-  readonly text: string
-}
-
 export function limitJson(limit: Limit): LimitJson {
   const {name, capacity, refillAmount, refillPeriodSeconds} = limit
   return {name, capacity, refillAmount, refillPeriodSeconds, text: formatLimit(limit)}
 }
 
 /** A scope in JSON; an entity's default applies to every resource and names none. */
-export interface ScopeJson {
-  readonly level: Level
-  readonly entity: string | null
-  readonly resource: string | null
-}
-
 export function scopeJson(scope: ConfigScope): ScopeJson {
   const level = levelOf(scope)
   return {
@@ -30,7 +21,7 @@ export function scopeJson(scope: ConfigScope): ScopeJson {
 }
 
 /** The configuration of one scope in JSON. */
-export function configJson({scope, limits, onUnavailable, auditRetentionDays}: ConfigRecord) {
+export function configJson({scope, limits, onUnavailable, auditRetentionDays}: ConfigRecord): LimitsGetResult {
   return {
     ...scopeJson(scope),
     limits: limits.map(limitJson),
@@ -43,21 +34,31 @@ export function configJson({scope, limits, onUnavailable, auditRetentionDays}: C
 export type ChangeOutcome = Omit<LimitsChange, 'buckets'> & Partial<Pick<LimitsChange, 'buckets'>>
 
 /** A change in JSON: each limit before and after. */
-export function changeJson({scope, before, after, previous, record, buckets}: ChangeOutcome) {
+export function changeJson({
+  scope,
+  before,
+  after,
+  previous,
+  record,
+}: ChangeOutcome): Omit<LimitsUnsetResult, 'buckets'> {
   return {
     scope: scopeJson(scope),
-    changes: limitChanges(before, after).map(({name, was, is}) => ({
-      name,
-      before: was ? limitJson(was) : null,
-      after: is ? limitJson(is) : null,
-    })),
+    changes: limitChangesJson(before, after),
     onUnavailable: {before: previous?.onUnavailable ?? null, after: record?.onUnavailable ?? null},
     auditRetentionDays: {
       before: previous?.auditRetentionDays ?? null,
       after: record?.auditRetentionDays ?? null,
     },
-    buckets: buckets ?? null,
   }
+}
+
+/** The same limits in JSON before and after a change. */
+export function limitChangesJson(before: readonly Limit[], after: readonly Limit[]): LimitChangeJson[] {
+  return limitChanges(before, after).map(({name, was, is}) => ({
+    name,
+    before: was ? limitJson(was) : null,
+    after: is ? limitJson(is) : null,
+  }))
 }
 
 /** One limit before and after; at least one of the two exists. */

@@ -6,6 +6,7 @@ import type {Manifest} from '../../manifest/manifest.js'
 import type {NamespaceRepository} from '../../repository/repository.js'
 import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
+import type {LimitsExportResult} from '../results/manifest.js'
 
 /** The flag of every command that reads a manifest. */
 export const manifestFlags = {
@@ -40,7 +41,7 @@ export async function openManifest(
 export async function writeManifest(
   namespace: NamespaceRepository,
   name: string,
-): Promise<{text: string; document: object}> {
+): Promise<{text: string; document: LimitsExportResult}> {
   const [{exportManifest}, {parse}] = await Promise.all([import('../../manifest/export.js'), import('yaml')])
   const text = await exportManifest(namespace, name)
   return {text, document: parse(text)}

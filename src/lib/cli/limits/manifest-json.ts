@@ -1,10 +1,11 @@
 import type {ZaelError} from '../../core/errors.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {ManifestDifference, Plan, PlannedChange} from '../../manifest/plan.js'
-import {limitChanges, limitJson, scopeJson} from './json.js'
+import type {LimitsApplyResult, LimitsDiffResult, LimitsPlanResult, PlannedChangeJson} from '../results/manifest.js'
+import {limitChangesJson, scopeJson} from './json.js'
 
 /** One planned change in JSON; the keys depend on its kind. */
-function plannedChangeJson(change: PlannedChange) {
+function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
   if (change.kind === 'entity') {
     const {kind, action, entity, before, after} = change
     return {kind, action, entity, before, after}
@@ -14,18 +15,14 @@ function plannedChangeJson(change: PlannedChange) {
     kind,
     action,
     scope: scopeJson(scope),
-    changes: limitChanges(before, after).map(({name, was, is}) => ({
-      name,
-      before: was ? limitJson(was) : null,
-      after: is ? limitJson(is) : null,
-    })),
+    changes: limitChangesJson(before, after),
     onUnavailable: onUnavailable ? {before: onUnavailable.before ?? null, after: onUnavailable.after ?? null} : null,
     adopts,
   }
 }
 
 /** A plan in JSON. */
-export function manifestPlanJson({manifest, changes, adopted, counts}: Plan) {
+export function manifestPlanJson({manifest, changes, adopted, counts}: Plan): LimitsPlanResult {
   return {
     namespace: manifest.namespace,
     changes: changes.map(plannedChangeJson),
@@ -35,7 +32,7 @@ export function manifestPlanJson({manifest, changes, adopted, counts}: Plan) {
 }
 
 /** Drift in JSON. */
-export function diffJson(namespace: string, differences: readonly ManifestDifference[]) {
+export function diffJson(namespace: string, differences: readonly ManifestDifference[]): LimitsDiffResult {
   return {
     namespace,
     drift: differences.length > 0,
@@ -44,7 +41,7 @@ export function diffJson(namespace: string, differences: readonly ManifestDiffer
 }
 
 /** The result of an apply in JSON. */
-export function applyResultJson(result: ApplyResult) {
+export function applyResultJson(result: ApplyResult): NonNullable<LimitsApplyResult['result']> {
   const {outcome, created, updated, deleted, adopted, left, buckets, failures, recordFailure} = result
   return {
     outcome,

@@ -6,6 +6,7 @@ import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {ManifestDifference, Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
 import {factLines} from '../output/facts.js'
+import type {LimitsValidateResult} from '../results/manifest.js'
 import {limitChanges} from './json.js'
 import {bucketsText, changeText, policyText, scopeWords} from './presenter.js'
 
@@ -127,7 +128,7 @@ function failureLines(failures: ApplyResult['failures']): string[] {
 const failureText = ({message}: ZaelError): string => message.split('\n')[0] as string
 
 /** The number of limits, resources and entities in a manifest. */
-export function manifestCounts({namespace, system, resources, entities}: Manifest) {
+export function manifestCounts({namespace, system, resources, entities}: Manifest): Omit<LimitsValidateResult, 'file'> {
   const sets = [
     system?.limits ?? [],
     ...resources.values(),

@@ -3,11 +3,12 @@ import type {FamilyLimits} from '../../inspect/family-limits.js'
 import type {LevelTrace, Resolution} from '../../repository/limits/resolver.js'
 import {factLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
+import type {LimitsResolveResult, ResolutionJson} from '../results/limits.js'
 import {limitJson, scopeJson} from './json.js'
 import {rateText} from './presenter.js'
 
 /** Which limits apply and why, in JSON. */
-export function resolveJson({entity, resource, isRegistered, own, parent}: FamilyLimits) {
+export function resolveJson({entity, resource, isRegistered, own, parent}: FamilyLimits): LimitsResolveResult {
   return {
     entity,
     resource,
@@ -18,7 +19,7 @@ export function resolveJson({entity, resource, isRegistered, own, parent}: Famil
   }
 }
 
-function resolutionJson({source, limits, trace}: Resolution) {
+function resolutionJson({source, limits, trace}: Resolution): ResolutionJson {
   return {
     source: source ?? null,
     limits: limits.map(limitJson),

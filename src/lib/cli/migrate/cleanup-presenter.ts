@@ -3,6 +3,7 @@ import type {CleanUpResult} from '../../migrations/cleanup.js'
 import type {Verification} from '../../migrations/verify.js'
 import {nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
+import type {MigrateCleanupResult} from '../results/migrate.js'
 import {byKind, checkedItems, isUnmovable, KINDS, sampleJson, sampleLines, sumOf, unknownLines} from './samples.js'
 
 /** What a clean-up deleted, and what it kept. */
@@ -49,7 +50,11 @@ export function cleanUpPlanLines(stack: string, verification: Verification): str
 }
 
 /** A clean-up in JSON; without a result, what it would do. */
-export function cleanedJson(stack: string, verification: Verification, result: CleanUpResult | undefined) {
+export function cleanedJson(
+  stack: string,
+  verification: Verification,
+  result: CleanUpResult | undefined,
+): MigrateCleanupResult {
   const {deleted, left, unknown} = result ?? {
     deleted: {},
     left: verification.differences,

@@ -1,22 +1,22 @@
 import type {MigrationPlan} from '../../migrations/plan.js'
-import type {CurrentRecordType} from '../../migrations/records/classify.js'
 import type {Survey} from '../../migrations/survey.js'
+import type {MigratePlanResult, MigrateStatusResult} from '../results/migrate.js'
 
-const CURRENT_TYPES: readonly CurrentRecordType[] = [
-  'namespace',
-  'entity',
-  'limits',
-  'settings',
-  'registry',
-  'bucket',
-  'usage',
-  'audit',
-  'version',
-  'migration',
-]
+const NO_ITEMS: MigrateStatusResult['current'] = {
+  namespace: 0,
+  entity: 0,
+  limits: 0,
+  settings: 0,
+  registry: 0,
+  bucket: 0,
+  usage: 0,
+  audit: 0,
+  version: 0,
+  migration: 0,
+}
 
 /** `migrate status` in JSON. */
-export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): object {
+export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): MigrateStatusResult {
   const {items, bytes, old, current, unknown, conflicts, schema, missing, registersDefault, run, isRunning} = survey
   return {
     stack,
@@ -24,9 +24,14 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
     items,
     bytes,
     schema: {recorded: schema.current ?? null, legacy: schema.legacy ?? null, accepted: schema.isAccepted},
-    missing: {...missing, defaultNamespace: registersDefault},
-    old: old.map(({groups: _, ...row}) => row),
-    current: Object.fromEntries(CURRENT_TYPES.map(type => [type, current[type] ?? 0])),
+    missing: {
+      indexes: missing.indexes,
+      stream: missing.stream,
+      expiry: missing.expiry,
+      defaultNamespace: registersDefault,
+    },
+    old: old.map(({groups: _, ...row}): MigrateStatusResult['old'][number] => row),
+    current: {...NO_ITEMS, ...current},
     unknown,
     conflicts,
     run: run
@@ -44,7 +49,7 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
 }
 
 /** `migrate plan` in JSON. */
-export function migrationPlanJson(stack: string, {unknown}: Survey, plan: MigrationPlan): object {
+export function migrationPlanJson(stack: string, {unknown}: Survey, plan: MigrationPlan): MigratePlanResult {
   return {
     stack,
     pending: plan.isPending,

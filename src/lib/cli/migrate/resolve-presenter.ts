@@ -3,6 +3,7 @@ import type {Side} from '../../migrations/resolve.js'
 import type {ResolveAllResult} from '../../migrations/resolve-all.js'
 import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
 import {nextLines} from '../output/facts.js'
+import type {MigrateResolveResult} from '../results/migrate.js'
 import {sampleJson, sampleLines} from './samples.js'
 
 /** The conflicts that are about to be resolved. */
@@ -27,6 +28,6 @@ export function resolvedJson(
   key: string | null,
   kept: Side,
   {settled, left}: ResolveAllResult = {settled: 1, left: {count: 0, shown: []}},
-) {
+): MigrateResolveResult {
   return {stack, key, kept, settled, left: sampleJson(left)}
 }

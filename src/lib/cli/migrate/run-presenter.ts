@@ -4,6 +4,7 @@ import type {Verification} from '../../migrations/verify.js'
 import type {Decisions, RecordDifference, Sample} from '../../migrations/walk/report.js'
 import {nextLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
+import type {MigrateRunResult, MigrateVerifyResult, UsageDecisionsJson} from '../results/migrate.js'
 import {byKind, checkedItems, isUnmovable, sampleJson, sampleLines, unknownLines} from './samples.js'
 
 /** What a run did, what is left, and the next command. */
@@ -82,7 +83,7 @@ export function runJson({
   unknown,
   decisions,
   copiedAgain,
-}: MigrationResult) {
+}: MigrationResult): NonNullable<MigrateRunResult['result']> {
   return {
     runId,
     resumed,
@@ -142,13 +143,25 @@ function verificationNext(stack: string, {clean, differences, unmovable}: Verifi
 export function verificationJson(
   stack: string,
   {clean, checked, expired, differences, unmovable, unknown, decisions}: Verification,
-) {
-  const differing = {differences: sampleJson(differences), unmovable}
-  return {stack, clean, checked: byKind(checked), expired, ...differing, unknown, decisions: decisionsJson(decisions)}
+): MigrateVerifyResult {
+  return {
+    stack,
+    clean,
+    checked: byKind(checked),
+    expired,
+    differences: sampleJson(differences),
+    unmovable,
+    unknown,
+    decisions: decisionsJson(decisions),
+  }
 }
 
 /** `untangled` is part of the JSON output. */
-const decisionsJson = ({split, ...rest}: Decisions) => ({untangled: split, ...rest})
+const decisionsJson = ({split, keptAsLabelled, superseded}: Decisions): UsageDecisionsJson => ({
+  untangled: split,
+  keptAsLabelled,
+  superseded,
+})
 
 function decisionLines({split, keptAsLabelled, superseded}: Decisions): string[] {
   const lines = [

@@ -2,6 +2,7 @@ import {formatCount, formatPlural} from '../../core/text.js'
 import type {Verification} from '../../migrations/verify.js'
 import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
 import {printableText} from '../output/text-table.js'
+import type {DifferenceSampleJson, OldItemCountsJson} from '../results/migrate.js'
 
 /** Records below a title, and how many more there are; no lines when there are none. */
 export function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {
@@ -22,7 +23,7 @@ export function unknownLines({count, shown}: Sample<string>): string[] {
 }
 
 /** Records in JSON. */
-export function sampleJson({count, shown}: Sample<RecordDifference>) {
+export function sampleJson({count, shown}: Sample<RecordDifference>): DifferenceSampleJson {
   return {count, shown: shown.map(({type, key, state, reason}) => ({type, key, state, reason}))}
 }
 
@@ -38,10 +39,21 @@ export const checkedItems = ({checked}: Verification): number => sumOf(checked)
 export const sumOf = (counts: Partial<Record<string, number>>): number =>
   Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0)
 
+const NO_ITEMS: OldItemCountsJson = {
+  entity: 0,
+  limits: 0,
+  settings: 0,
+  registry: 0,
+  bucket: 0,
+  usage: 0,
+  audit: 0,
+  version: 0,
+}
+
 /** Kinds of old records, in the order they are printed. */
-export const KINDS = ['entity', 'limits', 'settings', 'registry', 'bucket', 'usage', 'audit', 'version'] as const
+export const KINDS = Object.keys(NO_ITEMS) as (keyof OldItemCountsJson)[]
 
 /** Counts by kind; kinds without records are 0. */
-export function byKind(counts: Partial<Record<(typeof KINDS)[number], number>>): Record<string, number> {
-  return Object.fromEntries(KINDS.map(kind => [kind, counts[kind] ?? 0]))
+export function byKind(counts: Partial<OldItemCountsJson>): OldItemCountsJson {
+  return {...NO_ITEMS, ...counts}
 }

@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import {scopeSchema} from './shared.js'
+import {type ResultOf, scopeSchema} from './shared.js'
 
 /** zael acquire. */
 export const acquireResult = z
@@ -27,7 +27,7 @@ export const acquireResult = z
     ),
   })
   .meta({title: 'zael acquire'})
-export type AcquireResult = z.infer<typeof acquireResult>
+export type AcquireResult = ResultOf<typeof acquireResult>
 
 /** zael why. */
 export const whyResult = z
@@ -82,4 +82,4 @@ export const whyResult = z
     ),
   })
   .meta({title: 'zael why'})
-export type WhyResult = z.infer<typeof whyResult>
+export type WhyResult = ResultOf<typeof whyResult>

@@ -1,6 +1,7 @@
 import {z} from 'zod'
+import type {ResultOf} from './shared.js'
 
-export const bucketLimitSchema = z
+const bucketLimitSchema = z
   .strictObject({
     name: z.string(),
     level: z.number().describe('Tokens now; below zero in debt.'),
@@ -10,7 +11,7 @@ export const bucketLimitSchema = z
   })
   .meta({id: 'BucketLimit'})
 
-export const bucketShardSchema = z
+const bucketShardSchema = z
   .strictObject({
     shard: z.int(),
     isGhost: z.boolean().describe('Remains of a shard that is gone.'),
@@ -24,7 +25,7 @@ export const bucketShardSchema = z
   })
   .meta({id: 'BucketShard'})
 
-export const bucketSchema = z
+const bucketSchema = z
   .strictObject({
     entity: z.string(),
     resource: z.string(),
@@ -35,6 +36,7 @@ export const bucketSchema = z
     shards: z.array(bucketShardSchema),
   })
   .meta({id: 'Bucket'})
+export type BucketJson = ResultOf<typeof bucketSchema>
 
 /** zael bucket list. */
 export const bucketListResult = z
@@ -44,7 +46,7 @@ export const bucketListResult = z
     next: z.string().nullable().describe('Cursor of the next page.'),
   })
   .meta({title: 'zael bucket list'})
-export type BucketListResult = z.infer<typeof bucketListResult>
+export type BucketListResult = ResultOf<typeof bucketListResult>
 
 /** zael bucket reset. */
 export const bucketResetResult = z
@@ -56,7 +58,7 @@ export const bucketResetResult = z
     ghosts: z.int(),
   })
   .meta({title: 'zael bucket reset'})
-export type BucketResetResult = z.infer<typeof bucketResetResult>
+export type BucketResetResult = ResultOf<typeof bucketResetResult>
 
 /** zael bucket show. */
 export const bucketShowResult = z
@@ -65,4 +67,4 @@ export const bucketShowResult = z
     buckets: z.array(bucketSchema),
   })
   .meta({title: 'zael bucket show'})
-export type BucketShowResult = z.infer<typeof bucketShowResult>
+export type BucketShowResult = ResultOf<typeof bucketShowResult>

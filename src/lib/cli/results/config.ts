@@ -1,4 +1,5 @@
 import {z} from 'zod'
+import type {ResultOf} from './shared.js'
 
 /** zael config show. */
 export const configShowResult = z
@@ -17,4 +18,4 @@ export const configShowResult = z
     }),
   })
   .meta({title: 'zael config show'})
-export type ConfigShowResult = z.infer<typeof configShowResult>
+export type ConfigShowResult = ResultOf<typeof configShowResult>

@@ -1,7 +1,7 @@
 import {z} from 'zod'
-import {itemCountsSchema, limitLevelSchema} from './shared.js'
+import {itemCountsSchema, limitLevelSchema, type ResultOf} from './shared.js'
 
-export const entitySchema = z
+const entitySchema = z
   .strictObject({
     id: z.string(),
     name: z.string(),
@@ -12,6 +12,7 @@ export const entitySchema = z
     version: z.int().min(0).describe('Counts changes; 0 where the client that wrote it does not count'),
   })
   .meta({id: 'Entity'})
+export type EntityJson = ResultOf<typeof entitySchema>
 
 /** zael entity children. */
 export const entityChildrenResult = z
@@ -20,21 +21,11 @@ export const entityChildrenResult = z
     next: z.null().describe('The list is complete'),
   })
   .meta({title: 'zael entity children'})
-export type EntityChildrenResult = z.infer<typeof entityChildrenResult>
+export type EntityChildrenResult = ResultOf<typeof entityChildrenResult>
 
 /** zael entity create. */
-export const entityCreateResult = z
-  .strictObject({
-    id: z.string(),
-    name: z.string(),
-    parent: z.string().nullable(),
-    cascade: z.boolean().describe('Whether every admitted request is charged to the parent too'),
-    metadata: z.record(z.string(), z.unknown()),
-    createdAt: z.string().nullable().describe('UTC, ISO 8601'),
-    version: z.int().min(0).describe('Counts changes; 0 where the client that wrote it does not count'),
-  })
-  .meta({title: 'zael entity create'})
-export type EntityCreateResult = z.infer<typeof entityCreateResult>
+export const entityCreateResult = z.strictObject(entitySchema.shape).meta({title: 'zael entity create'})
+export type EntityCreateResult = ResultOf<typeof entityCreateResult>
 
 /** zael entity delete. */
 export const entityDeleteResult = z
@@ -44,7 +35,7 @@ export const entityDeleteResult = z
     counts: itemCountsSchema,
   })
   .meta({title: 'zael entity delete'})
-export type EntityDeleteResult = z.infer<typeof entityDeleteResult>
+export type EntityDeleteResult = ResultOf<typeof entityDeleteResult>
 
 /** zael entity list. */
 export const entityListResult = z
@@ -53,18 +44,14 @@ export const entityListResult = z
     next: z.string().nullable().describe('Value of --cursor for the next page'),
   })
   .meta({title: 'zael entity list'})
-export type EntityListResult = z.infer<typeof entityListResult>
+export type EntityListResult = ResultOf<typeof entityListResult>
 
 /** zael entity show. */
 export const entityShowResult = z
   .strictObject({
     registered: z.boolean().describe('Whether the entity has a record; limits and buckets need none'),
-    id: z.string(),
+    ...entitySchema.shape,
     name: z.string().nullable(),
-    parent: z.string().nullable(),
-    cascade: z.boolean().describe('Whether every admitted request is charged to the parent too'),
-    metadata: z.record(z.string(), z.unknown()),
-    createdAt: z.string().nullable().describe('UTC, ISO 8601'),
     version: z.int().min(0).nullable(),
     parents: z
       .array(
@@ -96,19 +83,10 @@ export const entityShowResult = z
     ),
   })
   .meta({title: 'zael entity show'})
-export type EntityShowResult = z.infer<typeof entityShowResult>
+export type EntityShowResult = ResultOf<typeof entityShowResult>
 
 /** zael entity update. */
-export const entityUpdateResult = z
-  .strictObject({
-    id: z.string(),
-    name: z.string(),
-    parent: z.string().nullable(),
-    cascade: z.boolean().describe('Whether every admitted request is charged to the parent too'),
-    metadata: z.record(z.string(), z.unknown()),
-    createdAt: z.string().nullable().describe('UTC, ISO 8601'),
-    version: z.int().min(0).describe('Counts changes; 0 where the client that wrote it does not count'),
-    changed: z.array(z.enum(['name', 'parent', 'cascade', 'metadata'])),
-  })
+export const entityUpdateResult = entitySchema
+  .extend({changed: z.array(z.enum(['name', 'parent', 'cascade', 'metadata']))})
   .meta({title: 'zael entity update'})
-export type EntityUpdateResult = z.infer<typeof entityUpdateResult>
+export type EntityUpdateResult = ResultOf<typeof entityUpdateResult>

@@ -1,4 +1,5 @@
 import {z} from 'zod'
+import type {ResultOf} from './shared.js'
 
 /** What any command prints with --json when it fails. */
 export const errorResult = z
@@ -12,4 +13,4 @@ export const errorResult = z
     }),
   })
   .meta({title: 'What any command prints with --json when it fails'})
-export type ErrorResult = z.infer<typeof errorResult>
+export type ErrorResult = ResultOf<typeof errorResult>

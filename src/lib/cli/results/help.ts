@@ -1,11 +1,13 @@
 import {z} from 'zod'
+import type {ResultOf} from './shared.js'
 
-export const helpEntrySchema = z
+const helpEntrySchema = z
   .strictObject({
     name: z.string(),
     summary: z.string(),
   })
   .meta({id: 'HelpEntry'})
+export type HelpEntryJson = ResultOf<typeof helpEntrySchema>
 
 /** zael autocomplete. */
 export const autocompleteResult = z
@@ -14,7 +16,7 @@ export const autocompleteResult = z
     script: z.string(),
   })
   .meta({title: 'zael autocomplete'})
-export type AutocompleteResult = z.infer<typeof autocompleteResult>
+export type AutocompleteResult = ResultOf<typeof autocompleteResult>
 
 /** zael help. */
 export const helpResult = z
@@ -72,7 +74,7 @@ export const helpResult = z
     }),
   ])
   .meta({title: 'zael help'})
-export type HelpResult = z.infer<typeof helpResult>
+export type HelpResult = ResultOf<typeof helpResult>
 
 /** zael version. */
 export const versionResult = z
@@ -83,4 +85,4 @@ export const versionResult = z
     node: z.string(),
   })
   .meta({title: 'zael version'})
-export type VersionResult = z.infer<typeof versionResult>
+export type VersionResult = ResultOf<typeof versionResult>

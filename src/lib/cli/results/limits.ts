@@ -6,56 +6,48 @@ import {
   limitSchema,
   onUnavailableChangeSchema,
   onUnavailableSchema,
+  type ResultOf,
   scopeSchema,
 } from './shared.js'
 
-export const retentionChangeSchema = z
-  .strictObject({
-    before: z.int().nullable(),
-    after: z.int().nullable(),
-  })
-  .meta({id: 'RetentionChange'})
-
-export const resolvedLevelSchema = z
-  .strictObject({
-    level: limitLevelSchema,
-    entity: z.string().nullable(),
-    resource: z.string().nullable().describe("Null for the system, and for an entity's limits of every resource"),
-    limits: z.array(limitSchema),
-    applies: z.boolean(),
-  })
+const resolvedLevelSchema = scopeSchema
+  .extend({limits: z.array(limitSchema), applies: z.boolean()})
   .meta({id: 'ResolvedLevel'})
 
-/** zael limits get. */
-export const limitsGetResult = z
-  .strictObject({
-    level: limitLevelSchema,
-    entity: z.string().nullable(),
-    resource: z.string().nullable().describe("Null for the system, and for an entity's limits of every resource"),
+const resolutionSchema = z.strictObject({
+  source: limitLevelSchema.nullable().describe('The level that applies as a whole; null when nothing is set'),
+  limits: z.array(limitSchema),
+  levels: z.array(resolvedLevelSchema).describe('Most specific first'),
+})
+export type ResolutionJson = ResultOf<typeof resolutionSchema>
+
+const configSchema = scopeSchema
+  .extend({
     limits: z.array(limitSchema),
     onUnavailable: onUnavailableSchema.describe('What happens while the table is out of reach; system only'),
     auditRetentionDays: z.int().min(1).nullable().describe('System only'),
   })
-  .meta({title: 'zael limits get'})
-export type LimitsGetResult = z.infer<typeof limitsGetResult>
+  .meta({id: 'LimitsConfig'})
+
+const changeSchema = z.strictObject({
+  scope: scopeSchema,
+  changes: z.array(limitChangeSchema).describe('Every limit that was there or is there now, by name'),
+  onUnavailable: onUnavailableChangeSchema,
+  auditRetentionDays: z.strictObject({before: z.int().nullable(), after: z.int().nullable()}),
+})
+
+/** zael limits get. */
+export const limitsGetResult = z.strictObject(configSchema.shape).meta({title: 'zael limits get'})
+export type LimitsGetResult = ResultOf<typeof limitsGetResult>
 
 /** zael limits list. */
 export const limitsListResult = z
   .strictObject({
-    configs: z.array(
-      z.strictObject({
-        level: limitLevelSchema,
-        entity: z.string().nullable(),
-        resource: z.string().nullable().describe("Null for the system, and for an entity's limits of every resource"),
-        limits: z.array(limitSchema),
-        onUnavailable: onUnavailableSchema.describe('What happens while the table is out of reach; system only'),
-        auditRetentionDays: z.int().min(1).nullable().describe('System only'),
-      }),
-    ),
+    configs: z.array(configSchema),
     next: z.string().nullable().describe('Pass as --cursor to go on; null at the end'),
   })
   .meta({title: 'zael limits list'})
-export type LimitsListResult = z.infer<typeof limitsListResult>
+export type LimitsListResult = ResultOf<typeof limitsListResult>
 
 /** zael limits resolve. */
 export const limitsResolveResult = z
@@ -63,44 +55,22 @@ export const limitsResolveResult = z
     entity: z.string(),
     resource: z.string(),
     registered: z.boolean().describe('Whether the entity has a record'),
-    source: limitLevelSchema.nullable().describe('The level that applies as a whole; null when nothing is set'),
-    limits: z.array(limitSchema),
-    levels: z.array(resolvedLevelSchema).describe('Most specific first'),
+    ...resolutionSchema.shape,
     onUnavailable: onUnavailableSchema,
     parent: z
-      .strictObject({
-        entity: z.string(),
-        source: limitLevelSchema.nullable().describe('The level that applies as a whole; null when nothing is set'),
-        limits: z.array(limitSchema),
-        levels: z.array(resolvedLevelSchema).describe('Most specific first'),
-      })
+      .strictObject({entity: z.string(), ...resolutionSchema.shape})
       .describe('Present where every request is charged to the parent too')
       .nullable(),
   })
   .meta({title: 'zael limits resolve'})
-export type LimitsResolveResult = z.infer<typeof limitsResolveResult>
+export type LimitsResolveResult = ResultOf<typeof limitsResolveResult>
 
 /** zael limits set. */
 export const limitsSetResult = z
-  .strictObject({
-    dryRun: z.boolean(),
-    scope: scopeSchema,
-    changes: z.array(limitChangeSchema).describe('Every limit that was there or is there now, by name'),
-    onUnavailable: onUnavailableChangeSchema,
-    auditRetentionDays: retentionChangeSchema,
-    buckets: bucketSyncSchema.nullable(),
-  })
+  .strictObject({dryRun: z.boolean(), ...changeSchema.shape, buckets: bucketSyncSchema.nullable()})
   .meta({title: 'zael limits set'})
-export type LimitsSetResult = z.infer<typeof limitsSetResult>
+export type LimitsSetResult = ResultOf<typeof limitsSetResult>
 
 /** zael limits unset. */
-export const limitsUnsetResult = z
-  .strictObject({
-    scope: scopeSchema,
-    changes: z.array(limitChangeSchema).describe('Every limit that was there or is there now, by name'),
-    onUnavailable: onUnavailableChangeSchema,
-    auditRetentionDays: retentionChangeSchema,
-    buckets: bucketSyncSchema,
-  })
-  .meta({title: 'zael limits unset'})
-export type LimitsUnsetResult = z.infer<typeof limitsUnsetResult>
+export const limitsUnsetResult = changeSchema.extend({buckets: bucketSyncSchema}).meta({title: 'zael limits unset'})
+export type LimitsUnsetResult = ResultOf<typeof limitsUnsetResult>

@@ -1,6 +1,34 @@
 import {z} from 'zod'
+import type {ResultOf} from './shared.js'
 
-export const engineKindSchema = z.enum(['dynoxide', 'dynamodb-local', 'docker']).meta({id: 'EngineKind'})
+const engineKindSchema = z.enum(['dynoxide', 'dynamodb-local', 'docker']).meta({id: 'EngineKind'})
+
+const localStackSchema = z.strictObject({
+  stack: z.literal('local'),
+  pid: z.int().describe('Process of the supervisor.'),
+  engine: engineKindSchema,
+  engineVersion: z.string(),
+  endpoint: z.string(),
+  port: z.int(),
+  dataDir: z.string().nullable().describe('null: everything is in memory.'),
+  startedAt: z.string().describe('ISO 8601, UTC.'),
+  version: z.string().describe('Of the zael that started it.'),
+})
+
+export const localAggregatorSchema = z
+  .strictObject({
+    records: z.int(),
+    batches: z.int(),
+    snapshots: z.int(),
+    refills: z.int(),
+    splits: z.int(),
+    archived: z.int(),
+    errors: z.int(),
+    lastError: z.string().nullable(),
+    lagMs: z.number(),
+    streamLength: z.int().nullable().describe('null before the first look, and while records wait to be read.'),
+  })
+  .meta({id: 'LocalAggregator'})
 
 /** zael local down. */
 export const localDownResult = z
@@ -10,7 +38,7 @@ export const localDownResult = z
     purged: z.string().nullable().describe('Folder that was deleted.'),
   })
   .meta({title: 'zael local down'})
-export type LocalDownResult = z.infer<typeof localDownResult>
+export type LocalDownResult = ResultOf<typeof localDownResult>
 
 /** zael local env. */
 export const localEnvResult = z
@@ -18,7 +46,7 @@ export const localEnvResult = z
     variables: z.record(z.string(), z.string()),
   })
   .meta({title: 'zael local env'})
-export type LocalEnvResult = z.infer<typeof localEnvResult>
+export type LocalEnvResult = ResultOf<typeof localEnvResult>
 
 /** zael local logs. */
 export const localLogsResult = z
@@ -34,40 +62,18 @@ export const localLogsResult = z
     ),
   })
   .meta({title: 'zael local logs'})
-export type LocalLogsResult = z.infer<typeof localLogsResult>
+export type LocalLogsResult = ResultOf<typeof localLogsResult>
 
 /** zael local status. */
 export const localStatusResult = z
   .union([
     z.strictObject({
       running: z.literal(true),
-      stack: z.literal('local'),
-      pid: z.int().describe('Process of the supervisor.'),
-      engine: engineKindSchema,
-      engineVersion: z.string(),
-      endpoint: z.string(),
-      port: z.int(),
-      dataDir: z.string().nullable().describe('null: everything is in memory.'),
-      startedAt: z.string().describe('ISO 8601, UTC.'),
-      version: z.string().describe('Of the zael that started it.'),
+      ...localStackSchema.shape,
       uptimeMs: z.number(),
       enginePid: z.int(),
       engineRestarts: z.int(),
-      aggregator: z
-        .strictObject({
-          records: z.int(),
-          batches: z.int(),
-          snapshots: z.int(),
-          refills: z.int(),
-          splits: z.int(),
-          archived: z.int(),
-          errors: z.int(),
-          lastError: z.string().nullable(),
-          lagMs: z.number(),
-          streamLength: z.int().nullable().describe('null before the first look, and while records wait to be read.'),
-        })
-        .nullable()
-        .describe('null: the stack runs without.'),
+      aggregator: localAggregatorSchema.nullable().describe('null: the stack runs without.'),
       table: z
         .strictObject({
           name: z.string(),
@@ -91,23 +97,15 @@ export const localStatusResult = z
     }),
   ])
   .meta({title: 'zael local status'})
-export type LocalStatusResult = z.infer<typeof localStatusResult>
+export type LocalStatusResult = ResultOf<typeof localStatusResult>
 
 /** zael local up. */
 export const localUpResult = z
   .strictObject({
     started: z.boolean().describe('false: it was up already.'),
     mended: z.boolean().describe('The one before had not ended as it should.'),
-    stack: z.literal('local'),
-    pid: z.int().describe('Process of the supervisor.'),
-    engine: engineKindSchema,
-    engineVersion: z.string(),
-    endpoint: z.string(),
-    port: z.int(),
-    dataDir: z.string().nullable().describe('null: everything is in memory.'),
+    ...localStackSchema.shape,
     aggregator: z.boolean(),
-    startedAt: z.string().describe('ISO 8601, UTC.'),
-    version: z.string().describe('Of the zael that started it.'),
   })
   .meta({title: 'zael local up'})
-export type LocalUpResult = z.infer<typeof localUpResult>
+export type LocalUpResult = ResultOf<typeof localUpResult>

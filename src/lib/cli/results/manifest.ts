@@ -1,7 +1,7 @@
 import {z} from 'zod'
-import {bucketSyncSchema, limitChangeSchema, onUnavailableChangeSchema, scopeSchema} from './shared.js'
+import {bucketSyncSchema, limitChangeSchema, onUnavailableChangeSchema, type ResultOf, scopeSchema} from './shared.js'
 
-export const changeCountsSchema = z
+const changeCountsSchema = z
   .strictObject({
     create: z.int().min(0),
     update: z.int().min(0),
@@ -11,7 +11,7 @@ export const changeCountsSchema = z
   })
   .meta({id: 'ChangeCounts'})
 
-export const entityFieldsSchema = z
+const entityFieldsSchema = z
   .strictObject({
     name: z.string().optional(),
     parent: z.string().nullable().optional(),
@@ -21,7 +21,7 @@ export const entityFieldsSchema = z
   .describe('Only the fields that change')
   .meta({id: 'EntityFields'})
 
-export const plannedLimitsSchema = z
+const plannedLimitsSchema = z
   .strictObject({
     kind: z.literal('limits'),
     action: z.enum(['create', 'update', 'delete']),
@@ -32,7 +32,7 @@ export const plannedLimitsSchema = z
   })
   .meta({id: 'PlannedLimits'})
 
-export const plannedEntitySchema = z
+const plannedEntitySchema = z
   .strictObject({
     kind: z.literal('entity'),
     action: z.enum(['create', 'update']),
@@ -42,7 +42,15 @@ export const plannedEntitySchema = z
   })
   .meta({id: 'PlannedEntity'})
 
-export const applyErrorSchema = z
+const plannedChangeSchema = z.union([plannedLimitsSchema, plannedEntitySchema]).meta({id: 'PlannedChange'})
+export type PlannedChangeJson = ResultOf<typeof plannedChangeSchema>
+
+const differenceSchema = z
+  .enum(['missing', 'changed', 'extra'])
+  .describe('Stated and not there; there with other values; there and managed, but not stated')
+  .meta({id: 'Difference'})
+
+const applyErrorSchema = z
   .strictObject({
     code: z.string(),
     message: z.string(),
@@ -54,9 +62,7 @@ export const limitsApplyResult = z
   .strictObject({
     dryRun: z.boolean(),
     namespace: z.string(),
-    changes: z
-      .array(z.union([plannedLimitsSchema, plannedEntitySchema]))
-      .describe('In the order in which they are applied'),
+    changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
     result: z
@@ -70,7 +76,7 @@ export const limitsApplyResult = z
         buckets: bucketSyncSchema.describe('Shards of live buckets that the changes concern'),
         failures: z.array(
           z.strictObject({
-            change: z.union([plannedLimitsSchema, plannedEntitySchema]),
+            change: plannedChangeSchema,
             error: applyErrorSchema,
           }),
         ),
@@ -81,7 +87,7 @@ export const limitsApplyResult = z
       .nullable(),
   })
   .meta({title: 'zael limits apply'})
-export type LimitsApplyResult = z.infer<typeof limitsApplyResult>
+export type LimitsApplyResult = ResultOf<typeof limitsApplyResult>
 
 /** zael limits diff. */
 export const limitsDiffResult = z
@@ -90,32 +96,13 @@ export const limitsDiffResult = z
     drift: z.boolean(),
     differences: z.array(
       z.union([
-        z.strictObject({
-          difference: z
-            .enum(['missing', 'changed', 'extra'])
-            .describe('Stated and not there; there with other values; there and managed, but not stated'),
-          kind: z.literal('limits'),
-          action: z.enum(['create', 'update', 'delete']),
-          scope: scopeSchema,
-          changes: z.array(limitChangeSchema),
-          onUnavailable: onUnavailableChangeSchema.nullable(),
-          adopts: z.boolean().describe('It existed before and was not managed; from now on it is managed'),
-        }),
-        z.strictObject({
-          difference: z
-            .enum(['missing', 'changed', 'extra'])
-            .describe('Stated and not there; there with other values; there and managed, but not stated'),
-          kind: z.literal('entity'),
-          action: z.enum(['create', 'update']),
-          entity: z.string(),
-          before: entityFieldsSchema,
-          after: entityFieldsSchema,
-        }),
+        z.strictObject({difference: differenceSchema, ...plannedLimitsSchema.shape}),
+        z.strictObject({difference: differenceSchema, ...plannedEntitySchema.shape}),
       ]),
     ),
   })
   .meta({title: 'zael limits diff'})
-export type LimitsDiffResult = z.infer<typeof limitsDiffResult>
+export type LimitsDiffResult = ResultOf<typeof limitsDiffResult>
 
 /** zael limits export. */
 export const limitsExportResult = z
@@ -126,20 +113,18 @@ export const limitsExportResult = z
     entities: z.record(z.string(), z.unknown()).optional(),
   })
   .meta({title: 'zael limits export'})
-export type LimitsExportResult = z.infer<typeof limitsExportResult>
+export type LimitsExportResult = ResultOf<typeof limitsExportResult>
 
 /** zael limits plan. */
 export const limitsPlanResult = z
   .strictObject({
     namespace: z.string(),
-    changes: z
-      .array(z.union([plannedLimitsSchema, plannedEntitySchema]))
-      .describe('In the order in which they are applied'),
+    changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
   })
   .meta({title: 'zael limits plan'})
-export type LimitsPlanResult = z.infer<typeof limitsPlanResult>
+export type LimitsPlanResult = ResultOf<typeof limitsPlanResult>
 
 /** zael limits validate. */
 export const limitsValidateResult = z
@@ -152,4 +137,4 @@ export const limitsValidateResult = z
     limits: z.int().min(0),
   })
   .meta({title: 'zael limits validate'})
-export type LimitsValidateResult = z.infer<typeof limitsValidateResult>
+export type LimitsValidateResult = ResultOf<typeof limitsValidateResult>

@@ -1,6 +1,7 @@
 import {z} from 'zod'
+import type {ResultOf} from './shared.js'
 
-export const migrationDifferenceSchema = z
+const migrationDifferenceSchema = z
   .strictObject({
     type: z.enum(['entity', 'limits', 'settings', 'registry', 'bucket', 'usage', 'audit', 'version', 'table']),
     key: z.string().describe('Key of the old item, as `zael migrate resolve` takes it'),
@@ -9,7 +10,7 @@ export const migrationDifferenceSchema = z
   })
   .meta({id: 'MigrationDifference'})
 
-export const unknownItemsSchema = z
+const unknownItemsSchema = z
   .strictObject({
     count: z.int().min(0),
     shown: z.array(z.string()).describe('The first keys'),
@@ -17,11 +18,11 @@ export const unknownItemsSchema = z
   .describe('Items of a shape that zael does not know; they stay as they are')
   .meta({id: 'UnknownItems'})
 
-export const migrationStepSchema = z
+const migrationStepSchema = z
   .enum(['indexes', 'namespaces', 'configuration', 'data', 'catch-up', 'version'])
   .meta({id: 'MigrationStep'})
 
-export const plannedStepSchema = z
+const plannedStepSchema = z
   .strictObject({
     id: migrationStepSchema,
     title: z.string(),
@@ -32,7 +33,7 @@ export const plannedStepSchema = z
   })
   .meta({id: 'PlannedStep'})
 
-export const blockerSchema = z
+const blockerSchema = z
   .strictObject({
     blocks: z.enum(['run', 'cleanup']),
     code: z.enum(['running', 'conflicts']),
@@ -40,7 +41,7 @@ export const blockerSchema = z
   })
   .meta({id: 'Blocker'})
 
-export const usageDecisionsSchema = z
+const usageDecisionsSchema = z
   .strictObject({
     untangled: z
       .int()
@@ -54,49 +55,31 @@ export const usageDecisionsSchema = z
   })
   .describe('What was decided where old items do not say enough')
   .meta({id: 'UsageDecisions'})
+export type UsageDecisionsJson = ResultOf<typeof usageDecisionsSchema>
 
-/** zael migrate cleanup. */
-export const migrateCleanupResult = z
+const oldItemCountsSchema = z
   .strictObject({
-    stack: z.string(),
-    dryRun: z.boolean().describe('Whether nothing was to be deleted; `left` is then what would stay'),
-    old: z
-      .strictObject({
-        entity: z.int().min(0),
-        limits: z.int().min(0),
-        settings: z.int().min(0),
-        registry: z.int().min(0),
-        bucket: z.int().min(0),
-        usage: z.int().min(0),
-        audit: z.int().min(0),
-        version: z.int().min(0),
-      })
-      .describe('Old items that the comparison met, by kind'),
-    deleted: z
-      .strictObject({
-        entity: z.int().min(0),
-        limits: z.int().min(0),
-        settings: z.int().min(0),
-        registry: z.int().min(0),
-        bucket: z.int().min(0),
-        usage: z.int().min(0),
-        audit: z.int().min(0),
-        version: z.int().min(0),
-      })
-      .describe('Old items deleted, by kind'),
-    left: z
-      .strictObject({
-        count: z.int().min(0),
-        shown: z.array(migrationDifferenceSchema).describe('The first of them'),
-      })
-      .describe('Old records that changed meanwhile or cannot be moved; they are still there'),
-    unknown: unknownItemsSchema,
+    entity: z.int().min(0),
+    limits: z.int().min(0),
+    settings: z.int().min(0),
+    registry: z.int().min(0),
+    bucket: z.int().min(0),
+    usage: z.int().min(0),
+    audit: z.int().min(0),
+    version: z.int().min(0),
   })
-  .meta({title: 'zael migrate cleanup'})
-export type MigrateCleanupResult = z.infer<typeof migrateCleanupResult>
+  .meta({id: 'OldItemCounts'})
+export type OldItemCountsJson = ResultOf<typeof oldItemCountsSchema>
 
-/** zael migrate plan. */
-export const migratePlanResult = z
+const differenceSampleSchema = z
+  .strictObject({
+    count: z.int().min(0),
+    shown: z.array(migrationDifferenceSchema).describe('The first of them'),
+  })
+  .meta({id: 'MigrationDifferences'})
+export type DifferenceSampleJson = ResultOf<typeof differenceSampleSchema>
+
+const planSchema = z
   .strictObject({
     stack: z.string(),
     pending: z.boolean().describe('Whether there is something to do'),
@@ -111,8 +94,26 @@ export const migratePlanResult = z
     oldItems: z.int().min(0).describe('Items of older layouts, moved or not'),
     unknownItems: z.int().min(0).describe('Items of no known shape, and buckets that cannot be read; left alone'),
   })
-  .meta({title: 'zael migrate plan'})
-export type MigratePlanResult = z.infer<typeof migratePlanResult>
+  .meta({id: 'MigrationPlan'})
+
+/** zael migrate cleanup. */
+export const migrateCleanupResult = z
+  .strictObject({
+    stack: z.string(),
+    dryRun: z.boolean().describe('Whether nothing was to be deleted; `left` is then what would stay'),
+    old: oldItemCountsSchema.describe('Old items that the comparison met, by kind'),
+    deleted: oldItemCountsSchema.describe('Old items deleted, by kind'),
+    left: differenceSampleSchema.describe(
+      'Old records that changed meanwhile or cannot be moved; they are still there',
+    ),
+    unknown: unknownItemsSchema,
+  })
+  .meta({title: 'zael migrate cleanup'})
+export type MigrateCleanupResult = ResultOf<typeof migrateCleanupResult>
+
+/** zael migrate plan. */
+export const migratePlanResult = z.strictObject(planSchema.shape).meta({title: 'zael migrate plan'})
+export type MigratePlanResult = ResultOf<typeof migratePlanResult>
 
 /** zael migrate resolve. */
 export const migrateResolveResult = z
@@ -121,36 +122,17 @@ export const migrateResolveResult = z
     key: z.string().nullable().describe('Key of the old item; null with --all'),
     kept: z.enum(['old', 'new']),
     settled: z.int().min(0).describe('Conflicts that are settled now'),
-    left: z
-      .strictObject({
-        count: z.int().min(0),
-        shown: z.array(migrationDifferenceSchema).describe('The first of them'),
-      })
-      .describe('Conflicts that others keep changing; they are not settled'),
+    left: differenceSampleSchema.describe('Conflicts that others keep changing; they are not settled'),
   })
   .meta({title: 'zael migrate resolve'})
-export type MigrateResolveResult = z.infer<typeof migrateResolveResult>
+export type MigrateResolveResult = ResultOf<typeof migrateResolveResult>
 
 /** zael migrate run. */
 export const migrateRunResult = z
   .strictObject({
     stack: z.string(),
     dryRun: z.boolean(),
-    plan: z
-      .strictObject({
-        stack: z.string(),
-        pending: z.boolean().describe('Whether there is something to do'),
-        steps: z.array(plannedStepSchema).describe('In the order in which they are done'),
-        items: z.int().min(0).describe('Old items to move'),
-        conflicts: z.int().min(0).describe('Old items that differ from the new place and have to be resolved by hand'),
-        readUnits: z.int().min(0).describe('Estimate'),
-        writeUnits: z.int().min(0).describe('Estimate'),
-        writeUnitsPerSecond: z.int().min(1),
-        seconds: z.int().min(0).describe('How long the writes take at that pace'),
-        blockers: z.array(blockerSchema),
-        oldItems: z.int().min(0).describe('Items of older layouts, moved or not'),
-        unknownItems: z.int().min(0).describe('Items of no known shape, and buckets that cannot be read; left alone'),
-      })
+    plan: planSchema
       .nullable()
       .describe('The plan that was shown for confirmation; null if no confirmation was asked for'),
     result: z
@@ -171,34 +153,18 @@ export const migrateRunResult = z
           }),
         ),
         added: z.array(z.string()).describe('What the table lacked and has now'),
-        conflicts: z
-          .strictObject({
-            count: z.int().min(0),
-            shown: z.array(migrationDifferenceSchema).describe('The first of them'),
-          })
-          .describe('Records that were changed in both places, or that cannot be moved'),
+        conflicts: differenceSampleSchema.describe('Records that were changed in both places, or that cannot be moved'),
         unknown: unknownItemsSchema,
         decisions: usageDecisionsSchema,
-        copiedAgain: z
-          .strictObject({
-            entity: z.int().min(0),
-            limits: z.int().min(0),
-            settings: z.int().min(0),
-            registry: z.int().min(0),
-            bucket: z.int().min(0),
-            usage: z.int().min(0),
-            audit: z.int().min(0),
-            version: z.int().min(0),
-          })
-          .describe(
-            'Records that were not in the new place although an earlier run had finished: made by old clients since, or deleted by clients of today',
-          ),
+        copiedAgain: oldItemCountsSchema.describe(
+          'Records that were not in the new place although an earlier run had finished: made by old clients since, or deleted by clients of today',
+        ),
       })
       .nullable()
       .describe('Null in a dry run'),
   })
   .meta({title: 'zael migrate run'})
-export type MigrateRunResult = z.infer<typeof migrateRunResult>
+export type MigrateRunResult = ResultOf<typeof migrateRunResult>
 
 /** zael migrate status. */
 export const migrateStatusResult = z
@@ -238,14 +204,7 @@ export const migrateStatusResult = z
     current: z
       .strictObject({
         namespace: z.int().min(0),
-        entity: z.int().min(0),
-        limits: z.int().min(0),
-        settings: z.int().min(0),
-        registry: z.int().min(0),
-        bucket: z.int().min(0),
-        usage: z.int().min(0),
-        audit: z.int().min(0),
-        version: z.int().min(0),
+        ...oldItemCountsSchema.shape,
         migration: z.int().min(0),
       })
       .describe("Items of today's layout by kind"),
@@ -277,35 +236,21 @@ export const migrateStatusResult = z
       .describe('The latest run'),
   })
   .meta({title: 'zael migrate status'})
-export type MigrateStatusResult = z.infer<typeof migrateStatusResult>
+export type MigrateStatusResult = ResultOf<typeof migrateStatusResult>
 
 /** zael migrate verify. */
 export const migrateVerifyResult = z
   .strictObject({
     stack: z.string(),
     clean: z.boolean().describe('Whether every old item is in its new place'),
-    checked: z
-      .strictObject({
-        entity: z.int().min(0),
-        limits: z.int().min(0),
-        settings: z.int().min(0),
-        registry: z.int().min(0),
-        bucket: z.int().min(0),
-        usage: z.int().min(0),
-        audit: z.int().min(0),
-        version: z.int().min(0),
-      })
-      .describe('Old items by kind'),
+    checked: oldItemCountsSchema.describe('Old items by kind'),
     expired: z.int().min(0).describe('Old items that need not be moved any more'),
-    differences: z
-      .strictObject({
-        count: z.int().min(0),
-        shown: z.array(migrationDifferenceSchema).describe('The first of them; with --all, every one'),
-      })
+    differences: differenceSampleSchema
+      .extend({shown: z.array(migrationDifferenceSchema).describe('The first of them; with --all, every one')})
       .describe('Old records that are not in the new place as they should be'),
     unmovable: z.int().min(0).describe("How many of the differences are records that today's layout cannot hold"),
     unknown: unknownItemsSchema,
     decisions: usageDecisionsSchema,
   })
   .meta({title: 'zael migrate verify'})
-export type MigrateVerifyResult = z.infer<typeof migrateVerifyResult>
+export type MigrateVerifyResult = ResultOf<typeof migrateVerifyResult>

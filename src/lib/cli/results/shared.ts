@@ -1,5 +1,17 @@
 import {z} from 'zod'
 
+type DeepReadonly<T> = T extends readonly (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : T extends object
+    ? {readonly [Key in keyof T]: DeepReadonly<T[Key]>}
+    : T
+
+/** The type of a result or of a part of one. Commands import these types only: zod is not loaded when they run. */
+export type ResultOf<Schema extends z.ZodType> = DeepReadonly<z.infer<Schema>>
+
+/** What a command returns that printed its documents as they came, one per line. */
+export type Streamed = Readonly<Record<string, never>>
+
 export const onUnavailableSchema = z.enum(['allow', 'block']).nullable().meta({id: 'OnUnavailable'})
 
 export const limitLevelSchema = z.enum(['entity', 'entity_default', 'resource', 'system']).meta({id: 'LimitLevel'})
@@ -13,6 +25,7 @@ export const limitSchema = z
     text: z.string().describe('As `zael limits set` reads it'),
   })
   .meta({id: 'Limit'})
+export type LimitJson = ResultOf<typeof limitSchema>
 
 export const scopeSchema = z
   .strictObject({
@@ -21,6 +34,7 @@ export const scopeSchema = z
     resource: z.string().nullable().describe("Null for the system, and for an entity's limits of every resource"),
   })
   .meta({id: 'Scope'})
+export type ScopeJson = ResultOf<typeof scopeSchema>
 
 export const limitChangeSchema = z
   .strictObject({
@@ -29,6 +43,7 @@ export const limitChangeSchema = z
     after: limitSchema.nullable(),
   })
   .meta({id: 'LimitChange'})
+export type LimitChangeJson = ResultOf<typeof limitChangeSchema>
 
 export const onUnavailableChangeSchema = z
   .strictObject({
@@ -62,3 +77,4 @@ export const itemCountsSchema = z
   })
   .describe('Items that were deleted or, in a dry run, would be')
   .meta({id: 'ItemCounts'})
+export type ItemCountsJson = ResultOf<typeof itemCountsSchema>

@@ -1,8 +1,16 @@
 import {z} from 'zod'
+import {localAggregatorSchema} from './local.js'
+import type {ResultOf} from './shared.js'
 
-export const stackPartSchema = z
+const stackPartSchema = z
   .enum(['cloudFormation', 'table', 'aggregator', 'mapping', 'traffic', 'deadLetters', 'alarms', 'versions'])
   .meta({id: 'StackPart'})
+
+const stackResourceSchema = z
+  .strictObject({logicalId: z.string(), physicalId: z.string().nullable(), type: z.string()})
+  .meta({id: 'StackResource'})
+
+const fixSchema = z.string().nullable().describe('The next command, or what to change')
 
 /** zael delete. */
 export const deleteResult = z
@@ -14,24 +22,8 @@ export const deleteResult = z
       .string()
       .nullable()
       .describe('Of the stack before; null where only a table or an archive is left, and on a local engine.'),
-    goes: z
-      .array(
-        z.strictObject({
-          logicalId: z.string(),
-          physicalId: z.string().nullable(),
-          type: z.string(),
-        }),
-      )
-      .describe('Resources that CloudFormation deletes.'),
-    stays: z
-      .array(
-        z.strictObject({
-          logicalId: z.string(),
-          physicalId: z.string().nullable(),
-          type: z.string(),
-        }),
-      )
-      .describe('Resources that the template tells CloudFormation to keep.'),
+    goes: z.array(stackResourceSchema).describe('Resources that CloudFormation deletes.'),
+    stays: z.array(stackResourceSchema).describe('Resources that the template tells CloudFormation to keep.'),
     table: z
       .strictObject({
         name: z.string(),
@@ -60,7 +52,7 @@ export const deleteResult = z
       .describe('Null with --dry-run.'),
   })
   .meta({title: 'zael delete'})
-export type DeleteResult = z.infer<typeof deleteResult>
+export type DeleteResult = ResultOf<typeof deleteResult>
 
 /** zael deploy. */
 export const deployResult = z
@@ -129,7 +121,7 @@ export const deployResult = z
     warnings: z.array(z.string()).optional(),
   })
   .meta({title: 'zael deploy'})
-export type DeployResult = z.infer<typeof deployResult>
+export type DeployResult = ResultOf<typeof deployResult>
 
 /** zael doctor. */
 export const doctorResult = z
@@ -141,12 +133,12 @@ export const doctorResult = z
         name: z.string(),
         state: z.enum(['ok', 'warn', 'fail']),
         message: z.string(),
-        fix: z.string().nullable().describe('The next command, or what to change'),
+        fix: fixSchema,
       }),
     ),
   })
   .meta({title: 'zael doctor'})
-export type DoctorResult = z.infer<typeof doctorResult>
+export type DoctorResult = ResultOf<typeof doctorResult>
 
 /** zael list. */
 export const listResult = z
@@ -180,7 +172,7 @@ export const listResult = z
       .optional(),
   })
   .meta({title: 'zael list'})
-export type ListResult = z.infer<typeof listResult>
+export type ListResult = ResultOf<typeof listResult>
 
 /** zael status. */
 export const statusResult = z
@@ -297,7 +289,7 @@ export const statusResult = z
         problem: z
           .strictObject({
             message: z.string(),
-            fix: z.string().nullable().describe('The next command, or what to change'),
+            fix: fixSchema,
           })
           .nullable()
           .describe('Why this zael must not work on the table'),
@@ -310,7 +302,7 @@ export const statusResult = z
           part: stackPartSchema,
           code: z.string(),
           reason: z.string(),
-          fix: z.string().nullable().describe('The next command, or what to change'),
+          fix: fixSchema,
         }),
       )
       .describe('Parts that could not be looked at; they are null because of that'),
@@ -320,7 +312,7 @@ export const statusResult = z
           severity: z.enum(['problem', 'note']),
           part: stackPartSchema,
           message: z.string(),
-          fix: z.string().nullable().describe('The next command, or what to change'),
+          fix: fixSchema,
         }),
       )
       .describe('Problems first; a note does not make a stack degraded'),
@@ -330,23 +322,10 @@ export const statusResult = z
         engine: z.string(),
         uptimeMs: z.number(),
         engineRestarts: z.int(),
-        aggregator: z
-          .strictObject({
-            records: z.int(),
-            batches: z.int(),
-            snapshots: z.int(),
-            refills: z.int(),
-            splits: z.int(),
-            archived: z.int(),
-            errors: z.int(),
-            lastError: z.string().nullable(),
-            lagMs: z.number(),
-            streamLength: z.int().nullable(),
-          })
-          .nullable(),
+        aggregator: localAggregatorSchema.nullable(),
       })
       .nullable()
       .describe('The supervisor of the local stack'),
   })
   .meta({title: 'zael status'})
-export type StatusResult = z.infer<typeof statusResult>
+export type StatusResult = ResultOf<typeof statusResult>

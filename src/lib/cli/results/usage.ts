@@ -1,8 +1,9 @@
 import {z} from 'zod'
+import type {ResultOf} from './shared.js'
 
-export const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'UsageWindow'})
+const usageWindowSchema = z.enum(['hourly', 'daily', 'monthly']).meta({id: 'UsageWindow'})
 
-export const usagePeakSchema = z
+const usagePeakSchema = z
   .strictObject({
     tokens: z.number(),
     entity: z.string(),
@@ -10,7 +11,7 @@ export const usagePeakSchema = z
   })
   .meta({id: 'UsagePeak'})
 
-export const usageTotalSchema = z
+const usageTotalSchema = z
   .strictObject({
     resource: z.string(),
     name: z.string().describe('Name of the limit.'),
@@ -21,14 +22,19 @@ export const usageTotalSchema = z
   })
   .meta({id: 'UsageTotal'})
 
+const usageScopeSchema = z.strictObject({
+  window: usageWindowSchema,
+  since: z.string().describe('Begin of the range, UTC.'),
+  until: z.string().describe('End of the range, UTC.'),
+  entity: z.string().nullable(),
+  resource: z.string().nullable(),
+})
+export type UsageScopeJson = ResultOf<typeof usageScopeSchema>
+
 /** zael usage show. */
 export const usageShowResult = z
   .strictObject({
-    window: usageWindowSchema,
-    since: z.string().describe('Begin of the range, UTC.'),
-    until: z.string().describe('End of the range, UTC.'),
-    entity: z.string().nullable(),
-    resource: z.string().nullable(),
+    ...usageScopeSchema.shape,
     requests: z.number().describe('Of the windows here; one that cascades counts once.'),
     windows: z
       .array(
@@ -56,16 +62,12 @@ export const usageShowResult = z
     next: z.string().nullable().describe('Cursor of the next page.'),
   })
   .meta({title: 'zael usage show'})
-export type UsageShowResult = z.infer<typeof usageShowResult>
+export type UsageShowResult = ResultOf<typeof usageShowResult>
 
 /** zael usage summary. */
 export const usageSummaryResult = z
   .strictObject({
-    window: usageWindowSchema,
-    since: z.string().describe('Begin of the range, UTC.'),
-    until: z.string().describe('End of the range, UTC.'),
-    entity: z.string().nullable(),
-    resource: z.string().nullable(),
+    ...usageScopeSchema.shape,
     requests: z.number(),
     windows: z.int(),
     totals: z.array(usageTotalSchema),
@@ -73,15 +75,12 @@ export const usageSummaryResult = z
     warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
   })
   .meta({title: 'zael usage summary'})
-export type UsageSummaryResult = z.infer<typeof usageSummaryResult>
+export type UsageSummaryResult = ResultOf<typeof usageSummaryResult>
 
 /** zael usage top. */
 export const usageTopResult = z
   .strictObject({
-    window: usageWindowSchema,
-    since: z.string().describe('Begin of the range, UTC.'),
-    until: z.string().describe('End of the range, UTC.'),
-    resource: z.string().nullable(),
+    ...usageScopeSchema.omit({entity: true}).shape,
     by: z.string().describe('"requests" or the name of a limit.'),
     consumers: z
       .array(
@@ -105,4 +104,4 @@ export const usageTopResult = z
     warnings: z.array(z.string()).describe('Warnings; absent when there are none.').optional(),
   })
   .meta({title: 'zael usage top'})
-export type UsageTopResult = z.infer<typeof usageTopResult>
+export type UsageTopResult = ResultOf<typeof usageTopResult>

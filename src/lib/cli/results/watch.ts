@@ -1,4 +1,39 @@
 import {z} from 'zod'
+import type {ResultOf} from './shared.js'
+
+const watchedBucketSchema = z
+  .strictObject({
+    entity: z.string(),
+    resource: z.string(),
+    status: z.enum(['ok', 'near', 'over', 'gone']),
+    limit: z.string().nullable().describe('The limit that is worst off; rate and times are about it.'),
+    ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until it was read twice.'),
+    emptyInMs: z.number().nullable(),
+    fullInMs: z.number().nullable(),
+    shardCount: z.int(),
+    imbalance: z.number().describe("Difference of the fullest and the emptiest shard, as part of a shard's share."),
+    writePressure: z
+      .number()
+      .describe('Of the 1,000 write units per second that an item takes, the part in use on the busiest shard.'),
+    ageMs: z.number().describe('Time since it was read.'),
+    limits: z
+      .array(
+        z.strictObject({
+          name: z.string(),
+          level: z.number().describe('Tokens at that instant; below zero in debt.'),
+          capacity: z.number(),
+          debt: z.number(),
+          refillPerSecond: z.number(),
+          ratePerSecond: z
+            .number()
+            .nullable()
+            .describe('Tokens consumed per second, net; null until the bucket was read twice.'),
+        }),
+      )
+      .describe('All shards together.'),
+  })
+  .meta({id: 'WatchedBucket'})
+export type WatchedBucketJson = ResultOf<typeof watchedBucketSchema>
 
 /** zael watch. */
 export const watchResult = z
@@ -46,77 +81,10 @@ export const watchResult = z
       .describe(
         'With --sort rate, the limit by whose rate all buckets are sorted: the one with the highest total consumption. Otherwise, and while no rate is known, null.',
       ),
-    worst: z
-      .strictObject({
-        entity: z.string(),
-        resource: z.string(),
-        status: z.enum(['ok', 'near', 'over', 'gone']),
-        limit: z.string().nullable().describe('The limit that is worst off; rate and times are about it.'),
-        ratePerSecond: z.number().nullable().describe('Tokens consumed per second, net; null until it was read twice.'),
-        emptyInMs: z.number().nullable(),
-        fullInMs: z.number().nullable(),
-        shardCount: z.int(),
-        imbalance: z.number().describe("Difference of the fullest and the emptiest shard, as part of a shard's share."),
-        writePressure: z
-          .number()
-          .describe('Of the 1,000 write units per second that an item takes, the part in use on the busiest shard.'),
-        ageMs: z.number().describe('Time since it was read.'),
-        limits: z
-          .array(
-            z.strictObject({
-              name: z.string(),
-              level: z.number().describe('Tokens at that instant; below zero in debt.'),
-              capacity: z.number(),
-              debt: z.number(),
-              refillPerSecond: z.number(),
-              ratePerSecond: z
-                .number()
-                .nullable()
-                .describe('Tokens consumed per second, net; null until the bucket was read twice.'),
-            }),
-          )
-          .describe('All shards together.'),
-      })
-      .nullable(),
+    worst: watchedBucketSchema.nullable(),
     buckets: z
-      .array(
-        z.strictObject({
-          entity: z.string(),
-          resource: z.string(),
-          status: z.enum(['ok', 'near', 'over', 'gone']),
-          limit: z.string().nullable().describe('The limit that is worst off; rate and times are about it.'),
-          ratePerSecond: z
-            .number()
-            .nullable()
-            .describe('Tokens consumed per second, net; null until it was read twice.'),
-          emptyInMs: z.number().nullable(),
-          fullInMs: z.number().nullable(),
-          shardCount: z.int(),
-          imbalance: z
-            .number()
-            .describe("Difference of the fullest and the emptiest shard, as part of a shard's share."),
-          writePressure: z
-            .number()
-            .describe('Of the 1,000 write units per second that an item takes, the part in use on the busiest shard.'),
-          ageMs: z.number().describe('Time since it was read.'),
-          limits: z
-            .array(
-              z.strictObject({
-                name: z.string(),
-                level: z.number().describe('Tokens at that instant; below zero in debt.'),
-                capacity: z.number(),
-                debt: z.number(),
-                refillPerSecond: z.number(),
-                ratePerSecond: z
-                  .number()
-                  .nullable()
-                  .describe('Tokens consumed per second, net; null until the bucket was read twice.'),
-              }),
-            )
-            .describe('All shards together.'),
-        }),
-      )
+      .array(watchedBucketSchema)
       .describe('By --sort, at most --top; without it all with --once, and 10 in a stream.'),
   })
   .meta({title: 'zael watch'})
-export type WatchResult = z.infer<typeof watchResult>
+export type WatchResult = ResultOf<typeof watchResult>

@@ -3,6 +3,7 @@ import {formatCount, formatList} from '../../core/text.js'
 import type {Deleted} from '../../infra/delete/delete.js'
 import type {DeletionPlan} from '../../infra/delete/plan.js'
 import type {StackResource} from '../../infra/stacks/reader.js'
+import type {DeleteResult} from '../results/stack.js'
 import {resourceName} from './names.js'
 
 /** What a deletion would delete and what it would keep. */
@@ -67,7 +68,7 @@ export function stackDeletedLines(plan: DeletionPlan, deleted: Deleted): string[
 }
 
 /** The deletion in JSON; without a result, the plan. */
-export function deletionJson(plan: DeletionPlan, deleted: Deleted | undefined) {
+export function deletionJson(plan: DeletionPlan, deleted: Deleted | undefined): DeleteResult {
   const named = ({logicalId, physicalId, type}: StackResource) => ({logicalId, physicalId, type})
   return {
     stack: plan.name,

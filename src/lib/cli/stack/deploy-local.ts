@@ -2,6 +2,7 @@ import {ZaelError} from '../../core/errors.js'
 import type {StackOptionValues} from '../../infra/options/options.js'
 import type {Table} from '../../repository/table/table.js'
 import {factLines} from '../output/facts.js'
+import type {DeployResult} from '../results/stack.js'
 import {NOTHING_DEPLOYED} from './deploy-presenter.js'
 
 /** Result of a deployment to a local engine. */
@@ -46,7 +47,7 @@ export function localLines({stack, created}: LocalDeployment, dryRun: boolean): 
 }
 
 /** The result in JSON. */
-export function localJson({stack, created}: LocalDeployment, dryRun: boolean) {
+export function localJson({stack, created}: LocalDeployment, dryRun: boolean): DeployResult {
   return {...NOTHING_DEPLOYED, stack, target: 'engine', dryRun, action: created ? 'create' : 'none', complete: !dryRun}
 }
 

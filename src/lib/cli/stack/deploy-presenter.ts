@@ -6,6 +6,7 @@ import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-cha
 import type {StackEvent} from '../../infra/stacks/events.js'
 import {factLines} from '../output/facts.js'
 import {printableText} from '../output/text-table.js'
+import type {DeployResult} from '../results/stack.js'
 import {resourceName} from './names.js'
 
 const SIGNS: Readonly<Record<ChangeAction, readonly [sign: string, colour: string, note: string]>> = {
@@ -95,7 +96,7 @@ export function finishedLines({stack, action}: DeployPlan, finished: FinishedSta
 }
 
 /** The JSON result without CloudFormation; the keys are always the same. */
-export const NOTHING_DEPLOYED = {
+export const NOTHING_DEPLOYED: Omit<DeployResult, 'stack' | 'target'> = {
   region: null,
   dryRun: false,
   action: 'none',
@@ -113,8 +114,7 @@ export const NOTHING_DEPLOYED = {
 export function deployJson(
   plan: DeployPlan,
   {dryRun, finished}: {readonly dryRun: boolean; readonly finished: FinishedStack | undefined},
-) {
-  const {functionName = null, codeSha256, codeUpdated, eventSource} = finished ?? {}
+): DeployResult {
   return {
     ...NOTHING_DEPLOYED,
     stack: plan.stack,
@@ -126,8 +126,13 @@ export function deployJson(
     parameters: plan.parameters,
     changes: plan.changeSet?.changes ?? [],
     code: plan.code,
-    aggregator: functionName === null ? null : {functionName, codeSha256, codeUpdated, eventSource},
+    aggregator: finished ? deployedFunction(finished) : null,
     schemaVersion: finished?.schemaVersion ?? null,
     defaultNamespaceCreated: finished?.defaultNamespaceCreated ?? false,
   }
+}
+
+function deployedFunction(finished: FinishedStack): DeployResult['aggregator'] {
+  const {functionName, codeSha256, codeUpdated, eventSource} = finished
+  return functionName === null || codeSha256 === null ? null : {functionName, codeSha256, codeUpdated, eventSource}
 }

@@ -7,6 +7,9 @@ import type {StackStatus} from '../../local/status.js'
 import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {UpResult} from '../../local/up.js'
 import {factLines, nextLines} from '../output/facts.js'
+import type {LocalUpResult} from '../results/local.js'
+
+type LocalStateJson = Omit<LocalUpResult, 'started' | 'mended'>
 
 /** The table of a local stack. */
 export interface TableFacts {
@@ -16,7 +19,7 @@ export interface TableFacts {
 }
 
 /** The state of a stack in JSON, without the fields by which zael recognises its supervisor. */
-export function stateJson({began: _, startToken: __, controlPort: ___, ...state}: StackState) {
+export function stateJson({began: _, startToken: __, controlPort: ___, ...state}: StackState): LocalStateJson {
   return state
 }
 

@@ -13,6 +13,7 @@ import type {HealthFinding} from '../../infra/health/verdict.js'
 import {passesCheck} from '../../infra/health/verdict.js'
 import type {SupervisorFacts} from '../base/local-health.js'
 import {type Facts, factLines} from '../output/facts.js'
+import type {StatusResult} from '../results/stack.js'
 import {PART_NAMES, constantWords as words} from './names.js'
 
 /** Everything about a stack; the last line is the verdict. */
@@ -33,19 +34,33 @@ export function statusHealthLines(health: StackHealth, local: SupervisorFacts | 
 }
 
 /** The health in JSON. */
-export function healthJson(
-  {isHealthy, aggregator, versions, ...rest}: StackHealth,
-  local: SupervisorFacts | null,
-): object {
-  const {isOurCode = null, ...code} = aggregator ?? {}
-  const {isMigrationDue = false, ...version} = versions ?? {}
+export function healthJson(health: StackHealth, local: SupervisorFacts | null): StatusResult {
+  const {stack, region, unknown, findings, isHealthy, aggregator, versions} = health
+  const {cloudFormation, table, mapping, traffic, deadLetters, alarms} = health
   return {
-    ...rest,
+    stack,
+    region,
+    cloudFormation,
+    table,
+    mapping,
+    traffic,
+    deadLetters,
+    alarms,
+    unknown,
+    findings,
     healthy: isHealthy,
-    aggregator: aggregator && {...code, ownCode: isOurCode},
-    versions: versions && {...version, migrationDue: isMigrationDue},
+    aggregator: aggregator && aggregatorJson(aggregator),
+    versions: versions && versionsJson(versions),
     local,
   }
+}
+
+function aggregatorJson({isOurCode, ...code}: AggregatorPart): StatusResult['aggregator'] {
+  return {...code, ownCode: isOurCode}
+}
+
+function versionsJson({isMigrationDue, ...versions}: VersionPart): StatusResult['versions'] {
+  return {...versions, migrationDue: isMigrationDue}
 }
 
 function stackFacts(health: StackHealth): Facts {

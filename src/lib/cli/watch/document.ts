@@ -1,66 +1,11 @@
-import type {LimitLevel} from '../../repository/buckets/view.js'
-import type {Known, PollFacts, Row, Selection, WatchData} from '../../watch/model.js'
+import type {PollFacts, Row, Selection, WatchData} from '../../watch/model.js'
 import {ranking} from '../../watch/rank.js'
 import {rowAt, worstOf} from '../../watch/rows.js'
 import {liveCount, totalsAt} from '../../watch/totals.js'
+import type {WatchedBucketJson, WatchResult} from '../results/watch.js'
 
 /** The state after a poll. */
 export type PolledData = Pick<WatchData, 'readings' | 'known' | 'problem'> & {readonly lastPoll: PollFacts}
-
-/** One bucket in JSON. */
-export interface BucketDocument {
-  readonly entity: string
-  readonly resource: string
-  readonly status: Row['status']
-  /** Name of the tightest limit. */
-  readonly limit: string | null
-  readonly ratePerSecond: number | null
-  readonly emptyInMs: number | null
-  readonly fullInMs: number | null
-  readonly shardCount: number
-  readonly imbalance: number
-  readonly writePressure: number
-  readonly ageMs: number
-  readonly limits: readonly LimitDocument[]
-}
-
-/** One limit of a bucket. */
-export interface LimitDocument extends LimitLevel {
-  readonly ratePerSecond: number | null
-}
-
-/** The state of the selected buckets at one instant. */
-export interface WatchDocument {
-  readonly at: string
-  /** 1 for the first. */
-  readonly poll: number
-  readonly readUnits: number
-  readonly calls: number
-  readonly durationMs: number
-  /** Since the last successful poll. */
-  readonly dataAgeMs: number
-  readonly known: Known
-  readonly bucketsRead: number
-  /** Buckets that were read at least once, selected or not. */
-  readonly bucketsWatched: number
-  /** The last poll did not read all known buckets, or not all buckets are known yet. */
-  readonly sampled: boolean
-  /** Age of the oldest reading. */
-  readonly oldestAgeMs: number | null
-  readonly problem: {readonly message: string; readonly throttled: boolean; readonly since: string} | null
-  readonly totals: {
-    readonly buckets: number
-    readonly over: number
-    readonly near: number
-    readonly inDebt: number
-    readonly shards: number
-    readonly ratePerSecond: Readonly<Record<string, number>>
-  }
-  /** The limit whose rate the buckets are sorted by; `null`: another sort key, or no rate is known. */
-  readonly rateLimit: string | null
-  readonly worst: BucketDocument | null
-  readonly buckets: readonly BucketDocument[]
-}
 
 /** One poll in JSON; lines and tables are made from it. */
 export function watchDocument(
@@ -68,12 +13,12 @@ export function watchDocument(
   nowMs: number,
   selection: Selection,
   top: number | undefined,
-): WatchDocument {
+): WatchResult {
   const {readings, known, problem, lastPoll} = polled
   const {ids, rateLimit = null} = ranking(readings.values(), nowMs, selection)
   const chosen = ids.flatMap(id => readings.get(id) ?? [])
   const rows = chosen.slice(0, top).map(reading => rowAt(reading, nowMs))
-  const {ratePerSecond, ...totals} = totalsAt(chosen, nowMs)
+  const {buckets, over, near, inDebt, shards, ratePerSecond} = totalsAt(chosen, nowMs)
   const worst = worstOf(chosen, nowMs)
   return {
     at: new Date(nowMs).toISOString(),
@@ -90,14 +35,14 @@ export function watchDocument(
     problem: problem
       ? {message: problem.message, throttled: problem.isThrottled, since: new Date(problem.sinceMs).toISOString()}
       : null,
-    totals: {...totals, ratePerSecond: Object.fromEntries(ratePerSecond)},
+    totals: {buckets, over, near, inDebt, shards, ratePerSecond: Object.fromEntries(ratePerSecond)},
     rateLimit,
     worst: worst ? bucketDocument(rowAt(worst, nowMs)) : null,
     buckets: rows.map(bucketDocument),
   }
 }
 
-function bucketDocument({view, tightest, rates, ...row}: Row): BucketDocument {
+function bucketDocument({view, tightest, rates, ...row}: Row): WatchedBucketJson {
   const {entity, resource, status, ratePerSecond, emptyInMs, fullInMs, shardCount, imbalance, writePressure, ageMs} =
     row
   return {
@@ -112,6 +57,13 @@ function bucketDocument({view, tightest, rates, ...row}: Row): BucketDocument {
     imbalance,
     writePressure,
     ageMs,
-    limits: view.limits.map(limit => ({...limit, ratePerSecond: rates.get(limit.name) ?? null})),
+    limits: view.limits.map(({name, level, capacity, debt, refillPerSecond}) => ({
+      name,
+      level,
+      capacity,
+      debt,
+      refillPerSecond,
+      ratePerSecond: rates.get(name) ?? null,
+    })),
   }
 }

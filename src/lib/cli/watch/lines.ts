@@ -8,10 +8,10 @@ import {
 } from '../../core/text.js'
 import {type Listing, listingLines} from '../output/listing.js'
 import {printableText} from '../output/text-table.js'
-import type {BucketDocument, WatchDocument} from './document.js'
+import type {WatchedBucketJson, WatchResult} from '../results/watch.js'
 
 /** One poll in one line. */
-export function pollLine(document: WatchDocument): string {
+export function pollLine(document: WatchResult): string {
   const {at, totals, worst, problem} = document
   const time = at.replace(/\.\d+Z$/, 'Z')
   if (problem) return `${time}  ${printableText(problem.message)}; data is ${formatShortSpan(document.dataAgeMs)} old`
@@ -22,15 +22,15 @@ export function pollLine(document: WatchDocument): string {
 }
 
 /** All buckets in a table, and a line with totals. */
-export function snapshotLines(document: WatchDocument, width: number | undefined): string[] {
+export function snapshotLines(document: WatchResult, width: number | undefined): string[] {
   const {buckets} = document
-  const listing: Listing<BucketDocument> = {rows: buckets, columns: COLUMNS, empty: emptyText(document)}
+  const listing: Listing<WatchedBucketJson> = {rows: buckets, columns: COLUMNS, empty: emptyText(document)}
   const lines = listingLines(listing, {'no-header': false}, width)
   if (buckets.length === 0) return lines
   return [...lines, '', `${shownText(document)}${countsText(document)}; ${units(document.readUnits)}`]
 }
 
-const COLUMNS: Listing<BucketDocument>['columns'] = [
+const COLUMNS: Listing<WatchedBucketJson>['columns'] = [
   {name: 'status', value: ({status}) => status},
   {name: 'entity', value: ({entity}) => entity},
   {name: 'resource', value: ({resource}) => resource},
@@ -43,7 +43,7 @@ const COLUMNS: Listing<BucketDocument>['columns'] = [
   {name: 'shards', value: ({shardCount}) => shardCount},
 ]
 
-function emptyText(document: WatchDocument): string {
+function emptyText(document: WatchResult): string {
   const {known} = document
   const none =
     known.count === 0
@@ -52,16 +52,16 @@ function emptyText(document: WatchDocument): string {
   return known.unreadable === 0 ? none : `${none} ${formatCount(known.unreadable)} unreadable.`
 }
 
-const noneText = ({known}: WatchDocument): string =>
+const noneText = ({known}: WatchResult): string =>
   `no buckets${known.count === 0 ? ' yet' : ' match'}${unreadableText(known)}`
 
 /** How many of the selected buckets the table shows, unless all. */
-function shownText({buckets, totals, bucketsWatched}: WatchDocument): string {
+function shownText({buckets, totals, bucketsWatched}: WatchResult): string {
   if (buckets.length >= totals.buckets) return ''
   return `${formatCount(buckets.length)} ${totals.buckets < bucketsWatched ? 'shown; ' : 'of '}`
 }
 
-function countsText({totals, bucketsWatched, known}: WatchDocument): string {
+function countsText({totals, bucketsWatched, known}: WatchResult): string {
   const {buckets, over, near, inDebt} = totals
   const all = Math.max(buckets, bucketsWatched)
   const chosen = buckets < all ? `${formatCount(buckets)} of ` : ''
@@ -70,10 +70,10 @@ function countsText({totals, bucketsWatched, known}: WatchDocument): string {
   return `${chosen}${formatPlural(all, 'bucket')}, ${counts}`
 }
 
-const unreadableText = ({unreadable}: WatchDocument['known']): string =>
+const unreadableText = ({unreadable}: WatchResult['known']): string =>
   unreadable === 0 ? '' : `, ${formatCount(unreadable)} unreadable`
 
-function worstText(worst: BucketDocument): string {
+function worstText(worst: WatchedBucketJson): string {
   const limit = tightestOf(worst)
   if (!limit) return ''
   const ends = worst.emptyInMs === null || worst.emptyInMs === 0 ? '' : `, empty in ${formatShortSpan(worst.emptyInMs)}`
@@ -81,7 +81,7 @@ function worstText(worst: BucketDocument): string {
   return printableText(`worst ${worst.entity} ${worst.resource} ${level}${ends}`)
 }
 
-function ratesText({totals: {ratePerSecond}}: WatchDocument): string {
+function ratesText({totals: {ratePerSecond}}: WatchResult): string {
   return Object.entries(ratePerSecond)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, rate]) => `${printableText(name)} ${formatRate(rate)}/s`)
@@ -89,7 +89,7 @@ function ratesText({totals: {ratePerSecond}}: WatchDocument): string {
 }
 
 /** What was read, its cost in read units, and the age of the oldest reading. */
-function readText({readUnits, bucketsRead, known, sampled, oldestAgeMs}: WatchDocument): string {
+function readText({readUnits, bucketsRead, known, sampled, oldestAgeMs}: WatchResult): string {
   if (!sampled) return units(readUnits)
   const all = `${formatCount(known.count)}${known.isComplete ? '' : ' or more'}`
   const oldest = oldestAgeMs === null ? '' : `, oldest ${formatShortSpan(oldestAgeMs)} ago`
@@ -98,20 +98,20 @@ function readText({readUnits, bucketsRead, known, sampled, oldestAgeMs}: WatchDo
 
 const units = (count: number): string => `${formatNumber(count)} read units`
 
-const tightestOf = ({limit, limits}: BucketDocument) => limits.find(({name}) => name === limit)
+const tightestOf = ({limit, limits}: WatchedBucketJson) => limits.find(({name}) => name === limit)
 
 /** Rounded down: never more than is left. */
-function levelText(bucket: BucketDocument): string | undefined {
+function levelText(bucket: WatchedBucketJson): string | undefined {
   const limit = tightestOf(bucket)
   return limit && formatNumber(limit.level, 'down')
 }
 
-function refillText(bucket: BucketDocument): string | undefined {
+function refillText(bucket: WatchedBucketJson): string | undefined {
   const limit = tightestOf(bucket)
   return limit && formatRate(limit.refillPerSecond)
 }
 
-function leftText(bucket: BucketDocument): string | undefined {
+function leftText(bucket: WatchedBucketJson): string | undefined {
   const limit = tightestOf(bucket)
   return limit && formatShortPercent(limit.level / limit.capacity)
 }

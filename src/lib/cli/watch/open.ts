@@ -7,7 +7,8 @@ import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
 import type {WatchRequest} from '../flags/watch.js'
 import {withinTime} from '../output/time-limit.js'
-import {type WatchDocument, watchDocument} from './document.js'
+import type {WatchResult} from '../results/watch.js'
+import {watchDocument} from './document.js'
 import {healthSource} from './health.js'
 
 /** Starts a watch and waits for its first poll. Throws for a resource or entity that does not exist. */
@@ -37,7 +38,7 @@ export function takeSnapshot(
   stack: StackContext,
   {scope, selection, forMs}: WatchRequest,
   top: number | undefined,
-): Promise<WatchDocument> {
+): Promise<WatchResult> {
   return withinTime(forMs, async signal => {
     const repository = await stack.namespace()
     const result = await readOnce(repository, stack.table, scope, signal)

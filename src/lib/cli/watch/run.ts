@@ -7,7 +7,7 @@ import type {WatchRequest} from '../flags/watch.js'
 import {withinTime} from '../output/time-limit.js'
 import {pollLine} from './lines.js'
 import {startWatch, whereOf} from './open.js'
-import {followWatch, type WatchResult} from './stream.js'
+import {followWatch, type WatchEnd} from './stream.js'
 
 /** Default number of buckets in each JSON document. */
 const DEFAULT_TOP = 10
@@ -29,11 +29,7 @@ export interface WatchSurface {
 }
 
 /** Watches until a key, a signal or `--for` ends it: on the whole screen of a terminal, line by line elsewhere. */
-export async function runWatch(
-  stack: StackContext,
-  request: WatchRequest,
-  surface: WatchSurface,
-): Promise<WatchResult> {
+export async function runWatch(stack: StackContext, request: WatchRequest, surface: WatchSurface): Promise<WatchEnd> {
   for (const flag of SMALL_HEAP_FLAGS) setFlagsFromString(flag)
   const startedAt = performance.now()
   const watch = await withinTime(request.forMs, signal => startWatch(stack, request, surface.ourVersion, signal))
@@ -55,14 +51,14 @@ async function draw(
   watch: Watch,
   {selection, forMs}: WatchRequest,
   {settings, namespace, top, ascii}: WatchSurface,
-): Promise<WatchResult> {
+): Promise<WatchEnd> {
   const {showLiveView} = await import('../../ui/live-view.js')
   const {stdin, stdout} = process
   const place = {stack, namespace, where: whereOf(settings), typedFlags: typedFlags(settings)}
   return showLiveView(watch, {...place, ascii, top, selection, forMs, stdin, stdout})
 }
 
-function print(watch: Watch, {selection, forMs}: WatchRequest, {top, isJson}: WatchSurface): Promise<WatchResult> {
+function print(watch: Watch, {selection, forMs}: WatchRequest, {top, isJson}: WatchSurface): Promise<WatchEnd> {
   const lineOf = isJson ? JSON.stringify : pollLine
   return followWatch(watch, {
     selection,

@@ -3,7 +3,8 @@ import {countPoll, summaryLine, type ViewStats} from '../../ui/model/summary.js'
 import type {Selection, Watch, WatchData} from '../../watch/model.js'
 import {rank} from '../../watch/rank.js'
 import {liveCount, totalsAt} from '../../watch/totals.js'
-import {type WatchDocument, watchDocument} from './document.js'
+import type {WatchResult} from '../results/watch.js'
+import {watchDocument} from './document.js'
 
 /** How to follow a watch. */
 export interface FollowOptions {
@@ -12,17 +13,17 @@ export interface FollowOptions {
   readonly top: number
   /** Ms after which it ends; `undefined`: never. */
   readonly forMs: number | undefined
-  readonly print: (document: WatchDocument) => void
+  readonly print: (document: WatchResult) => void
 }
 
 /** How a watch ended, and the line to print about it. */
-export interface WatchResult {
+export interface WatchEnd {
   readonly exitCode: number
   readonly summary: string
 }
 
 /** Prints one document per poll of a started watch, failed ones included, until a signal or the time limit ends it. */
-export async function followWatch(watch: Watch, {selection, top, forMs, print}: FollowOptions): Promise<WatchResult> {
+export async function followWatch(watch: Watch, {selection, top, forMs, print}: FollowOptions): Promise<WatchEnd> {
   let stats: ViewStats = {startedAtMs: watch.now(), polls: 0, readUnits: 0, lastPoll: 0}
   let last: Pick<WatchData, 'lastPoll' | 'problem'> = {lastPoll: undefined, problem: undefined}
   const printPoll = (): void => {

@@ -1,11 +1,14 @@
 // Writes docs/schemas/*.json from the result schemas of the commands (dist has to be built); with --check only says whether the
-// committed files are current.
+// committed files are current. Another folder can be given as an argument.
 import {readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs'
+import {join} from 'node:path'
 import process from 'node:process'
+import {fileURLToPath} from 'node:url'
 import {z} from 'zod'
 import {RESULTS} from '../dist/lib/cli/results/results.js'
 
-const folder = new URL('../docs/schemas/', import.meta.url)
+const args = process.argv.slice(2)
+const folder = args.find(arg => !arg.startsWith('--')) ?? fileURLToPath(new URL('../docs/schemas', import.meta.url))
 const fresh = new Map(
   Object.entries(RESULTS).map(([command, schema]) => [
     `${command.replaceAll(' ', '.')}.json`,
@@ -15,7 +18,7 @@ const fresh = new Map(
 const committed = new Set(readdirSync(folder))
 const stale = [...new Set([...fresh.keys(), ...committed])].filter(name => fresh.get(name) !== read(name)).sort()
 
-if (stale.length > 0 && process.argv.includes('--check')) {
+if (stale.length > 0 && args.includes('--check')) {
   console.error(
     `docs/schemas does not match the results of the commands (${stale.join(', ')}): run "npm run build" and commit it`,
   )
@@ -23,8 +26,8 @@ if (stale.length > 0 && process.argv.includes('--check')) {
 }
 for (const name of stale) {
   const text = fresh.get(name)
-  if (text === undefined) rmSync(new URL(name, folder))
-  else writeFileSync(new URL(name, folder), text)
+  if (text === undefined) rmSync(join(folder, name))
+  else writeFileSync(join(folder, name), text)
 }
 if (stale.length > 0) console.log(`docs/schemas: ${stale.length} of ${fresh.size} written`)
 
@@ -40,5 +43,5 @@ function jsonSchema(schema) {
 }
 
 function read(name) {
-  return committed.has(name) ? readFileSync(new URL(name, folder), 'utf8') : undefined
+  return committed.has(name) ? readFileSync(join(folder, name), 'utf8') : undefined
 }

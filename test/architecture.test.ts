@@ -31,7 +31,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   ui: {rooms: [...GROUND, 'watch'], packages: ['node:*', 'ink', 'react', 'react/*']},
 
   index: {rooms: [...GROUND, ...MIDDLE.filter(room => room !== 'ui')], packages: []},
-  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'yaml']},
+  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'yaml', 'zod']},
   commands: {rooms: [...GROUND, ...MIDDLE, 'cli'], packages: ['node:*', '@oclif/*']},
 }
 
@@ -78,17 +78,18 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
   },
   ui: {draw: [], model: ['draw'], panels: ['draw', 'model'], '.': ['draw', 'model', 'panels']},
   cli: {
+    results: [],
     output: [],
-    base: ['output'],
+    base: ['output', 'results'],
     flags: ['output'],
-    help: ['base'],
+    help: ['base', 'results'],
     completion: ['base'],
-    limits: ['base', 'output'],
-    acquire: ['base', 'output', 'limits'],
-    data: ['base', 'output', 'flags'],
-    migrate: ['output'],
-    stack: ['base', 'output'],
-    watch: ['base', 'output', 'flags', 'stack'],
+    limits: ['base', 'output', 'results'],
+    acquire: ['base', 'output', 'results', 'limits'],
+    data: ['base', 'output', 'results', 'flags'],
+    migrate: ['output', 'results'],
+    stack: ['base', 'output', 'results'],
+    watch: ['base', 'output', 'results', 'flags', 'stack'],
   },
 }
 
@@ -108,6 +109,7 @@ function violations(files: readonly SourceFile[]): string[] {
       const what = line.target ?? line.specifier
       if (!isAllowed(room, rule, line)) return [`${file.path}: ${room} may not import ${what}`]
       if (!isAllowedInside(file.path, line)) return [`${file.path}: ${folderOf(file.path)} may not import ${what}`]
+      if (loadsResults(file.path, line)) return [`${file.path}: ${what} must be imported as a type: it loads zod`]
       const mustWait =
         room === 'commands' &&
         line.kind === 'static' &&
@@ -131,6 +133,12 @@ function isAllowedInside(path: string, {target}: ImportLine): boolean {
   const from = subRoomOf(path)
   const to = subRoomOf(target)
   return from === to || (INSIDE[room]?.[from]?.includes(to) ?? false)
+}
+
+/** Whether a file outside `cli/results` imports more than types from there. */
+function loadsResults(path: string, {target, kind}: ImportLine): boolean {
+  const folder = 'src/lib/cli/results'
+  return kind !== 'type' && folderOf(path) !== folder && target !== undefined && folderOf(target) === folder
 }
 
 /** `src/lib/infra/deploy/plan.ts` → `deploy`, `src/lib/limiter/lease.ts` → `.`. */
@@ -246,6 +254,13 @@ describe('the checker', () => {
     expect(violations([planted])).toEqual([
       'src/lib/repository/table/planted.ts: src/lib/repository/table may not import src/lib/repository/buckets/buckets',
     ])
+  })
+
+  it('refuses a command or presenter that loads the schemas of results', () => {
+    const line = `import {versionResult} from '../lib/cli/results/help.js'`
+    const breach = 'src/lib/cli/results/help must be imported as a type: it loads zod'
+    expect(violations([file('src/commands/version.ts', line)])).toEqual([expect.stringContaining(breach)])
+    expect(violations([file('src/commands/version.ts', line.replace('import', 'import type'))])).toEqual([])
   })
 
   it('refuses a sub-room that is not in the table', () => {

@@ -5,7 +5,7 @@ import {pathToFileURL} from 'node:url'
 import {describe, expect, it} from 'vitest'
 import {BIN, ROOT, run, spawnZael} from './zael.js'
 
-const HEAVY = /\/node_modules\/(?:@aws-sdk|@smithy|zod|ink|react)\//
+const HEAVY = /\/node_modules\/(?:@aws-sdk|@smithy|cli-table3|zod|ink|react)\//
 
 /** Addresses of all scripts a Node run has loaded, whether by import or by require, as its coverage report tells. */
 async function scriptsLoadedBy(args: readonly string[], env: Record<string, string> = {}): Promise<string[]> {

@@ -2,7 +2,7 @@ import {string as stringArg} from '@oclif/core/args'
 import {boolean, string} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {auditJson, auditLine, auditListing} from '../../lib/cli/data/audit-presenter.js'
+import {auditEventJson, auditLine, auditListing} from '../../lib/cli/data/audit-presenter.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import type {AuditListResult} from '../../lib/cli/results/audit.js'
@@ -47,11 +47,11 @@ export default class AuditList extends StackCommand<typeof AuditList> {
       const print = this.jsonEnabled() ? (each: object) => JSON.stringify(each) : undefined
       // Runs until the process ends: Ctrl-C or a closed pipe.
       for await (const record of watchEvents(repository, {entity, action}, records, stack.table)) {
-        process.stdout.write(`${print ? print(auditJson(record)) : auditLine(record)}\n`)
+        process.stdout.write(`${print ? print(auditEventJson(record)) : auditLine(record)}\n`)
       }
     }
     this.list(auditListing(records, entity !== undefined && this.format !== 'csv'))
     this.suggestNextPage(next)
-    return {events: records.map(auditJson), next: next ?? null}
+    return {events: records.map(auditEventJson), next: next ?? null}
   }
 }

@@ -2,7 +2,7 @@ import {string} from '@oclif/core/args'
 import {string as stringFlag} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
-import {auditFacts, auditJson} from '../../lib/cli/data/audit-presenter.js'
+import {auditEventJson, auditFacts} from '../../lib/cli/data/audit-presenter.js'
 import type {AuditShowResult} from '../../lib/cli/results/audit.js'
 
 export default class AuditShow extends StackCommand<typeof AuditShow> {
@@ -32,6 +32,6 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
     const {findEvent} = await import('../../lib/inspect/audit-search.js')
     const record = await findEvent(await stack.namespace(), this.args.id, this.flags.entity)
     this.log(auditFacts(record).join('\n'))
-    return auditJson(record)
+    return auditEventJson(record)
   }
 }

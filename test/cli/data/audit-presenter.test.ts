@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {auditFacts, auditJson, auditLine, auditListing} from '../../../src/lib/cli/data/audit-presenter.js'
+import {auditEventJson, auditFacts, auditLine, auditListing} from '../../../src/lib/cli/data/audit-presenter.js'
 import {listingLines} from '../../../src/lib/cli/output/listing.js'
 import type {AuditRecord} from '../../../src/lib/schema/audit-record.js'
 
@@ -54,7 +54,7 @@ it('one event is shown with all its fields', () => {
 })
 
 it('JSON always has the same keys', () => {
-  expect(auditJson(bare)).toEqual({
+  expect(auditEventJson(bare)).toEqual({
     id: record.eventId,
     time: record.timestamp,
     action: 'limits_set',
@@ -64,5 +64,5 @@ it('JSON always has the same keys', () => {
     details: {},
     expiresAt: null,
   })
-  expect(Object.keys(auditJson(record))).toEqual(Object.keys(auditJson(bare)))
+  expect(Object.keys(auditEventJson(record))).toEqual(Object.keys(auditEventJson(bare)))
 })

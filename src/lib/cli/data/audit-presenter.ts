@@ -47,7 +47,7 @@ export function auditFacts(record: AuditRecord): string[] {
 }
 
 /** An event in JSON. */
-export function auditJson(record: AuditRecord): AuditEventJson {
+export function auditEventJson(record: AuditRecord): AuditEventJson {
   const {eventId: id, timestamp: time, action, entity, resource = null, principal = null, details, ttlSeconds} = record
   const expiresAt = ttlSeconds === undefined ? null : new Date(ttlSeconds * 1000).toISOString()
   return {id, time, action, entity, resource, principal, details, expiresAt}

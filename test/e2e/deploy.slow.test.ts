@@ -35,8 +35,8 @@ describeOnEngine('deploy and delete on a local engine', () => {
     expect({code, stderr}).toEqual({code: 0, stderr: 'Warning: These options have no effect on a local engine: lambdaMemory\n'})
     expect(stdout.replaceAll(name, 'STACK')).toMatchInlineSnapshot(`
       "The table "STACK" is created on the local engine
-        from     the same template as on AWS
-        without  function, alarms, archive and policies, which an engine does not have
+        template  the same as on AWS
+        omitted   function, alarms, archive and policies, which an engine does not have
       "
     `)
     expect((await cli.tell('namespace list')).namespaces).toMatchObject([{name: 'default'}])

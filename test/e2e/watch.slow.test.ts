@@ -129,7 +129,7 @@ describeOnEngine('zael watch', () => {
     for (const flags of [[], ['--once']]) {
       const {code, stdout, stderr} = await startAt(proxy.endpoint, '--for', '3s', ...flags).ended
       expect({code, stdout}).toEqual({code: 1, stdout: ''})
-      expect(stderr).toContain('The time was over before everything was read: --for 3sec.')
+      expect(stderr).toContain('Timed out before everything was read (--for 3sec).')
     }
   })
 

@@ -10,7 +10,7 @@ import {nextLines} from '../lib/cli/output/facts.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {
-  static override summary = 'Send one rate-limit request: consume tokens, or show why it is refused'
+  static override summary = 'Consume tokens for one request, or show why it is refused'
 
   static override description =
     'Acquires tokens as a service does through the library; they stay consumed. The exit code is 0 when the request is ' +

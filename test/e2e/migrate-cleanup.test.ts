@@ -101,7 +101,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
       entity      22
       limits       1
 
-      1 record would stay:
+      1 record would be kept:
         RESOURCE#huge #CONFIG: cannot be moved: not an exact integer: 1e+21
 
       Next:

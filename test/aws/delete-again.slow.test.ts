@@ -85,7 +85,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
     expect(stopped.error.message).toMatch(
       /^Stack "again" is deleted, but not the table again, the audit archive \S+: Not allowed to DeleteTable/,
     )
-    expect(stopped.error.hint).toMatch(/\nThen go on with: zael delete --stack again --delete-table --empty-archive$/)
+    expect(stopped.error.hint).toMatch(/\nThen continue: zael delete --stack again --delete-table --empty-archive$/)
     expect(await readStack(account.aws, 'again')).toBeUndefined()
 
     const again = await user.json(everything)

@@ -297,7 +297,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
         ].join('\n'),
       )
       expect(stderr).toContain(
-        'This changes stack "replaced" in eu-west-1 and replaces AggregatorDLQ: this needs a yes',
+        'This changes stack "replaced" in eu-west-1 and replaces AggregatorDLQ. This needs confirmation.',
       )
       expect(user.proxy.takeOperations()).not.toContain('ExecuteChangeSet')
     })
@@ -404,7 +404,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       'CloudFormation continues with stack "unseen", but its progress can no longer be read. Cannot read the events of the stack: no valid AWS credentials: The security token included in the request is expired',
     )
     expect(deployed.error.hint).toBe(
-      'Look how it is doing with: zael status --stack unseen; run the same command again when it is done, to finish.',
+      'Check its state: zael status --stack unseen. When it is done, run the same command again to finish.',
     )
     isStarted = false
     const deleted = await user.fail('delete --stack unseen --confirm unseen')
@@ -413,7 +413,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       'CloudFormation continues to delete stack "unseen", but its progress can no longer be read. ',
     )
     expect(deleted.error.hint).toBe(
-      'Look how it is doing with: zael status --stack unseen; then do the rest with: zael delete --stack unseen',
+      'Check its state: zael status --stack unseen. Then delete the rest: zael delete --stack unseen',
     )
   })
 

@@ -11,7 +11,7 @@ import type {AcquireResult} from '../lib/cli/results/acquire.js'
 import {EXIT} from '../lib/core/errors.js'
 
 export default class Acquire extends StackCommand<typeof Acquire> {
-  static override summary = 'Send one rate-limit request: consume tokens, or show why it is refused'
+  static override summary = 'Consume tokens for one request, or show why it is refused'
 
   static override description =
     'Acquires tokens as a service does through the library; they stay consumed. The exit code is 0 when the request is ' +

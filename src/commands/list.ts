@@ -10,7 +10,7 @@ const {stack: _, ...accountFlags} = wholeStackFlags
 export default class List extends BaseCommand<typeof List> {
   static override baseFlags = accountFlags
 
-  static override summary = 'List the stacks of an account, including those of the Python tool'
+  static override summary = 'List the stacks of an account, also those of the Python tool'
 
   static override description =
     'Stacks are found by their tags. With --all-regions every region is searched; regions that refuse access are named and ' +

@@ -32,7 +32,7 @@ interface Simulation {
 }
 
 describeOnBoth('a bucket driven at a steady rate below its limit', {timeout: 300_000}, (table, extent) => {
-  const minutes = (all: number) => (extent === 'all' ? all : all / 5)
+  const minutes = (all: number) => (extent === 'all' ? all : all / 10)
   let scene: Scene
   let tap: StreamTap
   let calls: number

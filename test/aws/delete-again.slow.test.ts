@@ -83,9 +83,9 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       },
     })
     expect(stopped.error.message).toMatch(
-      /^Stack "again" is deleted, but not the table again, the archive \S+: Not allowed to DeleteTable/,
+      /^Stack "again" is deleted, but not the table again, the audit archive \S+: Not allowed to DeleteTable/,
     )
-    expect(stopped.error.hint).toMatch(/\nThen go on with: zael delete --stack again --delete-table --empty-archive$/)
+    expect(stopped.error.hint).toMatch(/\nThen continue: zael delete --stack again --delete-table --empty-archive$/)
     expect(await readStack(account.aws, 'again')).toBeUndefined()
 
     const again = await user.json(everything)
@@ -112,7 +112,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       code: 4,
       error: {code: 'delete.unfinished', details: {done: ['stack', 'table'], left: ['archive'], cause: 'aws.denied'}},
     })
-    expect(stopped.error.message).toMatch(/^Stack "half" and the table half are deleted, but not the archive /)
+    expect(stopped.error.message).toMatch(/^Stack "half" and the table half are deleted, but not the audit archive /)
     expect((await user.json(everything)).result).toMatchObject({tableDeleted: false, archivedObjectsDeleted: 1})
     expect(await bucketExists(bucket)).toBe(false)
   })
@@ -129,10 +129,10 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       expect(stdout.replaceAll(bucket, 'BUCKET').replace(/about \d+/, 'about N')).toBe(
         [
           'The table "kept" in eu-west-1, which belongs to no stack',
-          '  goes:',
+          '  deleted:',
           '    - the table kept with about N items',
-          '  stays:',
-          '    the archive BUCKET of audit events',
+          '  kept:',
+          '    the audit archive BUCKET',
           '',
         ].join('\n'),
       )
@@ -163,11 +163,11 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
       const {stdout} = await user.run('delete --stack kept --empty-archive --confirm kept')
       expect(stdout.replaceAll(bucket, 'BUCKET')).toBe(
         [
-          'What stack "kept" in eu-west-1 left',
-          '  goes:',
-          '    - the archive BUCKET of audit events',
+          'Resources kept by a deletion of stack "kept" in eu-west-1',
+          '  deleted:',
+          '    - the audit archive BUCKET',
           '',
-          'The archive BUCKET of 1 objects is deleted',
+          'The audit archive BUCKET of 1 objects is deleted',
           '',
         ].join('\n'),
       )
@@ -195,7 +195,7 @@ describeWithPython('a deletion that is run again', {timeout: 300_000}, () => {
     await user.json('deploy --stack plain --no-audit-archive --no-aggregator --yes')
     const {code, stdout} = await user.run('delete --stack plain --empty-archive --dry-run')
     expect(code).toBe(0)
-    expect(stdout).toContain('\n  --empty-archive: there is no archive of audit events\n')
+    expect(stdout).toContain('\n  --empty-archive: there is no audit archive\n')
   })
 })
 

@@ -88,7 +88,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
           '',
         ].join('\n'),
       })
-      expect(stdout).toContain('Stack "prod" in eu-west-1: to be created\n  lambdaMemory: 512 -> 1024\n  + Table (')
+      expect(stdout).toContain('Stack "prod" in eu-west-1: will be created\n  lambdaMemory: 512 -> 1024\n  + Table (')
       const {sha256Base64} = await lambdaPackage()
       expect(stdout.slice(stdout.indexOf('\nStack "prod" is'))).toBe(
         [
@@ -218,7 +218,7 @@ describeWithPython('deploy and delete on moto', {timeout: 300_000}, () => {
       const {code, stdout} = await user.run('delete --stack prod --confirm prod')
       expect(code).toBe(0)
       expect(stdout).toMatch(
-        /\nStack "prod" is deleted\n {2}left on AWS:\n {4}the table prod; to delete it too: .+\n {4}the archive/,
+        /\nStack "prod" is deleted\n {2}kept on AWS:\n {4}the table prod; to delete it too: .+\n {4}the audit archive/,
       )
       expect(await stackNamed('prod')).toBeUndefined()
       const names = await user.run('namespace list --stack prod --json')

@@ -50,7 +50,9 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
     expect((await user.run('list --region us-east-1 --output csv --columns name,region')).stdout).toBe(
       'name,region\nprod,us-east-1\n',
     )
-    expect((await user.run('list --region us-west-2')).stdout).toBe('No stacks here; `zael deploy` makes one\n')
+    expect((await user.run('list --region us-west-2')).stdout).toBe(
+      'No stacks in this region. Create one: zael deploy\n',
+    )
   })
 
   it('reads all pages', async () => {
@@ -79,7 +81,7 @@ describeWithPython('zael list', {timeout: 300_000}, () => {
       () => user.run('list --all-regions --json'),
     )
     expect(code).toBe(0)
-    expect(stderr).toContain('eu-west-3 could not be asked: Not allowed to list the stacks of eu-west-3')
+    expect(stderr).toContain('eu-west-3 could not be listed: Not allowed to list the stacks of eu-west-3')
     const result = JSON.parse(stdout)
     expect(schemaProblems('list', result)).toEqual([])
     const {stacks, refused, notEnabled} = result

@@ -287,9 +287,9 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(code).toBe(2)
       expect(stdout).toBe(
         [
-          'Stack "replaced" in eu-west-1: to be changed',
+          'Stack "replaced" in eu-west-1: will be changed',
           '  encryptionKey: aws-owned -> aws-managed',
-          '  ! AggregatorDLQ replaced-aggregator-dlq (SQS Queue): is REPLACED: a new one is made, then this one is deleted',
+          '  ! AggregatorDLQ replaced-aggregator-dlq (SQS Queue): is REPLACED: a new one is created, then this one is deleted',
           '      QueueName: old -> new',
           '',
           '0 to add, 0 to change, 1 to replace, 0 to remove',
@@ -297,7 +297,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
         ].join('\n'),
       )
       expect(stderr).toContain(
-        'This changes stack "replaced" in eu-west-1 and replaces AggregatorDLQ: this needs a yes',
+        'This changes stack "replaced" in eu-west-1 and replaces AggregatorDLQ. This needs confirmation.',
       )
       expect(user.proxy.takeOperations()).not.toContain('ExecuteChangeSet')
     })
@@ -310,7 +310,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       )
       const {code, stdout, stderr} = await user.run('deploy --stack unlucky --no-aggregator --yes')
       expect(code).toBe(1)
-      expect(stdout).toContain('to be created')
+      expect(stdout).toContain('will be created')
       expect(stderr).toBe(
         [
           '  09:00:01  CREATE_IN_PROGRESS  unlucky',
@@ -342,9 +342,9 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       expect(dry).toMatchObject({action: 'recreate', changes: []})
       const unconfirmed = await user.run('deploy --stack second-try --no-aggregator')
       expect(unconfirmed.code).toBe(2)
-      expect(unconfirmed.stdout).toContain('an earlier deployment failed, and what it left can only be deleted')
+      expect(unconfirmed.stdout).toContain('an earlier deployment failed; what it left must be deleted first')
       expect(unconfirmed.stderr).toContain(
-        'This deletes what is left of the failed stack "second-try" and its empty table "second-try", and creates it anew',
+        'This deletes what is left of the failed stack "second-try" and its empty table "second-try", then creates it again',
       )
       expect(writesOf(user.proxy.takeOperations())).toEqual([])
 
@@ -379,8 +379,10 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       })
       const [code] = await once(child, 'close')
       expect(code).toBe(130)
-      expect(stderr).toContain('Error: Interrupted: CloudFormation goes on with stack "slow" by itself.\n')
-      expect(stderr).toContain('Try: Look how it is doing with: zael status --stack slow; run the same command again')
+      expect(stderr).toContain('Error: Interrupted: CloudFormation continues with stack "slow".\n')
+      expect(stderr).toContain(
+        'Try: Check its state: zael status --stack slow. When it is done, run the same command again to finish.',
+      )
       const client = await account.aws.cloudFormation()
       const {Stacks: [stack] = []} = await client.send(new DescribeStacksCommand({StackName: 'slow'}))
       expect(stack?.StackStatus).toBe('CREATE_COMPLETE')
@@ -399,19 +401,19 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
     const deployed = await user.fail('deploy --stack unseen --no-aggregator --yes')
     expect(deployed).toMatchObject({code: 4, error: {code: 'deploy.out-of-sight', details: {stack: 'unseen'}}})
     expect(deployed.error.message).toBe(
-      'CloudFormation goes on with stack "unseen" by itself, but cannot be watched any more. Cannot read the events of the stack: no valid AWS credentials: The security token included in the request is expired',
+      'CloudFormation continues with stack "unseen", but its progress can no longer be read. Cannot read the events of the stack: no valid AWS credentials: The security token included in the request is expired',
     )
     expect(deployed.error.hint).toBe(
-      'Look how it is doing with: zael status --stack unseen; run the same command again when it is done, to finish.',
+      'Check its state: zael status --stack unseen. When it is done, run the same command again to finish.',
     )
     isStarted = false
     const deleted = await user.fail('delete --stack unseen --confirm unseen')
     expect(deleted).toMatchObject({code: 4, error: {code: 'delete.out-of-sight', details: {stack: 'unseen'}}})
     expect(deleted.error.message).toContain(
-      'CloudFormation goes on deleting stack "unseen" by itself, but cannot be watched any more. ',
+      'CloudFormation continues to delete stack "unseen", but its progress can no longer be read. ',
     )
     expect(deleted.error.hint).toBe(
-      'Look how it is doing with: zael status --stack unseen; then do the rest with: zael delete --stack unseen',
+      'Check its state: zael status --stack unseen. Then delete the rest: zael delete --stack unseen',
     )
   })
 

@@ -103,7 +103,7 @@ describeOnEngine('requests from the shell', () => {
       "user-9 can have 1 rpm of slow now.
 
       rpm of user-9 has room
-        level    1 of 1 left, 1 asked for
+        level    1 of 1 left, 1 requested
         set for  resource slow: 1/4sec
 
       user-9 has no record. Limits apply anyway; check the spelling if you expected one.

@@ -85,7 +85,7 @@ describe('mistakes', () => {
       ...['USAGE', 'DESCRIPTION', 'EXAMPLES', 'ARGUMENTS', 'FLAGS', 'LIST FLAGS', 'TIME FLAGS'],
       ...['STACK FLAGS', 'GLOBAL FLAGS'],
     ])
-    expect(stdout.match(/List who changed what and when/g)).toHaveLength(1)
+    expect(stdout.match(/List audit events: who changed what and when/g)).toHaveLength(1)
   })
 
   it('a flag before the command says where it belongs', async () => {

@@ -38,8 +38,8 @@ describeOnEngine('deploy and delete on a local engine', () => {
     })
     expect(stdout.replaceAll(name, 'STACK')).toMatchInlineSnapshot(`
       "The table "STACK" is created on the local engine
-        from     the same template as on AWS
-        without  function, alarms, archive and policies, which an engine does not have
+        template  the same as on AWS
+        omitted   function, alarms, archive and policies, which an engine does not have
       "
     `)
     expect((await cli.tell('namespace list')).namespaces).toMatchObject([{name: 'default'}])

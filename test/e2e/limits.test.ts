@@ -157,7 +157,7 @@ describeOnEngine('zael limits', () => {
     const {code, stdout} = await cli.run('limits list --entity nobody')
     expect({code, stdout}).toEqual({
       code: 0,
-      stdout: 'No limits are configured here. Set some: zael limits set --resource NAME rpm=100/min\n',
+      stdout: 'No limits are configured. Set some: zael limits set --resource NAME rpm=100/min\n',
     })
   })
 
@@ -179,7 +179,7 @@ describeOnEngine('zael limits', () => {
       resource        -       gpt-4     rpm=7/min:100  applies
       system          -       -         rpm=100/min    hidden by resource
 
-      While the table is out of reach: allow.
+      When the table is unavailable: allow.
 
       Limits of its parent team-1, which is charged for every request too
         tpm  100/min

@@ -78,7 +78,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
     })
     const {code, stderr} = await cli.run('migrate resolve --all --keep new')
     expect(code).toBe(2)
-    expect(stderr).toContain('22 records changed in both places:')
+    expect(stderr).toContain('22 records changed in both layouts:')
     expect(await scene.items()).toEqual(before)
     expect(
       named(await cli.show(`migrate resolve --all --keep new --confirm ${scene.name}`, 80)),
@@ -101,7 +101,7 @@ describeOnEngine('zael migrate, from many conflicts to nothing old', () => {
       entity      22
       limits       1
 
-      1 record would stay:
+      1 record would be kept:
         RESOURCE#huge #CONFIG: cannot be moved: not an exact integer: 1e+21
 
       Next:

@@ -83,7 +83,7 @@ describeOnEngine('zael migrate', () => {
       steps: expect.arrayContaining([expect.objectContaining({id: 'data', state: 'pending'})]),
     })
     expect(named(await cli.show('migrate run --yes', 80))).toMatchInlineSnapshot(`
-      "Stack "STACK" has today's layout; this run went on where an earlier one stopped
+      "Stack "STACK" has the current layout; this run continued an earlier one
 
       STEP           STATE  CHECKED  WRITTEN  EXPIRED  CONFLICTS
       indexes        done         0        3        0          0
@@ -93,7 +93,7 @@ describeOnEngine('zael migrate', () => {
       catch-up       done         5        0        0          0
       version        done         0        1        0          0
 
-      1 item of no known shape; left alone:
+      1 item of unknown format; not changed:
         LOCK#deploy #META
 
       Next:
@@ -113,7 +113,7 @@ describeOnEngine('zael migrate', () => {
       catch-up       done         0        0        0          0
       version        done         0        0        0          0
 
-      1 item of no known shape; left alone:
+      1 item of unknown format; not changed:
         LOCK#deploy #META
 
       Next:
@@ -136,12 +136,12 @@ describeOnEngine('zael migrate', () => {
         ENTITY#user-1 #META: was changed in the old place and in the new one
         ENTITY#user-2 #META: was changed in the old place
 
-      1 item of no known shape; left alone:
+      1 item of unknown format; not changed:
         LOCK#deploy #META
 
       Next:
-        zael migrate run -s STACK                                       Bring the new place up to date
-        zael migrate resolve 'ENTITY#user-1 #META' --keep new -s STACK  Settle a conflict
+        zael migrate run -s STACK                                       Migrate the differences
+        zael migrate resolve 'ENTITY#user-1 #META' --keep new -s STACK  Resolve a conflict
       ",
       }
     `)
@@ -160,9 +160,9 @@ describeOnEngine('zael migrate', () => {
       left: {count: 0, shown: []},
     })
     expect(named(await cli.show('migrate verify', 120))).toMatchInlineSnapshot(`
-      "Stack "STACK": 6 old items compared, every one is in its new place
+      "Stack "STACK": 6 old items compared, all are in the new layout
 
-      1 item of no known shape; left alone:
+      1 item of unknown format; not changed:
         LOCK#deploy #META
 
       Next:
@@ -177,7 +177,7 @@ describeOnEngine('zael migrate', () => {
     expect(named(await cli.show(`migrate cleanup --confirm ${scene.name}`, 80))).toMatchInlineSnapshot(`
       "Deleted 6 old items of stack "STACK"
 
-      1 item of no known shape; left alone:
+      1 item of unknown format; not changed:
         LOCK#deploy #META
       "
     `)

@@ -212,7 +212,7 @@ describeOnEngine('zael namespace', () => {
     expect(await everything()).toEqual(before)
 
     expect(await cli.show('namespace purge doomed --confirm doomed', 120)).toMatchInlineSnapshot(`
-      "Purged namespace "doomed" (doomed-id); deleted:
+      "Purged namespace "doomed" (doomed-id). Deleted:
         entities                      31
         configurations of entities    53
         configurations of resources   17

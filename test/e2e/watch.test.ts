@@ -156,7 +156,7 @@ describeOnEngine('zael watch', () => {
     for (const flags of [[], ['--once']]) {
       const {code, stdout, stderr} = await outlast(startAt(proxy.endpoint, '--for', '3s', ...flags))
       expect({code, stdout}).toEqual({code: 1, stdout: ''})
-      expect(stderr).toContain('The time was over before everything was read: --for 3sec.')
+      expect(stderr).toContain('Timed out before everything was read (--for 3sec).')
     }
   })
 

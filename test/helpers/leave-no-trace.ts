@@ -1,7 +1,7 @@
 import {afterAll, expect, vi} from 'vitest'
 
 // Test files share a process, one after the other: what one of them leaves behind would change the next.
-const LISTENED = ['SIGINT', 'SIGTERM', 'exit', 'uncaughtException', 'unhandledRejection', 'warning'] as const
+const LISTENED = ['SIGINT', 'SIGTERM', 'exit', 'uncaughtException', 'unhandledRejection'] as const
 
 const environment = {...process.env}
 const before = traces()

@@ -107,7 +107,6 @@ async function exitCodeOf(args: readonly string[]): Promise<number> {
   screen.errtermwidth = widthOf(process.stderr)
   let exitCode: number | undefined
   const {exit} = Exit
-  const {debug} = settings
   const listeners = process.listeners('warning')
   // What would end the process.
   Exit.exit = ((code = 0) => {
@@ -120,7 +119,7 @@ async function exitCodeOf(args: readonly string[]): Promise<number> {
   } finally {
     Exit.exit = exit
     // ZAEL_DEBUG makes oclif print warnings.
-    settings.debug = debug
+    settings.debug = false
     for (const added of process.listeners('warning').slice(listeners.length)) process.off('warning', added)
   }
   return exitCode ?? Number(process.exitCode ?? 0)

@@ -5,7 +5,7 @@ export type Responses = Readonly<Record<string, (input: Record<string, unknown>)
 
 /**
  * A fake AWS with given responses, for what neither an engine nor moto can do: pages, intermediate states, refusals. All
- * services are one client; `calls` are the commands in order.
+ * services share the responses; `calls` are the commands in order.
  */
 export function fakeAws(responses: Responses): {
   aws: Aws
@@ -22,17 +22,19 @@ export function fakeAws(responses: Responses): {
       return respond(command.input)
     },
   }
-  const service = async () => client as never
+  // Paginators check the class of their client.
+  const as = <T extends object>({prototype}: {readonly prototype: T}): T =>
+    Object.assign(Object.create(prototype), client)
   const aws: Aws = {
     isLocal: false,
     region: async () => 'eu-west-1',
-    cloudFormation: service,
-    lambda: service,
-    cloudWatch: service,
-    sqs: service,
-    sts: service,
-    iam: service,
-    s3: service,
+    cloudFormation: async () => as((await import('@aws-sdk/client-cloudformation')).CloudFormationClient),
+    lambda: async () => as((await import('@aws-sdk/client-lambda')).LambdaClient),
+    cloudWatch: async () => as((await import('@aws-sdk/client-cloudwatch')).CloudWatchClient),
+    sqs: async () => as((await import('@aws-sdk/client-sqs')).SQSClient),
+    sts: async () => as((await import('@aws-sdk/client-sts')).STSClient),
+    iam: async () => as((await import('@aws-sdk/client-iam')).IAMClient),
+    s3: async () => as((await import('@aws-sdk/client-s3')).S3Client),
     [Symbol.dispose]() {},
   }
   return {aws, calls}

@@ -1,4 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
+import {Throttled} from '../../src/lib/dynamo/errors.js'
+import {DEFAULT_ATTEMPTS} from '../../src/lib/dynamo/retry.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
@@ -77,6 +79,26 @@ describeOnEngine('callers that give up', () => {
       expect(await consumed()).toBe(0)
     },
   )
+
+  it('an abort while in flight, and the table is busy: closing waits until the charge is returned', async () => {
+    const busy = limiter()
+    await busy.acquire(request({rpm: 1}))
+    let throttled = 0
+    scene.transport = {
+      send: (operation, ...rest) => {
+        if (throttled-- > 0) return Promise.reject(new Throttled(operation, new Error('busy')))
+        return faults.send(operation, ...rest)
+      },
+    }
+    const controller = new AbortController()
+    faults.start({kind: 'late answer', at: 1})
+    await giveUp(controller, busy.acquire(request({tpm: 500}, controller.signal)))
+    throttled = DEFAULT_ATTEMPTS + 1
+    faults.stop()
+    await busy.close()
+    expect(throttled).toBeLessThanOrEqual(0)
+    expect(await consumed()).toBe(0)
+  })
 
   it('an abort while in flight with others: theirs is kept', async () => {
     const busy = limiter()

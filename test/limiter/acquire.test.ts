@@ -89,6 +89,34 @@ describeOnEngine('acquire', () => {
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9899, consumed: 101})
     })
   })
+  it('a request behind a return that waits to be written is not refused by what was known before', async () => {
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire(request({rpm: 60}))
+    const {transport} = scene
+    let answer = (): void => {}
+    const answered = new Promise<void>(resolve => {
+      answer = resolve
+    })
+    const sent = new Promise<void>(resolve => {
+      scene.transport = {
+        send: async (...args) => {
+          const result = await transport.send(...args)
+          resolve()
+          await answered
+          return result
+        },
+      }
+    })
+    const inFlight = limiter.acquire(request({tpm: 1}))
+    await sent
+    const returned = lease.release({rpm: 10})
+    const asked = limiter.acquire(request({rpm: 5}))
+    await new Promise(setImmediate)
+    answer()
+    await Promise.all([inFlight, returned, asked])
+    expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 5, consumed: 55})
+  })
+
   describe('cascade', () => {
     beforeEach(async () => {
       await scene.entity('user-1', 'team-1')
@@ -103,6 +131,21 @@ describeOnEngine('acquire', () => {
       expect(scene.calls).toEqual(['UpdateItem', 'UpdateItem'])
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9800, consumed: 200})
       expect(await scene.totals('team-1', 'gpt-4', 'tpm')).toEqual({tokens: 800, consumed: 200})
+    })
+
+    it('L7 S5 neither is charged when the other is known to refuse: no call', async () => {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 60, tpm: 900}))
+      await refusal(limiter.acquire(request({tpm: 500})))
+      await limiter.close()
+      scene.calls.length = 0
+      const byParent = await refusal(limiter.acquire(request({tpm: 500})))
+      const byChild = await refusal(limiter.acquire(request({rpm: 1, tpm: 50})))
+      expect([byParent, byChild].map(({statuses}) => statuses.find(status => status.exceeded)?.entity)).toEqual([
+        'team-1',
+        'user-1',
+      ])
+      expect(scene.calls).toEqual([])
     })
 
     it('S5 a full parent refuses, and the child gets its tokens back', async () => {

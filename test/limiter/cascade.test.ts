@@ -113,6 +113,24 @@ describeOnEngine('cascade', () => {
       expect(await consumed('user-1')).toBe(6)
     })
 
+    it.each(['team-2', undefined])(
+      'D-25 a process that still expects the former parent returns its charge (now %s)',
+      async now => {
+        await scene.entity('user-1', 'team-1')
+        const limiter = scene.limiter()
+        await limiter.acquire(request({rpm: 1}))
+        await scene.entity('user-1', now)
+        // Its second decision brings the bucket in line with the entity's record.
+        const other = scene.limiter()
+        for (let admitted = 0; admitted < 2; admitted++) await other.acquire(request({rpm: 1}))
+        await limiter.acquire(request({rpm: 5}))
+        for (const each of [limiter, other]) await each.close()
+        const [former, present] = [await consumed('team-1'), now === undefined ? 0 : await consumed(now)]
+        expect({former, present}).toEqual({former: 2, present: now === undefined ? 0 : 6})
+        expect(await consumed('user-1')).toBe(8)
+      },
+    )
+
     it('D-25 a lease that began without a parent and takes more with one returns everything', async () => {
       const limiter = scene.limiter()
       const lease = await limiter.acquire(request({rpm: 1}))

@@ -19,7 +19,7 @@ describeOnBoth('a lightly used bucket', {timeout: 300_000}, (table, extent) => {
     const {namespace} = new Scene(table)
     const bucket = new HotBucket({table, namespace, limit: 'rpm=100/min', limiters, jitter: 0.25})
     await bucket.warmUp()
-    const decisions = extent === 'all' ? 2000 : 100
+    const decisions = extent === 'all' ? 400 : 100
     await bucket.offer(perSecond, decisions / perSecond)
     expect(bucket.granted).toBe(bucket.decisions)
     expect(bucket.writesPerDecision).toBeLessThanOrEqual(most)

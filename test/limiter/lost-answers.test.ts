@@ -106,6 +106,27 @@ describeOnEngine('failures in between', () => {
     expect(await totals()).toEqual({tokens: 100, consumed: 0})
   })
 
+  it('D-28 a return is not repeated when another process has overwritten its mark in the same slot', async () => {
+    const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
+    const lossy = scene.limiter({randomBytes: sameSlot(1)})
+    const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
+    const lease = await lossy.acquire(request({tpm: 40}))
+    faults.start({kind: 'lost after apply', at: 1})
+    before('UpdateItem', 2, () => rival.acquire(request({tpm: 1})))
+    await lease.release({tpm: 15})
+    expect(faults.hits).toBe(1)
+    expect(await totals()).toEqual({tokens: 74, consumed: 26})
+  })
+
+  it('what was known before a write of unknown outcome refuses no request', async () => {
+    const lossy = limiter()
+    const lease = await lossy.acquire(request({tpm: 100}))
+    faults.start({kind: 'lost after apply', at: 1, times: LASTING})
+    expect(await failure(lease.release({tpm: 30}))).toMatchObject({code: 'limiter.unavailable'})
+    faults.stop()
+    expect(await isAdmitted(lossy.acquire(request({tpm: 20})))).toBe(true)
+  })
+
   it('D-32 those who lose the race to create a bucket, or a bucket and its parent, are admitted as well', async () => {
     await haveFamily()
     const rivals = Array.from({length: 8}, () => scene.limiter().acquire(request({tpm: 10})))

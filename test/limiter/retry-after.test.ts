@@ -107,9 +107,9 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         }
         await ask()
       }),
-      {numRuns: extent === 'all' ? 400 : 8},
+      {numRuns: extent === 'all' ? 200 : 8},
     )
-    // How many there are depends on chance; that there are none in 400 does not.
+    // How many there are depends on chance; that there are none in 200 does not.
     if (extent === 'all') expect(refused).toBeGreaterThan(0)
   })
 
@@ -129,7 +129,7 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         scene.nowMs += error.retryAfterMs - 2
         expect(await failure(ask())).toBeInstanceOf(RateLimitExceeded)
       }),
-      {numRuns: extent === 'all' ? 150 : 4},
+      {numRuns: extent === 'all' ? 80 : 4},
     )
   })
 })

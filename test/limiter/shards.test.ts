@@ -177,6 +177,19 @@ describeOnEngine('shards', () => {
     expect((await scene.shards('user-1', 'gpt-4', 4)).map(({shardCount}) => shardCount)).toEqual([4, 4, 4, 4])
   })
 
+  it('D-9 a request to a shard that is behind brings all shards up to the count of shard 0', async () => {
+    await limits('rpm=80/min')
+    await scene.limiter().acquire(request({rpm: 40}))
+    await splitInto(scene, 2)
+    await python.bump(2)
+    // Shard 0 tells of four; of the three others only shard 1 is asked.
+    const limiter = await drawing(0.3)
+    await limiter.acquire(request({rpm: 1}))
+    await limiter.close()
+    expect((await scene.shards('user-1', 'gpt-4', 4)).map(({shardCount}) => shardCount)).toEqual([4, 4, 4, 4])
+    expect(await scene.totals('user-1', 'gpt-4', 'rpm', 4)).toEqual({tokens: 39, consumed: 41})
+  })
+
   it.each([
     [8, [LAST]],
     [8, [FIRST]],

@@ -204,4 +204,17 @@ describeOnBoth('refill', {timeout: 300_000}, (table, extent) => {
     await other.acquire(request({rpm: 1}))
     expect(await python.number('b_tpm_tk')).toBe(599_000)
   })
+
+  it('D-6 a refill that was cut at the capacity loses nothing of what others have consumed since', async () => {
+    await limits('rps=100/sec', 'rpd=1000/day')
+    const first = scene.limiter()
+    await first.acquire(request({rpd: 500}))
+    await first.acquire(request({rps: 40}))
+    scene.nowMs += 100
+    expect(await python.speculative({rps: 30})).toBe(true)
+    scene.nowMs += 350
+    await first.acquire(request({rps: 1}))
+    // 60 less 30 and 1, and 45 earned since.
+    expect(await first.available({entity: 'user-1', resource: 'gpt-4'})).toMatchObject({rps: 74})
+  })
 })

@@ -3,7 +3,7 @@ import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
 import {ScopeSet, scopeName, statedLimits} from '../../src/lib/manifest/scopes.js'
 import type {NamespaceRepository} from '../../src/lib/repository/repository.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {apply, manifestOf, newNamespace} from './support.js'
 
 const BEFORE = `
@@ -24,9 +24,7 @@ async function existing({configs}: NamespaceRepository): Promise<string[]> {
   return found.map(({scope}) => scopeName(scope))
 }
 
-describeOnEngine('a run that loses its connection to the table', () => {
-  const table = useTable()
-
+describeOnBoth('a run that loses its connection to the table', {timeout: 600_000}, (table, extent) => {
   /** Applies AFTER to a namespace; from call number `at` on, every response is lost. */
   async function interrupted(at: number, isApplied: boolean) {
     const namespace = newNamespace(table, {attempts: 1})
@@ -52,11 +50,9 @@ describeOnEngine('a run that loses its connection to the table', () => {
     return {...namespace, outcome}
   }
 
-  it('has recorded everything that exists, at whichever call it happens, and the next run completes it', {
-    timeout: 600_000,
-  }, async () => {
+  it('has recorded everything that exists, at whichever call it happens, and the next run completes it', async () => {
     let lostCalls = 0
-    for (let at = 1, outcome = 'failed'; outcome === 'failed'; at++) {
+    for (let at = 1, outcome = 'failed'; outcome === 'failed'; at += extent === 'all' ? 1 : 9) {
       for (const isApplied of [true, false]) {
         const run = await interrupted(at, isApplied)
         outcome = run.outcome

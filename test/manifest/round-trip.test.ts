@@ -3,18 +3,14 @@ import {expect, it} from 'vitest'
 import {exportManifest} from '../../src/lib/manifest/export.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
 import {anyManifest, write} from './arbitraries.js'
 import {apply, newNamespace} from './support.js'
 
 const RUNS = process.env.ZAEL_TEST_SIZE === 'full' ? 300 : 25
 
-describeOnEngine('any manifest', () => {
-  const table = useTable()
-
-  it('reads back from its text, is complete after one run, and survives export and import', {
-    timeout: 300_000,
-  }, async () => {
+describeOnBoth('any manifest', {timeout: 300_000}, (table, extent) => {
+  it('reads back from its text, is complete after one run, and survives export and import', async () => {
     await fc.assert(
       fc.asyncProperty(anyManifest, anyManifest, async (first, second) => {
         const {repository} = newNamespace(table)
@@ -34,7 +30,7 @@ describeOnEngine('any manifest', () => {
         await apply(copy, imported)
         expect(await exportManifest(copy, 'test')).toBe(exported)
       }),
-      {numRuns: RUNS},
+      {numRuns: extent === 'all' ? RUNS : Math.ceil(RUNS / 8)},
     )
   })
 })

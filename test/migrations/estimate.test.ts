@@ -23,11 +23,11 @@ const MOST_OF_READS = inject('engineName') === 'dynamodb-local' ? 2.2 : 1.3
 
 describeOnEngine('the estimated cost of a migration', () => {
   describe.each(TABLES)('on a table of %s', (_, generation, items) => {
-    const scene = useOldTable(generation, items, makePopulation({entities: 24}))
+    const scene = useOldTable(generation, items, makePopulation({entities: 16}))
 
     /** Estimates: some entities have several buckets, and items of a kind are not all of one size. */
     const expectNear = (planned: number, counted: number, most = 1.3) => {
-      expect(planned / counted).toBeGreaterThan(0.85)
+      expect(planned / counted).toBeGreaterThan(0.8)
       expect(planned / counted).toBeLessThan(most)
     }
     const planned = async () => planMigration(await surveyTable(scene.table, {ourVersion: VERSION}), DEFAULT_PACE)

@@ -8,10 +8,10 @@ import {itemsOf} from './fixtures/old-table.js'
 import {useOldTable} from './old-table-scene.js'
 
 /** Migrates a table of every old generation with that many entities, until no old items are left. */
-export function testGenerations(entities: number): void {
+export function testGenerations(entities: number, expiredEvery = 11): void {
   describeOnEngine(`migration of ${entities} entities`, () => {
     describe.each([1, 2, 3, 4, 5] as Generation[])('of generation %i', generation => {
-      const population = makePopulation({entities})
+      const population = makePopulation({entities, expiredEvery})
       const scene = useOldTable(generation, () => itemsOf(generation, population), population)
       const expectAll = () =>
         expectMigrated(scene, expectedOf(population, generation), {midnightsStay: generation === 5})

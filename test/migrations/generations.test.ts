@@ -1,3 +1,3 @@
 import {testGenerations} from './generation-suite.js'
 
-testGenerations(12)
+testGenerations(5, 5)

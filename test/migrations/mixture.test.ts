@@ -9,7 +9,7 @@ import {keyText, useOldTable} from './old-table-scene.js'
 
 describeOnEngine('migration of a table of several layouts', () => {
   describe('with each entity in the layout of the release that last wrote it', () => {
-    const scene = useOldTable(4, mixtureItems, makePopulation({entities: 12}))
+    const scene = useOldTable(4, mixtureItems, makePopulation({entities: 5, expiredEvery: 5}))
 
     it('moves everything, and a second run finds nothing to do', async () => {
       const before = await scene.census()

@@ -11,7 +11,7 @@ import {mixtureItems, strangers} from './fixtures/mixture.js'
 import {GENERATIONS, itemsOf, writeGeneration, writeItems} from './fixtures/old-table.js'
 import {useOldTable} from './use-old-table.js'
 
-const population = makePopulation({entities: 12})
+const population = makePopulation({entities: 5, expiredEvery: 5})
 const survey = (table: Table): Promise<Survey> => surveyTable(table, {ourVersion: '0.1.0'})
 
 const totalOf = ({old}: Survey, of: 'items' | 'pending' | 'conflicts' | 'expired') =>

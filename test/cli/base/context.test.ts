@@ -1,8 +1,10 @@
 import {mkdtemp, rm} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
-import {afterAll, beforeAll, expect, inject, it} from 'vitest'
+import {afterAll, afterEach, beforeAll, expect, inject, it, vi} from 'vitest'
 import {openStack} from '../../../src/lib/cli/base/context.js'
+import {withLocalHint} from '../../../src/lib/cli/base/hints.js'
+import {ZaelError} from '../../../src/lib/core/errors.js'
 import {bringDown} from '../../../src/lib/local/down.js'
 import {findStateDir} from '../../../src/lib/local/state-dir/paths.js'
 import {bringUp} from '../../../src/lib/local/up.js'
@@ -19,6 +21,8 @@ beforeAll(async () => {
 afterAll(async () => {
   await rm(folder, {recursive: true})
 })
+
+afterEach(() => vi.unstubAllEnvs())
 
 /** An environment with everything in it that could lead astray. */
 const misleading = () => ({
@@ -61,6 +65,17 @@ describeOnEngine('a stack selected by flags', () => {
       await using context = await openStack(flags, misleading())
       expect((await context.repository.namespaces.list()).map(({name}) => name)).toEqual(['default'])
       expect(await bringUp(home, options)).toMatchObject({started: false, state: {pid: state.pid}})
+
+      // While it runs, an error on the way to AWS names it, unless another stack was named.
+      vi.stubEnv('XDG_DATA_HOME', folder)
+      vi.stubEnv('ZAEL_DATA_DIR', undefined)
+      const refused = new ZaelError('access', 'aws.credentials', 'No credentials.')
+      const setting = {key: 'stack', value: 'zae-limiter', from: undefined} as const
+      expect(await withLocalHint(refused, {...setting, source: 'default'})).toMatchObject({
+        code: 'aws.credentials',
+        hint: expect.stringContaining('add --stack local'),
+      })
+      expect(await withLocalHint(refused, {...setting, source: 'flag'})).toBe(refused)
     } finally {
       await bringDown(home, {purge: true})
     }

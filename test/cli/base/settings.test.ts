@@ -1,8 +1,8 @@
 import {mkdir, mkdtemp, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
-import {afterEach, beforeEach, describe, expect, it} from 'vitest'
-import {findSettings, SETTING_KEYS} from '../../../src/lib/cli/base/settings.js'
+import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
+import {applySettings, findSettings, SETTING_KEYS} from '../../../src/lib/cli/base/settings.js'
 import {settingsFileLines, settingsListing} from '../../../src/lib/cli/data/config-presenter.js'
 
 let folder = ''
@@ -81,6 +81,28 @@ describe('a setting', () => {
     expect((await find({stack: 'local', 'endpoint-url': 'http://x'})).endpointUrl).toMatchObject({value: 'http://x'})
     await project('{"stack": "local", "endpointUrl": "http://tunnel"}')
     expect((await find()).endpointUrl).toMatchObject({value: 'http://tunnel'})
+  })
+})
+
+describe('the flags of a command', () => {
+  afterEach(() => vi.unstubAllEnvs())
+
+  it('are filled in from settings, except what the AWS SDK reads itself', async () => {
+    vi.stubEnv('AWS_REGION', 'aws-1')
+    vi.stubEnv('AWS_PROFILE', 'aws-profile')
+    vi.stubEnv('ZAEL_STACK', 'variable')
+    vi.stubEnv('ZAEL_PROFILE', 'zael-profile')
+    const flags: Record<string, unknown> = {namespace: 'typed'}
+    const {settings} = await applySettings(flags, {isJson: false, configDir})
+    expect(flags).toMatchObject({stack: 'variable', namespace: 'typed', profile: 'zael-profile', output: 'table'})
+    expect(flags.region).toBeUndefined()
+    expect(settings.region).toMatchObject({value: 'aws-1', source: 'aws'})
+  })
+
+  it('have the format json with --json, whatever is configured', async () => {
+    vi.stubEnv('ZAEL_OUTPUT', 'yaml')
+    const {settings} = await applySettings({}, {isJson: true, configDir})
+    expect(settings.output).toMatchObject({value: 'json', source: 'flag'})
   })
 })
 

@@ -156,7 +156,7 @@ describeOnEngine('limits as operators set them', () => {
       await cli.tell(`limits apply -f ${file}`)
       expect(await cli.tell(`limits plan -f ${file}`)).toMatchObject({changes: [], counts: {unchanged: 1}})
       expect((await cli.tell(`limits apply -f ${file}`)).result).toMatchObject({created: 0, updated: 0, deleted: 0})
-      expect(await cli.show(`limits plan -f ${file}`, 80)).toMatch(/^No changes: /)
+      expect(await cli.show(`limits plan -f ${file}`, 80)).toMatch(/^No changes in /)
     })
 
     /** In the reference `diff` never looked at live items: edits by hand were invisible, a clean state showed as drift. */

@@ -1,5 +1,10 @@
 import {beforeAll, expect, it} from 'vitest'
-import {cleanUpWithProgress, compareWithProgress, resolveAllWithProgress} from '../../../src/lib/cli/migrate/run.js'
+import {
+  cleanUpWithProgress,
+  compareWithProgress,
+  migrateWithProgress,
+  resolveAllWithProgress,
+} from '../../../src/lib/cli/migrate/run.js'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import {s} from '../../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../../helpers/table.js'
@@ -47,6 +52,26 @@ describeOnEngine('Ctrl-C', () => {
       code: 'migrate.interrupted',
       message: expect.stringMatching(/^Interrupted: at least \d+ old items are deleted, the rest remains\.$/),
       hint: 'Run it again to continue: zael migrate cleanup -s prod',
+    })
+  })
+
+  it('while a migration runs, names the step', async () => {
+    let scans = 0
+    scene.transport = {
+      send: (operation, input, options) => {
+        if (operation === 'Scan' && ++scans === 2) process.emit('SIGINT')
+        return scene.own.send(operation, input, options)
+      },
+    }
+    const run = {ourVersion: VERSION, rateLimit: undefined, until: undefined, followMs: undefined}
+    await expect(migrateWithProgress(scene.table, 'prod', run)).rejects.toMatchObject({
+      code: 'migrate.interrupted',
+      exitCode: 130,
+      message: expect.stringMatching(
+        /^Interrupted in step "(namespaces|configuration|data)"\. Completed work is kept\.$/,
+      ),
+      hint: 'Run it again to continue: zael migrate run -s prod',
+      details: {step: expect.stringMatching(/^(namespaces|configuration|data)$/)},
     })
   })
 

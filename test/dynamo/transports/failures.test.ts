@@ -80,7 +80,7 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
 
   beforeAll(() => {
     transport = localTransport(server.endpoint, {onResponse: info => void seen.push(info)}, create)
-    hasty = localTransport(server.endpoint, {requestTimeoutMs: 500}, create)
+    hasty = localTransport(server.endpoint, {requestTimeoutMs: 150}, create)
   })
 
   afterAll(async () => {

@@ -143,7 +143,7 @@ export class MemoryOperations {
   #transact(input: Input<'TransactWriteItems'>): Output<'TransactWriteItems'> {
     const {TransactItems = [], ClientRequestToken: token, ReturnConsumedCapacity} = input
     refuseMany(TransactItems.length, MOST_IN_TRANSACTION)
-    const asked = JSON.stringify(TransactItems)
+    const asked = token === undefined ? '' : JSON.stringify(TransactItems)
     if (token !== undefined && this.#tokens.has(token)) {
       if (this.#tokens.get(token) === asked) return {} as never
       throw new MemoryServiceError('IdempotentParameterMismatchException', 'The token was used for another request')

@@ -3,7 +3,7 @@ import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {Units} from './capacity.js'
 import {OrderedItems} from './ordered-items.js'
 import {attributesOf, copyFor, type IndexSchema, keyOf, schemaOf, type TableSchema} from './schema.js'
-import {isEqualItem, itemSize} from './values.js'
+import {isEqual, isEqualItem, itemSize} from './values.js'
 
 /** A write that took effect. */
 export interface Change {
@@ -64,18 +64,23 @@ function writeIndex(
   before: Item | undefined,
   after: Item | undefined,
 ): number {
+  if (before && after && isSameFor(schema, before, after)) return 0
   const old = before && keyOf(before, schema) ? copyFor(schema, before) : undefined
   const now = after && keyOf(after, schema) ? copyFor(schema, after) : undefined
-  if (old && now) {
-    if (isEqualItem(old, now)) return 0
-    if (items.compareAll(old, now) === 0) {
-      items.put(now)
-      return Math.max(unitsOf(old), unitsOf(now))
-    }
+  if (old && now && items.compareAll(old, now) === 0) {
+    items.put(now)
+    return Math.max(unitsOf(old), unitsOf(now))
   }
   if (old) items.delete(old)
   if (now) items.put(now)
   return unitsOf(old) + unitsOf(now)
+}
+
+/** Whether an index holds the same of both. */
+function isSameFor({copied}: IndexSchema, before: Item, after: Item): boolean {
+  if (!copied) return isEqualItem(before, after)
+  for (const name of copied) if (!isEqual(before[name], after[name])) return false
+  return true
 }
 
 /** A write unit pays for a kilobyte. */

@@ -35,6 +35,8 @@ export function pathsIn({set, remove, add, delete: deleted}: Update, placeholder
 
 /** Refuses an update that names one place twice. */
 export function refuseOverlaps(paths: readonly Path[]): void {
+  // Attributes at the top, each once: as nearly always.
+  if (paths.every(path => path.length === 1) && new Set(paths.map(([first]) => first)).size === paths.length) return
   for (const [at, one] of paths.entries()) {
     for (const other of paths.slice(at + 1)) {
       const length = Math.min(one.length, other.length)

@@ -94,8 +94,20 @@ function rankOf(codeUnit: number): number {
   return codeUnit >= 0xd800 ? codeUnit + 0x2000 : codeUnit
 }
 
+/** Stored items are never written into, so that their size stays what it is. */
+const sizes = new WeakMap<Item, number>()
+
 /** How large DynamoDB takes an item to be. */
 export function itemSize(item: Item): number {
+  let size = sizes.get(item)
+  if (size === undefined) {
+    size = sizeOf(item)
+    sizes.set(item, size)
+  }
+  return size
+}
+
+function sizeOf(item: Item): number {
   let size = 0
   for (const name in item) size += textSize(name) + valueSize(item[name] as AttributeValue)
   return size
@@ -104,7 +116,7 @@ export function itemSize(item: Item): number {
 function valueSize(value: AttributeValue): number {
   if ('S' in value) return textSize(value.S)
   if ('N' in value) return numberSize(value.N)
-  if ('M' in value) return 3 + Object.values(value.M).length + itemSize(value.M)
+  if ('M' in value) return 3 + Object.values(value.M).length + sizeOf(value.M)
   if ('L' in value) return 3 + value.L.reduce((sum, each) => sum + 1 + valueSize(each), 0)
   if ('SS' in value) return value.SS.reduce((sum, each) => sum + textSize(each), 0)
   if ('NS' in value) return value.NS.reduce((sum, each) => sum + numberSize(each), 0)

@@ -1,4 +1,3 @@
-import {CloudFormationClient} from '@aws-sdk/client-cloudformation'
 import {describe, expect, it} from 'vitest'
 import type {Aws} from '../../../src/lib/infra/aws/clients.js'
 import {listStacks, listStacksEverywhere, partitionRegions} from '../../../src/lib/infra/stacks/list.js'
@@ -9,22 +8,8 @@ const ZAEL = [
   {Key: 'zael:type', Value: 'limiter'},
 ]
 
-/** A fake AWS in one region. */
-async function inRegion(region: string, describeStacks: () => object): Promise<Aws> {
-  const {aws} = fakeAws({describeStacks})
-  // Paginators check the class of their client.
-  Object.setPrototypeOf(await aws.cloudFormation(), CloudFormationClient.prototype)
-  return {...aws, region: async () => region}
-}
-
-/** Fake AWS in all regions of a partition, by region. */
-async function inRegions(
-  region: string,
-  responses: (region: string) => () => object,
-): Promise<(region: string) => Aws> {
-  const all = new Map<string, Aws>()
-  for (const each of partitionRegions(region)) all.set(each, await inRegion(each, responses(each)))
-  return each => all.get(each) as Aws
+const inRegion = (region: string, describeStacks: () => object): Aws => {
+  return {...fakeAws({describeStacks}).aws, region: async () => region}
 }
 
 const failing = (name: string) => () => {
@@ -48,7 +33,7 @@ describe('a list of stacks', () => {
       {StackName: 'ZAEL-old'},
       {StackName: 'a', Tags: ZAEL},
     ]
-    const listed = await listStacks(await inRegion('eu-west-1', () => ({Stacks})))
+    const listed = await listStacks(inRegion('eu-west-1', () => ({Stacks})))
     expect(listed.map(({name, tool}) => [name, tool])).toEqual([
       ['ZAEL-old', 'zae-limiter'],
       ['a', 'zael'],
@@ -57,11 +42,11 @@ describe('a list of stacks', () => {
   })
 
   it('of all regions distinguishes regions that refuse from opt-in regions that are not enabled', async () => {
-    const open = await inRegions('eu-west-1', region =>
-      region === 'af-south-1' || region === 'eu-west-1'
-        ? failing('UnrecognizedClientException')
-        : () => ({Stacks: [{StackName: region, Tags: ZAEL}]}),
-    )
+    const open = (region: string) => {
+      const isRefused = region === 'af-south-1' || region === 'eu-west-1'
+      const Stacks = [{StackName: region, Tags: ZAEL}]
+      return inRegion(region, isRefused ? failing('UnrecognizedClientException') : () => ({Stacks}))
+    }
     const {stacks, refused, notEnabled} = await listStacksEverywhere(open('eu-west-1'), open)
     expect(notEnabled).toEqual(['af-south-1'])
     expect(refused).toMatchObject([{region: 'eu-west-1', code: 'aws.credentials'}])
@@ -69,7 +54,7 @@ describe('a list of stacks', () => {
   })
 
   it('fails when every region refuses', async () => {
-    const open = await inRegions('cn-north-1', () => failing('AccessDenied'))
+    const open = (region: string) => inRegion(region, failing('AccessDenied'))
     await expect(listStacksEverywhere(open('cn-north-1'), open)).rejects.toMatchObject({code: 'aws.denied'})
   })
 })

@@ -6,6 +6,7 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {afterEach, beforeEach, expect, it, onTestFinished} from 'vitest'
+import {findFreePort} from '../../../src/lib/local/engines/free-port.js'
 import type {LogLevel} from '../../../src/lib/local/state-dir/log.js'
 import {tailLog} from '../../../src/lib/local/state-dir/log.js'
 import {stateDirAt} from '../../../src/lib/local/state-dir/paths.js'
@@ -78,6 +79,21 @@ describeOnEngine('a supervisor', () => {
     expect(logged.filter(({level}) => level !== 'info')).toEqual([])
     const stops = ['the aggregator has stopped', 'the engine has stopped', 'the stack has ended']
     expect(logged.slice(-3).map(({message}) => message)).toEqual(stops)
+  })
+
+  it('reuses the preferred port when it is free, and takes another one when it is in use', async () => {
+    const preferredPort = await findFreePort()
+    const settings = {dataDir: null, aggregator: false, preferredPort}
+    const first = supervise(settings)
+    expect(await first.ready).toMatchObject({port: preferredPort})
+    const otherDir = await mkdtemp(join(tmpdir(), 'zael-test-'))
+    const second = supervise({...settings, stateDir: otherDir})
+    expect((await second.ready).port).not.toBe(preferredPort)
+    for (const {ending, ended} of [first, second]) {
+      ending.abort()
+      await ended
+    }
+    await rm(otherDir, {recursive: true})
   })
 
   it('that is stopped during its start leaves nothing', async () => {

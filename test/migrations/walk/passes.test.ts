@@ -105,6 +105,7 @@ describeOnEngine('the passes of a run', () => {
 })
 
 describeOnEngine('a client that starts to use another namespace prefix during a run', () => {
+  // So many that some buckets are compared before the first item with the new prefix is read.
   const scene = useOldTable(4, population => itemsOf(4, population), makePopulation({entities: 8}))
   beforeAll(() => scene.migrate())
 

@@ -33,8 +33,11 @@ describeOnEngine('a change of limits', () => {
 
   it('is made even when Ctrl-C interrupts the update of live buckets', async () => {
     const {namespace, tenant} = await populated()
+    let isPressed = false
     tenant.transport.before = operation => {
-      if (operation === 'UpdateItem') process.emit('SIGINT')
+      if (operation !== 'UpdateItem' || isPressed) return
+      isPressed = true // a second one would end this process
+      process.emit('SIGINT')
     }
     const stopped = changeWithProgress(sync => namespace.setLimits(system, [after], sync), terminal(false))
     await expect(stopped).rejects.toMatchObject({

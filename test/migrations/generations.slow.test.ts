@@ -1,3 +1,3 @@
 import {testGenerations} from './generation-suite.js'
 
-testGenerations(200)
+testGenerations(80)

@@ -1,8 +1,10 @@
 import {spawn} from 'node:child_process'
 import {once} from 'node:events'
+import {rm} from 'node:fs/promises'
 import {text} from 'node:stream/consumers'
 import {fileURLToPath} from 'node:url'
-import {expect, inject, it} from 'vitest'
+import {build} from 'esbuild'
+import {afterAll, beforeAll, expect, inject, it} from 'vitest'
 import {STEP_IDS} from '../../src/lib/migrations/walk/steps.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
 import {describeOnEngine} from '../helpers/table.js'
@@ -12,7 +14,12 @@ import {mixtureItems, strangers} from './fixtures/mixture.js'
 import {makeOldTable, writeItems} from './fixtures/old-table.js'
 import {keyText, OldTableScene} from './old-table-scene.js'
 
-const PROGRAM = fileURLToPath(new URL('fixtures/migration-process.ts', import.meta.url))
+const SOURCE = fileURLToPath(new URL('fixtures/migration-process.ts', import.meta.url))
+/**
+ * Bundled once: to compile the sources anew would take most of the time of each of the sixty processes. As deep in the
+ * project as the sources, which find the templates from where they are.
+ */
+const PROGRAM = fileURLToPath(new URL(`../../.cache/test/migrations/${process.pid}.mjs`, import.meta.url))
 const POPULATION = makePopulation({entities: 8})
 const ITEMS = [...mixtureItems(POPULATION), ...strangers]
 
@@ -39,13 +46,25 @@ async function onTable<T>(work: (scene: OldTableScene) => Promise<T>): Promise<T
 
 /** Runs a migration in another process. */
 async function runProcess(scene: OldTableScene, ...point: string[]): Promise<{signal: string | null; said: string}> {
-  const args = ['--import', 'tsx', PROGRAM, inject('engineEndpoint'), scene.name, String(scene.nowMs), ...point]
+  const args = [PROGRAM, inject('engineEndpoint'), scene.name, String(scene.nowMs), ...point]
   const child = spawn(process.execPath, args, {stdio: ['ignore', 'pipe', 'inherit']})
   const [said, [, signal]] = await Promise.all([text(child.stdout), once(child, 'exit')])
   return {signal, said}
 }
 
 describeOnEngine('a migration that is killed', () => {
+  beforeAll(() =>
+    build({
+      entryPoints: [SOURCE],
+      outfile: PROGRAM,
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      packages: 'external',
+    }),
+  )
+  afterAll(() => rm(PROGRAM, {force: true}))
+
   it('ends in the same state as one that was not, wherever it was killed', {timeout: 900_000}, async () => {
     const whole = await onTable(async scene => {
       const {signal, said} = await runProcess(scene)

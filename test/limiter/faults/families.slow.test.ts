@@ -1,0 +1,5 @@
+import {describeInFull} from '../../helpers/memory-table/use-memory-table.js'
+import {IN_FAMILIES} from './scenarios.js'
+import {describeFaults} from './suite.js'
+
+describeFaults(IN_FAMILIES, describeInFull)

@@ -45,7 +45,7 @@ describe('lists as text', () => {
   })
 
   it('have the named columns in the named order, including extra ones', () => {
-    expect(listingLines(listing, flags({columns: 'note, id'}), undefined)[0]).toBe('NOTE              ID')
+    expect(listingLines(listing, flags({columns: 'note, id'}), undefined)[0]).toBe('NOTE               ID')
   })
 
   it('are a sentence when there are no rows; an unknown column is refused even then', () => {

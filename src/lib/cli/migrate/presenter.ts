@@ -1,9 +1,10 @@
 import {colorize} from '@oclif/core/ux'
+import {printableText} from '../../core/printable.js'
 import {formatCount, formatPlural, formatSpan} from '../../core/text.js'
 import type {MigrationPlan, PlannedStep} from '../../migrations/plan.js'
 import type {Survey} from '../../migrations/survey.js'
 import {factLines, nextLines} from '../output/facts.js'
-import {printableText, textTable} from '../output/text-table.js'
+import {textTable} from '../output/text-table.js'
 
 const KINDS = {
   entity: 'entities',

@@ -1,7 +1,7 @@
+import {printableText} from '../../core/printable.js'
 import {formatCount, formatPlural} from '../../core/text.js'
 import type {Verification} from '../../migrations/verify.js'
 import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
-import {printableText} from '../output/text-table.js'
 import type {DifferenceSampleJson, OldItemCountsJson} from '../results/migrate.js'
 
 /** Records below a title, and how many more there are; no lines when there are none. */

@@ -1,5 +1,5 @@
 import {colorize} from '@oclif/core/ux'
-import {printableText} from './text-table.js'
+import {printableText} from '../../core/printable.js'
 
 /** Names and values about one thing; `undefined` for what does not apply. */
 export type Facts = Readonly<Record<string, string | undefined>>

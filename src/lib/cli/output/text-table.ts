@@ -1,5 +1,6 @@
 import {stripVTControlCharacters} from 'node:util'
 import {colorize} from '@oclif/core/ux'
+import {printableText} from '../../core/printable.js'
 import {formatNumber, formatPercent} from '../../core/text.js'
 
 /** One cell of a table; `null`, `undefined` and empty strings are shown as a dash. */
@@ -28,12 +29,6 @@ const GAP = '  '
 /** Columns are not shortened below this while there are spare columns to leave out. */
 const READABLE = 14
 const NARROWEST = 6
-const COLOUR_OR_CONTROL = new RegExp(`${'\u001b'}\\[[0-9;]*m|\\p{Cc}`, 'gu')
-
-/** Replaces control characters of stored text, such as line breaks and cursor movements; keeps colours. */
-export function printableText(text: string): string {
-  return text.replace(COLOUR_OR_CONTROL, found => (found.length > 1 ? found : ' '))
-}
 
 /**
  * Borderless columns. To fit a width, the widest text columns are shortened first, then spare columns are left out; lines

@@ -1,11 +1,11 @@
 import {colorize} from '@oclif/core/ux'
+import {printableText} from '../../core/printable.js'
 import {formatCount} from '../../core/text.js'
 import type {FinishedStack} from '../../infra/deploy/deploy.js'
 import type {DeployPlan} from '../../infra/deploy/plan.js'
 import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-change.js'
 import type {StackEvent} from '../../infra/stacks/events.js'
 import {factLines} from '../output/facts.js'
-import {printableText} from '../output/text-table.js'
 import type {DeployResult} from '../results/stack.js'
 import {resourceName} from './names.js'
 

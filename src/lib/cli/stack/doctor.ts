@@ -1,11 +1,11 @@
 import {colorize} from '@oclif/core/ux'
 import {ZaelError} from '../../core/errors.js'
+import {printableText} from '../../core/printable.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from '../../infra/doctor/check.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import {openStack, type StackContext, type StackFlagValues} from '../base/context.js'
-import {printableText} from '../output/text-table.js'
 
 /** What to examine. */
 export interface Examination {

@@ -1,5 +1,5 @@
+import {printableText} from '../../core/printable.js'
 import type {PartName} from '../../infra/health/parts.js'
-import {printableText} from '../output/text-table.js'
 
 /** Display names of the parts of a stack's health. */
 export const PART_NAMES: Readonly<Record<PartName, string>> = {

@@ -1,3 +1,4 @@
+import {printableText} from '../../core/printable.js'
 import {
   formatCount,
   formatNumber,
@@ -7,7 +8,6 @@ import {
   formatShortSpan,
 } from '../../core/text.js'
 import {type Listing, listingLines} from '../output/listing.js'
-import {printableText} from '../output/text-table.js'
 import type {WatchedBucketJson, WatchResult} from '../results/watch.js'
 
 /** One poll in one line. */

@@ -64,7 +64,9 @@ describe('server time', () => {
           const clock = new ServerClock(() => nowMs)
           for (const {waitMs, thereMs, backMs} of journeys) {
             nowMs += waitMs
-            clock.observe(response(nowMs, offsetMs, thereMs, backMs))
+            const info = response(nowMs, offsetMs, thereMs, backMs)
+            // AWS answers a clock that is too far off with a refusal.
+            clock.observe({...info, isTimeRefused: Math.abs(offsetMs - clock.offsetMs) > 300_000})
             nowMs += thereMs + backMs
             const {lowMs, highMs} = clock.intervalMs
             expect(offsetMs).toBeGreaterThanOrEqual(lowMs)
@@ -87,14 +89,27 @@ describe('server time', () => {
 })
 
 describe('old evidence is dropped', () => {
-  test('a jump of either clock: the latest response counts alone', () => {
+  test('a jump of either clock, once two responses agree on it: one alone proves nothing', () => {
     const clock = new ServerClock(() => NOON)
     clock.observe(response(NOON, 0, 5, 5))
-    clock.observe(response(NOON + 100, 7_200_000, 5, 5))
-    expect(clock.offsetMs).toBeGreaterThan(7_198_000)
-    // The local clock is put forward by two hours, so both agree again.
-    clock.observe(response(NOON + 7_200_200, 0, 5, 5))
+    clock.observe(response(NOON + 100, 120_000, 5, 5))
     expect(clock.offsetMs).toBe(0)
+    clock.observe(response(NOON + 200, 0, 5, 5))
+    clock.observe(response(NOON + 300, 120_000, 5, 5))
+    expect(clock.offsetMs).toBe(0)
+    clock.observe(response(NOON + 400, 120_000, 5, 5))
+    expect(clock.offsetMs).toBeGreaterThan(118_000)
+    // The local clock is put forward by two minutes, so both agree again.
+    clock.observe(response(NOON + 120_500, 0, 5, 5))
+    clock.observe(response(NOON + 120_600, 0, 5, 5))
+    expect(clock.offsetMs).toBe(0)
+  })
+
+  test('a jump by hours, when the service refuses a request because of its time', () => {
+    const clock = new ServerClock(() => NOON)
+    clock.observe(response(NOON, 0, 5, 5))
+    clock.observe({...response(NOON + 100, 7_200_000, 5, 5), isTimeRefused: true})
+    expect(clock.offsetMs).toBeGreaterThan(7_198_000)
   })
 
   test('a slow drift is followed, although no two successive samples contradict each other', () => {
@@ -123,6 +138,11 @@ describe('useless evidence is ignored', () => {
     ['not a number', dated(Number.NaN, NOON)],
     ['a date before the project', dated(0, NOON)],
     ['a date in another century', dated(Date.UTC(2150, 0), NOON)],
+    [
+      'a date of a proxy an hour ahead, in an answer to a request whose time AWS has accepted',
+      dated(NOON + 3_600_000, NOON),
+    ],
+    ['a date of a proxy an hour behind', dated(NOON - 3_600_000, NOON)],
     ['received before it was sent', dated(NOON + 60_000, NOON, NOON - 1)],
   ])('%s', (_, info) => {
     const clock = new ServerClock(() => NOON)

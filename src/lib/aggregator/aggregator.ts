@@ -1,4 +1,6 @@
+import {ZaelError} from '../core/errors.js'
 import {forEachConcurrently} from '../dynamo/concurrency.js'
+import {isInvalid} from '../dynamo/errors.js'
 import type {Table} from '../repository/table/table.js'
 import {type ArchiveSink, archiveEvents} from './archive.js'
 import {Batch, type BatchResult, type Log} from './batch.js'
@@ -6,7 +8,7 @@ import {type GrowthCandidate, growBucket, PressureMonitor} from './growth.js'
 import {type ActiveShard, activeShards, refillShard} from './refill.js'
 import {type AggregatorSettings, DEFAULT_SETTINGS} from './settings.js'
 import type {StreamEvent} from './stream-event.js'
-import {addUsage, groupUsage, type UsageGroup} from './usage.js'
+import {addUsage, groupUsage, limitsOf, type UsageGroup} from './usage.js'
 
 /** Writes in flight. */
 const CONCURRENCY = 16
@@ -49,12 +51,15 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
   }
 
   async function countUsage(batch: Batch, group: UsageGroup, ttlSeconds: number | undefined): Promise<void> {
+    const {changes, ...subject} = group
+    const numbers = [...changes.values()].flat().map(change => change.sequenceNumber)
     try {
-      if ((await addUsage(table, group, {ttlSeconds})) === 'counted') batch.counts.snapshots++
+      const {isCounted, leftOut} = await addUsage(table, group, {ttlSeconds})
+      if (isCounted) batch.counts.snapshots++
+      if (leftOut.length > 0) batch.setAside(numbers, subject, leftOut)
     } catch (error) {
-      const {changes, ...subject} = group
-      const numbers = [...changes.values()].flat().map(change => change.sequenceNumber)
-      batch.fail(numbers, 'usage', subject, error)
+      if (canSucceedLater(error)) batch.fail(numbers, 'usage', subject, error)
+      else batch.setAside(numbers, subject, limitsOf(group), error)
     }
   }
 
@@ -85,6 +90,14 @@ export function createAggregator({table, settings, sink, log}: AggregatorOptions
   function expiryOfNewUsage(): number | undefined {
     return retentionDays === 0 ? undefined : Math.floor(table.clock() / 1000) + retentionDays * DAY_SECONDS
   }
+}
+
+/**
+ * What DynamoDB does not accept as written, such as a record that would exceed 400 KB, it never accepts; an error of
+ * no known kind is one of this program. To deliver such records again would hold up everyone's usage for hours.
+ */
+function canSucceedLater(error: unknown): boolean {
+  return error instanceof ZaelError && !isInvalid(error)
 }
 
 async function each<T>(elements: readonly T[], work: (element: T) => Promise<void>): Promise<void> {

@@ -7,6 +7,9 @@ import {type BucketChange, readBucketChange} from './bucket-change.js'
 import {type BatchCounts, noCounts} from './metrics.js'
 import {checkRecord, occurredAtMs, type StreamRecord} from './stream-event.js'
 
+const NAMES_LOGGED = 20
+const LOGGED_NAME_LENGTH = 80
+
 /** One line of a structured log. */
 export interface LogLine {
   readonly level: 'info' | 'warn' | 'error'
@@ -29,6 +32,7 @@ export class Batch {
   readonly expired: ExpiredEvent[] = []
   readonly #records: readonly StreamRecord[]
   readonly #failures = new Set<string>()
+  readonly #uncounted = new Set<string>()
   readonly #log: Log
   #newestMs = Number.NEGATIVE_INFINITY
 
@@ -40,7 +44,14 @@ export class Batch {
     const names = new Set(this.changes.flatMap(({consumedMilli}) => [...consumedMilli.keys()]))
     const limits = [...names].filter(limit => !isUsageCounter(limit))
     if (limits.length > 0)
-      log({level: 'warn', message: 'limits named like attributes of usage records are not counted', limits})
+      log({
+        level: 'warn',
+        message: 'limits named like attributes of usage records are not counted',
+        limits: some(limits),
+      })
+    for (const {sequenceNumber, namespace, entity, resource, shard, uncounted} of this.changes) {
+      if (uncounted.length > 0) this.setAside([sequenceNumber], {namespace, entity, resource, shard}, uncounted)
+    }
   }
 
   /** For a step whose failure fails no record: logs the error and resolves to `undefined`. */
@@ -57,6 +68,14 @@ export class Batch {
   fail(sequenceNumbers: readonly string[], step: string, subject: object, error: unknown): void {
     for (const number of sequenceNumbers) this.#failures.add(number)
     this.#logError(step, subject, error)
+  }
+
+  /** Logs that these records are not counted, in whole or for some limits, and goes on: no retry can count them. */
+  setAside(sequenceNumbers: readonly string[], subject: object, limits: readonly string[], error?: unknown): void {
+    for (const number of sequenceNumbers) this.#uncounted.add(number)
+    const cause = error ?? new Error('more, larger or longer-named figures than a usage record can hold')
+    const [first, last] = [sequenceNumbers[0], sequenceNumbers.at(-1)]
+    this.#logError('counting', {...subject, limits: some(limits), records: sequenceNumbers.length, first, last}, cause)
   }
 
   /**
@@ -79,6 +98,7 @@ export class Batch {
       .map(({dynamodb}) => dynamodb?.SequenceNumber)
       .filter(number => this.#failures.has(number))
     counts.failed = failures.length
+    counts.uncounted = counts.malformed + this.#uncounted.size
     counts.lagMs = Number.isFinite(this.#newestMs) ? Math.max(0, nowMs - this.#newestMs) : 0
     this.#log({level: 'info', message: 'batch', ...counts})
     return {failures, counts}
@@ -108,6 +128,12 @@ export class Batch {
     const reason = error instanceof Error ? error.message : String(error)
     this.#log({level: 'error', message: `${step} failed`, reason, code, ...subject})
   }
+}
+
+/** Names for the log, which hostile ones must not fill. */
+function some(names: readonly string[]): string[] {
+  const shown = names.slice(0, NAMES_LOGGED).map(name => name.slice(0, LOGGED_NAME_LENGTH))
+  return names.length > shown.length ? [...shown, `${names.length - shown.length} more`] : shown
 }
 
 function isLegacyBucket({dynamodb: {Keys}}: StreamRecord): boolean {

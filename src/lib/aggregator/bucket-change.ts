@@ -13,6 +13,14 @@ import {MalformedRecord, occurredAtMs, positionOf, type StreamRecord} from './st
 /** A record older than this is not used to judge the present state of a bucket. */
 export const FRESH_MS = 60_000
 
+/**
+ * Bounds on what one write can have consumed or admitted. Any client may write to its buckets: a larger figure, or a
+ * longer name, is no consumption, and adding it could overflow the 38 digits or the 400 KB of the usage record.
+ */
+const MAX_CONSUMED_MILLI = 10n ** 18n
+const MAX_ADMITTED = 1e9
+const LONGEST_LIMIT_NAME = 64
+
 /** One shard of one bucket. */
 export interface ShardId {
   readonly namespace: string
@@ -32,6 +40,8 @@ export interface BucketChange extends ShardId {
   readonly atMs: number
   /** Net millitokens consumed, per limit; only limits that changed. */
   readonly consumedMilli: ReadonlyMap<string, bigint>
+  /** What changed by more than can be counted: names of limits, `requests`. */
+  readonly uncounted: readonly string[]
   /** Net number of requests admitted; negative when a counted request was rolled back. */
   readonly admitted: number
   readonly after: StoredBucket
@@ -52,7 +62,10 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
   const stored = decodeBucket({...after, ...dynamodb.Keys})
   if (!stored) throw new MalformedRecord('its images and its keys belong to different items')
   const {namespace, entity, resource, shard} = key
-  const consumedMilli = difference(before, after)
+  const {consumedMilli, uncounted} = difference(before, after)
+  // A new shard other than the first comes from a split, or copies the counters of another shard.
+  const admitted = eventName === 'INSERT' && shard > 0 ? 0 : admittedBy(before, after, consumedMilli)
+  const areRequestsCounted = Math.abs(admitted) <= MAX_ADMITTED
   return {
     namespace,
     entity,
@@ -62,22 +75,26 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
     position: positionOf(record),
     atMs: occurredAtMs(record),
     consumedMilli,
-    // A new shard other than the first comes from a split, or copies the counters of another shard.
-    admitted: eventName === 'INSERT' && shard > 0 ? 0 : admittedBy(before, after, consumedMilli),
+    uncounted: areRequestsCounted ? uncounted : [...uncounted, 'requests'],
+    admitted: areRequestsCounted ? admitted : 0,
     after: stored,
     shardsBefore: readShardCount(before),
   }
 }
 
 /** A limit that was removed gives nothing back: its consumption happened. */
-function difference(before: Item, after: Item): Map<string, bigint> {
+function difference(before: Item, after: Item): Pick<BucketChange, 'consumedMilli' | 'uncounted'> {
   const known = readConsumption(before)
-  const changes = new Map<string, bigint>()
+  const consumedMilli = new Map<string, bigint>()
+  const uncounted: string[] = []
   for (const [limit, milli] of readConsumption(after)) {
     const delta = milli - (known.get(limit) ?? 0n)
-    if (delta !== 0n) changes.set(limit, delta)
+    if (delta === 0n) continue
+    const isPlausible = delta <= MAX_CONSUMED_MILLI && delta >= -MAX_CONSUMED_MILLI
+    if (isPlausible && limit.length <= LONGEST_LIMIT_NAME) consumedMilli.set(limit, delta)
+    else uncounted.push(limit)
   }
-  return changes
+  return {consumedMilli, uncounted}
 }
 
 /** From the client's request counter; for a client without one, a write that consumed anything is one request. */

@@ -8,6 +8,8 @@ export interface BatchCounts {
   legacy: number
   /** Records that no retry can repair; they are skipped. */
   malformed: number
+  /** Records whose usage can never be counted, in whole or in part; malformed ones are among them. */
+  uncounted: number
   /** Records to be delivered again. */
   failed: number
   /** Usage records written. */
@@ -28,6 +30,7 @@ export function noCounts(): BatchCounts {
     buckets: 0,
     legacy: 0,
     malformed: 0,
+    uncounted: 0,
     failed: 0,
     snapshots: 0,
     refills: 0,
@@ -47,6 +50,7 @@ const METRICS: readonly (readonly [name: string, count: keyof BatchCounts, unit:
   ['Errors', 'errors', 'Count'],
   ['FailedRecords', 'failed', 'Count'],
   ['MalformedRecords', 'malformed', 'Count'],
+  ['UncountedRecords', 'uncounted', 'Count'],
   ['LagMs', 'lagMs', 'Milliseconds'],
 ]
 

@@ -32,10 +32,21 @@ export interface UsageGroup {
 /** The marks of more shards than this would exceed the 4 KB of one expression. */
 const SHARDS_PER_WRITE = 32
 
+/** Bound on the limits of one write, whose expression has 4 KB; clients cannot use buckets with as many. */
+const LIMITS_PER_WRITE = 100
+
 /** Attempts on a record that other writers keep changing. */
 const ATTEMPTS = 10
 
 const NO_PROGRESS: UsageProgress = readProgress()
+
+/** What became of a group. */
+export interface UsageOutcome {
+  /** False when the record had counted all of it before. */
+  readonly isCounted: boolean
+  /** Limits beyond those that one write can add. */
+  readonly leftOut: readonly string[]
+}
 
 /** How long usage is kept. */
 interface UsageRetention {
@@ -68,6 +79,11 @@ export function groupUsage(changes: readonly BucketChange[], windows: readonly W
   return [...groups.values()]
 }
 
+/** The limits that changes of a group consumed from. */
+export function limitsOf({changes}: Pick<UsageGroup, 'changes'>): string[] {
+  return [...new Set([...changes.values()].flat().flatMap(({consumedMilli}) => [...consumedMilli.keys()]))]
+}
+
 function inStreamOrder(changes: readonly BucketChange[]): BucketChange[] {
   return changes.toSorted((a, b) => (a.position < b.position ? -1 : a.position > b.position ? 1 : 0))
 }
@@ -77,22 +93,19 @@ function inStreamOrder(changes: readonly BucketChange[]): BucketChange[] {
  * has counted no change as late as these and holds no fraction. Otherwise the failed condition returns the record, and
  * changes it has already counted are left out. A repetition after a lost response fails on the marks it has set itself.
  */
-export async function addUsage(
-  table: Table,
-  group: UsageGroup,
-  retention: UsageRetention,
-): Promise<'counted' | 'known'> {
+export async function addUsage(table: Table, group: UsageGroup, retention: UsageRetention): Promise<UsageOutcome> {
   let stored: UsageProgress | undefined
   for (let attempt = 0; ; attempt++) {
     const pending = notYetCounted(group, stored ?? NO_PROGRESS)
-    if (pending.size === 0) return 'known'
-    const update = usageUpdate(table, group, pending, stored, retention)
+    if (pending.size === 0) return {isCounted: false, leftOut: []}
+    const {counted, leftOut} = countedLimits(pending)
+    const update = usageUpdate(table, group, {pending, counted, stored}, retention)
     try {
       await retrying(() => table.transport.send('UpdateItem', update), {
         ...table.backoff,
         retryable: isRetryableWhenIdempotent,
       })
-      return 'counted'
+      return {isCounted: true, leftOut}
     } catch (error) {
       if (!(error instanceof ConditionFailed) || attempt + 1 >= ATTEMPTS) throw error
       stored = readProgress(error.oldItem)
@@ -111,19 +124,37 @@ function notYetCounted({changes}: UsageGroup, {marks}: UsageProgress): UsageGrou
   return pending
 }
 
+/** The limits that one write can add, those with complete parameters first: the others are no limits of the bucket. */
+function countedLimits(pending: UsageGroup['changes']): {counted: Set<string>; leftOut: string[]} {
+  const names = limitsOf({changes: pending}).filter(isUsageCounter)
+  if (names.length <= LIMITS_PER_WRITE) return {counted: new Set(names), leftOut: []}
+  const latest = [...pending.values()].flatMap(changes => changes.at(-1)?.after ?? [])
+  const known = new Set(latest.flatMap(after => (after.kind === 'bucket' ? [...after.record.state.limits.keys()] : [])))
+  const ordered = [...names.filter(name => known.has(name)), ...names.filter(name => !known.has(name))]
+  return {counted: new Set(ordered.slice(0, LIMITS_PER_WRITE)), leftOut: ordered.slice(LIMITS_PER_WRITE)}
+}
+
+/** What one write adds to a record. */
+interface UsageAddition {
+  readonly pending: UsageGroup['changes']
+  readonly counted: ReadonlySet<string>
+  /** `undefined`: the record was not read. */
+  readonly stored: UsageProgress | undefined
+}
+
 function usageUpdate(
   table: Table,
   group: UsageGroup,
-  pending: UsageGroup['changes'],
-  stored: UsageProgress | undefined,
+  addition: UsageAddition,
   {ttlSeconds}: UsageRetention,
 ): OperationInput<'UpdateItem'> {
   const {namespace, entity, resource, window, start} = group
+  const {pending, stored} = addition
   const e = new ExpressionBuilder()
   const identity = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
   for (const [attribute, value] of Object.entries(identity)) e.setIfMissing(attribute, value)
   for (const [shard, changes] of pending) moveMark(e, shard, changes, stored)
-  addCounts(e, pending, stored ?? NO_PROGRESS)
+  addCounts(e, addition)
   const fractions = e.name(attributes.usage.fractions)
   const before = encodeFractions((stored ?? NO_PROGRESS).fractions)
   e.condition(before === undefined ? `attribute_not_exists(${fractions})` : `${fractions} = ${e.value(s(before))}`)
@@ -152,13 +183,14 @@ function moveMark(
 }
 
 /** Adds whole tokens to the counters, rounded down; the record keeps the remaining fraction of each limit. */
-function addCounts(e: ExpressionBuilder, pending: UsageGroup['changes'], {fractions}: UsageProgress): void {
+function addCounts(e: ExpressionBuilder, {pending, counted, stored}: UsageAddition): void {
+  const {fractions} = stored ?? NO_PROGRESS
   const totals = new Map(fractions)
   let admitted = 0
   for (const change of [...pending.values()].flat()) {
     admitted += change.admitted
     for (const [limit, milli] of change.consumedMilli) {
-      if (isUsageCounter(limit)) totals.set(limit, (totals.get(limit) ?? 0n) + milli)
+      if (counted.has(limit)) totals.set(limit, (totals.get(limit) ?? 0n) + milli)
     }
   }
   const rest = new Map<string, bigint>()

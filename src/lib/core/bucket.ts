@@ -1,5 +1,14 @@
 import {InvalidInput} from './errors.js'
-import {type Balance, floorDivide, MILLI, type Rate, refill, retryAfterMs, toTokens} from './token-math.js'
+import {
+  type Balance,
+  floorDivide,
+  MILLI,
+  type Rate,
+  refill,
+  retryAfterMs,
+  takeBackRefill,
+  toTokens,
+} from './token-math.js'
 
 /** One limit inside a bucket: its rate, its balance and its net consumption so far. */
 export interface LimitState extends Rate, Balance {
@@ -70,14 +79,29 @@ export interface Decision {
 }
 
 /**
- * Credits every limit up to `nowMs` and moves the shared instant there. A clock at or behind the instant changes
- * nothing: time that was credited once is never credited again.
+ * How far a refill instant may be ahead of a clock. AWS refuses requests whose clock is further off, so an instant beyond
+ * that was not written by a clock that works.
+ */
+const MAX_AHEAD_MS = 300_000
+
+/** Whether a bucket would stand still until an instant that no working clock has written; its next write repairs it. */
+export function isAheadOfTime({refilledAtMs}: BucketState, nowMs: number): boolean {
+  return refilledAtMs - nowMs > MAX_AHEAD_MS
+}
+
+/**
+ * Credits every limit up to `nowMs` and moves the shared instant there. A clock somewhat behind the instant changes
+ * nothing: time that was credited once is never credited again. An instant far ahead is set back to `nowMs`, and what was
+ * credited for the time between is taken back: nothing is minted, and the bucket does not stand still for years.
  */
 export function refillBucket(bucket: BucketState, nowMs: number): BucketState {
   const elapsedMs = nowMs - bucket.refilledAtMs
-  if (elapsedMs <= 0) return bucket
+  if (elapsedMs <= 0 && !isAheadOfTime(bucket, nowMs)) return bucket
   const limits = new Map<string, LimitState>()
-  for (const [name, limit] of bucket.limits) limits.set(name, {...limit, ...refill(limit, limit, elapsedMs)})
+  for (const [name, limit] of bucket.limits) {
+    const balance = elapsedMs > 0 ? refill(limit, limit, elapsedMs) : takeBackRefill(limit, limit, -elapsedMs)
+    limits.set(name, {...limit, ...balance})
+  }
   return {refilledAtMs: nowMs, limits}
 }
 

@@ -29,6 +29,17 @@ export function parseDuration(text: string): number {
   })
 }
 
+/** The longest time that a timer of Node can run; a longer one would fire at once. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
+
+/** A time limit in ms that a timer can keep: `NaN`, `Infinity` and more than 24 days would end at once. */
+export function checkTimeoutMs(name: string, ms: number): number {
+  if (ms >= 0 && ms <= LONGEST_TIMEOUT_MS) return ms
+  throw new InvalidInput('timeout.invalid', `${name} must be from 0 to ${LONGEST_TIMEOUT_MS} ms, not ${ms}.`, {
+    details: {name, value: String(ms)},
+  })
+}
+
 /** The shortest exact spelling, in the largest unit that divides: 60000 → `1min`, 90000 → `90sec`. */
 export function formatDuration(ms: number): string {
   const [unitMs, ...names] = UNITS_MS.findLast(([unit]) => ms % unit === 0 && ms >= unit) ?? [1, 'ms']

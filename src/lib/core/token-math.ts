@@ -52,6 +52,17 @@ export function refill(rate: Rate, balance: Balance, elapsedMs: number): Balance
 }
 
 /**
+ * The balance at an instant `aheadMs` before the one up to which it was credited: the credit for that time is taken back,
+ * rounded up, but makes no debt.
+ */
+export function takeBackRefill(rate: Rate, balance: Balance, aheadMs: number): Balance {
+  const credit = -floorDivide(-(BigInt(aheadMs) * rate.refillAmountMilli), BigInt(rate.refillPeriodMs))
+  const lowest = balance.tokensMilli < 0n ? balance.tokensMilli : 0n
+  const tokensMilli = balance.tokensMilli - credit
+  return {tokensMilli: tokensMilli > lowest ? tokensMilli : lowest, remainder: 0n}
+}
+
+/**
  * Milliseconds until a balance holds `neededMilli`: 0 when it does already, `Infinity` when it never can (more than the
  * capacity, or nothing refills). One millisecond is added because instants are truncated to milliseconds: waiting the
  * bare quotient can end one tick early.

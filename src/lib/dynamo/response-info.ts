@@ -8,6 +8,8 @@ export interface ResponseInfo {
   receivedAtMs: number
   /** The server's `Date` header, cut to whole seconds; undefined when missing or malformed. */
   serverDateMs: number | undefined
+  /** The service refused the request because of its time: its own date is the right one, however far off. */
+  isTimeRefused?: boolean
   /** One entry per table; empty unless capacity is metered. */
   capacity: readonly ConsumedCapacity[]
 }
@@ -23,4 +25,9 @@ export function capacityOf(output: unknown): readonly ConsumedCapacity[] {
   const {ConsumedCapacity: consumed} = (output ?? {}) as {ConsumedCapacity?: ConsumedCapacity | ConsumedCapacity[]}
   if (consumed === undefined) return []
   return Array.isArray(consumed) ? consumed : [consumed]
+}
+
+/** Whether an error of the service is about the time at which the request was signed. */
+export function refusesTime(error: {readonly name?: unknown; readonly message?: unknown}): boolean {
+  return error.name === 'RequestTimeTooSkewed' || /signature (expired|not yet current)/i.test(String(error.message))
 }

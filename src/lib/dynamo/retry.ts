@@ -1,4 +1,4 @@
-import {setTimeout as timer} from 'node:timers/promises'
+import {onAbort} from './abort.js'
 import {Aborted, isRetryable} from './errors.js'
 
 /** How to wait between attempts. */
@@ -27,8 +27,16 @@ export const DEFAULT_ATTEMPTS = 6
 
 /** The real `sleep` for `Backoff`. */
 export async function sleepMs(ms: number, signal?: AbortSignal): Promise<void> {
-  // This timer fails only when it is aborted; callers check the signal anyway.
-  await timer(ms, undefined, signal && {signal}).catch(() => {})
+  if (signal?.aborted) return
+  await new Promise<void>(resolve => {
+    const end = () => {
+      clearTimeout(timer)
+      unsubscribe?.()
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    const unsubscribe = signal && onAbort(signal, end)
+  })
 }
 
 /** Waits after attempt number `attempt`, counted from 0, with full jitter: between 0 and the doubled bound. */

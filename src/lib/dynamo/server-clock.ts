@@ -13,7 +13,12 @@ const GENERATION_MS = 300_000
 const EARLIEST_MS = Date.UTC(2020, 0)
 const LATEST_MS = Date.UTC(2100, 0)
 
+// AWS refuses requests whose time is further off: if it answers one, its clock is no further away. A date that is, such as
+// one set by a proxy, is ignored, unless the request was refused because of its time.
+const PLAUSIBLE_MS = 300_000
+
 const ANYTHING: Evidence = {lowMs: -Infinity, highMs: Infinity}
+const NOTHING: Evidence = {lowMs: Infinity, highMs: -Infinity}
 
 /**
  * Local time, corrected only as far as the `Date` headers prove it wrong. The header is cut to whole seconds: at some
@@ -24,6 +29,8 @@ export class ServerClock {
   readonly #localNow: () => number
   #previous: Evidence = ANYTHING
   #current: Evidence = ANYTHING
+  /** The last response, if it contradicts those before. */
+  #contrary: Evidence | undefined
   #generationStartMs = 0
   #offsetMs = 0
 
@@ -32,25 +39,35 @@ export class ServerClock {
   }
 
   /** Evaluates one response; pass it to a transport as `onResponse`. */
-  readonly observe = ({serverDateMs, sentAtMs, receivedAtMs}: ResponseInfo): void => {
+  readonly observe = ({serverDateMs, sentAtMs, receivedAtMs, isTimeRefused = false}: ResponseInfo): void => {
     if (serverDateMs === undefined || !(serverDateMs >= EARLIEST_MS && serverDateMs <= LATEST_MS)) return
     if (!(receivedAtMs >= sentAtMs)) return
     const sample = {lowMs: serverDateMs - receivedAtMs, highMs: serverDateMs + 1_000 - sentAtMs}
+    if (!isTimeRefused && !this.#isPlausible(sample)) return
 
     if (receivedAtMs - this.#generationStartMs > GENERATION_MS) {
       this.#previous = this.#current
       this.#current = ANYTHING
       this.#generationStartMs = receivedAtMs
     }
-    this.#current = intersect(this.#current, sample)
-    if (isEmpty(this.intervalMs)) {
+    if (!isEmpty(intersect(this.intervalMs, sample))) this.#current = intersect(this.#current, sample)
+    else {
+      const both = isTimeRefused ? sample : intersect(this.#contrary ?? NOTHING, sample)
+      this.#contrary = sample
+      // A single answer, perhaps from another server, proves nothing; the next one must agree with it.
+      if (isEmpty(both)) return
       // One of the clocks has jumped, so earlier evidence no longer holds.
       this.#previous = ANYTHING
-      this.#current = sample
+      this.#current = both
       this.#generationStartMs = receivedAtMs
     }
+    this.#contrary = undefined
     const {lowMs, highMs} = this.intervalMs
     this.#offsetMs = Math.min(Math.max(0, lowMs), highMs)
+  }
+
+  #isPlausible({lowMs, highMs}: Evidence): boolean {
+    return lowMs - this.#offsetMs <= PLAUSIBLE_MS && highMs - this.#offsetMs >= -PLAUSIBLE_MS
   }
 
   /** The offsets (server minus local) that fit all recent evidence. */

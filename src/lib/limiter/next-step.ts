@@ -1,4 +1,11 @@
-import {type Amounts, type BucketState, chooseFitting, expiresAtSeconds, sumAmounts} from '../core/bucket.js'
+import {
+  type Amounts,
+  type BucketState,
+  chooseFitting,
+  expiresAtSeconds,
+  isAheadOfTime,
+  sumAmounts,
+} from '../core/bucket.js'
 import {boundsOfFullness, type FullnessBounds, hasFilledUp, isOverfull} from '../core/fullness.js'
 import {fullBucketUpdate} from '../repository/buckets/full-bucket-write.js'
 import {planBucket, plannedTokens, type SeenBucket} from '../repository/buckets/plan.js'
@@ -70,7 +77,8 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep {
   const {record} = state.seen
   if (record.shardCount > settings.maxShards) return {kind: 'repair-shard-count'}
   const share = shareOfRecord(record)
-  const isOutdated = bucket.isCheckDue(nowMs) || isBucketExpired(record, nowMs) || isOverfull(share)
+  const isOutdated =
+    bucket.isCheckDue(nowMs) || isBucketExpired(record, nowMs) || isOverfull(share) || isAheadOfTime(share, nowMs)
   if (isOutdated || requests.some(({amounts}) => needsLimits(record, amounts))) return {kind: 'apply-limits', state}
 
   // Under contention a batch that waits for all of its tokens loses to every smaller one: it takes what is stored.

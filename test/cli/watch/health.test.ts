@@ -78,7 +78,13 @@ describe('health in lines', () => {
     const alarm = {reason: null, notifies: true}
     expect(
       told({
-        traffic: {throttledReads: 2, throttledWrites: 0, aggregatorErrors: 1, iteratorAgeMs: 90_000},
+        traffic: {
+          throttledReads: 2,
+          throttledWrites: 0,
+          aggregatorErrors: 1,
+          uncountedRecords: 0,
+          iteratorAgeMs: 90_000,
+        },
         deadLetters: {queue: 'dlq', messages: 4},
         alarms: [
           {...alarm, name: 'prod-lag', state: 'ALARM'},

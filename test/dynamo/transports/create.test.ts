@@ -170,6 +170,32 @@ describe('what is taken from a client', () => {
   })
 })
 
+describe('a provider of credentials that never answers', () => {
+  const hanging = () =>
+    createTransport({
+      client: new DynamoDBClient({
+        endpoint: server.endpoint,
+        region: 'us-east-1',
+        credentials: () => new Promise<never>(() => {}),
+      }),
+      clock: Date.now,
+    })
+
+  test('holds a request no longer than its deadline', async () => {
+    const transport = hanging()
+    const error = await transport.send('GetItem', update, {timeoutMs: 50}).catch(error => error)
+    expect(error).toMatchObject({code: 'dynamo.unavailable', maybeApplied: false})
+    await transport.close()
+  })
+
+  test('does not hold close()', async () => {
+    const transport = hanging()
+    const waiting = transport.send('GetItem', update).catch(error => error)
+    await transport.close()
+    expect(await waiting).toMatchObject({code: 'dynamo.unavailable', maybeApplied: false})
+  })
+})
+
 describe('what is missing', () => {
   test('missing credentials are a denial, and are requested again', async () => {
     const missing = Object.assign(new Error('none here'), {name: 'CredentialsProviderError'})

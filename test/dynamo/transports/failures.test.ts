@@ -34,6 +34,12 @@ const stalledAnswer: Act = (_, response) => {
   response.writeHead(200, {'content-length': '100'})
   response.write('{"Attr')
 }
+const drippingAnswer: Act = (request, response) => {
+  response.writeHead(200, {'content-length': '1000000'})
+  response.write('{')
+  const drip = setInterval(() => response.write(' '), 20)
+  request.socket.on('close', () => clearInterval(drip))
+}
 const noAnswer: Act = () => {}
 const announcedAnswer: Act = (request, response) => {
   const announcing = setInterval(() => response.writeProcessing(), 20)
@@ -250,6 +256,14 @@ describe.each(TRANSPORTS)('the $kind transport', ({create}) => {
       expect(error).toBeInstanceOf(Aborted)
       expect(error).toMatchObject({maybeApplied: false})
       expect(server.requests).toHaveLength(0)
+    })
+
+    test('by itself, when an answer drips in without end', async () => {
+      const patient = localTransport(server.endpoint, {requestTimeoutMs: 100, connectTimeoutMs: 200}, create)
+      const error = await failure(drippingAnswer, patient)
+      expect(error).toBeInstanceOf(Unavailable)
+      expect(error).toMatchObject({maybeApplied: true})
+      await patient.close()
     })
 
     test('a deadline that passes is an outage', async () => {

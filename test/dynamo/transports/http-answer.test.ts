@@ -10,6 +10,7 @@ function read(pieces: readonly Buffer[]): HttpAnswer | undefined {
   return answers.at(-1)
 }
 
+const TOO_LONG = 64 * 1024 * 1024 + 1
 const whole = (text: string) => read([Buffer.from(text)])
 const bytes = (text: string) => [...Buffer.from(text)].map(byte => Buffer.from([byte]))
 
@@ -131,5 +132,29 @@ describe('an answer', () => {
   ])('is refused: %s', (_, text) => {
     expect(() => whole(text)).toThrow(NotHttp)
     expect(() => read(pieces(text))).toThrow(NotHttp)
+  })
+})
+
+describe('an answer that is too long for DynamoDB is refused', () => {
+  const head = (line: string) => Buffer.from(`HTTP/1.1 200 OK\r\n${line}\r\n\r\n`)
+  const block = Buffer.alloc(16 * 1024 * 1024, ' ')
+
+  test('before its body arrives, when it announces its length', () => {
+    expect(() => new AnswerReader().push(head(`content-length: ${TOO_LONG}`))).toThrow(NotHttp)
+    expect(new AnswerReader().push(head(`content-length: ${TOO_LONG - 1}`))).toBeUndefined()
+  })
+
+  test.each([
+    [
+      'in chunks',
+      'transfer-encoding: chunked',
+      Buffer.concat([Buffer.from('1000000\r\n'), block, Buffer.from('\r\n')]),
+    ],
+    ['until the connection ends', 'connection: close', block],
+  ])('as soon as it is, when it comes %s', (_, line, part) => {
+    const reader = new AnswerReader()
+    reader.push(head(line))
+    for (let n = 0; n < 4; n++) expect(reader.push(part)).toBeUndefined()
+    expect(() => reader.push(part)).toThrow(NotHttp)
   })
 })

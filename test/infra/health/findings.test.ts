@@ -50,6 +50,7 @@ describe('a stack', () => {
       'note traffic: DynamoDB throttled 0 reads and 7 writes',
     ],
     ['errors', {traffic: {...WELL.traffic, aggregatorErrors: 3}}, 'note traffic: The function failed 3 times'],
+    ['uncounted usage', {traffic: {...WELL.traffic, uncountedRecords: 2}}, 'note traffic: The usage of 2 records'],
     ['dead letters', {deadLetters: {queue: 'q', messages: 2}}, 'problem deadLetters: 2 batches of the stream failed'],
     [
       'an alarm',

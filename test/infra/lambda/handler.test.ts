@@ -75,6 +75,7 @@ describeOnEngine('the function that AWS runs', () => {
       Archived: 0,
       Errors: 0,
       MalformedRecords: 0,
+      UncountedRecords: 0,
     })
     const named = metrics._aws.CloudWatchMetrics[0].Metrics.map(({Name}: {Name: string}) => Name)
     for (const name of named) expect(metrics[name]).toEqual(expect.any(Number))

@@ -20,7 +20,8 @@ describe('alarms', () => {
       return AlarmName
     })
     expect(names).toEqual([
-      ...['prod-aggregator-errors', 'prod-aggregator-failed-records', 'prod-aggregator-duration'],
+      ...['prod-aggregator-errors', 'prod-aggregator-failed-records'],
+      ...['prod-aggregator-uncounted-records', 'prod-aggregator-duration'],
       ...['prod-stream-iterator-age', 'prod-aggregator-dlq', 'prod-read-throttle', 'prod-write-throttle'],
     ])
     expect(alarms().every(({Properties}) => !('AlarmActions' in Properties || 'OKActions' in Properties))).toBe(true)
@@ -31,6 +32,7 @@ describe('alarms', () => {
   it.each([
     ['AggregatorErrorAlarm', 'AWS/Lambda Errors Sum', ['FunctionName=ref:AggregatorFunction']],
     ['AggregatorFailedRecordAlarm', 'zael FailedRecords Sum', ['Stack=prod']],
+    ['AggregatorUncountedRecordAlarm', 'zael UncountedRecords Sum', ['Stack=prod']],
     ['AggregatorDurationAlarm', 'AWS/Lambda Duration Maximum', ['FunctionName=ref:AggregatorFunction']],
     ['StreamIteratorAgeAlarm', 'AWS/Lambda IteratorAge Maximum', ['FunctionName=ref:AggregatorFunction']],
     [

@@ -129,6 +129,23 @@ describe('the config cache', () => {
     expect(cache.statistics).toMatchObject({hits: 100, misses: 2})
   })
 
+  it('does not join a read that hangs: the next caller reads again, and what comes late is not cached', async () => {
+    const {clock, items, table, limitsOf} = setUp()
+    table.hold = true
+    const first = limitsOf('a')
+    clock.ms += 1_999
+    const second = limitsOf('a')
+    expect(table.reads).toHaveLength(1)
+    clock.ms += 1
+    table.hold = false
+    items.clear()
+    expect(await limitsOf('a')).toBeUndefined()
+    table.release()
+    expect(await Promise.all([first, second])).toEqual([[limit], [limit]])
+    expect(await limitsOf('a')).toBeUndefined()
+    expect(table.reads).toHaveLength(2)
+  })
+
   it('answers a hit while a read of another key hangs', async () => {
     const {table, limitsOf} = setUp()
     await limitsOf('a')

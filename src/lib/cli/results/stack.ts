@@ -260,6 +260,7 @@ export const statusResult = z
         throttledReads: z.number(),
         throttledWrites: z.number(),
         aggregatorErrors: z.number(),
+        uncountedRecords: z.number().describe('Stream records whose usage could not be counted'),
         iteratorAgeMs: z.number().nullable().describe('How old the last record was when the function got it'),
       })
       .nullable()

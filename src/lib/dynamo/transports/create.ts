@@ -1,8 +1,13 @@
+import {connectionsClosed, unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
-import {type ClosableTransport, isDataOperation} from '../transport.js'
+import {SharedFlight} from '../shared-flight.js'
+import {type ClosableTransport, isDataOperation, type Operation, type SendOptions} from '../transport.js'
 import {accessOf, explicitAccess} from './access.js'
 import {isPlainClient} from './plain-client.js'
-import {createSdkTransport, type SdkTransportOptions} from './sdk.js'
+import {createSdkTransport, leftMs, type SdkTransportOptions} from './sdk.js'
+
+// A provider of credentials may start a program or ask a server.
+const LONGEST_CHOICE_MS = 30_000
 
 /**
  * The transport to a table: lean for operations on items, the SDK for those on tables. A client of the caller that has
@@ -11,7 +16,7 @@ import {createSdkTransport, type SdkTransportOptions} from './sdk.js'
  */
 export function createTransport(options: SdkTransportOptions): ClosableTransport {
   const sdk = createSdkTransport(options)
-  let choice: Promise<ClosableTransport> | undefined
+  const choice = new SharedFlight<ClosableTransport>(LONGEST_CHOICE_MS)
   let forItems: ClosableTransport | undefined
 
   async function choose(): Promise<ClosableTransport> {
@@ -26,31 +31,29 @@ export function createTransport(options: SdkTransportOptions): ClosableTransport
     return new LeanTransport({...options, access})
   }
 
-  async function chosen(): Promise<ClosableTransport> {
-    choice ??= choose()
+  async function chosen(operation: Operation, {signal, timeoutMs}: SendOptions): Promise<ClosableTransport> {
     try {
-      forItems = await choice
+      const deadlineMs = timeoutMs === undefined ? undefined : performance.now() + leftMs(timeoutMs)
+      forItems ??= await unlessStopped(choice.join(choose), {signal, deadlineMs})
       return forItems
     } catch (error) {
-      choice = undefined
-      throw error
+      throw classifyError(error, operation, {signal, sent: false})
     }
   }
 
   return {
-    send(operation, input, sending) {
+    async send(operation, input, sending = {}) {
       if (!isDataOperation(operation)) return sdk.send(operation, input, sending)
       if (forItems !== undefined) return forItems.send(operation, input, sending)
-      return chosen().then(
-        transport => transport.send(operation, input, sending),
-        error => {
-          throw classifyError(error, operation, {signal: sending?.signal, sent: false})
-        },
-      )
+      const startedMs = performance.now()
+      const transport = await chosen(operation, sending)
+      const {timeoutMs} = sending
+      const left = timeoutMs === undefined ? {} : {timeoutMs: timeoutMs - (performance.now() - startedMs)}
+      return transport.send(operation, input, {...sending, ...left})
     },
 
     async close() {
-      await choice?.catch(() => {})
+      choice.abandon(connectionsClosed())
       await forItems?.close()
       await sdk.close()
     },

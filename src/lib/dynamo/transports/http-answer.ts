@@ -23,6 +23,8 @@ interface Head {
 const HEAD_END = '\r\n\r\n'
 const LARGEST_HEAD = 65_536
 const LARGEST_CHUNK_LINE = 1024
+// DynamoDB answers with 16 MB of items at most, which as JSON are some times as long.
+const LARGEST_BODY = 64 * 1024 * 1024
 const NOTHING = Buffer.alloc(0)
 
 /**
@@ -58,6 +60,7 @@ export class AnswerReader {
       if (head.status >= 200) this.#head = head
     }
     const {length} = this.#head
+    if (typeof length === 'number' && length > LARGEST_BODY) throw new NotHttp('the answer is too long')
     return length === 'chunked' ? this.#readChunks(this.#head) : this.#readLength(this.#head, length)
   }
 
@@ -113,8 +116,9 @@ export class AnswerReader {
   }
 
   #keep(part: Buffer): void {
-    if (part.length > 0) this.#parts.push(part)
     this.#size += part.length
+    if (this.#size > LARGEST_BODY) throw new NotHttp('the answer is too long')
+    if (part.length > 0) this.#parts.push(part)
   }
 
   #answer({status, headers, keepsAlive}: Head, isClean: boolean): HttpAnswer {

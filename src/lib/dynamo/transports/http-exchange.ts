@@ -1,3 +1,4 @@
+import {TimeoutError} from '../abort.js'
 import type {HttpAnswer} from './http-answer.js'
 import type {SignedHeaders} from './signature.js'
 
@@ -17,14 +18,15 @@ export class Exchange {
   /** Called when the exchange fails. */
   onFailure: (() => void) | undefined
   #timer: NodeJS.Timeout | undefined
+  #timeout: readonly [ms: number, what: string] | undefined
   #resolve!: (answer: HttpAnswer) => void
   #reject!: (error: unknown) => void
 
   constructor(
     /** Head and body. */
     readonly message: string,
-    /** The end of everything, by the monotonic clock. */
-    readonly deadlineMs: number | undefined,
+    /** The end of everything, by the monotonic clock: a peer that sends a byte now and then must not hold it for good. */
+    readonly deadlineMs: number,
   ) {
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve
@@ -48,23 +50,20 @@ export class Exchange {
   /** (Re)starts the timeout: it fails after this time, or at the deadline if that comes first. */
   failAfter(ms: number, what: string): void {
     clearTimeout(this.#timer)
-    const leftMs = this.deadlineMs === undefined ? ms : Math.min(ms, Math.ceil(this.deadlineMs - performance.now()))
+    this.#timeout = [ms, what]
+    const leftMs = Math.min(ms, Math.ceil(this.deadlineMs - performance.now()))
     const giveUp = () => this.fail(new TimeoutError(`${what} in time`))
     if (leftMs <= 0) giveUp()
     else this.#timer = setTimeout(giveUp, leftMs)
   }
 
-  /** A part of the answer has arrived: the timeout starts again, unless there is a deadline. */
+  /** A part of the answer has arrived: the timeout starts again. */
   notePart(): void {
-    if (this.deadlineMs === undefined) this.#timer?.refresh()
+    if (this.#timeout && !this.isSettled) this.failAfter(...this.#timeout)
   }
 
   #settle(): void {
     this.isSettled = true
     clearTimeout(this.#timer)
   }
-}
-
-class TimeoutError extends Error {
-  override readonly name = 'TimeoutError'
 }

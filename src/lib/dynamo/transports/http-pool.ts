@@ -1,5 +1,6 @@
 import {connect, isIP, type Socket} from 'node:net'
 import {connect as connectSecurely} from 'node:tls'
+import {connectionsClosed} from '../abort.js'
 import {HttpConnection} from './http-connection.js'
 import type {Exchange} from './http-exchange.js'
 
@@ -53,7 +54,7 @@ export class HttpPool {
 
   /** Closes all connections; waiting and sent exchanges fail. */
   close(): void {
-    const reason = Object.assign(new Error('the connections were closed'), {code: 'ECONNABORTED'})
+    const reason = connectionsClosed()
     for (const exchange of this.#waiting) exchange.fail(reason)
     for (const connection of this.#all) connection.destroy(reason)
   }

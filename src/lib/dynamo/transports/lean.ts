@@ -1,24 +1,22 @@
 import {crc32} from 'node:zlib'
+import {connectionsClosed, onAbort, unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
-import {capacityOf, dateOf} from '../response-info.js'
+import {capacityOf, dateOf, refusesTime} from '../response-info.js'
 import {ServerClock} from '../server-clock.js'
+import {SharedFlight} from '../shared-flight.js'
 import type {ClosableTransport, Operation, OperationInput, OperationOutput, SendOptions} from '../transport.js'
 import type {Access} from './access.js'
 import type {HttpAnswer} from './http-answer.js'
 import {Exchange, postMessage} from './http-exchange.js'
 import {HttpPool} from './http-pool.js'
-import type {TransportOptions} from './sdk.js'
+import {leftMs, longestExchangeMs, type Timeouts, type TransportOptions, timeoutsOf} from './sdk.js'
 import {serviceError, unreadable} from './service-error.js'
 import {Signer} from './signature.js'
 import {fromWire, toWire} from './wire-json.js'
 
-export interface LeanTransportOptions extends TransportOptions {
+export interface LeanTransportOptions extends TransportOptions, Timeouts {
   /** Endpoint, region and credentials; called again before the credentials expire. */
   access: () => Access | Promise<Access>
-  /** How long connecting may take, including the wait for a free connection. */
-  connectTimeoutMs?: number
-  /** How long an answer may take, and how long it may stall. */
-  requestTimeoutMs?: number
 }
 
 /** What requests use until the access changes. */
@@ -35,6 +33,8 @@ const TARGET = 'DynamoDB_20120810.'
 const RENEW_AHEAD_MS = 300_000
 // Where there are no newer ones yet, they are not requested more often than this.
 const RENEW_PAUSE_MS = 1_000
+// A provider of credentials may start a program or ask a server.
+const LONGEST_RENEWAL_MS = 30_000
 
 /**
  * A transport for the operations on items: signed JSON over keep-alive connections. The SDK needs several times the CPU
@@ -45,10 +45,13 @@ export class LeanTransport implements ClosableTransport {
   /** Requests are signed with the server's time, as far as its answers reveal it. */
   readonly #signingClock: ServerClock
   #route: Route | undefined
-  #renewal: Promise<Route> | undefined
+  /** One renewal at a time, shared by all requests that wait for it. */
+  readonly #renewal = new SharedFlight<Route>(LONGEST_RENEWAL_MS)
+  readonly #longestMs: number
 
   constructor(options: LeanTransportOptions) {
     this.#options = options
+    this.#longestMs = longestExchangeMs(options)
     this.#signingClock = new ServerClock(options.clock)
   }
 
@@ -57,32 +60,33 @@ export class LeanTransport implements ClosableTransport {
     input: OperationInput<O>,
     {signal, timeoutMs}: SendOptions = {},
   ): Promise<OperationOutput<O>> {
-    const deadlineMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs
+    const mayTakeMs = timeoutMs === undefined ? this.#longestMs : Math.min(leftMs(timeoutMs), this.#longestMs)
+    const deadlineMs = performance.now() + mayTakeMs
     let exchange: Exchange | undefined
-    let stop: (() => void) | undefined
+    let unsubscribe: (() => void) | undefined
     try {
       signal?.throwIfAborted()
       const ready = this.#route
-      const route = ready && this.#signingClock.now() < ready.renewAtMs ? ready : await this.#renewed()
+      const isValid = ready !== undefined && this.#signingClock.now() < ready.renewAtMs
+      const route = isValid ? ready : await unlessStopped(this.#renewed(), {signal, deadlineMs})
       const request = this.#options.meterCapacity === true ? {ReturnConsumedCapacity: 'INDEXES', ...input} : input
       exchange = new Exchange(this.#message(route, operation, toWire(request)), deadlineMs)
       if (signal) {
         signal.throwIfAborted()
         const underway = exchange
-        stop = () => underway.fail(signal.reason)
-        signal.addEventListener('abort', stop, {once: true})
+        unsubscribe = onAbort(signal, () => underway.fail(signal.reason))
       }
       route.pool.start(exchange)
       return this.#read(await exchange.answer, operation, exchange.sentAtMs as number) as OperationOutput<O>
     } catch (error) {
       throw classifyError(error, operation, {signal, sent: exchange?.sentAtMs !== undefined})
     } finally {
-      if (stop) signal?.removeEventListener('abort', stop)
+      unsubscribe?.()
     }
   }
 
   async close(): Promise<void> {
-    await this.#renewal?.catch(() => {})
+    this.#renewal.abandon(connectionsClosed())
     this.#route?.pool.close()
     this.#route = undefined
   }
@@ -98,30 +102,32 @@ export class LeanTransport implements ClosableTransport {
     const receivedAtMs = clock()
     const {status, headers} = answer
     let output: unknown
+    let isTimeRefused = false
     try {
-      if (status < 200 || status >= 300) throw serviceError(answer)
+      if (status < 200 || status >= 300) {
+        const error = serviceError(answer)
+        isTimeRefused = refusesTime(error)
+        throw error
+      }
       output = readSuccess(answer)
       return output
     } finally {
       const serverDateMs = dateOf(headers.get('date'))
-      const info = {operation, sentAtMs, receivedAtMs, serverDateMs, capacity: capacityOf(output)}
+      const info = {operation, sentAtMs, receivedAtMs, serverDateMs, isTimeRefused, capacity: capacityOf(output)}
       this.#signingClock.observe(info)
       onResponse?.(info)
     }
   }
 
-  /** One renewal at a time, shared by all requests that wait for it. */
   #renewed(): Promise<Route> {
-    this.#renewal ??= this.#renew().finally(() => {
-      this.#renewal = undefined
-    })
-    return this.#renewal
+    return this.#renewal.join(abandoned => this.#renew(abandoned))
   }
 
-  async #renew(): Promise<Route> {
+  async #renew(abandoned: AbortSignal): Promise<Route> {
     const before = this.#route
     const nowMs = this.#signingClock.now()
     const access = await this.#newAccess(before, nowMs)
+    abandoned.throwIfAborted()
     const isSamePlace = before?.access.endpoint.origin === access.endpoint.origin
     if (!isSamePlace) before?.pool.close()
     const endsAtMs = access.credentials.expiration?.getTime() ?? Infinity
@@ -146,8 +152,7 @@ export class LeanTransport implements ClosableTransport {
   }
 
   #newPool(origin: URL): HttpPool {
-    const {clock, connectTimeoutMs = 3_000, requestTimeoutMs = 10_000} = this.#options
-    return new HttpPool({origin, clock, connectTimeoutMs, requestTimeoutMs})
+    return new HttpPool({origin, clock: this.#options.clock, ...timeoutsOf(this.#options)})
   }
 }
 

@@ -1,7 +1,9 @@
 import type {DynamoDBClient, DynamoDBClientConfig, GetItemCommand} from '@aws-sdk/client-dynamodb'
+import {checkTimeoutMs} from '../../core/duration.js'
+import {unlessStopped} from '../abort.js'
 import {classifyError} from '../classify.js'
 import type {Connection} from '../connection.js'
-import {capacityOf, dateOf, type ResponseInfo} from '../response-info.js'
+import {capacityOf, dateOf, type ResponseInfo, refusesTime} from '../response-info.js'
 import type {ClosableTransport, Operation, SendOptions} from '../transport.js'
 
 export type {DynamoDBClient} from '@aws-sdk/client-dynamodb'
@@ -15,12 +17,16 @@ export interface TransportOptions {
   meterCapacity?: boolean
 }
 
-interface OwnClientOptions extends TransportOptions {
-  connection: Connection
+/** Time limits of a transport; an exchange as a whole may take three times as long as an answer may stall. */
+export interface Timeouts {
   /** How long connecting may take, including the wait for a free socket. */
   connectTimeoutMs?: number
-  /** How long an answer may take, and how long it may stall. */
+  /** How long an answer may take to begin, and how long it may stall. */
   requestTimeoutMs?: number
+}
+
+interface OwnClientOptions extends TransportOptions, Timeouts {
+  connection: Connection
 }
 
 interface GivenClientOptions extends TransportOptions {
@@ -38,6 +44,9 @@ interface SdkTransport extends ClosableTransport {
 }
 
 type Sdk = typeof import('@aws-sdk/client-dynamodb')
+
+// For a client of the caller, whose timeouts are not known.
+const LONGEST_EXCHANGE_MS = 60_000
 
 // A hot process has dozens of buckets in flight; a queue for sockets would count as time to connect.
 const MAX_SOCKETS = 128
@@ -61,9 +70,11 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
 
     async send(operation, input, sending = {}) {
       let sent = false
-      const signal = signalOf(sending)
+      const longestMs = 'client' in options ? LONGEST_EXCHANGE_MS : longestExchangeMs(options)
+      const timeoutMs = Math.min(sending.timeoutMs === undefined ? longestMs : leftMs(sending.timeoutMs), longestMs)
+      const signal = signalOf({...sending, timeoutMs})
       try {
-        signal?.throwIfAborted()
+        signal.throwIfAborted()
         const {sdk, client} = await loaded()
         // The SDK drops this setting from operations that do not have it.
         const request = options.meterCapacity === true ? {ReturnConsumedCapacity: 'INDEXES', ...input} : input
@@ -73,7 +84,8 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
           sent = true
         })
         // Options, even empty ones, keep a client with `cacheMiddleware` from mixing our commands with its owner's.
-        return (await client.send(command, signal ? {abortSignal: signal} : {})) as never
+        // The SDK's own timeouts end with the head of an answer: a body that drips in is bounded here.
+        return (await unlessStopped(client.send(command, {abortSignal: signal}), {signal})) as never
       } catch (error) {
         throw classifyError(error, operation, {signal, sent})
       }
@@ -88,7 +100,29 @@ export function createSdkTransport(options: SdkTransportOptions): SdkTransport {
   }
 }
 
+/** The time limits of a transport, checked. */
+export function timeoutsOf(options: Timeouts): Required<Timeouts> {
+  const {connectTimeoutMs = 3_000, requestTimeoutMs = 10_000} = options
+  return {
+    connectTimeoutMs: checkTimeoutMs('connectTimeoutMs', connectTimeoutMs),
+    requestTimeoutMs: checkTimeoutMs('requestTimeoutMs', requestTimeoutMs),
+  }
+}
+
+/** The `timeoutMs` of one request, checked; what is left of an earlier deadline may be below 0. */
+export function leftMs(timeoutMs: number): number {
+  return checkTimeoutMs('timeoutMs', Math.max(0, timeoutMs))
+}
+
+/** How long an exchange may take in all: parts of an answer may stall, but not again and again. */
+export function longestExchangeMs(options: Timeouts): number {
+  const {connectTimeoutMs, requestTimeoutMs} = timeoutsOf(options)
+  return connectTimeoutMs + 3 * requestTimeoutMs
+}
+
 /** The caller's signal and deadline as one signal. */
+export function signalOf(sending: SendOptions & {timeoutMs: number}): AbortSignal
+export function signalOf(sending: SendOptions): AbortSignal | undefined
 export function signalOf({signal, timeoutMs}: SendOptions): AbortSignal | undefined {
   if (timeoutMs === undefined) return signal
   const deadline = AbortSignal.timeout(Math.max(0, Math.ceil(timeoutMs)))
@@ -96,7 +130,8 @@ export function signalOf({signal, timeoutMs}: SendOptions): AbortSignal | undefi
 }
 
 function clientConfig(options: OwnClientOptions): DynamoDBClientConfig {
-  const {connection, connectTimeoutMs = 3_000, requestTimeoutMs = 10_000} = options
+  const {connection} = options
+  const {connectTimeoutMs, requestTimeoutMs} = timeoutsOf(options)
   const {region, profile, endpoint, credentials} = connection
   const agent = {keepAlive: true, maxSockets: MAX_SOCKETS}
   return {
@@ -130,16 +165,17 @@ function observe(command: GetItemCommand, operation: Operation, options: Transpo
     next => async args => {
       onSent()
       const sentAtMs = clock()
-      const received = (response: unknown, output?: unknown) =>
+      const received = (response: unknown, output?: unknown, isTimeRefused = false) =>
         onResponse?.({
           operation,
           sentAtMs,
           receivedAtMs: clock(),
           serverDateMs: dateOf((response as {headers?: Record<string, string>}).headers?.date),
+          isTimeRefused,
           capacity: capacityOf(output),
         })
-      const result = await next(args).catch((error: {$response?: unknown}) => {
-        if (error.$response !== undefined) received(error.$response)
+      const result = await next(args).catch((error: Error & {$response?: unknown}) => {
+        if (error.$response !== undefined) received(error.$response, undefined, refusesTime(error))
         throw error
       })
       received(result.response, result.output)

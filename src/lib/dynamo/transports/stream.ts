@@ -1,5 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import type {Item} from '../../schema/attribute-value.js'
+import {onAbort} from '../abort.js'
 import {classifyError} from '../classify.js'
 import type {Operation, SendOptions} from '../transport.js'
 import type {Access} from './access.js'
@@ -73,6 +74,7 @@ interface StreamTransportOptions {
 const CONNECT_TIMEOUT_MS = 3_000
 // A batch of a thousand records from an engine that is busy writing.
 const REQUEST_TIMEOUT_MS = 30_000
+const LONGEST_EXCHANGE_MS = 90_000
 
 /** A transport for the stream of a local engine. */
 export function createStreamTransport({access, clock}: StreamTransportOptions): StreamTransport {
@@ -88,11 +90,11 @@ export function createStreamTransport({access, clock}: StreamTransportOptions): 
 
   return {
     async send(operation, input, {signal} = {}) {
-      const exchange = new Exchange(message(operation, toWire(input)), undefined)
-      const stop = () => exchange.fail(signal?.reason)
+      const exchange = new Exchange(message(operation, toWire(input)), performance.now() + LONGEST_EXCHANGE_MS)
+      let unsubscribe: (() => void) | undefined
       try {
         signal?.throwIfAborted()
-        signal?.addEventListener('abort', stop, {once: true})
+        if (signal) unsubscribe = onAbort(signal, () => exchange.fail(signal.reason))
         pool.start(exchange)
         const answer = await exchange.answer
         if (answer.status !== 200) throw serviceError(answer)
@@ -100,7 +102,7 @@ export function createStreamTransport({access, clock}: StreamTransportOptions): 
       } catch (error) {
         throw streamFailure(error, operation, signal)
       } finally {
-        signal?.removeEventListener('abort', stop)
+        unsubscribe?.()
       }
     },
 

@@ -4,6 +4,7 @@ import {indexes as indexNames} from '../../schema/attributes.js'
 import {
   deployCommand,
   LOST_TABLE_FIX,
+  logsCommand,
   rebuildAggregator,
   rebuildAlarms,
   recoveryCommand,
@@ -48,8 +49,9 @@ export function findingsOf(stack: string, parts: HealthParts, isKnown: (part: Pa
   } else if (cloudFormation?.outputs.AggregatorFunctionName && isKnown('aggregator')) {
     add('aggregator', [problem('The function is gone: usage is not counted.', rebuild)])
   }
-  if (traffic) add('traffic', ofTraffic(traffic, OLD_RECORD_MS + batchWindowMs(cloudFormation)))
-  if (deadLetters) add('deadLetters', ofDeadLetters(deadLetters, aggregator))
+  const logs = aggregator ? logsCommand(aggregator.name) : null
+  if (traffic) add('traffic', ofTraffic(traffic, OLD_RECORD_MS + batchWindowMs(cloudFormation), logs))
+  if (deadLetters) add('deadLetters', ofDeadLetters(deadLetters, logs))
   if (alarms)
     add(
       'alarms',
@@ -126,8 +128,8 @@ function ofMapping({id, state, stateReason, lastResult}: MappingPart): Found[] {
 const unmapped = (rebuild: string): Found =>
   problem('No event source mapping from the stream to the function: usage is not counted.', rebuild)
 
-function ofTraffic(traffic: TrafficPart, oldMs: number): Found[] {
-  const {throttledReads, throttledWrites, aggregatorErrors, iteratorAgeMs} = traffic
+function ofTraffic(traffic: TrafficPart, oldMs: number, logs: string | null): Found[] {
+  const {throttledReads, throttledWrites, aggregatorErrors, uncountedRecords, iteratorAgeMs} = traffic
   const found: Found[] = []
   if (iteratorAgeMs !== null && iteratorAgeMs > oldMs) {
     const seconds = formatCount(Math.round(iteratorAgeMs / 1000))
@@ -140,14 +142,17 @@ function ofTraffic(traffic: TrafficPart, oldMs: number): Found[] {
   if (aggregatorErrors > 0) {
     found.push(note(`The function failed ${formatCount(aggregatorErrors)} times in the last hour.`, null))
   }
+  if (uncountedRecords > 0) {
+    const records = formatPlural(uncountedRecords, 'record')
+    found.push(note(`The usage of ${records} could not be counted in the last hour.`, logs))
+  }
   return found
 }
 
-function ofDeadLetters({queue, messages}: DeadLettersPart, aggregator: AggregatorPart | null): Found[] {
+function ofDeadLetters({queue, messages}: DeadLettersPart, logs: string | null): Found[] {
   if (messages === 0) return []
-  const where = aggregator ? `aws logs tail /aws/lambda/${aggregator.name} --since 1d` : null
   const batches = formatPlural(messages, 'batch', 'batches')
-  return [problem(`${batches} of the stream failed permanently, see queue ${queue}.`, where)]
+  return [problem(`${batches} of the stream failed permanently, see queue ${queue}.`, logs)]
 }
 
 function ofAlarms(alarms: readonly AlarmPart[], wanted: readonly string[], rebuild: string): Found[] {

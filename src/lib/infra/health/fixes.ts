@@ -36,3 +36,8 @@ export function recoveryCommand(stack: string): string {
   const on = '--point-in-time-recovery-specification PointInTimeRecoveryEnabled=true'
   return `aws dynamodb update-continuous-backups --table-name ${stack} ${on}`
 }
+
+/** Shows the log of the function. */
+export function logsCommand(functionName: string): string {
+  return `aws logs tail /aws/lambda/${functionName} --since 1d`
+}

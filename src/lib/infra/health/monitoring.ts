@@ -47,6 +47,7 @@ export async function readTraffic(aws: Aws, subject: TrafficSubject, nowMs: numb
     throttledReads: sums.get('reads') ?? 0,
     throttledWrites: sums.get('writes') ?? 0,
     aggregatorErrors: sums.get('errors') ?? 0,
+    uncountedRecords: sums.get('uncounted') ?? 0,
     iteratorAgeMs,
   }
 }
@@ -65,6 +66,7 @@ function trafficQueries({tableName, indexes, functionName}: TrafficSubject): Met
     add('writes', 'Sum', 'AWS/DynamoDB', 'WriteThrottleEvents', dimensions)
   }
   add('errors', 'Sum', 'AWS/Lambda', 'Errors', {FunctionName: functionName})
+  add('uncounted', 'Sum', 'zael', 'UncountedRecords', {Stack: tableName})
   add('iteratorAge', 'Maximum', 'AWS/Lambda', 'IteratorAge', {FunctionName: functionName})
   return queries
 }

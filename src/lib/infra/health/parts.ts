@@ -74,6 +74,8 @@ export interface TrafficPart {
   readonly throttledReads: number
   readonly throttledWrites: number
   readonly aggregatorErrors: number
+  /** Stream records whose usage was not counted because no retry could have counted it. */
+  readonly uncountedRecords: number
   /** Age of the last record when the function received it; `null`: no data. */
   readonly iteratorAgeMs: number | null
 }

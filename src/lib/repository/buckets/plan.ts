@@ -23,7 +23,7 @@ export interface PlannedLimit {
 /** A bucket brought forward to an instant, under the limits that apply now. */
 export interface BucketPlan {
   readonly seen: SeenBucket
-  /** Never before the stored refill instant. */
+  /** Before the stored refill instant only when that is far ahead of time. */
   readonly refilledAtMs: number
   readonly changes: ReadonlyMap<string, PlannedLimit>
 }
@@ -101,8 +101,9 @@ export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
   return tokens
 }
 
-/** Whether writing the plan would store anything but a refill. */
+/** Whether writing the plan would store anything but a refill: other limits, or a refill instant that was far ahead of time. */
 export function changesLimits(plan: BucketPlan): boolean {
+  if (plan.refilledAtMs < plan.seen.record.state.refilledAtMs) return true
   for (const change of plan.changes.values()) if (change.kind !== 'keep' || change.parametersChanged) return true
   return false
 }

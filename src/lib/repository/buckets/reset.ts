@@ -48,7 +48,8 @@ const fill: Rewrite = (seen, nowMs) => {
     const stored = state.limits.get(name)
     changes.set(name, stored && name !== WRITE_PRESSURE_LIMIT ? filled(name, stored, change) : change)
   }
-  return {plan: {...plan, changes}, write: {amounts: new Map()}}
+  // A refill instant ahead of time would keep the full bucket from refilling until then.
+  return {plan: {...plan, refilledAtMs: nowMs, changes}, write: {amounts: new Map()}}
 
   function filled(name: string, stored: LimitState, change: PlannedLimit): PlannedLimit {
     const {capacityMilli: tokensMilli} = shareOfRate(name, stored, shard, shardCount)

@@ -2,7 +2,7 @@ import {type LimitState, refillBucket} from '../../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {shareOfBucket} from '../../core/shards.js'
 import type {StoredBucket} from '../../schema/bucket-record.js'
-import {isoSeconds} from '../../schema/instant.js'
+import {isoMilliseconds, isoSeconds} from '../../schema/instant.js'
 import {addressOf, type ShardedBucket} from './buckets.js'
 
 /** The state of one limit now, in tokens; shares of shards may have fractions. */
@@ -79,7 +79,7 @@ function viewShard(stored: StoredBucket, nowMs: number): ShardView {
     incomplete: [...stored.incomplete.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT),
     writePressure: pressure ? 1 - Number(pressure.tokensMilli) / Number(pressure.capacityMilli) : 0,
     writes: tokens(pressure?.consumedMilli ?? 0n),
-    refilledAt: new Date(state.refilledAtMs).toISOString(),
+    refilledAt: isoMilliseconds(state.refilledAtMs),
     refillAgeMs: Math.max(0, nowMs - state.refilledAtMs),
     expiresAt: ttlSeconds === undefined ? null : isoSeconds(ttlSeconds * 1000),
   }

@@ -1,3 +1,4 @@
+import {unlessStopped} from '../../dynamo/abort.js'
 import {classifyError} from '../../dynamo/classify.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {type ConfigRecord, decodeConfig} from '../../schema/config-record.js'
@@ -37,6 +38,9 @@ interface Known {
 /** A read in progress, shared by all callers that need one of its keys. */
 type Flight = Promise<ConfigsByKey>
 
+/** A read that takes longer is not joined any more: the next caller reads again. */
+const LONGEST_FLIGHT_MS = 2_000
+
 /**
  * Configuration records by key, absent ones too. Keys contain the namespace, so one cache may serve several. Callers that
  * miss the same key share one read; it never delays what is already cached (D-40). Only a read that answered for all
@@ -46,6 +50,8 @@ export class ConfigCache {
   readonly #known: Lru<Known>
   readonly #lastSystem: Lru<Known>
   readonly #flights = new Map<string, Flight>()
+  readonly #startedAtMs = new WeakMap<Flight, number>()
+  readonly #clock: () => number
   readonly #keepsNothing: boolean
   #hits = 0
   #misses = 0
@@ -54,6 +60,7 @@ export class ConfigCache {
     this.#known = new Lru({clock, ttlMs, maxEntries})
     this.#lastSystem = new Lru({clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries})
     this.#keepsNothing = ttlMs <= 0
+    this.#clock = clock
   }
 
   /** The records of all keys. A read is shared, so it continues for the others when one caller aborts. */
@@ -64,7 +71,7 @@ export class ConfigCache {
     for (const key of keys) {
       const id = keyId(key)
       const known = this.#known.get(id)
-      const flight = this.#flights.get(id)
+      const flight = this.#underWay(id)
       if (known !== undefined) records.set(id, known.record)
       else if (flight !== undefined) awaited.set(id, flight)
       else missing.push(key)
@@ -78,7 +85,9 @@ export class ConfigCache {
     }
     if (awaited.size > 0) {
       // All at once, so that no rejection stays unhandled while another is awaited.
-      const answers = await unlessStopped(Promise.all(awaited.values()), signal)
+      const answers = await unlessStopped(Promise.all(awaited.values()), {signal}).catch(error => {
+        throw signal?.aborted ? stopped(signal) : error
+      })
       for (const [at, id] of [...awaited.keys()].entries()) records.set(id, answers[at]?.get(id))
     }
     return records
@@ -105,6 +114,13 @@ export class ConfigCache {
     return {hits: this.#hits, misses: this.#misses, size, evictions}
   }
 
+  /** The read that a caller may join; after a clock was set back too. */
+  #underWay(id: string): Flight | undefined {
+    const flight = this.#flights.get(id)
+    const ageMs = flight ? this.#clock() - (this.#startedAtMs.get(flight) ?? 0) : 0
+    return ageMs >= 0 && ageMs < LONGEST_FLIGHT_MS ? flight : undefined
+  }
+
   #take(keys: readonly Key[], fetch: FetchConfigs): Flight {
     const ids = keys.map(keyId)
     const flight = fetch(keys).then(
@@ -123,6 +139,7 @@ export class ConfigCache {
         throw error
       },
     )
+    this.#startedAtMs.set(flight, this.#clock())
     if (!this.#keepsNothing) for (const id of ids) this.#flights.set(id, flight)
     return flight
   }
@@ -132,21 +149,6 @@ export class ConfigCache {
     if (this.#flights.get(id) !== flight) return
     this.#flights.delete(id)
     this.#known.set(id, known)
-  }
-}
-
-async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work
-  let stop: (() => void) | undefined
-  const stopping = new Promise<never>((_, reject) => {
-    stop = () => reject(stopped(signal))
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, {once: true})
-  })
-  try {
-    return await Promise.race([work, stopping])
-  } finally {
-    if (stop) signal.removeEventListener('abort', stop)
   }
 }
 

@@ -1,4 +1,5 @@
 import {randomBytes} from 'node:crypto'
+import {checkTimeoutMs} from '../../core/duration.js'
 import {InvalidInput} from '../../core/errors.js'
 import {resolveConnection} from '../../dynamo/connection.js'
 import {sleepMs} from '../../dynamo/retry.js'
@@ -65,6 +66,7 @@ function ownTransport(options: OpenTableOptions, serverClock: ServerClock): Clos
   const common = {clock: Date.now, onResponse: serverClock.observe}
   if (options.client) return createTransport({...common, client: options.client})
   const {region, profile, endpoint: endpointUrl, requestTimeoutMs} = options
+  if (requestTimeoutMs !== undefined) checkTimeoutMs('requestTimeoutMs', requestTimeoutMs)
   const connection = resolveConnection({region, profile, endpointUrl}, process.env)
   return createTransport({...common, connection, ...(requestTimeoutMs === undefined ? {} : {requestTimeoutMs})})
 }

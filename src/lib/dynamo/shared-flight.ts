@@ -1,0 +1,44 @@
+import {TimeoutError} from './abort.js'
+
+/**
+ * Work that all callers share while it is under way. Work that takes too long, such as a credentials provider that never
+ * answers, is abandoned: its callers fail, and the next one starts again.
+ */
+export class SharedFlight<T> {
+  readonly #longestMs: number
+  #current: {readonly result: Promise<T>; readonly abandon: (reason: Error) => void} | undefined
+
+  constructor(longestMs: number) {
+    this.#longestMs = longestMs
+  }
+
+  /** Joins the work under way, or starts it. The signal aborts when it is abandoned: its result must then have no effect. */
+  join(start: (abandoned: AbortSignal) => Promise<T>): Promise<T> {
+    this.#current ??= this.#begin(start)
+    return this.#current.result
+  }
+
+  /** Fails all that wait. */
+  abandon(reason: Error): void {
+    this.#current?.abandon(reason)
+  }
+
+  #begin(start: (abandoned: AbortSignal) => Promise<T>) {
+    const controller = new AbortController()
+    let abandon!: (reason: Error) => void
+    const abandoned = new Promise<never>((_, reject) => {
+      abandon = reason => {
+        controller.abort(reason)
+        reject(reason)
+      }
+    })
+    const timer = setTimeout(() => abandon(new TimeoutError('no result in time')), this.#longestMs)
+    const result = Promise.race([start(controller.signal), abandoned]).finally(() => {
+      clearTimeout(timer)
+      this.#current = undefined
+    })
+    // All callers may have stopped waiting.
+    result.catch(() => {})
+    return {result, abandon}
+  }
+}

@@ -1,0 +1,58 @@
+import {expect, it} from 'vitest'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {n} from '../../src/lib/schema/attribute-value.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+
+const REQUEST = {entity: 'user-1', resource: 'gpt-4', consume: {rpm: 40}}
+const YEAR_MS = 365 * 86_400_000
+
+describeOnBoth('S7 a bucket that a wrong clock has refilled for years ahead', {}, table => {
+  /** An empty bucket of 60 a minute whose refill instant is ahead of time. */
+  async function empty(aheadMs: number): Promise<Scene> {
+    const scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=60/min')
+    await scene.limiter().acquire({...REQUEST, consume: {rpm: 60}})
+    await table.transport.send('UpdateItem', {
+      TableName: table.name,
+      Key: wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', 0)),
+      UpdateExpression: 'SET rf = :rf',
+      ExpressionAttributeValues: {':rf': n(scene.nowMs + aheadMs)},
+    })
+    return scene
+  }
+
+  const refilledAt = async (scene: Scene) => (await scene.shards('user-1', 'gpt-4'))[0]?.state.refilledAtMs
+
+  it('is repaired by the first request that it refuses, and admits after the stated wait', async () => {
+    const scene = await empty(YEAR_MS)
+    const limiter = scene.limiter()
+    const refusal = await limiter.acquire(REQUEST).catch(error => error)
+    expect(refusal).toMatchObject({code: 'limit.exceeded', retryAfterMs: 40_001})
+    expect(await refilledAt(scene)).toBe(scene.nowMs)
+    scene.nowMs += 40_001
+    await scene.limiter().acquire(REQUEST)
+    expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0.001, consumed: 100})
+    await limiter.close()
+  })
+
+  it('is left alone while clocks may differ by as much: it waits, and nothing is minted', async () => {
+    const scene = await empty(120_000)
+    const refusal = await scene
+      .limiter()
+      .acquire(REQUEST)
+      .catch(error => error)
+    expect(refusal).toMatchObject({code: 'limit.exceeded', retryAfterMs: 160_001})
+    expect(await refilledAt(scene)).toBe(scene.nowMs + 120_000)
+  })
+
+  it.each([120_000, YEAR_MS])('is repaired by a reset, %d ms ahead', async aheadMs => {
+    const scene = await empty(aheadMs)
+    await new NamespaceRepository(scene.tenant, undefined).resetBucket('user-1', 'gpt-4')
+    expect(await refilledAt(scene)).toBe(scene.nowMs)
+    await scene.limiter().acquire({...REQUEST, consume: {rpm: 60}})
+    scene.nowMs += 40_001
+    await scene.limiter().acquire(REQUEST)
+  })
+})

@@ -22,11 +22,11 @@ const RULES: Readonly<Record<string, Rule>> = {
 
   limiter: {rooms: GROUND, packages: ['node:*']},
   inspect: {rooms: [...GROUND, 'limiter'], packages: ['node:*']}, // what operators ask: why, overviews, reports, searches
-  aggregator: {rooms: GROUND, packages: ['node:*']},
+  aggregator: {rooms: GROUND, packages: ['node:*', 'zod/mini']}, // part of the Lambda bundle, where plain zod is too large
   manifest: {rooms: GROUND, packages: ['node:*', 'yaml']},
-  migrations: {rooms: GROUND, packages: ['node:*']},
-  infra: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml']}, // makes a Lambda of the aggregator
-  local: {rooms: [...GROUND, 'aggregator'], packages: ['node:*']}, // runs the aggregator on the local table's stream
+  migrations: {rooms: GROUND, packages: ['node:*', 'zod']},
+  infra: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml', 'zod', 'zod/mini']}, // makes a Lambda of the aggregator
+  local: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', 'zod']}, // runs the aggregator on the local table's stream
   watch: {rooms: GROUND, packages: ['node:*']}, // what the live view knows, without drawing it
   ui: {rooms: [...GROUND, 'watch'], packages: ['node:*', 'ink', 'react', 'react/*']},
 

@@ -1,3 +1,4 @@
+import * as z from 'zod/mini'
 import type {Item} from '../schema/attribute-value.js'
 import {hasKey} from '../schema/keys.js'
 
@@ -49,11 +50,31 @@ export function occurredAtMs({dynamodb}: StreamRecord): number {
   return Math.floor(dynamodb.ApproximateCreationDateTime * 1000)
 }
 
+/** The fields that every record has. The images are read by tolerant readers. */
+const recordSchema = z.looseObject({
+  eventSourceARN: z.string('it does not name its stream').check(z.minLength(1, 'it does not name its stream')),
+  dynamodb: z.looseObject(
+    {
+      SequenceNumber: z.string('it has no sequence number').check(z.regex(/^\d{1,40}$/, 'it has no sequence number')),
+      ApproximateCreationDateTime: z.number('it has no time').check(z.positive('it has no time')),
+      Keys: z.custom<Item>(value => hasKey(value as Item | undefined), 'it has no keys'),
+    },
+    'it describes no change',
+  ),
+})
+
+/** Records that are not even objects are passed on as empty ones, so that they are counted as malformed. */
+const eventSchema = z.looseObject({Records: z.array(z.catch(z.looseObject({}), {}))})
+
+/** The event that Lambda passes to the function; throws when it is not one of a stream. */
+export function readEvent(event: unknown): StreamEvent {
+  const {success, data} = eventSchema.safeParse(event)
+  if (!success) throw new MalformedRecord('the event is not one of a DynamoDB stream: it has no list of Records')
+  return data as unknown as StreamEvent
+}
+
 /** Throws unless the record has the fields that every record has, so that later steps can rely on them. */
 export function checkRecord(record: StreamRecord): void {
-  const {eventSourceARN, dynamodb} = record
-  if (!/^\d{1,40}$/.test(dynamodb?.SequenceNumber ?? '')) throw new MalformedRecord('it has no sequence number')
-  if (!eventSourceARN) throw new MalformedRecord('it does not name its stream')
-  if (!(dynamodb.ApproximateCreationDateTime > 0)) throw new MalformedRecord('it has no time')
-  if (!hasKey(dynamodb.Keys)) throw new MalformedRecord('it has no keys')
+  const {error} = recordSchema.safeParse(record)
+  if (error) throw new MalformedRecord(error.issues.map(({message}) => message).join('; '))
 }

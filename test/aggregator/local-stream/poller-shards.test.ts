@@ -1,4 +1,4 @@
-import {mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
+import {mkdir, mkdtemp, readFile, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
@@ -127,7 +127,7 @@ describe('the poller and shards', () => {
     expect(poller.status().errors).toBe(0)
   })
 
-  it.each([{root: {sequence: 'x'}}, {root: {}}, {root: null}, null])(
+  it.each([{root: {sequence: 'x'}}, {root: {sequence: '9'.repeat(41)}}, {root: {}}, {root: null}, null])(
     'starts over when the checkpoint has shards %j',
     async shards => {
       await writeFile(checkpointFile, JSON.stringify({streamArn: stream.arn, shards}))
@@ -138,6 +138,16 @@ describe('the poller and shards', () => {
       expect(logged).toEqual([expect.stringContaining('warn: the checkpoint is unreadable')])
     },
   )
+
+  it('reports a checkpoint that is a folder, and delivers nothing', async () => {
+    await mkdir(checkpointFile)
+    stream.addShard('root')
+    stream.write('root', 1)
+    const {poller, delivered} = start()
+    await until(() => poller.status().errors > 0)
+    expect(poller.status().lastError?.message).toBe(`the checkpoint ${checkpointFile} is a folder, not a file`)
+    expect(delivered).toEqual([])
+  })
 
   it('switches to a new stream of the table', async () => {
     stream.addShard('root')

@@ -163,6 +163,7 @@ describeOnEngine('the poller', () => {
 
   it.each([
     ['lost', undefined],
+    ['empty, as after a crash', ''],
     ['cut off', '{"streamArn":"arn:aws'],
     ['not a checkpoint', '{"shards":[]}'],
     ['of another stream', '{"streamArn":"arn:x","shards":{"shardId-00000001-x":{"sequence":"7"}}}'],

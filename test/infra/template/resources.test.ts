@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {parseLambdaSettings} from '../../../src/lib/aggregator/settings.js'
+import {parseLambdaSettings} from '../../../src/lib/infra/lambda/environment.js'
 import type {TemplateNode} from '../../../src/lib/schema/template-yaml.js'
 import {stackWith, TEMPLATE} from './stack-model.js'
 

@@ -135,9 +135,9 @@ export class StreamPoller {
   async #discover(): Promise<void> {
     const {tableName, transport, stream, checkpointFile, clock, log} = this.#options
     const {signal} = this.#stopping
-    const loaded = await this.#progress.load()
-    if (loaded === 'unreadable')
-      log('warn', 'the checkpoint is unreadable: reading the stream from its start', {checkpointFile})
+    const unreadable = await this.#progress.load()
+    if (unreadable)
+      log('warn', 'the checkpoint is unreadable: reading the stream from its start', {checkpointFile, ...unreadable})
     const streamArn = await latestStreamArn(transport, tableName, {signal})
     if (streamArn === undefined) throw new Error(`table ${tableName} has no stream`)
     const before = this.#progress.streamArn

@@ -1,13 +1,21 @@
 import {readFile, rename, writeFile} from 'node:fs/promises'
+import * as z from 'zod/mini'
 import type {ShardDescription} from '../../dynamo/transports/stream.js'
 
 /** How far a shard has been read: up to and including a record, or to its end. */
-export type ShardProgress = {readonly sequence: string} | {readonly done: true}
+const progressSchema = z.union([
+  z.object({done: z.literal(true)}),
+  z.object({sequence: z.string().check(z.regex(/^\d{1,40}$/))}),
+])
+export type ShardProgress = Readonly<z.infer<typeof progressSchema>>
 
-/** How far a stream has been read; a shard that is missing has not been started. */
-export interface Checkpoint {
-  readonly streamArn: string
-  readonly shards: Readonly<Record<string, ShardProgress>>
+/** How far a stream has been read; a shard that is missing has not been started. Keys of newer versions are ignored. */
+const checkpointSchema = z.object({streamArn: z.string(), shards: z.record(z.string(), progressSchema)})
+export type Checkpoint = Readonly<z.infer<typeof checkpointSchema>>
+
+/** Why a checkpoint file cannot be used. */
+interface Unreadable {
+  readonly problem: string
 }
 
 /** The progress of a poller, in memory and in its checkpoint file. */
@@ -36,11 +44,11 @@ export class StreamProgress {
   }
 
   /** Reads the file, once. If it is lost or damaged, reading starts over; the handler is idempotent. */
-  async load(): Promise<'unreadable' | undefined> {
+  async load(): Promise<Unreadable | undefined> {
     if (this.#isLoaded) return undefined
     const found = await readCheckpoint(this.#file)
     this.#isLoaded = true
-    if (found === 'unreadable') return found
+    if (found && 'problem' in found) return found
     if (found) this.#checkpoint = found
     return undefined
   }
@@ -80,14 +88,16 @@ export class StreamProgress {
   }
 }
 
-/** `undefined` when there is no file, `'unreadable'` when it is not a checkpoint. */
-async function readCheckpoint(file: string): Promise<Checkpoint | 'unreadable' | undefined> {
+/** `undefined` when there is no file. */
+async function readCheckpoint(file: string): Promise<Checkpoint | Unreadable | undefined> {
   try {
-    const found: unknown = JSON.parse(await readFile(file, 'utf8'))
-    return isCheckpoint(found) ? found : 'unreadable'
+    const {data, error} = checkpointSchema.safeParse(JSON.parse(await readFile(file, 'utf8')))
+    return data ?? {problem: `"${error.issues[0]?.path.join('.') ?? ''}" is missing or wrong`}
   } catch (error) {
-    if (error instanceof SyntaxError) return 'unreadable'
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (error instanceof SyntaxError) return {problem: 'it is not JSON'}
+    const {code} = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    if (code === 'EISDIR') throw new Error(`the checkpoint ${file} is a folder, not a file`)
     throw error
   }
 }
@@ -97,15 +107,4 @@ async function writeCheckpoint(file: string, checkpoint: Checkpoint): Promise<vo
   const draft = `${file}.new`
   await writeFile(draft, `${JSON.stringify(checkpoint)}\n`, {mode: 0o600})
   await rename(draft, file)
-}
-
-function isCheckpoint(found: unknown): found is Checkpoint {
-  const {streamArn, shards} = (found ?? {}) as Partial<Checkpoint>
-  if (typeof streamArn !== 'string' || typeof shards !== 'object' || shards === null) return false
-  return Object.values(shards).every(isProgress)
-}
-
-function isProgress(found: unknown): found is ShardProgress {
-  const {sequence, done} = (found ?? {}) as {sequence?: unknown; done?: unknown}
-  return done === true || (typeof sequence === 'string' && /^\d+$/.test(sequence))
 }

@@ -1,8 +1,8 @@
 import {createAggregator} from '../../aggregator/aggregator.js'
 import {embeddedMetrics} from '../../aggregator/metrics.js'
-import {parseLambdaSettings} from '../../aggregator/settings.js'
-import type {StreamEvent} from '../../aggregator/stream-event.js'
+import {readEvent} from '../../aggregator/stream-event.js'
 import {openTable} from '../../repository/table/open-table.js'
+import {parseLambdaSettings} from './environment.js'
 import {s3Sink} from './s3-archive-sink.js'
 
 /**
@@ -19,8 +19,8 @@ const aggregator = createAggregator({
 })
 
 /** Returns the records that Lambda has to deliver again; it retries from the first of them. */
-export async function handler(event: StreamEvent): Promise<{batchItemFailures: {readonly itemIdentifier: string}[]}> {
-  const {failures, counts} = await aggregator.handle(event)
+export async function handler(event: unknown): Promise<{batchItemFailures: {readonly itemIdentifier: string}[]}> {
+  const {failures, counts} = await aggregator.handle(readEvent(event))
   print(embeddedMetrics(counts, settings.tableName, table.clock()))
   return {batchItemFailures: failures.map(itemIdentifier => ({itemIdentifier}))}
 }

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {parseLambdaSettings} from '../../src/lib/aggregator/settings.js'
-import {InvalidInput} from '../../src/lib/core/errors.js'
+import {InvalidInput} from '../../../src/lib/core/errors.js'
+import {parseLambdaSettings} from '../../../src/lib/infra/lambda/environment.js'
 
 describe('settings of the Lambda function', () => {
   it('have defaults for everything but the table', () => {
@@ -44,5 +44,24 @@ describe('settings of the Lambda function', () => {
   ])('are rejected when they are wrong: %j', (env, message) => {
     expect(() => parseLambdaSettings(env)).toThrow(InvalidInput)
     expect(() => parseLambdaSettings(env)).toThrow(message)
+  })
+
+  it('are rejected with all their problems at once, also those of combinations', () => {
+    const env = {SNAPSHOT_WINDOWS: 'weekly', SNAPSHOT_TTL_DAYS: '1e9', ENABLE_ARCHIVAL: 'true'}
+    expect(() => parseLambdaSettings(env)).toThrow(
+      expect.objectContaining({
+        message:
+          'TABLE_NAME is not set; it must be the name of the table. ' +
+          'SNAPSHOT_WINDOWS is "weekly"; it must be some of hourly, daily, monthly, separated by commas. ' +
+          'SNAPSHOT_TTL_DAYS is "1e9"; it must be a number of days, or 0 for no expiry. ' +
+          'ARCHIVE_BUCKET_NAME is not set; it must be the name of a bucket, because ENABLE_ARCHIVAL is true.',
+        hint: 'Set TABLE_NAME and SNAPSHOT_WINDOWS and SNAPSHOT_TTL_DAYS and ARCHIVE_BUCKET_NAME in the environment of the function.',
+      }),
+    )
+  })
+
+  it('leave out the other variables of the environment, and never repeat them', () => {
+    const env = {AWS_SECRET_ACCESS_KEY: 'hidden', TABLE_NAME: 'prod', SNAPSHOT_TTL_DAYS: 'x'}
+    expect(() => parseLambdaSettings(env)).toThrow(expect.not.objectContaining({message: /hidden/}))
   })
 })

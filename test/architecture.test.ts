@@ -11,7 +11,7 @@ interface Rule {
 }
 
 const GROUND = ['core', 'schema', 'dynamo', 'repository']
-const MIDDLE = ['limiter', 'inspect', 'aggregator', 'manifest', 'migrations', 'infra', 'local', 'watch', 'ui']
+const MIDDLE = ['limiter', 'inspect', 'verify', 'aggregator', 'manifest', 'migrations', 'infra', 'local', 'watch', 'ui']
 
 /** Who may import whom. A new room or package enters the house through this table; no row lists `index`. */
 const RULES: Readonly<Record<string, Rule>> = {
@@ -22,6 +22,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 
   limiter: {rooms: GROUND, packages: ['node:*']},
   inspect: {rooms: [...GROUND, 'limiter'], packages: ['node:*']}, // what operators ask: why, overviews, reports, searches
+  verify: {rooms: GROUND, packages: []}, // compares stored records with each other
   aggregator: {rooms: GROUND, packages: ['node:*', 'zod/mini']}, // part of the Lambda bundle, where plain zod is too large
   manifest: {rooms: GROUND, packages: ['node:*', 'yaml']},
   migrations: {rooms: GROUND, packages: ['node:*', 'zod']},
@@ -89,6 +90,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     data: ['base', 'output', 'results', 'flags'],
     migrate: ['output', 'results'],
     stack: ['base', 'output', 'results'],
+    verify: ['output', 'results'],
     watch: ['base', 'output', 'results', 'flags', 'stack'],
   },
 }

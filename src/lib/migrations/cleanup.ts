@@ -1,6 +1,7 @@
 import {ZaelError} from '../core/errors.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import {Aborted} from '../dynamo/errors.js'
+import {rateLimited} from '../dynamo/rate-limit.js'
 import type {Table} from '../repository/table/table.js'
 import {isoSeconds} from '../schema/instant.js'
 import {deleteRecord} from './delete-old.js'
@@ -9,7 +10,6 @@ import type {MigrationContext, MigrationFinding} from './records/finding.js'
 import {type Verification, type VerifyOptions, verifyMigration} from './verify.js'
 import {openMigrationContext} from './walk/context.js'
 import {MigrationLease} from './walk/lease.js'
-import {rateLimited} from './walk/rate-limit.js'
 import {compareGroup} from './walk/reconcile.js'
 import {MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {classifyPage, tablePages} from './walk/scan.js'
@@ -64,7 +64,9 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
     const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
     const pace = {clock: table.clock, sleep: table.backoff.sleep}
     const transport =
-      options.rateLimit === undefined ? table.transport : rateLimited(table.transport, options.rateLimit, pace)
+      options.rateLimit === undefined
+        ? table.transport
+        : rateLimited(table.transport, {of: 'writes', unitsPerSecond: options.rateLimit}, pace)
     const result = await deleteOld(await openMigrationContext({...table, transport}, signal), lease, options)
     // An unfinished migration run stays unfinished.
     await lease.release(lease.record.step === CLEANUP ? {finishedAt: isoSeconds(table.clock())} : {})

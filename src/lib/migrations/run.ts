@@ -1,5 +1,6 @@
 import {ZaelError} from '../core/errors.js'
 import {Aborted} from '../dynamo/errors.js'
+import {rateLimited} from '../dynamo/rate-limit.js'
 import type {Table} from '../repository/table/table.js'
 import {isoSeconds} from '../schema/instant.js'
 import type {StepCounts} from '../schema/migration-record.js'
@@ -9,7 +10,6 @@ import {OldLocations} from './records/old-locations.js'
 import {openMigrationContext} from './walk/context.js'
 import {MigrationLease} from './walk/lease.js'
 import type {Pass, StepProgress} from './walk/pass.js'
-import {rateLimited} from './walk/rate-limit.js'
 import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {runStep, type StepOutcome} from './walk/run-step.js'
 import {NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/steps.js'
@@ -67,7 +67,10 @@ export interface MigrationResult {
 export async function migrateTable(table: Table, options: MigrateOptions): Promise<MigrationResult> {
   const {rateLimit, until, ourVersion, followMs} = options
   const pace = {clock: table.clock, sleep: table.backoff.sleep}
-  const paced = rateLimit === undefined ? table : {...table, transport: rateLimited(table.transport, rateLimit, pace)}
+  const paced =
+    rateLimit === undefined
+      ? table
+      : {...table, transport: rateLimited(table.transport, {of: 'writes', unitsPerSecond: rateLimit}, pace)}
   await openLimiterTable(paced, {ourVersion, signal: options.signal})
   const lease = await MigrationLease.take(table, STEP_IDS[0] as string, options)
   const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined

@@ -52,7 +52,7 @@ export async function syncLimits(
     try {
       const resolution = await resolver.resolve(entity, resource, {signal})
       if (!isAffected(levelOf(scope), resolution.source)) return
-      const outcome = await rewriteStoredBucket(table, shard, align(resolution), signal)
+      const outcome = await rewriteStoredBucket(table, shard, withLimits(resolution), signal)
       if (outcome === 'written') result.updated++
       if (outcome === 'contended') result.failed++
     } catch (error) {
@@ -70,7 +70,8 @@ function isAffected(changed: Level, source: Level | undefined): boolean {
   return source !== undefined && LEVELS.indexOf(source) >= LEVELS.indexOf(changed)
 }
 
-const align =
+/** Gives a bucket the limits and the lifetime that apply to it. */
+export const withLimits =
   ({limits, source}: Resolution): Rewrite =>
   (seen, nowMs) => {
     const plan = planBucket(seen, nowMs, limits)

@@ -108,9 +108,7 @@ export function encodeBucket(record: BucketRecord): Item {
   item[names.refilledAt] = n(state.refilledAtMs)
   item[names.shardCount] = n(record.shardCount)
   item[names.cascade] = bool(record.cascade)
-  Object.assign(item, texts(indexKeys.bucketOfResource(namespace, resource, entity, shard)))
-  Object.assign(item, texts(indexKeys.bucketOfEntity(namespace, entity, resource, shard)))
-  Object.assign(item, texts(indexKeys.bucketInNamespace(namespace, entity, resource, shard)))
+  Object.assign(item, bucketIndexKeys(record))
   if (record.parent !== undefined) item[names.parent] = s(record.parent)
   if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
   for (const [name, limit] of state.limits) encodeLimit(item, name, limit)
@@ -118,6 +116,20 @@ export function encodeBucket(record: BucketRecord): Item {
   const remainders = encodeRemainders(state)
   if (remainders !== undefined) item[names.remainders] = s(remainders)
   return item
+}
+
+/** The keys under which the indexes have a shard. */
+export function bucketIndexKeys({
+  namespace,
+  entity,
+  resource,
+  shard,
+}: Pick<BucketRecord, 'namespace' | 'entity' | 'resource' | 'shard'>): Item {
+  return {
+    ...texts(indexKeys.bucketOfResource(namespace, resource, entity, shard)),
+    ...texts(indexKeys.bucketOfEntity(namespace, entity, resource, shard)),
+    ...texts(indexKeys.bucketInNamespace(namespace, entity, resource, shard)),
+  }
 }
 
 /** The write pressure of a new item. */
@@ -199,6 +211,18 @@ export function encodeRemainders(state: BucketState): string | undefined {
     if (limit.remainder > 0n) parts.push(`${name}:${limit.remainder}/${limit.refillPeriodMs}`)
   }
   return parts.length === 0 ? undefined : `${state.refilledAtMs}|${parts.join(',')}`
+}
+
+/** Whether the fractions of an item, if it has any, are spelled as clients read them. */
+export function hasReadableRemainders(item: Item): boolean {
+  const text = readString(item, names.remainders)
+  if (text === undefined) return !(names.remainders in item)
+  const [tag = '', list = ''] = text.split('|')
+  const isFraction = (part: string) => {
+    const match = /^.+:(\d+)\/(\d+)$/.exec(part)
+    return match !== null && BigInt(match[1] as string) < BigInt(match[2] as string)
+  }
+  return /^\d+$/.test(tag) && list.split(',').every(isFraction)
 }
 
 /** The fractions that are still valid at `refilledAtMs`; anything malformed counts as nothing. */

@@ -1,66 +1,10 @@
-import {describe, expect, it} from 'vitest'
-import type {Transport} from '../../../src/lib/dynamo/transport.js'
+import {expect, it} from 'vitest'
 import {migrateTable} from '../../../src/lib/migrations/run.js'
-import {rateLimited} from '../../../src/lib/migrations/walk/rate-limit.js'
 import {FaultTransport} from '../../helpers/fault-transport.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {makePopulation} from '../fixtures/make-population.js'
 import {itemsOf} from '../fixtures/old-table.js'
 import {useOldTable} from '../old-table-scene.js'
-
-/** A table that responds at once and reports the cost of each write; time passes only during pauses. */
-class PacedScene {
-  nowMs = 0
-  consumed: {atMs: number; units: number}[] = []
-  readonly inner: Transport = {
-    send: async operation => {
-      if (operation === 'PutItem') this.consumed.push({atMs: this.nowMs, units: 7})
-      return {ConsumedCapacity: {CapacityUnits: 7}} as never
-    },
-  }
-  readonly pace = {
-    clock: () => this.nowMs,
-    sleep: async (ms: number) => {
-      this.nowMs += ms
-    },
-  }
-}
-
-describe('a rate limit', () => {
-  it('holds over any period, except for one second of burst and one write', async () => {
-    const scene = new PacedScene()
-    const transport = rateLimited(scene.inner, 50, scene.pace)
-    await Promise.all(Array.from({length: 300}, () => transport.send('PutItem', {TableName: 't', Item: {}})))
-    const {consumed} = scene
-    expect(consumed).toHaveLength(300)
-    for (const [first, {atMs: from}] of consumed.entries()) {
-      let units = 0
-      for (const {atMs: to, units: cost} of consumed.slice(first)) {
-        units += cost
-        expect(units).toBeLessThanOrEqual(50 + 50 * ((to - from) / 1000) + 7)
-      }
-    }
-    // And it is used: 2,100 units at 50 a second take about 42 s.
-    expect(scene.nowMs).toBeGreaterThan(38_000)
-    expect(scene.nowMs).toBeLessThan(44_000)
-  })
-
-  it('does not delay reads, and requests the cost of every write', async () => {
-    const scene = new PacedScene()
-    const inputs: unknown[] = []
-    const inner: Transport = {
-      send: async (operation, input) => {
-        inputs.push(input)
-        return scene.inner.send(operation, input)
-      },
-    }
-    const transport = rateLimited(inner, 1, scene.pace)
-    await transport.send('PutItem', {TableName: 't', Item: {}})
-    await transport.send('GetItem', {TableName: 't', Key: {}})
-    expect(scene.nowMs).toBe(0)
-    expect(inputs[0]).toMatchObject({ReturnConsumedCapacity: 'TOTAL'})
-  })
-})
 
 describeOnEngine('a migration', () => {
   const scene = useOldTable(3, population => itemsOf(3, population), makePopulation({entities: 8}))

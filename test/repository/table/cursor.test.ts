@@ -10,6 +10,7 @@ const KEYS: Record<CursorKind, string[]> = {
   'usage-of-resource': ['USAGE#2026', 'ns/ENTITY#a', '#USAGE#r#2026'],
   'audit-of-entity': ['ns/AUDIT#a', '#AUDIT#1'],
   audit: ['01J00000000000000000000000'],
+  verify: ['ns/ENTITY#a', '#META'],
 }
 const KINDS = Object.keys(KEYS) as CursorKind[]
 

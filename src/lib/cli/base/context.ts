@@ -36,6 +36,8 @@ export interface StackContext extends AsyncDisposable {
   readonly stack: string
   readonly table: Table
   readonly repository: Repository
+  /** Who acts, for audit events; `undefined` on the local stack. */
+  readonly principal: (() => Promise<string | undefined>) | undefined
   /** The selected namespace; throws when it does not exist. */
   namespace(): Promise<NamespaceRepository>
   /** URL that requests are sent to; `undefined`: AWS, or whatever the environment selects. */
@@ -64,11 +66,13 @@ export async function openStack(flags: StackFlagValues, env: Environment = proce
   const local = isLocalStack ? await findLocalStack(env) : undefined
   const transport = local ? local.transport : await transportTo(input, env, serverClock)
   const seams = {stack, transport, clock: () => serverClock.now()}
-  const repository = new Repository(isLocalStack ? seams : {...seams, principal: lazyPrincipal(input, env)})
+  const principal = isLocalStack ? undefined : lazyPrincipal(input, env)
+  const repository = new Repository(principal ? {...seams, principal} : seams)
   return {
     stack,
     table: openTable(seams).table,
     repository,
+    principal,
     namespace: () => repository.namespace(flags.namespace),
     endpoint: local?.endpoint ?? endpointUrl,
     awsServices: async signal => (isLocalStack ? undefined : openAwsServices(input, env, signal)),

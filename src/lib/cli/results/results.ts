@@ -40,6 +40,7 @@ import {
 } from './namespace.js'
 import {deleteResult, deployResult, doctorResult, listResult, statusResult} from './stack.js'
 import {usageShowResult, usageSummaryResult, usageTopResult} from './usage.js'
+import {verifyResult} from './verify.js'
 import {watchResult} from './watch.js'
 
 /** The schema of what each command prints with `--json`; `error` is what any of them prints when it fails. */
@@ -96,6 +97,7 @@ export const RESULTS = {
   'usage show': usageShowResult,
   'usage summary': usageSummaryResult,
   'usage top': usageTopResult,
+  verify: verifyResult,
   version: versionResult,
   watch: watchResult,
   why: whyResult,

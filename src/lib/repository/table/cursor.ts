@@ -17,6 +17,8 @@ const KEY_LENGTHS = {
   'audit-of-entity': [2],
   /** An event id. */
   audit: [1],
+  /** Primary key. */
+  verify: [2],
 } satisfies Record<string, readonly number[]>
 
 /** A listing that comes in pages. */

@@ -1,10 +1,10 @@
-import {capacityOf} from '../../dynamo/response-info.js'
-import {isRead, type Operation, type OperationOutput, type Transport} from '../../dynamo/transport.js'
+import {capacityOf} from './response-info.js'
+import {isRead, type Operation, type OperationOutput, type Transport} from './transport.js'
 
 /** After a pause, this many seconds' worth of units may be used at once. */
 const BURST_SECONDS = 1
 
-/** Assumed cost of a write until its response is known; a rejected write does not report its cost. */
+/** Assumed cost of a request until its response is known; one that is rejected does not report its cost. */
 const MIN_UNITS = 1
 
 interface Pace {
@@ -13,11 +13,17 @@ interface Pace {
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>
 }
 
+/** What is limited; requests of the other kind pass. */
+interface UnitLimit {
+  readonly of: 'reads' | 'writes'
+  readonly unitsPerSecond: number
+}
+
 /**
- * Limits the write units that a transport consumes per second, by the consumed capacity in each response. A write is sent
- * while the balance is positive, and its actual cost is subtracted afterwards.
+ * Limits the read or write units that a transport consumes per second, by the consumed capacity in each response. A request
+ * is sent while the balance is positive, and its actual cost is subtracted afterwards.
  */
-export function rateLimited(inner: Transport, unitsPerSecond: number, {clock, sleep}: Pace): Transport {
+export function rateLimited(inner: Transport, {of, unitsPerSecond}: UnitLimit, {clock, sleep}: Pace): Transport {
   let available = unitsPerSecond * BURST_SECONDS
   let refilledAtMs = clock()
   const refill = () => {
@@ -25,21 +31,21 @@ export function rateLimited(inner: Transport, unitsPerSecond: number, {clock, sl
     available = Math.min(unitsPerSecond * BURST_SECONDS, available + ((nowMs - refilledAtMs) / 1000) * unitsPerSecond)
     refilledAtMs = nowMs
   }
-  // One at a time: concurrent writes would all see the same balance.
+  // One at a time: concurrent requests would all see the same balance.
   let queue: Promise<void> = Promise.resolve()
   const waitForTurn = (signal: AbortSignal | undefined): Promise<void> => {
     queue = queue.then(async () => {
       for (refill(); available <= 0 && !signal?.aborted; refill()) {
         await sleep(Math.max(1, Math.ceil((-available / unitsPerSecond) * 1000)), signal)
       }
-      // Reserved in advance, so that writes in flight count; the response corrects it.
+      // Reserved in advance, so that requests in flight count; the response corrects it.
       available -= MIN_UNITS
     })
     return queue
   }
   return {
     async send(operation, input, options) {
-      if (isRead(operation)) return inner.send(operation, input, options)
+      if (isRead(operation) !== (of === 'reads')) return inner.send(operation, input, options)
       await waitForTurn(options?.signal)
       const response = await inner.send(operation, {ReturnConsumedCapacity: 'TOTAL', ...input}, options)
       available -= unitsOf(response) - MIN_UNITS
@@ -50,7 +56,7 @@ export function rateLimited(inner: Transport, unitsPerSecond: number, {clock, sl
 
 function unitsOf(response: OperationOutput<Operation>): number {
   const units = capacityOf(response).reduce(
-    (sum, each) => sum + (each.WriteCapacityUnits ?? each.CapacityUnits ?? 0),
+    (sum, each) => sum + (each.WriteCapacityUnits ?? each.ReadCapacityUnits ?? each.CapacityUnits ?? 0),
     0,
   )
   return Math.max(MIN_UNITS, units)

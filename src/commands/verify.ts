@@ -1,0 +1,63 @@
+import {boolean, integer, string} from '@oclif/core/flags'
+import type {StackContext} from '../lib/cli/base/context.js'
+import {StackCommand} from '../lib/cli/base/stack-command.js'
+import {parseInstant} from '../lib/cli/flags/time-range.js'
+import {confirm} from '../lib/cli/output/confirm.js'
+import type {VerifyResult} from '../lib/cli/results/verify.js'
+import {compareRecords, repairRecords} from '../lib/cli/verify/run.js'
+import {EXIT} from '../lib/core/errors.js'
+
+export default class Verify extends StackCommand<typeof Verify> {
+  static override summary = 'Check that the records of a table agree with each other'
+
+  static override description =
+    'Compares consumed counters with usage, days with hours, buckets with their limits, parents and shards, registries and ' +
+    'indexes with the records. Reads the whole table, all namespaces, unless --entity names one entity of the selected ' +
+    'namespace. Everything that seems wrong is looked at again until it stays the same, so traffic causes no false alarm. ' +
+    'Without --fix nothing is written. The exit code is 0 when nothing is wrong and 6 when something is.'
+
+  static override flags = {
+    entity: string({char: 'e', description: 'Check only this entity.', helpValue: 'ENTITY'}),
+    since: string({
+      description: 'Skip usage before this time, and buckets not written since: 90m, 24h, 7d, or a time in UTC.',
+      helpValue: 'WHEN',
+    }),
+    fix: boolean({
+      description: 'Repair what the records decide, each on condition that they are as they were read; asks first.',
+    }),
+    yes: boolean({char: 'y', description: 'Do not ask for confirmation.', dependsOn: ['fix']}),
+    all: boolean({description: 'List every finding, not only the first ones of each kind.'}),
+    'rate-limit': integer({description: 'Maximum read units per second.', helpValue: 'RCU', min: 1}),
+    cursor: string({description: 'Continue where an interrupted run was.', helpValue: 'CURSOR', exclusive: ['entity']}),
+  }
+
+  static override examples = [
+    {command: 'zael verify -s prod --rate-limit 200', description: 'Check a table under traffic'},
+    {command: 'zael verify --entity user-1', description: 'One entity: its record, limits, buckets and usage'},
+    {command: 'zael verify -s prod --fix', description: 'Repair what can be repaired'},
+    {command: 'zael verify -s prod --json', description: 'In a pipeline'},
+  ]
+
+  protected async work(stack: StackContext): Promise<VerifyResult> {
+    const {entity, since, fix, yes, all, cursor, 'rate-limit': rateLimit} = this.flags
+    const {table} = stack
+    const {verifyJson, verifyLines} = await import('../lib/cli/verify/presenter.js')
+    const report = await compareRecords(table, stack.stack, {
+      entity: entity === undefined ? undefined : {namespace: (await stack.namespace()).id, entity},
+      sinceMs: since === undefined ? undefined : parseInstant('--since', since, table.clock()),
+      rateLimit,
+      cursor,
+    })
+    const repairable = report.findings.filter(({repair}) => repair)
+    let outcomes = new Map()
+    if (fix && repairable.length > 0) {
+      this.log(verifyLines({stack: stack.stack, entity, report, outcomes}, {all}).join('\n'))
+      await confirm(`This repairs ${repairable.length} of ${report.findings.length} findings`, {yes})
+      outcomes = await repairRecords(table, report.findings, stack.principal)
+    }
+    this.log(verifyLines({stack: stack.stack, entity, report, outcomes}, {all}).join('\n'))
+    const result = verifyJson({stack: stack.stack, entity, report, outcomes})
+    if (!result.clean) process.exitCode = EXIT.negative
+    return result
+  }
+}

@@ -1,0 +1,61 @@
+import {ZaelError} from '../../core/errors.js'
+import {formatCount} from '../../core/text.js'
+import type {Principal} from '../../repository/audit/audit.js'
+import type {Table} from '../../repository/table/table.js'
+import type {Finding} from '../../verify/finding.js'
+import type {RepairOutcome} from '../../verify/repair.js'
+import type {VerifyReport, VerifyTableOptions} from '../../verify/verify.js'
+import {withProgress} from '../output/progress.js'
+
+/** Compares the records of a table; Ctrl-C tells how to continue. */
+export async function compareRecords(table: Table, stack: string, options: VerifyTableOptions): Promise<VerifyReport> {
+  const {verifyTable} = await import('../../verify/verify.js')
+  let cursor = options.cursor
+  return withProgress(
+    (line, signal) =>
+      verifyTable(table, {
+        ...options,
+        signal,
+        onProgress: progress => {
+          cursor = progress.cursor ?? cursor
+          line.count(`${formatCount(progress.findings)} findings, items checked`, progress.items)
+        },
+      }),
+    () =>
+      new ZaelError('interrupted', 'verify.interrupted', 'Interrupted. Nothing was written.', {
+        hint:
+          cursor === undefined
+            ? `Run it again: zael verify -s ${stack}`
+            : `To check the rest: zael verify -s ${stack} --cursor ${cursor}`,
+        details: {cursor: cursor ?? null},
+      }),
+  )
+}
+
+/** Repairs what can be repaired. */
+export async function repairRecords(
+  table: Table,
+  findings: readonly Finding[],
+  principal: Principal | undefined,
+): Promise<Map<Finding, RepairOutcome>> {
+  const {repairFindings} = await import('../../verify/repair.js')
+  let repaired = 0
+  return withProgress(
+    (line, signal) =>
+      repairFindings(table, findings, {
+        principal,
+        signal,
+        onProgress: done => {
+          repaired = done
+          line.bar('Repairing', done, findings.length)
+        },
+      }),
+    () =>
+      new ZaelError(
+        'interrupted',
+        'verify.interrupted',
+        `Interrupted after ${formatCount(repaired)} of ${formatCount(findings.length)} findings.`,
+        {hint: 'Run it again; what is repaired stays repaired.'},
+      ),
+  )
+}

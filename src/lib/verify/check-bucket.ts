@@ -1,0 +1,184 @@
+import {isAheadOfTime} from '../core/bucket.js'
+import {type Limit, rateOf} from '../core/limit.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {formatCount, formatPlural} from '../core/text.js'
+import {toTokens} from '../core/token-math.js'
+import {MAX_SHARDS} from '../repository/buckets/buckets.js'
+import {planBucket} from '../repository/buckets/plan.js'
+import {type Rewrite, rewriteStoredBucket} from '../repository/buckets/rewrite.js'
+import {fillMissingShards, readShards} from '../repository/buckets/split.js'
+import {withLimits} from '../repository/limit-sync.js'
+import {bool, type Item, s} from '../schema/attribute-value.js'
+import {attributes} from '../schema/attributes.js'
+import {decodeBucket, hasReadableRemainders, type StoredBucket} from '../schema/bucket-record.js'
+import {isoMilliseconds} from '../schema/instant.js'
+import {keyOf, spellKey} from '../schema/keys.js'
+import {checkCounters} from './check-usage.js'
+import {deleteWithout, repairAttributes, type VerifyContext} from './context.js'
+import type {Finding} from './finding.js'
+
+const names = attributes.bucket
+
+/** Checks one shard of a bucket against itself, its entity, its limits, the other shards and its usage. */
+export async function checkBucket(context: VerifyContext, item: Item): Promise<Finding[]> {
+  const stored = decodeBucket(item)
+  if (!stored) return []
+  const subject = subjectOf(item, stored)
+  const {table} = context
+  if (stored.kind === 'ghost') {
+    const reason = 'A refund created it after the bucket was deleted; it holds counters and no limits.'
+    return [
+      {...subject, kind: 'ghost', subject: '', reason, repair: () => deleteWithout(table, item, names.refilledAt)},
+    ]
+  }
+  const {record} = stored
+  const nowMs = table.clock()
+  // The table may delete it at any time, and the other shards before or after it.
+  if (record.ttlSeconds !== undefined && record.ttlSeconds * 1000 <= nowMs) return []
+  if (record.state.refilledAtMs < context.sinceMs) return []
+  const findings = [...ofItem(context, item, stored, nowMs)]
+  for (const check of [checkLimits, checkParent, checkShards]) findings.push(...(await check(context, item, stored)))
+  if (record.shard === 0) findings.push(...(await checkCounters(context, item, record)))
+  return findings.map(finding => ({...subject, ...finding}))
+}
+
+type Live = Extract<StoredBucket, {kind: 'bucket'}>
+type BucketFinding = Pick<Finding, 'kind' | 'subject' | 'reason' | 'repair'> & Partial<Pick<Finding, 'since'>>
+
+/** What one item tells by itself. */
+function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number): Generator<BucketFinding> {
+  const {record, incomplete} = stored
+  const {namespace, state} = record
+  if (isAheadOfTime(state, nowMs)) {
+    const reason = `It is refilled until ${isoMilliseconds(state.refilledAtMs)}, which is in the future.`
+    const setBack: Rewrite = (seen, atMs) => ({plan: planBucket(seen, atMs), write: {amounts: new Map()}})
+    const repair = async () => (await rewriteStoredBucket({...table, namespace}, stored, setBack)) === 'written'
+    yield {kind: 'refill', subject: '', reason, repair, since: undefined}
+  }
+  if (!hasReadableRemainders(item)) {
+    const repair = () => repairAttributes(table, item, {[names.remainders]: undefined})
+    yield {kind: 'remainder', subject: '', reason: 'Its fractions of tokens cannot be read and count as none.', repair}
+  }
+  for (const name of incomplete.keys()) {
+    yield {kind: 'malformed', subject: name, reason: `${name} has counters without a capacity, an amount or a period.`}
+  }
+}
+
+async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promise<BucketFinding[]> {
+  const {record, incomplete} = stored
+  const {namespace, entity, resource, state} = record
+  const resolution = await context.limits(namespace, entity, resource)
+  if (resolution.source === undefined) return []
+  const wanted = new Map(resolution.limits.map(limit => [limit.name, limit]))
+  const present = [...state.limits.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT)
+  const differences = [...new Set([...wanted.keys(), ...present])].sort().flatMap(name => {
+    const difference = incomplete.has(name) ? undefined : differenceOf(state.limits.get(name), wanted.get(name))
+    return difference === undefined ? [] : [{name, difference}]
+  })
+  const repair = async () =>
+    (await rewriteStoredBucket(context.in(namespace), stored, withLimits(resolution))) === 'written'
+  return differences.map(({name, difference}) => ({
+    kind: 'limits',
+    subject: name,
+    reason: `${name} ${difference} (${resolution.source?.replace('_', ' ')} level).`,
+    repair,
+  }))
+}
+
+function differenceOf(stored: ReturnType<typeof rateOf> | undefined, limit: Limit | undefined): string | undefined {
+  if (!limit) return 'is in the bucket and not configured'
+  if (!stored) return 'is configured and not in the bucket'
+  const wanted = rateOf(limit)
+  const isSame =
+    wanted.capacityMilli === stored.capacityMilli &&
+    wanted.refillAmountMilli * BigInt(stored.refillPeriodMs) ===
+      stored.refillAmountMilli * BigInt(wanted.refillPeriodMs)
+  return isSame ? undefined : `has ${spell(stored)}, configured is ${spell(wanted)}`
+}
+
+const spell = ({capacityMilli, refillAmountMilli, refillPeriodMs}: ReturnType<typeof rateOf>): string =>
+  `capacity ${tokens(capacityMilli)} and ${tokens(refillAmountMilli)} per ${refillPeriodMs / 1000} s`
+
+async function checkParent(context: VerifyContext, item: Item, {record}: Live): Promise<BucketFinding[]> {
+  const {namespace, entity, parent, cascade} = record
+  const owner = await context.entity(namespace, entity)
+  const [rightParent, rightCascade] = [owner?.parent, owner?.cascade ?? false]
+  // Without a parent nothing is charged to one, whatever the other attribute is.
+  if (parent === rightParent && (cascade === rightCascade || parent === undefined)) return []
+  const told = (of: string | undefined, charges: boolean) =>
+    of === undefined ? 'no parent' : `parent ${of}${charges ? '' : ', which is not charged'}`
+  return [
+    {
+      kind: 'parent',
+      subject: '',
+      reason: `The bucket has ${told(parent, cascade)}; its entity has ${told(rightParent, rightCascade)}.`,
+      repair: () =>
+        repairAttributes(context.table, item, {
+          [names.parent]: rightParent === undefined ? undefined : s(rightParent),
+          [names.cascade]: bool(rightCascade),
+        }),
+    },
+  ]
+}
+
+async function checkShards(context: VerifyContext, _: Item, {record}: Live): Promise<BucketFinding[]> {
+  const {namespace, entity, resource, shard, shardCount} = record
+  const table = context.in(namespace)
+  if (shardCount > MAX_SHARDS) {
+    return [
+      {
+        kind: 'shards',
+        subject: 'count',
+        reason: `It claims ${formatCount(shardCount)} shards; ${formatCount(MAX_SHARDS)} are possible.`,
+      },
+    ]
+  }
+  if (shard > 0) {
+    const count = (await readShards(table, entity, resource, 1)).get(0)?.shardCount
+    if (count !== undefined && shard < count) return []
+    const reason =
+      count === undefined
+        ? 'Shard 0 is missing.'
+        : `The bucket has ${formatPlural(count, 'shard')}, and this is number ${shard}.`
+    return [{kind: 'shards', subject: 'surplus', reason: `${reason} What this shard holds counts for nothing.`}]
+  }
+  if (shardCount <= 1) return []
+  const shards = await readShards(table, entity, resource, shardCount)
+  const numbers = Array.from({length: shardCount}, (_each, at) => at)
+  // Shards that are not used expire by themselves and come back when they are needed.
+  const missing = record.ttlSeconds === undefined ? numbers.filter(at => !shards.has(at)) : []
+  const differing = numbers.filter(at => shards.has(at) && shards.get(at)?.shardCount !== shardCount)
+  const repair = async () => (await fillMissingShards(table, entity, resource, MAX_SHARDS)) === shardCount
+  return [
+    ...(missing.length === 0
+      ? []
+      : [
+          {
+            kind: 'shards' as const,
+            subject: 'missing',
+            reason: `Of ${shardCount} shards ${list(missing)} missing.`,
+            repair,
+          },
+        ]),
+    ...(differing.length === 0
+      ? []
+      : [
+          {
+            kind: 'shards' as const,
+            subject: 'count',
+            reason: `Shard 0 counts ${shardCount} shards, ${differing.join(', ')} ${differing.length === 1 ? 'counts' : 'count'} another number.`,
+            repair,
+          },
+        ]),
+  ]
+}
+
+const list = (shards: readonly number[]): string => `${shards.join(', ')} ${shards.length === 1 ? 'is' : 'are'}`
+
+function subjectOf(item: Item, stored: StoredBucket): Omit<Finding, 'kind' | 'subject' | 'reason' | 'repair'> {
+  const {namespace, entity, resource} = stored.kind === 'bucket' ? stored.record : stored
+  const since = stored.kind === 'bucket' ? isoMilliseconds(stored.record.state.refilledAtMs) : undefined
+  return {key: spellKey(keyOf(item)), namespace, entity, resource, since}
+}
+
+const tokens = (milli: bigint): string => formatCount(toTokens(milli))

@@ -1,0 +1,124 @@
+import {WINDOWS, type Window, windowEndMs, windowStart} from '../core/window.js'
+import {batchGet} from '../dynamo/batch.js'
+import type {Item} from '../schema/attribute-value.js'
+import {type BucketRecord, readConsumption} from '../schema/bucket-record.js'
+import {keyOf, keys, spellKey} from '../schema/keys.js'
+import {readMigrationMark} from '../schema/migration-marks.js'
+import {decodeUsage, isUsageCounter, readProgress, type UsageRecord} from '../schema/usage-record.js'
+import type {VerifyContext} from './context.js'
+import type {Finding} from './finding.js'
+
+/** Ms after its last write until which the usage of a bucket may still be on its way through the stream. */
+const SETTLED_MS = 15 * 60_000
+
+/** In place of the name of a limit, which is never empty. */
+const REQUESTS = ''
+
+/**
+ * A day must be the sum of its hours, and a month the sum of its days. They are compared where both have counted the
+ * stream up to the same position, which the marks of their shards tell; records of other clients have no marks.
+ */
+export async function checkUsage(context: VerifyContext, item: Item): Promise<Finding[]> {
+  const record = decodeUsage(item)
+  const nowMs = context.table.clock()
+  if (!record || record.window === 'hourly' || Date.parse(record.start) < context.sinceMs) return []
+  // The parts were created no earlier than the whole, so they are there as long as it is.
+  if (record.ttlSeconds !== undefined && record.ttlSeconds * 1000 <= nowMs) return []
+  const finer = WINDOWS[WINDOWS.indexOf(record.window) - 1] as Window
+  const parts = await readWindows(context, record, finer, partsOf(record, finer))
+  if (!isSamePosition(item, parts)) return []
+  const whole = amountsOf(item)
+  const sum = addUp(parts)
+  return [...new Set([...whole.keys(), ...sum.keys()])].sort().flatMap(name => {
+    const [counted, expected] = [whole.get(name) ?? 0n, sum.get(name) ?? 0n]
+    if (counted === expected) return []
+    const {namespace, entity, resource, window, start} = record
+    const reason = `The ${window} record of ${start} has ${spell(counted)} ${name || 'requests'}, its ${finer} records ${spell(expected)}.`
+    const subject = {key: spellKey(keyOf(item)), namespace, entity, resource}
+    return [{...subject, kind: 'usage', subject: name || 'requests', reason, since: start} as const]
+  })
+}
+
+/**
+ * What a bucket has consumed must be in its usage. Usage may hold more: of buckets that have expired since. The comparison
+ * needs a bucket that is at rest, has one shard (other clients copy counters when they split), was not migrated, and is
+ * younger than the oldest usage that is still kept.
+ */
+export async function checkCounters(context: VerifyContext, item: Item, record: BucketRecord) {
+  const {namespace, entity, shardCount, state} = record
+  const nowMs = context.table.clock()
+  if (shardCount > 1 || readMigrationMark(item) !== undefined || nowMs - state.refilledAtMs < SETTLED_MS) return []
+  const since = (await context.entity(namespace, entity))?.createdAt ?? context.namespaces.get(namespace)?.createdAt
+  const sinceMs = Date.parse(since ?? '')
+  if (Number.isNaN(sinceMs)) return []
+  const months = await readWindows(context, record, 'monthly', startsBetween('monthly', sinceMs, nowMs))
+  if (months.length === 0 || !months.every(month => keptLongerThan(nowMs - sinceMs, month))) return []
+  const counted = addUp(months)
+  return [...readConsumption(item)].flatMap(([name, milli]) => {
+    const missing = milli - (counted.get(name) ?? 0n)
+    if (missing <= 0n || !isUsageCounter(name)) return []
+    const reason = `${spell(missing)} ${name} were consumed and are not in the monthly usage since ${since}.`
+    return [{kind: 'usage' as const, subject: name, reason}]
+  })
+}
+
+/** Whether usage is kept at least that long: its expiry counts from some instant inside its window. */
+function keptLongerThan(ms: number, item: Item): boolean {
+  const record = decodeUsage(item) as UsageRecord
+  return record.ttlSeconds === undefined || record.ttlSeconds * 1000 - windowEndMs('monthly', record.start) > ms
+}
+
+async function readWindows(
+  {table, signal}: VerifyContext,
+  {namespace, entity, resource}: Pick<UsageRecord, 'namespace' | 'entity' | 'resource'>,
+  window: Window,
+  starts: readonly string[],
+): Promise<Item[]> {
+  const wanted = starts.map(start => keys.usage(namespace, entity, resource, window, start))
+  const {transport, name, backoff} = table
+  return [...(await batchGet(transport, name, wanted, {backoff, consistent: true, signal})).values()]
+}
+
+const partsOf = ({window, start}: UsageRecord, finer: Window): string[] =>
+  startsBetween(finer, Date.parse(start), windowEndMs(window, start) - 1)
+
+/** The first seconds of the windows that contain any instant between two. */
+function startsBetween(window: Window, firstMs: number, lastMs: number): string[] {
+  const starts: string[] = []
+  for (let atMs = firstMs; ; ) {
+    const start = windowStart(window, Math.min(atMs, lastMs))
+    if (start !== starts.at(-1)) starts.push(start)
+    if (atMs >= lastMs) return starts
+    atMs = Math.min(lastMs, windowEndMs(window, start))
+  }
+}
+
+/** Whether the parts have counted exactly as much of the stream as the whole. */
+function isSamePosition(whole: Item, parts: readonly Item[]): boolean {
+  const {marks} = readProgress(whole)
+  const latest = new Map<number, string>()
+  for (const part of parts) {
+    for (const [shard, mark] of readProgress(part).marks) {
+      if (mark > (latest.get(shard) ?? '')) latest.set(shard, mark)
+    }
+  }
+  return marks.size > 0 && marks.size === latest.size && [...marks].every(([shard, mark]) => latest.get(shard) === mark)
+}
+
+function addUp(items: readonly Item[]): Map<string, bigint> {
+  const sum = new Map<string, bigint>()
+  for (const item of items) {
+    for (const [name, milli] of amountsOf(item)) sum.set(name, (sum.get(name) ?? 0n) + milli)
+  }
+  return sum
+}
+
+/** Millitokens per limit, and thousandths of requests. */
+function amountsOf(item: Item): Map<string, bigint> {
+  const record = decodeUsage(item) as UsageRecord
+  const amounts = new Map([...record.tokens].map(([name, tokens]) => [name, BigInt(tokens) * 1000n]))
+  for (const [name, milli] of readProgress(item).fractions) amounts.set(name, (amounts.get(name) ?? 0n) + milli)
+  return amounts.set(REQUESTS, BigInt(record.totalEvents) * 1000n)
+}
+
+const spell = (milli: bigint): string => (Number(milli) / 1000).toLocaleString('en-US')

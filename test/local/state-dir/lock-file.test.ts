@@ -1,6 +1,6 @@
 import {spawn} from 'node:child_process'
 import {once} from 'node:events'
-import {mkdtemp, readdir, readFile, rm, writeFile} from 'node:fs/promises'
+import {mkdir, mkdtemp, readdir, readFile, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
@@ -64,7 +64,13 @@ describe('a lock', () => {
     await (await take()).release()
   })
 
-  it.each(['', '{"pid":'])('that a crash has left as %j is free', async text => {
+  it.each([
+    '',
+    '{"pid":',
+    'null',
+    '{"pid": -1, "began": "", "token": "x"}',
+    '{"pid": 1e99, "began": "", "token": "x"}',
+  ])('that a crash has left as %j is free', async text => {
     await writeFile(file, text)
     await (await take()).release()
   })
@@ -92,6 +98,18 @@ describe('a lock', () => {
     await writeFile(file, other)
     await lock.release()
     expect(await readFile(file, 'utf8')).toBe(other)
+  })
+
+  it('that is a folder is an error, and is left alone', async () => {
+    await mkdir(file)
+    const message = `cannot read ${file}: it is a folder, not a file`
+    await expect(takeLock(file, 0)).rejects.toMatchObject({code: 'local.home', message})
+    expect(await readdir(folder)).toEqual(['lock'])
+  })
+
+  it('of a newer version with more keys is respected', async () => {
+    await writeFile(file, JSON.stringify({...(await ownIdentity()), token: 'newer', future: 1}))
+    expect(await takeLock(file, 0)).toEqual({...(await ownIdentity()), token: 'newer'})
   })
 
   it('in a missing folder is an error', async () => {

@@ -1,33 +1,13 @@
 import {once} from 'node:events'
 import {createServer, get} from 'node:http'
 import type {AddressInfo} from 'node:net'
-
-/** What the aggregator of a local stack has done since it started, and how far behind it is. */
-export interface AggregatorStatus {
-  readonly records: number
-  readonly batches: number
-  readonly snapshots: number
-  readonly refills: number
-  readonly splits: number
-  readonly archived: number
-  readonly errors: number
-  readonly lastError: string | null
-  /** Age of the last record processed; 0 when no record is waiting. */
-  readonly lagMs: number
-  /** Records in the table's stream; `null` until the first count, and while records wait to be read. */
-  readonly streamLength: number | null
-}
+import type {z} from 'zod'
+import type {liveStatusSchema} from './control-schema.js'
 
 /** What a supervisor knows about itself at this moment. */
-export interface LiveStatus {
-  readonly startToken: string
-  readonly uptimeMs: number
-  readonly enginePid: number
-  /** How often the engine crashed and was restarted. */
-  readonly engineRestarts: number
-  /** `null`: the stack runs without. */
-  readonly aggregator: AggregatorStatus | null
-}
+export type LiveStatus = Readonly<z.infer<typeof liveStatusSchema>>
+
+export type AggregatorStatus = NonNullable<LiveStatus['aggregator']>
 
 /** The port on which a supervisor serves its status. */
 export interface ControlServer {
@@ -58,8 +38,9 @@ export async function serveStatus(status: () => LiveStatus): Promise<ControlServ
 /** The live status, if the supervisor with this token answers on that port. */
 export async function fetchStatus(port: number, startToken: string): Promise<LiveStatus | undefined> {
   try {
-    const status = JSON.parse(await getText(port)) as LiveStatus | null
-    return status?.startToken === startToken ? status : undefined
+    const [text, {liveStatusSchema}] = await Promise.all([getText(port), import('./control-schema.js')])
+    const {data} = liveStatusSchema.safeParse(JSON.parse(text))
+    return data?.startToken === startToken ? data : undefined
   } catch {
     return undefined // nothing listens there, or it is another program
   }

@@ -13,13 +13,13 @@ import {type StackState, writeState} from '../../src/lib/local/state-dir/state.j
 import {stackStatus} from '../../src/lib/local/status.js'
 import {type ControlServer, fetchStatus, type LiveStatus, serveStatus} from '../../src/lib/local/supervisor/control.js'
 
-const live: LiveStatus = {startToken: 'mine', uptimeMs: 5, enginePid: 1, engineRestarts: 0, aggregator: null}
+const live: LiveStatus = {uptimeMs: 5, enginePid: 1, engineRestarts: 0, aggregator: null}
 let control: ControlServer
 let folder = ''
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
-  control = await serveStatus(() => live)
+  control = await serveStatus('mine', () => live)
 })
 
 afterEach(async () => {

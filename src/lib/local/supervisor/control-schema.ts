@@ -22,7 +22,6 @@ const aggregatorStatusSchema = z
 
 /** What a supervisor knows about itself at this moment. Keys of newer versions are ignored. */
 export const liveStatusSchema = z.object({
-  startToken: z.string(),
   uptimeMs: z.number().min(0),
   enginePid: z.int(),
   /** How often the engine crashed and was restarted. */

@@ -82,8 +82,7 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
     const startToken = randomUUID()
     const startedAtMs = Date.now()
     let engineRestarts = 0
-    const control = await serveStatus(() => ({
-      startToken,
+    const control = await serveStatus(startToken, () => ({
       uptimeMs: Date.now() - startedAtMs,
       enginePid: engine.pid,
       engineRestarts,

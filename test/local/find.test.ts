@@ -31,7 +31,7 @@ const stateDir = () => stateDirAt(join(folder, 'local'))
 
 /** Writes a state as if this process were the supervisor. */
 async function record(changes: Partial<StackState> = {}): Promise<void> {
-  await mkdir(stateDir().folder, {recursive: true})
+  await mkdir(stateDir().folder, {recursive: true, mode: 0o700})
   await writeState(stateDir(), {...(await sampleState()), ...changes})
 }
 
@@ -69,8 +69,8 @@ describe('looking for a stack', () => {
     ['null', 'Invalid input: expected object, received null'],
     ['{}', 'pid: .*; began: .*; stack: .*; startToken: .*; version: '],
   ])('names what is wrong with the state %j, which a crash can leave', async (text, problem) => {
-    await mkdir(stateDir().folder)
-    await writeFile(stateDir().stateFile, text)
+    await mkdir(stateDir().folder, {mode: 0o700})
+    await writeFile(stateDir().stateFile, text, {mode: 0o600})
     const message = expect.stringMatching(`state\\.json is damaged: .*${problem}`)
     expect(await findStack(stateDir())).toMatchObject({kind: 'damaged', file: {message}})
     expect(await stackStatus(stateDir())).toMatchObject({running: false, problem: message})
@@ -106,7 +106,7 @@ describe('looking for a stack', () => {
   })
 
   it('refuses a folder in the place of the state, and leaves it alone', async () => {
-    await mkdir(join(stateDir().stateFile, 'mine'), {recursive: true})
+    await mkdir(join(stateDir().stateFile, 'mine'), {recursive: true, mode: 0o700})
     const refusal = {code: 'local.home', message: `cannot read ${stateDir().stateFile}: it is a folder, not a file`}
     await expect(findStack(stateDir())).rejects.toMatchObject(refusal)
     await expect(bringDown(stateDir(), {purge: false})).rejects.toMatchObject(refusal)

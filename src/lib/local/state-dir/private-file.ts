@@ -1,17 +1,25 @@
 import {randomUUID} from 'node:crypto'
-import {readFile, rename, rm, writeFile} from 'node:fs/promises'
+import {open, rename, rm, stat, writeFile} from 'node:fs/promises'
 import type {z} from 'zod'
 import {ZaelError} from '../../core/errors.js'
 import {describeIssues} from '../../core/issues.js'
 import {describePathError, makeFolder} from '../engines/folder.js'
+import {checkPrivate} from './owner.js'
 
-/** Makes a folder that only its owner can access. */
+/** Makes a folder that only its owner can access; throws when there is one that others can use. */
 export async function makePrivateFolder(folder: string): Promise<void> {
   try {
     await makeFolder(folder)
   } catch (cause) {
     throw cannotWrite(folder, cause)
   }
+  await checkPrivateFolder(folder)
+}
+
+/** Throws when a folder belongs to another user, or others can use it; one that does not exist passes. */
+export async function checkPrivateFolder(folder: string): Promise<void> {
+  const found = await stat(folder).catch(() => undefined)
+  if (found) checkPrivate(folder, found)
 }
 
 /** Writes JSON atomically to a file that only its owner can read: a reader sees the old content or the new, never a part. */
@@ -63,8 +71,11 @@ export async function readPrivateJson<T>(
 
 async function readIfThere(file: string): Promise<string | undefined> {
   try {
-    return await readFile(file, 'utf8')
+    await using handle = await open(file)
+    checkPrivate(file, await handle.stat())
+    return await handle.readFile('utf8')
   } catch (error) {
+    if (error instanceof ZaelError) throw error
     const {code} = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return undefined
     throw cannotRead(file, error)

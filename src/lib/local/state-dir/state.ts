@@ -1,7 +1,7 @@
 import {rm} from 'node:fs/promises'
 import type {z} from 'zod'
 import type {StateDir} from './paths.js'
-import {ignoreDamage, readPrivateJson, writePrivateJson} from './private-file.js'
+import {checkPrivateFolder, ignoreDamage, readPrivateJson, writePrivateJson} from './private-file.js'
 import type {stackEndSchema, stackStateSchema} from './schemas.js'
 
 /** Name of the local stack, and of its table. */
@@ -15,6 +15,7 @@ export type StackEnd = Readonly<z.infer<typeof stackEndSchema>>
 
 /** The stored state; `undefined` when there is none. Throws `DamagedFile` when it cannot be used. */
 export async function readState(stateDir: StateDir): Promise<StackState | undefined> {
+  await checkPrivateFolder(stateDir.folder)
   return readPrivateJson(stateDir.stateFile, schemas => schemas.stackStateSchema)
 }
 

@@ -6,7 +6,7 @@ import {bringDown} from '../../../src/lib/local/down.js'
 import {findStack} from '../../../src/lib/local/find.js'
 import {enginesForData, openDataDir, wipeData} from '../../../src/lib/local/state-dir/data-dir.js'
 import {takeLock} from '../../../src/lib/local/state-dir/lock-file.js'
-import {checkOwner, checkPrivate} from '../../../src/lib/local/state-dir/owner.js'
+import {checkOwnUser, checkPrivate} from '../../../src/lib/local/state-dir/owner.js'
 import {stateDirAt} from '../../../src/lib/local/state-dir/paths.js'
 import {makePrivateFolder} from '../../../src/lib/local/state-dir/private-file.js'
 
@@ -30,7 +30,7 @@ describe.skipIf(process.platform === 'win32')('a private file or folder', () => 
     const message = `/a belongs to another user (uid ${OTHER_UID}; yours is ${own})`
     const refusal = expect.objectContaining({code: 'local.owner', message, kind: 'access'})
     expect(() => checkPrivate('/a', {uid: OTHER_UID, mode: 0o600})).toThrow(refusal)
-    expect(() => checkOwner('/a', {uid: OTHER_UID}, '')).toThrow(refusal)
+    expect(() => checkOwnUser('/a', {uid: OTHER_UID}, '')).toThrow(refusal)
   })
 
   it.each([0o640, 0o604, 0o620, 0o602, 0o601, 0o777])('with mode %o is refused', mode => {

@@ -5,7 +5,7 @@ import {ENGINE_KINDS, pickEngine} from '../engines/find.js'
 import {prepareDataDir} from '../engines/folder.js'
 import type {EngineKind, EngineName} from '../engines/kind.js'
 import {type Lock, takeLock} from './lock-file.js'
-import {checkOwner} from './owner.js'
+import {checkOwnUser} from './owner.js'
 
 /** Names of what a stack keeps beside the engine's tables. */
 export const DATA_NAMES = {
@@ -121,7 +121,7 @@ function dataInUse(folder: string, pid: number): ZaelError {
 /** Refuses a folder of another user, who could have put anything into it. */
 async function listNames(folder: string): Promise<string[]> {
   try {
-    checkOwner(folder, await stat(folder), 'Name a folder of your own with --data-dir.')
+    checkOwnUser(folder, await stat(folder), 'Name a folder of your own with --data-dir.')
     return await readdir(folder)
   } catch (error) {
     if (error instanceof ZaelError) throw error

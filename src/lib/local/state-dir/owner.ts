@@ -7,7 +7,7 @@ interface Ownership {
 }
 
 /** Throws when a path belongs to another user. Windows has neither user ids nor permission bits. */
-export function checkOwner(path: string, {uid}: Pick<Ownership, 'uid'>, hint: string): void {
+export function checkOwnUser(path: string, {uid}: Pick<Ownership, 'uid'>, hint: string): void {
   const own = process.getuid?.()
   if (own === undefined || uid === own) return
   throw new ZaelError('access', 'local.owner', `${path} belongs to another user (uid ${uid}; yours is ${own})`, {
@@ -21,7 +21,7 @@ export function checkOwner(path: string, {uid}: Pick<Ownership, 'uid'>, hint: st
  * changed it already.
  */
 export function checkPrivate(path: string, {uid, mode}: Ownership): void {
-  checkOwner(path, {uid}, 'Set ZAEL_DATA_DIR to a folder of your own.')
+  checkOwnUser(path, {uid}, 'Set ZAEL_DATA_DIR to a folder of your own.')
   if (process.getuid === undefined || (mode & 0o077) === 0) return
   const bits = (mode & 0o777).toString(8)
   throw new ZaelError('access', 'local.permissions', `${path} can be used by other users (mode ${bits})`, {

@@ -23,9 +23,11 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
     this.log(localStatusLines(status, table, stateDir.logFile).join('\n'))
     if (!status.running) {
       process.exitCode = EXIT.negative
-      return {...status, home: stateDir.folder}
+      const {problem, lastEnd} = status
+      return {running: false, problem, lastEnd, home: stateDir.folder}
     }
-    const {startToken: _, ...live} = status.live
+    const {uptimeMs, enginePid, engineRestarts, aggregator} = status.live
+    const live = {uptimeMs, enginePid, engineRestarts, aggregator}
     return {running: true, ...stateJson(status.state), ...live, table, home: stateDir.folder}
   }
 }

@@ -18,9 +18,10 @@ export interface TableFacts {
   readonly items: number
 }
 
-/** The state of a stack in JSON, without the fields by which zael recognises its supervisor. */
-export function stateJson({began: _, startToken: __, controlPort: ___, ...state}: StackState): LocalStateJson {
-  return state
+/** The state of a stack in JSON: these fields only, because the file also holds what proves who its supervisor is. */
+export function stateJson(state: StackState): LocalStateJson {
+  const {stack, pid, engine, engineVersion, endpoint, port, dataDir, aggregator, startedAt, version} = state
+  return {stack, pid, engine, engineVersion, endpoint, port, dataDir, aggregator, startedAt, version}
 }
 
 /** The result of a start. */

@@ -27,7 +27,7 @@ export function reportProblems(
     return [`  ${file}:${line}:${column} ${path === '' ? '' : `${path}: `}${message}`, ...excerpt(problem)]
   })
   if (problems.length > MAX_PROBLEMS) lines.push(`  and ${formatCount(problems.length - MAX_PROBLEMS)} more`)
-  return {sorted, lines}
+  return {sorted, lines: lines.map(printable)}
 }
 
 /** The message for an unknown name, with the most similar known one. */
@@ -35,4 +35,11 @@ export function notOneOf(what: string, name: string, allowed: readonly string[])
   const [nearest] = nearestNames(name.toLowerCase(), allowed)
   const problem = `${JSON.stringify(name)} is not ${what}`
   return nearest ? `${problem}; did you mean "${nearest}"?` : `${problem}; allowed: ${allowed.join(', ')}`
+}
+
+/** A file may come from elsewhere: what it contains must not control the terminal. */
+function printable(line: string): string {
+  return line.replaceAll(/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, sign => {
+    return sign === '\t' ? sign : `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
 }

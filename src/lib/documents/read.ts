@@ -1,4 +1,5 @@
-import {createReadStream} from 'node:fs'
+import {constants, type Stats} from 'node:fs'
+import {type FileHandle, open} from 'node:fs/promises'
 import {InvalidInput, ZaelError} from '../core/errors.js'
 
 /** What is read, and how to name it in errors. */
@@ -9,17 +10,28 @@ interface TextRequest {
   readonly code: string
   readonly maxBytes: number
   readonly hint: string
+  /** Given for a file that was not named by the user: it must be a regular one, and this must be true of it. */
+  readonly accept?: (stats: Stats) => boolean
 }
 
 /**
- * The text of a file that a person has written, without a byte order mark; `undefined` when it does not exist. Nothing
- * is read beyond `maxBytes`, also from a device or a pipe, whose size is not known before.
+ * The text of a file that a person has written, without a byte order mark; `undefined` when it does not exist or is not
+ * accepted. Nothing is read beyond `maxBytes`, also from a device or a pipe, whose size is not known before.
  */
-export async function readText({file, code, maxBytes, hint}: TextRequest): Promise<string | undefined> {
+export async function readText({file, code, maxBytes, hint, accept}: TextRequest): Promise<string | undefined> {
   const chunks: Buffer[] = []
   let bytes = 0
+  let handle: FileHandle | undefined
   try {
-    for await (const chunk of file === '-' ? process.stdin : createReadStream(file)) {
+    if (file !== '-') {
+      // Opening a pipe that nobody writes to would wait.
+      handle = await open(file, accept ? constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) : 'r')
+      const stats = await handle.stat()
+      if (accept && !accept(stats)) return undefined
+      if (stats.isDirectory()) throw new Error('it is a folder')
+      if (accept && !stats.isFile()) throw new Error('it is not a regular file')
+    }
+    for await (const chunk of handle?.createReadStream({autoClose: false}) ?? process.stdin) {
       chunks.push(chunk)
       bytes += chunk.length
       if (bytes > maxBytes) break
@@ -27,8 +39,9 @@ export async function readText({file, code, maxBytes, hint}: TextRequest): Promi
   } catch (error) {
     const {code: reason, message} = error as NodeJS.ErrnoException
     if (reason === 'ENOENT' || reason === 'ENOTDIR') return undefined
-    const why = reason === 'EISDIR' ? 'it is a folder' : message
-    throw new ZaelError('failed', code, `cannot read ${file}: ${why}`, {hint, details: {file}, cause: error})
+    throw new ZaelError('failed', code, `cannot read ${file}: ${message}`, {hint, details: {file}, cause: error})
+  } finally {
+    await handle?.close()
   }
   const refuse = (why: string) => new InvalidInput(code, `cannot read ${file}: ${why}`, {hint, details: {file}})
   if (bytes > maxBytes) throw refuse(`it is larger than ${formatSize(maxBytes)}`)

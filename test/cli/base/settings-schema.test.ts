@@ -5,7 +5,7 @@ import type {Problem} from '../../../src/lib/documents/problems.js'
 
 function failureOf(text: string): InvalidInput {
   try {
-    parseSettings(text, 'f.json')
+    parseSettings(text, 'f.json', 'user')
   } catch (error) {
     return error as InvalidInput
   }
@@ -20,8 +20,8 @@ const NO_KEY = 'is not a key here; allowed: stack, namespace, region, profile, e
 
 describe('a settings file', () => {
   it('is one JSON object of strings', () => {
-    expect(parseSettings('{}', 'f')).toEqual(new Map())
-    expect(parseSettings('\t{\n"stack":\t"a\\u00e9\\"",\r\n "region": ""}\n', 'f')).toEqual(
+    expect(parseSettings('{}', 'f', 'user')).toEqual(new Map())
+    expect(parseSettings('\t{\n"stack":\t"a\\u00e9\\"",\r\n "region": ""}\n', 'f', 'user')).toEqual(
       new Map([
         ['stack', {value: 'aé"', line: 2}],
         ['region', {value: '', line: 3}],

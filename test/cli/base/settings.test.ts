@@ -1,8 +1,9 @@
-import {mkdir, mkdtemp, rm, writeFile} from 'node:fs/promises'
+import {execFileSync} from 'node:child_process'
+import {chown, mkdir, mkdtemp, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it, vi} from 'vitest'
-import {SETTING_KEYS} from '../../../src/lib/cli/base/setting-rules.js'
+import {foreignOrigin, SETTING_KEYS} from '../../../src/lib/cli/base/setting-rules.js'
 import {applySettings, findSettings} from '../../../src/lib/cli/base/settings.js'
 import {settingsFileLines, settingsListing} from '../../../src/lib/cli/data/config-presenter.js'
 
@@ -76,12 +77,12 @@ describe('a setting', () => {
   })
 
   it('endpointUrl is ignored when a source of higher priority selects the local stack', async () => {
-    await project('{"stack": "prod", "endpointUrl": "http://prod"}')
+    await user('{"stack": "prod", "endpointUrl": "http://prod"}')
     expect((await find({stack: 'local'})).endpointUrl).toMatchObject({value: undefined, source: 'default'})
     expect((await find({stack: 'other'})).endpointUrl).toMatchObject({value: 'http://prod'})
     expect((await find({stack: 'local', 'endpoint-url': 'http://x'})).endpointUrl).toMatchObject({value: 'http://x'})
-    await project('{"stack": "local", "endpointUrl": "http://tunnel"}')
-    expect((await find()).endpointUrl).toMatchObject({value: 'http://tunnel'})
+    await project('{"stack": "local", "endpointUrl": "http://127.0.0.1:9"}')
+    expect((await find()).endpointUrl).toMatchObject({value: 'http://127.0.0.1:9'})
   })
 })
 
@@ -150,6 +151,84 @@ describe('a mistake in a file', () => {
       value: 'nonsense',
       source: 'aws',
     })
+  })
+})
+
+describe('a settings file of others', () => {
+  afterEach(() => vi.restoreAllMocks())
+
+  it.each([
+    'http://192.0.2.1',
+    'https://db.example.com',
+    'https://dynamodb.eu-west-1.amazonaws.com',
+    'http://127.0.0.1@db.example.com',
+    'http://localhost.example.com',
+    'http://0.0.0.0:8000',
+  ])('cannot send requests to another machine by being in a project: %s', async endpointUrl => {
+    await project(`{"stack": "a",\n"endpointUrl": "${endpointUrl}"}`)
+    const error = await find({'endpoint-url': 'http://127.0.0.1:1'}).catch(thrown => thrown)
+    expect(error).toMatchObject({code: 'config.file', exitCode: 2})
+    expect(error.message).toContain(
+      `${join(folder, 'a', 'zael.config.json')}:2:16 endpointUrl in a project file must be on`,
+    )
+    expect(error.message).toContain('use --endpoint-url, ZAEL_ENDPOINT_URL or your own settings file')
+    expect(error.message).not.toContain(endpointUrl)
+  })
+
+  it.each(['http://localhost:8000', 'http://127.0.0.1:8000', 'http://127.1:8000', 'http://[::1]:8000', ''])(
+    'may name an engine on this machine: %s',
+    async endpointUrl => {
+      await project(JSON.stringify({endpointUrl}))
+      expect((await find()).endpointUrl.value ?? '').toBe(endpointUrl)
+    },
+  )
+
+  it("is not the user's own, which may name any endpoint", async () => {
+    await user('{"endpointUrl": "https://db.example.com"}')
+    expect((await find()).endpointUrl).toMatchObject({value: 'https://db.example.com', source: 'user'})
+  })
+
+  it.skipIf(process.getuid === undefined)('is ignored if it belongs to another user, except root', async () => {
+    await project('{"stack": "theirs"}')
+    await writeFile(join(folder, 'zael.config.json'), '{"stack": "above"}')
+    await user('not even JSON')
+    const theirs = [join(folder, 'a', 'zael.config.json'), join(configDir, 'config.json')]
+    const own = process.getuid?.() ?? 0
+    // Root can give files away; others can only seem to be someone else.
+    if (own === 0) for (const path of theirs) await chown(path, 1234, 1234)
+    else await rm(join(folder, 'zael.config.json'))
+    const me = vi.spyOn(process as {getuid(): number}, 'getuid').mockReturnValue(4321)
+    const search = {flags: {}, env: {}, folder: deep, configDir}
+    const {settings, files, ignored} = await findSettings(search)
+    expect([...ignored].sort()).toEqual([...theirs].sort())
+    expect(settings.stack.value).toBe(own === 0 ? 'above' : 'zae-limiter')
+    expect(files.user).toBeUndefined()
+    me.mockReturnValue(own === 0 ? 1234 : own)
+    await user('{}')
+    expect((await findSettings(search)).settings.stack.value).toBe('theirs')
+  })
+
+  it.skipIf(process.platform === 'win32')('is not waited for if it is a pipe', async () => {
+    execFileSync('mkfifo', [join(folder, 'a', 'zael.config.json')])
+    await expect(find()).rejects.toMatchObject({message: expect.stringContaining('it is not a regular file')})
+  })
+})
+
+describe('the origin of an endpoint', () => {
+  it.each([
+    [undefined, undefined],
+    ['http://127.0.0.1:8000', undefined],
+    ['http://localhost:8000', undefined],
+    ['https://dynamodb.eu-west-1.amazonaws.com', undefined],
+    ['https://123456789012.ddb.us-east-1.amazonaws.com', undefined],
+    ['https://vpce-1-a.dynamodb.us-east-1.vpce.amazonaws.com', undefined],
+    ['https://dynamodb.cn-north-1.amazonaws.com.cn', undefined],
+    ['http://dynamodb.eu-west-1.amazonaws.com', 'http://dynamodb.eu-west-1.amazonaws.com'],
+    ['https://abc.execute-api.eu-west-1.amazonaws.com/x', 'https://abc.execute-api.eu-west-1.amazonaws.com'],
+    ['https://dynamodb.eu-west-1.amazonaws.com.example.com', 'https://dynamodb.eu-west-1.amazonaws.com.example.com'],
+    ['http://me:secret@db.example.com:8000/x', 'http://db.example.com:8000'],
+  ])('%s is named if it is neither AWS nor this machine: %s', (endpointUrl, origin) => {
+    expect(foreignOrigin(endpointUrl)).toBe(origin)
   })
 })
 

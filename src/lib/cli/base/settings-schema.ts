@@ -4,21 +4,32 @@ import {InvalidInput} from '../../core/errors.js'
 import {composeYaml} from '../../documents/compose.js'
 import {notOneOf, type Problem, reportProblems} from '../../documents/problems.js'
 import {newMapping} from '../../documents/values.js'
-import {SETTING_KEYS, type SettingKey, settingProblem} from './setting-rules.js'
+import {
+  projectSettingProblem,
+  SETTING_KEYS,
+  type SettingKey,
+  type SettingsFileKind,
+  settingProblem,
+} from './setting-rules.js'
 
-const setting = (key: SettingKey) =>
+const setting = (key: SettingKey, problemOf: typeof settingProblem) =>
   z
     .string(`the value of "${key}" must be a JSON string, in double quotes`)
     .check(({value, issues}) => {
       // An empty string counts as not given.
-      const message = value === '' ? undefined : settingProblem(key, value)
+      const message = value === '' ? undefined : problemOf(key, value)
       if (message !== undefined) issues.push({code: 'custom', input: value, message})
     })
     .optional()
 
-const settingsSchema = z.strictObject(
-  Object.fromEntries(SETTING_KEYS.map(key => [key, setting(key)])) as Record<SettingKey, ReturnType<typeof setting>>,
-)
+const settings = (problemOf: typeof settingProblem) =>
+  z.strictObject(
+    Object.fromEntries(SETTING_KEYS.map(key => [key, setting(key, problemOf)])) as {
+      [key in SettingKey]: ReturnType<typeof setting>
+    },
+  )
+
+const SCHEMAS = {project: settings(projectSettingProblem), user: settings(settingProblem)}
 
 type Entries = ReadonlyMap<string, {readonly key: Node; readonly value: Node | null}>
 type Report = (offset: number, message: string) => void
@@ -27,7 +38,11 @@ type Report = (offset: number, message: string) => void
  * Reads one flat JSON object of strings; throws one error with all problems. A value is never repeated: it may be a
  * secret. JSON.parse alone would tell neither the position of a mistake nor of a duplicate key.
  */
-export function parseSettings(text: string, file: string): Map<string, {value: string; line: number}> {
+export function parseSettings(
+  text: string,
+  file: string,
+  kind: SettingsFileKind,
+): Map<string, {value: string; line: number}> {
   const {document, errors, position} = composeYaml(text)
   const problems: Problem[] = []
   const report: Report = (offset, message) => problems.push({...position(offset), path: '', message})
@@ -36,7 +51,7 @@ export function parseSettings(text: string, file: string): Map<string, {value: s
   if (first) report(first.offset, syntaxMessage(first, text))
   const entries = first ? new Map() : entriesIn((document?.contents ?? null) as Node | null, text, report)
   const values = newMapping([...entries].map(([name, {value}]) => [name, jsonString(value, text) ?? null]))
-  const {data, error} = settingsSchema.safeParse(values)
+  const {data, error} = SCHEMAS[kind].safeParse(values)
   for (const issue of error?.issues ?? []) {
     if (issue.code === 'unrecognized_keys') {
       for (const key of issue.keys) report(startOf(entries.get(key)?.key), notOneOf('a key here', key, SETTING_KEYS))

@@ -38,11 +38,19 @@ export interface SettingsFiles {
   readonly user: SettingsFile | undefined
 }
 
+/** What was found where settings are searched. */
+export interface FoundSettings {
+  readonly settings: Settings
+  readonly files: SettingsFiles
+  /** Paths of settings files that belong to another user. */
+  readonly ignored: readonly string[]
+}
+
 /** Settings for the typed flags of a command. Flags that were not typed are set, except those the SDK resolves itself. */
 export async function applySettings(
   flags: Record<string, unknown>,
   {isJson, configDir}: {readonly isJson: boolean; readonly configDir: string},
-): Promise<{settings: Settings; files: SettingsFiles}> {
+): Promise<FoundSettings> {
   const typed = isJson ? {...flags, output: 'json'} : flags
   const found = await findSettings({flags: typed, env: process.env, folder: process.cwd(), configDir})
   for (const key of SETTING_KEYS) {
@@ -53,13 +61,14 @@ export async function applySettings(
 }
 
 /** Reads the files and resolves each setting: flag, ZAEL_ variable, project file, user file, AWS variable, default. */
-export async function findSettings(search: SettingsSearch): Promise<{settings: Settings; files: SettingsFiles}> {
+export async function findSettings(search: SettingsSearch): Promise<FoundSettings> {
+  const ignored: string[] = []
   const [project, user] = await Promise.all([
-    findUpward(search.folder),
-    readSettingsFile(join(search.configDir, 'config.json')),
+    findUpward(search.folder, ignored),
+    readSettingsFile(join(search.configDir, 'config.json'), 'user', ignored),
   ])
   const files = {project, user}
-  return {settings: resolve(search.flags, search.env, files), files}
+  return {settings: resolve(search.flags, search.env, files), files, ignored}
 }
 
 function resolve(flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles): Settings {

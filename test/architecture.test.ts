@@ -11,7 +11,18 @@ interface Rule {
 }
 
 const GROUND = ['core', 'schema', 'dynamo', 'repository']
-const MIDDLE = ['limiter', 'inspect', 'aggregator', 'manifest', 'migrations', 'infra', 'local', 'watch', 'ui']
+const MIDDLE = [
+  'limiter',
+  'inspect',
+  'aggregator',
+  'documents',
+  'manifest',
+  'migrations',
+  'infra',
+  'local',
+  'watch',
+  'ui',
+]
 
 /** Who may import whom. A new room or package enters the house through this table; no row lists `index`. */
 const RULES: Readonly<Record<string, Rule>> = {
@@ -23,7 +34,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   limiter: {rooms: GROUND, packages: ['node:*']},
   inspect: {rooms: [...GROUND, 'limiter'], packages: ['node:*']}, // what operators ask: why, overviews, reports, searches
   aggregator: {rooms: GROUND, packages: ['node:*', 'zod/mini']}, // part of the Lambda bundle, where plain zod is too large
-  manifest: {rooms: GROUND, packages: ['node:*', 'yaml']},
+  documents: {rooms: ['core'], packages: ['node:*', 'yaml', 'zod']}, // files that people write: text, positions, problems
+  manifest: {rooms: [...GROUND, 'documents'], packages: ['node:*', 'yaml', 'zod']},
   migrations: {rooms: GROUND, packages: ['node:*', 'zod']},
   infra: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml', 'zod', 'zod/mini']}, // makes a Lambda of the aggregator
   local: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', 'zod']}, // runs the aggregator on the local table's stream

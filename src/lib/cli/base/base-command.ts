@@ -7,7 +7,8 @@ import {InvalidInput} from '../../core/errors.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
 import {asFailure, asUsageFailure, fail, failureJson} from './failure.js'
 import {formatIn, type OutputFormat} from './output-format.js'
-import {applySettings, type Settings, type SettingsFiles} from './settings.js'
+import {foreignOrigin} from './setting-rules.js'
+import {applySettings, type FoundSettings} from './settings.js'
 
 /** The parsed flags of a command class, including those it inherits. */
 export type FlagsOf<T extends typeof Command> = InferredFlags<T['baseFlags'] & T['flags']>
@@ -47,7 +48,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
    * Fills in stack flags that were not typed, from variables and settings files; returns where each value comes from.
    * StackCommand calls it in `init`; a command that needs only settings calls it at the start of `run`.
    */
-  protected async loadSettings(): Promise<{settings: Settings; files: SettingsFiles}> {
+  protected async loadSettings(): Promise<FoundSettings> {
     const flags = this.flags as Record<string, unknown>
     const found = await applySettings(flags, {isJson: super.jsonEnabled(), configDir: this.config.configDir})
     this.#preferredFormat = found.settings.output.value as OutputFormat
@@ -57,6 +58,10 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
       })
     }
     if (this.format === 'yaml') this.#yaml = (await import('yaml')).stringify
+    for (const path of found.ignored) this.warn(`${path} is ignored: it belongs to another user`)
+    const {value, from} = found.settings.endpointUrl
+    const origin = foreignOrigin(value)
+    if (origin !== undefined && this.format === 'table') this.logToStderr(`Endpoint: ${origin} (${from})`)
     return found
   }
 

@@ -55,7 +55,7 @@ Register-ArgumentCompleter -Native -CommandName zael -ScriptBlock {
   zael __complete @words 2>$null | ForEach-Object {
     $word, $description = $_ -split "\`t", 2
     if (-not $description) { $description = $word }
-    $quoted = if ($word -match '^[A-Za-z0-9_./:=-]+$') { $word } else { "'" + ($word -replace "['\u2018-\u201B]", '$0$0') + "'" }
+    $quoted = if ($word -match '^[A-Za-z0-9_./:=-]+$') { $word } else { "'" + ($word -replace "['\\u2018-\\u201B]", '$0$0') + "'" }
     [System.Management.Automation.CompletionResult]::new($quoted, $word, 'ParameterValue', $description)
   }
 }

@@ -15,7 +15,9 @@ export default class NamespacePurge extends StackCommand<typeof NamespacePurge> 
   static override description =
     'The data cannot be recovered. An active namespace must be deleted first. A purge that was interrupted with Ctrl-C ' +
     'continues when it is run again. It reads the whole table once; each deleted item costs one write in the table and one ' +
-    'in each index that contains it.'
+    'in each index that contains it. Clients notice a deletion within a minute; until then the purge waits, so that nothing ' +
+    'they still write is left behind. An id that only records know (see `zael namespace orphans --unregistered`) is ' +
+    'confirmed by the id.'
 
   static override args = {
     namespace: stringArg({description: 'Id or name of a deleted namespace.', required: true, ignoreStdin: true}),

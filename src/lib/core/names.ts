@@ -76,6 +76,11 @@ export const checkLimitName = (name: string): string => check(RULES.limit, name)
 export const checkNamespaceName = (name: string): string => check(RULES.namespace, name)
 export const checkStackName = (name: string): string => check(RULES.stack, name)
 
+/** Whether a limit may have this name, reserved ones included. */
+export function isLimitName(name: string): boolean {
+  return name.length <= RULES.limit.longest && RULES.limit.pattern.test(name)
+}
+
 /** The resource of an entity-level configuration: a resource, or `_default_`. */
 export function checkConfigResource(name: string): string {
   return name === DEFAULT_RESOURCE ? name : checkResourceName(name)

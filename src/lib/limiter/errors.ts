@@ -16,6 +16,11 @@ export interface RefusalStatus extends LimitStatus {
   readonly refillPeriodSeconds: number
 }
 
+/** Stated where no wait can be computed, in ms: neither a header nor JSON has an infinite number. */
+const LONGEST_STATED_WAIT_MS = 86_400_000
+
+const finiteWait = (ms: number): number => (Number.isFinite(ms) ? ms : LONGEST_STATED_WAIT_MS)
+
 /** The request does not fit now; nothing was charged. */
 export class RateLimitExceeded extends ZaelError {
   /** Every limit that was asked for, of the entity and of its parent. */
@@ -23,7 +28,9 @@ export class RateLimitExceeded extends ZaelError {
   /** Waiting this long with no competitors admits the request. Positive and finite. */
   readonly retryAfterMs: number
 
-  constructor(statuses: readonly RefusalStatus[], retryAfterMs: number) {
+  constructor(asked: readonly RefusalStatus[], waitMs: number) {
+    const statuses = asked.map(status => ({...status, retryAfterMs: finiteWait(status.retryAfterMs)}))
+    const retryAfterMs = finiteWait(waitMs)
     const exceeded = statuses.filter(status => status.exceeded)
     const worst = exceeded.reduce((a, b) => (b.retryAfterMs > a.retryAfterMs ? b : a), exceeded[0] as RefusalStatus)
     const where = worst

@@ -19,7 +19,7 @@ import type {PageRequest, RecordPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {ConfigCache} from './cache.js'
-import {checkChange, missing, nameOf, type SystemSettings} from './checks.js'
+import {checkChange, checkLimitCount, missing, nameOf, type SystemSettings} from './checks.js'
 import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
 import {registerConfig, unregisterConfig} from './registry.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
@@ -162,10 +162,12 @@ export class Configs {
   ): ConfigRecord {
     const names = new Set(limits.map(limit => limit.name))
     const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
+    const merged = [...kept, ...limits].sort((a, b) => (a.name < b.name ? -1 : 1))
+    checkLimitCount(merged, before?.limits ?? [])
     return {
       namespace: this.#table.namespace,
       scope,
-      limits: [...kept, ...limits].sort((a, b) => (a.name < b.name ? -1 : 1)),
+      limits: merged,
       onUnavailable: onUnavailable ?? before?.onUnavailable,
       auditRetentionDays: auditRetentionDays ?? before?.auditRetentionDays,
     }

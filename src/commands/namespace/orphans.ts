@@ -21,7 +21,7 @@ export default class NamespaceOrphans extends StackCommand<typeof NamespaceOrpha
 
   protected async work({repository}: StackContext): Promise<NamespaceOrphansResult> {
     const namespaces = await repository.namespaces.orphans()
-    this.list(orphanListing(namespaces))
+    await this.list(orphanListing(namespaces))
     return {namespaces: namespaces.map(namespaceJson), next: null}
   }
 }

@@ -43,7 +43,7 @@ describe('a progress line', () => {
   it('never wraps; where it is narrow the bar is left out', () => {
     const {to, shown} = stream(true, 10)
     new ProgressLine(to).count('Items compared', 12_000)
-    expect(shown()).toBe(`${ERASE}Items com`)
+    expect(shown()).toBe(`${ERASE}Items co…`)
     for (const columns of [200, 80, 50, 45, 40, 30, 10, 1]) {
       expect(barText('Purging "x"', 1999, 2000, columns).length).toBeLessThan(columns)
     }

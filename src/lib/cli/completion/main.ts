@@ -1,6 +1,7 @@
 import {readFile} from 'node:fs/promises'
 import {homedir} from 'node:os'
 import {join} from 'node:path'
+import {printableText} from '../../core/printable.js'
 import {openStack, type StackContext} from '../base/context.js'
 import {findSettings} from '../base/settings.js'
 import {type CommandSet, type CompletionCandidate, complete, type NameKind, type TypedFlags} from './candidates.js'
@@ -22,7 +23,9 @@ async function resolved(commands: CommandSet, words: readonly string[]): Promise
   const {of, prefix, typed} = completion
   const current = (words.at(-1) ?? '').slice(prefix.length)
   const names = await lookUpNames(of, typed, configDir())
-  return names.filter(name => name.startsWith(current)).map(name => ({value: prefix + name}))
+  // A shell would break a name with hidden characters, or run it through the terminal.
+  const typeable = names.filter(name => name.startsWith(current) && printableText(name) === name)
+  return typeable.map(name => ({value: prefix + name}))
 }
 
 /** Same folder as oclif's `configDir`; oclif is not loaded here. */

@@ -63,6 +63,22 @@ describe('lists as CSV', () => {
     ])
   })
 
+  it('have no cell that a spreadsheet would compute; numbers stay numbers', () => {
+    const column = {name: 'v', value: (cell: string | number) => cell}
+    const csvOf = (cell: string | number) =>
+      listedCsv({rows: [cell], columns: [column], empty: ''}, flags({'no-header': true}))[0]
+    for (const text of ['=1+1', '+1+1', '-1+cmd', '@SUM(A1)', '＝1', '-', '=']) expect(csvOf(text)).toBe(`'${text}`)
+    for (const text of ['\t=1', '\r=1']) expect(csvOf(text)).toMatch(/^\\[tr]=1$/)
+    for (const text of ['-5', '-5.25', '+49', 'a=b', '5-']) expect(csvOf(text)).toBe(text)
+    for (const number of [-5, -0.5]) expect(csvOf(number)).toBe(String(number))
+    expect(csvOf('=A,"B"')).toBe(`"'=A,""B"""`)
+  })
+
+  it('have one line per row: line breaks and hidden characters are shown', () => {
+    const hostile = {rows: ['a\nb\u001b[31m\u202e'], columns: [{name: 'v', value: (text: string) => text}], empty: ''}
+    expect(listedCsv(hostile, flags())).toEqual(['v', 'a\\nb\\x1b[31m\\u202e'])
+  })
+
   it('are only the header when there are no rows', () => {
     expect(listedCsv({...listing, rows: []}, flags())).toEqual(['id,size'])
   })

@@ -133,7 +133,7 @@ function compare(a: Cell, b: Cell, direction: 1 | -1): number {
 }
 
 /** What spreadsheets take for a formula, also in full width; a negative number is none. */
-const isFormula = /^[=+\-@＝＋－＠](?!\d+(?:\.\d+)?$)/
+const isFormula = /^[=@＝＋－＠]|^[+-](?!\d+(?:\.\d+)?$)/
 
 /** A quote mark before a formula makes spreadsheets show it instead of computing it. */
 function csvField(cell: Cell): string {

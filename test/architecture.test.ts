@@ -43,7 +43,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   ui: {rooms: [...GROUND, 'watch'], packages: ['node:*', 'ink', 'react', 'react/*']},
 
   index: {rooms: [...GROUND, ...MIDDLE.filter(room => room !== 'ui')], packages: []},
-  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'yaml', 'zod']},
+  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'cli-table3', 'yaml', 'zod']},
   commands: {rooms: [...GROUND, ...MIDDLE, 'cli'], packages: ['node:*', '@oclif/*']},
 }
 

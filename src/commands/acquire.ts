@@ -71,15 +71,12 @@ export default class Acquire extends StackCommand<typeof Acquire> {
     return this.#report({entity, resource, consume, dryRun, attempt})
   }
 
-  #report(tried: TriedRequest): AcquireResult {
-    this.log(acquireLines(tried, lineWidth()).join('\n'))
+  async #report(tried: TriedRequest): Promise<AcquireResult> {
+    this.print(await acquireLines(tried, lineWidth()))
     if (!tried.attempt.admitted) {
       process.exitCode = EXIT.negative
-      this.logToStderr(
-        nextLines([
-          [whyCommand(tried) + typedFlags(this.settings), 'show which limit refuses it, and what helps'],
-        ]).join('\n'),
-      )
+      const command = whyCommand(tried) + typedFlags(this.settings)
+      for (const line of nextLines([[command, 'show which limit refuses it, and what helps']])) this.logToStderr(line)
     }
     return acquireJson(tried)
   }

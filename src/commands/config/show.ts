@@ -25,9 +25,9 @@ export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
 
   async run(): Promise<ConfigShowResult> {
     const {settings, files} = await this.loadSettings()
-    this.list(settingsListing(settings))
+    await this.list(settingsListing(settings))
     this.log()
-    this.log(settingsFileLines(files, process.cwd(), `${this.config.configDir}/config.json`).join('\n'))
+    this.print(settingsFileLines(files, process.cwd(), `${this.config.configDir}/config.json`))
     return settingsJson(settings, files)
   }
 }

@@ -20,7 +20,7 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
     const stateDir = findStateDir()
     const status = await stackStatus(stateDir)
     const table = status.running ? await describeTable() : null
-    this.log(localStatusLines(status, table, stateDir.logFile).join('\n'))
+    this.print(localStatusLines(status, table, stateDir.logFile))
     if (!status.running) {
       process.exitCode = EXIT.negative
       const {problem, lastEnd} = status

@@ -32,7 +32,7 @@ export default class NamespaceOrphans extends StackCommand<typeof NamespaceOrpha
     const deleted = await repository.namespaces.orphans()
     const unregistered = this.flags.unregistered ? await repository.namespaces.unregistered() : []
     const namespaces = [...deleted, ...unregistered]
-    this.list(orphanListing(namespaces))
+    await this.list(orphanListing(namespaces))
     return {namespaces: namespaces.map(orphanJson), next: null}
   }
 }

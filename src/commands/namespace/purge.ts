@@ -38,11 +38,11 @@ export default class NamespacePurge extends StackCommand<typeof NamespacePurge> 
     const namespace = await namespaces.purgeable(this.args.namespace)
     if (this.flags['dry-run']) {
       const byKind = await namespaces.countItems(namespace.id)
-      this.log(purgePlanLines(namespace, kindCounts(byKind)).join('\n'))
+      this.print(purgePlanLines(namespace, kindCounts(byKind)))
       return purgeJson(namespace, true, byKind)
     }
     const {byKind} = await purgeWithProgress(namespaces, namespace, this.flags)
-    this.log(purgedLines(namespace, kindCounts(byKind)).join('\n'))
+    this.print(purgedLines(namespace, kindCounts(byKind)))
     return purgeJson(namespace, false, byKind)
   }
 }

@@ -24,7 +24,7 @@ export interface TriedRequest {
 }
 
 /** The outcome of a request. */
-export function acquireLines(tried: TriedRequest, width: number | undefined): string[] {
+export async function acquireLines(tried: TriedRequest, width: number | undefined): Promise<string[]> {
   const {statuses} = tried.attempt
   const title = titleOf(tried)
   if (statuses.length === 0) return [title]
@@ -32,7 +32,7 @@ export function acquireLines(tried: TriedRequest, width: number | undefined): st
   const rows = statuses.map(({name, entity, requested, available, capacity, exceeded, retryAfterMs}) => {
     return [name, entity, requested, available, capacity, exceeded ? formatWait(retryAfterMs) : 'now']
   })
-  return [title, '', ...textTable(headers, rows, {header: true, width})]
+  return [title, '', ...(await textTable(headers, rows, {header: true, width}))]
 }
 
 function titleOf({entity, resource, consume, dryRun, attempt}: TriedRequest): string {

@@ -49,7 +49,11 @@ export async function writeManifest(
   namespace: NamespaceRepository,
   name: string,
 ): Promise<{text: string; document: LimitsExportResult}> {
-  const [{exportManifest}, {parse}] = await Promise.all([import('../../manifest/export.js'), import('yaml')])
-  const text = await exportManifest(namespace, name)
+  const [{exportManifest}, {parse}, {safeYaml}] = await Promise.all([
+    import('../../manifest/export.js'),
+    import('yaml'),
+    import('../output/yaml-text.js'),
+  ])
+  const text = safeYaml(await exportManifest(namespace, name))
   return {text, document: parse(text)}
 }

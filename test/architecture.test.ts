@@ -42,6 +42,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   watch: {rooms: GROUND, packages: ['node:*']}, // what the live view knows, without drawing it
   ui: {rooms: [...GROUND, 'watch'], packages: ['node:*', 'ink', 'react', 'react/*']},
 
+  testing: {rooms: [...GROUND, 'limiter', 'local'], packages: ['node:*']}, // for tests of programs that use zael
+
   index: {rooms: [...GROUND, ...MIDDLE.filter(room => room !== 'ui')], packages: []},
   cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'cli-table3', 'yaml', 'zod']},
   commands: {rooms: [...GROUND, ...MIDDLE, 'cli'], packages: ['node:*', '@oclif/*']},

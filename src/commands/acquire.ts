@@ -62,12 +62,15 @@ export default class Acquire extends StackCommand<typeof Acquire> {
       import('../lib/core/duration.js'),
     ])
     const consume = parseConsumption(amounts)
-    const request = {entity, resource, consume, ...(onUnavailable === undefined ? {} : {onUnavailable})}
-    const attempt = await tryRequest(stack, namespace, request, {
-      dryRun,
+    const request = {
+      entity,
+      resource,
+      consume,
       waitMs: wait === undefined ? 0 : parseDuration(wait),
-      onWait: ms => this.logToStderr(retryText(ms)),
-    })
+      onWait: (ms: number) => this.logToStderr(retryText(ms)),
+      ...(onUnavailable === undefined ? {} : {onUnavailable}),
+    }
+    const attempt = await tryRequest(stack, namespace, request, {dryRun})
     return this.#report({entity, resource, consume, dryRun, attempt})
   }
 

@@ -97,6 +97,8 @@ export function isTroublesomeForPython(limitName: string): boolean {
 }
 
 function check(rule: NameRule, name: string): string {
+  // From JavaScript anything can arrive; the pattern would accept a number.
+  if (typeof name !== 'string') throw invalid(rule, name, 'it is not a string')
   if (name === '') throw invalid(rule, name, 'it is empty')
   if (name.length > rule.longest)
     throw invalid(rule, name, `it has ${name.length} characters; at most ${rule.longest} are possible`)

@@ -53,11 +53,13 @@ interface ChangePlan {
 
 /** The limits configured in one namespace, at four levels. */
 export class Configs {
+  /** @internal */
   readonly cache: ConfigCache
   readonly #table: NamespaceTable
   readonly #audit: Audit
   readonly #resolver: ConfigResolver
 
+  /** @internal */
   constructor(table: NamespaceTable, options: {readonly audit: Audit; readonly cache?: ConfigCache | undefined}) {
     const {audit, cache = new ConfigCache({clock: table.clock})} = options
     this.cache = cache
@@ -108,7 +110,11 @@ export class Configs {
     return entityConfigs(this.#table, resource, page)
   }
 
-  /** How many entities have limits of their own, by resource. */
+  /**
+   * How many entities have limits of their own, by resource.
+   *
+   * @internal
+   */
   entityCounts(): Promise<Map<string, number>> {
     return entityConfigCounts(this.#table)
   }

@@ -40,6 +40,7 @@ export interface Registration {
 export class Namespaces {
   readonly #table: Table
 
+  /** @internal */
   constructor(table: Table) {
     this.#table = table
   }

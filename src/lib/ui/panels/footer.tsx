@@ -1,11 +1,34 @@
 import {formatCount, formatPlural, formatShortNumber, formatShortSpan, formatTimeOfDay} from '../../core/text.js'
 import type {WatchData} from '../../watch/model.js'
-import {joinPieces, type Line, seg} from '../draw/line.js'
-import type {Frame} from '../model/frame.js'
+import {joinPieces, type Line, seg, withRightEnd} from '../draw/line.js'
+import {ScreenLine} from '../draw/screen-line.js'
+import {type Frame, listIds} from '../model/frame.js'
 import {TABS} from '../model/screen-state.js'
 
+/** Totals and position, the filter, and the status line. */
+export function Footer({frame}: {readonly frame: Frame}) {
+  const {size, settings, heights} = frame
+  const totals = withRightEnd(totalsLine(frame), positionOf(frame), size.columns, settings.glyphs.ellipsis)
+  return (
+    <>
+      <ScreenLine line={totals} />
+      {heights.hasFilterLine && <ScreenLine line={filterLine(frame)} />}
+      <ScreenLine line={statusLine(frame)} />
+    </>
+  )
+}
+
+/** Which lines of a long list are shown: `40–75 of 113`. */
+function positionOf({state, data, ranking, cursor, heights, settings}: Frame): Line {
+  if (state.detailId !== undefined || state.mode === 'help') return []
+  const {length} = listIds(state, data, ranking)
+  if (length <= heights.body) return []
+  const last = Math.min(length, cursor.top + heights.body)
+  return [seg(`${formatCount(cursor.top + 1)}${settings.glyphs.dash}${formatCount(last)} of ${formatCount(length)}`)]
+}
+
 /** Totals over the selected buckets. */
-export function totalsLine({ranking, settings}: Frame): Line {
+function totalsLine({ranking, settings}: Frame): Line {
   const {all, totals} = ranking
   const {buckets, over, near, inDebt, shards, ratePerSecond} = totals
   const selected =
@@ -27,7 +50,7 @@ export function totalsLine({ranking, settings}: Frame): Line {
 }
 
 /** The filter, while it is typed and while it is active. */
-export function filterLine({state, ranking, settings}: Frame): Line {
+function filterLine({state, ranking, settings}: Frame): Line {
   const {selection, mode} = state
   const matches = `  ${formatPlural(ranking.totals.buckets, 'bucket')}`
   const isTyping = mode === 'filter'
@@ -37,7 +60,7 @@ export function filterLine({state, ranking, settings}: Frame): Line {
 }
 
 /** Problem, pause and note; otherwise the most important keys. */
-export function statusLine(frame: Frame): Line {
+function statusLine(frame: Frame): Line {
   const {state, settings} = frame
   const messages = [
     problemOf(frame),

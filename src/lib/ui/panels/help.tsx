@@ -1,4 +1,6 @@
 import {cell, type Line, seg, wrapPieces} from '../draw/line.js'
+import {ScreenLines} from '../draw/screen-line.js'
+import {widthOf} from '../draw/width.js'
 import type {Frame} from '../model/frame.js'
 import {BINDINGS, type KeyBinding} from '../model/keys.js'
 
@@ -7,13 +9,14 @@ const COLUMN_WIDTH = 40
 const GAP = '  '
 
 /** The visible part of the help; its title stays, and shows the scroll position. */
-export function helpPanel(frame: Frame): Line[] {
+export function Help({frame}: {readonly frame: Frame}) {
   const lines = helpLines(frame)
   const height = helpHeight(frame)
   const top = Math.max(0, Math.min(frame.state.helpTop, lines.length - height))
   const visible = lines.slice(top, top + height)
   const position = `${GAP}lines ${top + 1}-${top + visible.length} of ${lines.length}; j k scroll`
-  return [[seg('Keys here', 'title'), ...(visible.length < lines.length ? [seg(position, 'near')] : [])], ...visible]
+  const title = [seg('Keys here', 'title'), ...(visible.length < lines.length ? [seg(position, 'near')] : [])]
+  return <ScreenLines lines={[title, ...visible]} />
 }
 
 /** Visible lines of the help, below its title. */
@@ -35,7 +38,7 @@ export function helpLines({state, settings, size}: Frame): Line[] {
 
 function keyCell({label, description}: KeyBinding, arrows: string): Line {
   const keys = label.replace('{arrows}', arrows)
-  return [seg(keys, 'strong'), seg(cell(` ${description}`, COLUMN_WIDTH - keys.length, ''))]
+  return [seg(keys, 'strong'), seg(cell(` ${description}`, COLUMN_WIDTH - widthOf(keys), ''))]
 }
 
 const FILTERS: readonly Line[] = [

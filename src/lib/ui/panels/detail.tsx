@@ -13,6 +13,7 @@ import type {Detail, Reading, Row, WatchData} from '../../watch/model.js'
 import {rowAt} from '../../watch/rows.js'
 import type {GlyphSet} from '../draw/glyphs.js'
 import {cell, type Line, seg, wrapPieces} from '../draw/line.js'
+import {ScreenLines} from '../draw/screen-line.js'
 import type {Frame} from '../model/frame.js'
 import {TONE_OF_STATUS, untilText} from './overview.js'
 
@@ -22,7 +23,15 @@ const GAP = '  '
 /** Width of the shard number. */
 const INDENT = 6
 
-/** Everything about one bucket; the caller scrolls it. */
+/** The visible part of everything about one bucket. */
+export function DrillIn({frame}: {readonly frame: Frame}) {
+  const lines = detailLines(frame)
+  const {state, heights} = frame
+  const top = Math.max(0, Math.min(state.detailTop, lines.length - heights.text))
+  return <ScreenLines lines={lines.slice(top, top + heights.text)} />
+}
+
+/** Everything about one bucket. */
 export function detailLines(frame: Frame): Line[] {
   const {state, data, levelsAtMs, nowMs, settings, size} = frame
   const reading = state.detailId === undefined ? undefined : data.readings.get(state.detailId)

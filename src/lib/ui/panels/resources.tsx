@@ -3,7 +3,9 @@ import {formatCount, formatShortNumber, SHORT_NUMBER_WIDTH} from '../../core/tex
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {ResourceRow} from '../../watch/model.js'
 import type {GlyphSet} from '../draw/glyphs.js'
-import {cell, type Line, type Segment, seg, type Tone} from '../draw/line.js'
+import {cell, type Line, type Segment, seg, shortened, type Tone} from '../draw/line.js'
+import {ScreenLine, ScreenLines} from '../draw/screen-line.js'
+import {widthOf} from '../draw/width.js'
 import type {Frame} from '../model/frame.js'
 import {type ColumnPlan, fitColumns, type PanelColumn} from './columns.js'
 import {LEVEL_WIDTH, levelText} from './overview.js'
@@ -50,14 +52,23 @@ export const resourceColumns = (screenWidth: number): PanelColumn<ResourceKey>[]
 /** Number columns. */
 const ALIGNED_RIGHT: ReadonlySet<ResourceKey> = new Set(['entities', 'rate', 'over', 'near'])
 
-/** The column titles. */
-export function resourceTitles({settings, size}: Frame): Line {
+/** One line per resource below the column titles. */
+export function Resources({frame}: {readonly frame: Frame}) {
+  return (
+    <>
+      <ScreenLine line={resourceTitles(frame)} />
+      <ScreenLines lines={resourceLines(frame)} />
+    </>
+  )
+}
+
+function resourceTitles({settings, size}: Frame): Line {
   const titles = resourceColumns(size.columns).map(column => fitted(column.title, column, settings.glyphs))
   return [seg(`  ${titles.join(' ')}`, 'dim')]
 }
 
-/** One line per resource: its tightest limit over all buckets, and its largest consumers. */
-export function resourceLines({ranking, cursor, heights, settings, data, size}: Frame): Line[] {
+/** Its tightest limit over all buckets, and its largest consumers. */
+function resourceLines({ranking, cursor, heights, settings, data, size}: Frame): Line[] {
   const {glyphs} = settings
   if (ranking.resources.length === 0) return [[seg(data.lastPoll ? '  No resources in use.' : '  Loading.', 'dim')]]
   const columns = resourceColumns(size.columns)
@@ -108,13 +119,13 @@ function topText(top: ResourceRow['top'], width: number, {ellipsis}: GlyphSet): 
   const all = top.map(({entity, ratePerSecond}) => `${entity} ${formatShortNumber(ratePerSecond)}/s`)
   for (let named = all.length; named > 0; named--) {
     const text = all.slice(0, named).join(', ') + limit
-    if (text.length <= width) return text
+    if (widthOf(text) <= width) return text
   }
   const rate = ` ${formatShortNumber(first.ratePerSecond)}/s`
-  const room = width - rate.length - limit.length
+  const room = width - rate.length - widthOf(limit)
   // A long limit name must leave room for the consumer's name.
   const ending = room < MIN_NAME_WIDTH ? rate : rate + limit
-  return cell(first.entity, Math.min(first.entity.length, width - ending.length), ellipsis) + ending
+  return shortened(first.entity, width - widthOf(ending), ellipsis) + ending
 }
 
 const MIN_NAME_WIDTH = 6

@@ -1,3 +1,4 @@
+import {memo, useMemo} from 'react'
 import {gauge, sparkline} from '../../core/gauge.js'
 import {GROWTH_UNITS_PER_SECOND} from '../../core/shard-growth.js'
 import {
@@ -9,7 +10,8 @@ import {
 } from '../../core/text.js'
 import type {Row, RowStatus, SortKey} from '../../watch/model.js'
 import type {GlyphSet} from '../draw/glyphs.js'
-import {cell, type Line, type Segment, seg, type Tone} from '../draw/line.js'
+import {cell, type Line, type Segment, seg, shortened, type Tone} from '../draw/line.js'
+import {ScreenLine} from '../draw/screen-line.js'
 import type {Frame} from '../model/frame.js'
 import {type ColumnPlan, type ColumnRule, fitColumns, type PanelColumn} from './columns.js'
 import {isOutdated} from './header.js'
@@ -95,23 +97,23 @@ const DESCENDING: ReadonlySet<SortKey> = new Set(['rate', 'pressure', 'shards'])
 export const TONE_OF_STATUS: Readonly<Record<RowStatus, Tone>> = {ok: 'ok', near: 'near', over: 'over', gone: 'dim'}
 
 /** The column titles; the sorted column has an arrow. */
-export function overviewTitles({size, state, settings, ranking}: Frame): Line {
+function overviewTitles({state, settings, ranking}: Frame, columns: readonly OverviewColumn[]): Line {
   const {glyphs} = settings
   const {sort, reversed} = state.selection
   const isAscending = DESCENDING.has(sort) === reversed
-  const titles = overviewColumns(size.columns, state.isWide).map(column => {
+  const titles = columns.map(column => {
     if (column.sort !== sort) return fitTitle(column, column.title, glyphs)
     const arrow = isAscending ? glyphs.ascending : glyphs.descending
     const room = column.width - arrow.length
     const title = sort === 'rate' ? rateTitle(column, ranking.rateLimit, room, glyphs) : column.title
-    return fitTitle(column, cell(title, Math.min(title.length, room), '') + arrow, glyphs)
+    return fitTitle(column, shortened(title, room, '') + arrow, glyphs)
   })
   return [seg(`   ${titles.join(' ')}`, 'dim')]
 }
 
 /** Names the limit whose rate the rows are sorted by, which need not be their tightest. */
 function rateTitle({title}: OverviewColumn, limit: string | undefined, room: number, {ellipsis}: GlyphSet): string {
-  return limit === undefined ? title : `${cell(limit, Math.min(limit.length, room - 2), ellipsis)}/S`
+  return limit === undefined ? title : `${shortened(limit, room - 2, ellipsis)}/S`
 }
 
 /** Aligned like the cells below. */
@@ -120,21 +122,36 @@ function fitTitle({key, width}: OverviewColumn, title: string, {ellipsis}: Glyph
   return cell(title, width, ellipsis, isRight ? 'right' : 'left')
 }
 
-/** One line per visible row. */
-export function overviewLines(frame: Frame): Line[] {
+/** The visible rows below the column titles. */
+export function Overview({frame}: {readonly frame: Frame}) {
   const {rows, cursor, size, state, settings, data, ranking} = frame
-  if (rows.length === 0) return [[seg(`   ${emptyText(frame)}`, 'dim')]]
-  const columns = overviewColumns(size.columns, state.isWide)
+  const columns = useMemo(() => overviewColumns(size.columns, state.isWide), [size.columns, state.isWide])
   const selectedId = ranking.ids[cursor.index]
   const rateOf = ({rates, ratePerSecond}: Row): number | null =>
     state.selection.sort === 'rate' ? (rates.get(ranking.rateLimit ?? '') ?? null) : ratePerSecond
-  return rows.map(row => {
-    const isSelected = row.id === selectedId
-    const reading = data.readings.get(row.id)
-    const isOld = reading !== undefined && isOutdated(reading, data)
-    const line = rowLine({...row, ratePerSecond: rateOf(row)}, columns, settings.glyphs, {isSelected, isOld})
-    return reading?.isGone ? line.map(({text}) => seg(text, 'dim')) : line
-  })
+  return (
+    <>
+      <ScreenLine line={overviewTitles(frame, columns)} />
+      {rows.length === 0 && <ScreenLine line={[seg(`   ${emptyText(frame)}`, 'dim')]} />}
+      {rows.map((row, at) => {
+        const reading = data.readings.get(row.id)
+        return (
+          <OverviewRow
+            // By place: Ink moves text of a line cheaper than lines.
+            // biome-ignore lint/suspicious/noArrayIndexKey: rows have no state of their own
+            key={at}
+            row={row}
+            ratePerSecond={rateOf(row)}
+            columns={columns}
+            glyphs={settings.glyphs}
+            isSelected={row.id === selectedId}
+            isOld={reading !== undefined && isOutdated(reading, data)}
+            isGone={reading?.isGone === true}
+          />
+        )
+      })}
+    </>
+  )
 }
 
 function emptyText({data, state}: Frame): string {
@@ -142,13 +159,25 @@ function emptyText({data, state}: Frame): string {
   return data.lastPoll ? 'No buckets: nothing was consumed yet, or all have expired.' : 'Loading.'
 }
 
-interface RowFlags {
+interface RowProps {
+  readonly row: Row
+  /** Of the limit that the rows are sorted by, or of the tightest one. */
+  readonly ratePerSecond: number | null
+  readonly columns: readonly OverviewColumn[]
+  readonly glyphs: GlyphSet
   readonly isSelected: boolean
   /** Several polls did not read it: its figures lack what was consumed since. */
   readonly isOld: boolean
+  readonly isGone: boolean
 }
 
-function rowLine(row: Row, columns: readonly OverviewColumn[], glyphs: GlyphSet, {isSelected, isOld}: RowFlags): Line {
+const OverviewRow = memo(function OverviewRow(props: RowProps) {
+  const line = rowLine(props)
+  return <ScreenLine line={props.isGone ? line.map(({text}) => seg(text, 'dim')) : line} />
+})
+
+function rowLine({ratePerSecond, columns, glyphs, isSelected, isOld, ...rest}: RowProps): Line {
+  const row = {...rest.row, ratePerSecond}
   const status = seg(glyphs.status[row.status], TONE_OF_STATUS[row.status])
   const margin = [seg(isSelected ? glyphs.cursor : ' ', 'strong'), status, seg(isOld ? glyphs.old : ' ', 'near')]
   const [first, ...cells] = columns.map(column => cellOf(row, column, glyphs, isSelected))

@@ -1,5 +1,6 @@
 import type {HealthLine, RowStatus} from '../../watch/model.js'
 import {cell, type Line, seg} from '../draw/line.js'
+import {ScreenLines} from '../draw/screen-line.js'
 import type {Frame} from '../model/frame.js'
 import {TONE_OF_STATUS} from './overview.js'
 
@@ -14,7 +15,11 @@ const STATUS_OF_STATE: Readonly<Record<HealthLine['state'], RowStatus>> = {
 }
 
 /** Health of stream, aggregator and table. */
-export function healthLines({data, cursor, heights, settings}: Frame): Line[] {
+export function Health({frame}: {readonly frame: Frame}) {
+  return <ScreenLines lines={healthLines(frame)} />
+}
+
+function healthLines({data, cursor, heights, settings}: Frame): Line[] {
   const {glyphs} = settings
   const {health} = data
   if (!health) return [[seg('  Loading.', 'dim')]]

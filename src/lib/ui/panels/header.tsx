@@ -1,7 +1,8 @@
 import {formatCount, formatShortNumber, formatShortSpan} from '../../core/text.js'
 import type {Reading, WatchData} from '../../watch/model.js'
 import {intervalText} from '../draw/interval.js'
-import {clip, joinPieces, type Line, lengthOf, seg} from '../draw/line.js'
+import {columnsOf, joinPieces, type Line, seg, withRightEnd} from '../draw/line.js'
+import {ScreenLine} from '../draw/screen-line.js'
 import type {Frame} from '../model/frame.js'
 import {TABS} from '../model/screen-state.js'
 
@@ -9,8 +10,13 @@ import {TABS} from '../model/screen-state.js'
 const STALE_POLLS = 3
 
 /** Stack and tab; age and cost of the data. */
-export function headerLines(frame: Frame): Line[] {
-  return [placeLine(frame), dataLine(frame)]
+export function Header({frame}: {readonly frame: Frame}) {
+  return (
+    <>
+      <ScreenLine line={placeLine(frame)} />
+      <ScreenLine line={dataLine(frame)} />
+    </>
+  )
 }
 
 function placeLine({settings, state, size}: Frame): Line {
@@ -19,9 +25,8 @@ function placeLine({settings, state, size}: Frame): Line {
   const place = joinPieces([[seg('zael watch', 'title')], [seg(`${stack}/${namespace}`, 'strong')], [seg(where)]], dot)
   const all = TABS.map(tab => (tab === state.tab ? seg(`[${tab}]`, 'strong') : seg(` ${tab} `, 'dim')))
   // If there is no room for all tabs, only the open one is shown.
-  const tabs = lengthOf(place) + lengthOf(all) < size.columns ? all : [seg(`[${state.tab}]`, 'strong')]
-  const left = clip(place, Math.max(0, size.columns - lengthOf(tabs) - 1), glyphs.ellipsis)
-  return [...left, seg(' '.repeat(Math.max(0, size.columns - lengthOf(left) - lengthOf(tabs)))), ...tabs]
+  const tabs = columnsOf(place) + columnsOf(all) < size.columns ? all : [seg(`[${state.tab}]`, 'strong')]
+  return withRightEnd(place, tabs, size.columns, glyphs.ellipsis)
 }
 
 function dataLine(frame: Frame): Line {

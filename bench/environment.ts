@@ -5,7 +5,7 @@ import {createTable} from '../src/lib/dynamo/create-table.js'
 import {sleepMs} from '../src/lib/dynamo/retry.js'
 import type {Transport} from '../src/lib/dynamo/transport.js'
 import {createTransport} from '../src/lib/dynamo/transports/create.js'
-import type {RateLimiterOptions} from '../src/lib/limiter/options.js'
+import type {LimiterSeams, RateLimiterOptions} from '../src/lib/limiter/options.js'
 import {RateLimiter} from '../src/lib/limiter/rate-limiter.js'
 import {startEngine} from '../src/lib/local/engines/engine.js'
 import type {NamespaceTable} from '../src/lib/repository/table/table.js'
@@ -20,7 +20,7 @@ export interface BenchEnvironment {
   readonly transport: Transport
   /** A new namespace. */
   newTenant(): NamespaceTable
-  limiter(tenant: NamespaceTable, options?: Partial<RateLimiterOptions>): RateLimiter
+  limiter(tenant: NamespaceTable, options?: RateLimiterOptions & LimiterSeams): RateLimiter
   configure(tenant: NamespaceTable, scope: ConfigScope, ...limits: string[]): Promise<void>
   addEntity(tenant: NamespaceTable, entity: string, parent: string): Promise<void>
   close(): Promise<void>

@@ -55,11 +55,23 @@ export async function crowdedTable(count: number): Promise<Crowd> {
   }
 }
 
-/** Resident memory in MB, and percent of one core since the start. Linux only, like the engine. */
-export function footprint(pid: number): [memoryMb: string, processor: string] {
+/** Resident memory, and processor time since the start of a process. Linux only, like the engine. */
+export function processTimes(pid: number): {readonly memoryMb: number; readonly processorMs: number} {
   const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1])
+  const [user, system] = statOf(pid)
+  return {memoryMb: (pages * 4096) / 1e6, processorMs: ((user + system) * 1000) / TICKS_PER_SECOND}
+}
+
+/** Resident memory in MB, and percent of one core since the start. */
+export function footprint(pid: number): [memoryMb: string, processor: string] {
+  const {memoryMb, processorMs} = processTimes(pid)
+  const upMs = Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * 1000
+  const startMs = (statOf(pid)[2] * 1000) / TICKS_PER_SECOND
+  return [short(memoryMb), short((processorMs / (upMs - startMs)) * 100)]
+}
+
+/** Ticks in user and system mode, and of the start. */
+function statOf(pid: number): [user: number, system: number, start: number] {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-  const [user, system, startTicks] = [stat[11], stat[12], stat[19]].map(Number) as [number, number, number]
-  const upTicks = Number(readFileSync('/proc/uptime', 'utf8').split(' ')[0]) * TICKS_PER_SECOND
-  return [short((pages * 4096) / 1e6), short(((user + system) / (upTicks - startTicks)) * 100)]
+  return [stat[11], stat[12], stat[19]].map(Number) as [number, number, number]
 }

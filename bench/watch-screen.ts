@@ -1,35 +1,45 @@
 import {spawn} from 'node:child_process'
 import {readFileSync} from 'node:fs'
+import {loadavg} from 'node:os'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {stripVTControlCharacters} from 'node:util'
 import {percentile} from './measure.js'
-import {numberOption, say, short, textTable} from './report.js'
-import {crowdedTable, footprint, ZAEL} from './watch-crowd.js'
+import {numberOption, option, say, short, textTable} from './report.js'
+import {crowdedTable, processTimes, ZAEL} from './watch-crowd.js'
 
 /**
- * The live view of 10,000 buckets on a terminal of 120×40: time from a key to the bytes of its frame, memory, processor
- * time. The terminal is that of `script` (util-linux). See bench/README.md. `--minutes 10`, `--buckets 1000` and
- * `--interval 2000` (ms) for other numbers; `--keys 0` for a view without input.
+ * The live view of 10,000 buckets on a terminal of 120×40: time from a key to the bytes of its frame, memory, processor time
+ * without and with keys. The terminal is that of `script` (util-linux). See bench/README.md. `--minutes 10`, `--buckets 1000`
+ * and `--interval 2000` (ms) for other numbers; `--keys 0` for a view without input; `--compare PATH` also measures the
+ * `bin/run.js` of another checkout, in the same run and on the same table.
  */
 const BUCKETS = numberOption('buckets', 10_000)
 const MINUTES = numberOption('minutes', 1)
 const INTERVAL_MS = numberOption('interval', 1000)
 const HAS_KEYS = numberOption('keys', 1) > 0
-const KEY_TIMEOUT_MS = 10_000
+const KEY_TIMEOUT_MS = 20_000
+/** Starting takes processor time that says nothing about the view, and the first polls have read only a few buckets. */
+const WARM_UP_MS = 8000
+const SAMPLES = 6
 /** End of the last line: only changes are drawn, and this follows the name of the sort. */
 const HINTS = 'enter drill in'
 
 const crowd = await crowdedTable(BUCKETS)
 try {
   say(`${crowd.engineName}, Node ${process.versions.node}, ${BUCKETS} buckets, every ${INTERVAL_MS} ms`)
-  say()
-  await show(crowd.flags, crowd.request)
+  const other = option('compare')
+  for (const program of [ZAEL, ...(other ? [other] : [])]) {
+    say()
+    say(`${program}, load ${short(loadavg()[0] ?? 0)}`)
+    await measure(program)
+  }
 } finally {
   await crowd.close()
 }
 
-async function show(where: readonly string[], request: (number: number) => Promise<unknown>): Promise<void> {
-  const view = [process.execPath, ZAEL, 'watch', ...where, '--interval', `${INTERVAL_MS}ms`].join(' ')
+/** A view on a terminal of its own. */
+function openView(program: string) {
+  const view = [process.execPath, program, 'watch', ...crowd.flags, '--interval', `${INTERVAL_MS}ms`].join(' ')
   const terminal = spawn('script', ['-qfec', `stty cols 120 rows 40; exec ${view}`, '/dev/null'], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: {...process.env, TERM: 'xterm-256color'},
@@ -43,61 +53,75 @@ async function show(where: readonly string[], request: (number: number) => Promi
     output += chunk.toString()
     onOutput()
   })
-  /** Ms until a text is drawn after a key. */
-  const press = async (key: string, text: string): Promise<number> => {
-    output = ''
-    const timeout = AbortSignal.timeout(KEY_TIMEOUT_MS)
-    const drawn = new Promise<number>((resolve, reject) => {
-      timeout.addEventListener('abort', () => reject(new Error(`no "${text}" after ${key}`)))
-      onOutput = () => stripVTControlCharacters(output).includes(text) && resolve(performance.now())
-    })
-    const pressedMs = performance.now()
-    terminal.stdin.write(key)
-    return (await drawn) - pressedMs
+  return {
+    /** Ms until a text is drawn after a key. */
+    async press(key: string, text: string): Promise<number> {
+      output = ''
+      const timeout = AbortSignal.timeout(KEY_TIMEOUT_MS)
+      const drawn = new Promise<number>((resolve, reject) => {
+        timeout.addEventListener('abort', () => reject(new Error(`no "${text}" after ${key}`)))
+        onOutput = () => stripVTControlCharacters(output).includes(text) && resolve(performance.now())
+      })
+      const pressedMs = performance.now()
+      terminal.stdin.write(key)
+      return (await drawn) - pressedMs
+    },
+    usage: () => ({...processTimes(viewPid(terminal.pid as number)), bytes, atMs: performance.now()}),
+    async close(): Promise<void> {
+      terminal.stdin.write('q')
+      await ended
+    },
+    kill: () => terminal.kill(),
   }
+}
+
+async function measure(program: string): Promise<void> {
+  const view = openView(program)
   const sorts: number[] = []
   const letters: number[] = []
   const rows: string[][] = []
-  const startedMs = performance.now()
-  const elapsed = () => performance.now() - startedMs
   try {
-    for (let round = 1; elapsed() < MINUTES * 60_000; round++) {
+    let requests = 0
+    await sleep(WARM_UP_MS)
+    const startMs = performance.now()
+    let before = view.usage()
+    while (rows.length < SAMPLES) {
       await sleep(1000)
-      for (const at of Array(5).keys()) await request(round * 5 + at)
-      // The first polls have read only a few buckets.
-      if (elapsed() < 5000) continue
-      if (HAS_KEYS) {
-        sorts.push(await press('s', HINTS))
-        await press('/', 'enter keep')
-        letters.push(await press('9', '9_'))
-        await press('\u001b', HINTS)
+      for (const _ of Array(5)) await crowd.request(requests++)
+      const withKeys = HAS_KEYS && rows.length >= SAMPLES / 2
+      if (withKeys) {
+        sorts.push(await view.press('s', HINTS))
+        await view.press('/', 'enter keep')
+        letters.push(await view.press('9', '9_'))
+        await view.press('\u001b', HINTS)
       }
-      const isDue = elapsed() >= ((rows.length + 1) * MINUTES * 60_000) / 6 - 1500
-      if (isDue)
-        rows.push([short(elapsed() / 1000), ...footprint(viewPid(terminal.pid as number)), short(bytes / elapsed())])
+      const elapsedMs = performance.now() - startMs
+      if (elapsedMs < ((rows.length + 1) * MINUTES * 60_000) / SAMPLES) continue
+      const after = view.usage()
+      const ms = after.atMs - before.atMs
+      rows.push([
+        short(elapsedMs / 1000),
+        withKeys ? 'four per round' : 'none',
+        short(after.memoryMb),
+        short(((after.processorMs - before.processorMs) / ms) * 100),
+        short((after.bytes - before.bytes) / ms),
+      ])
+      before = after
     }
-    terminal.stdin.write('q')
-    await ended
+    await view.close()
   } finally {
-    terminal.kill()
+    view.kill()
   }
-  say(textTable(['elapsed s', 'memory MB', 'processor %', 'output kB/s'], rows))
+  say(textTable(['elapsed s', 'keys', 'memory MB', 'processor %', 'output kB/s'], rows))
   if (!HAS_KEYS) return
-  say()
-  const spread = (name: string, times: readonly number[]) => {
-    return [
-      name,
-      String(times.length),
-      ...[0.5, 0.99].map(part => short(percentile(times, part))),
-      short(Math.max(...times)),
-    ]
-  }
-  say(
-    textTable(
-      ['key to frame', 'keys', 'p50 ms', 'p99 ms', 'most ms'],
-      [spread('another sort', sorts), spread('letter of a filter', letters)],
-    ),
-  )
+  const spread = (name: string, times: readonly number[]) => [
+    name,
+    String(times.length),
+    ...[0.5, 0.99].map(part => short(percentile(times, part))),
+    short(Math.max(...times)),
+  ]
+  const keys = [spread('another sort', sorts), spread('letter of a filter', letters)]
+  say(`\n${textTable(['key to frame', 'keys', 'p50 ms', 'p99 ms', 'most ms'], keys)}`)
 }
 
 /** The process of the view: the shell of `script` has replaced itself by it. */

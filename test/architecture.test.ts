@@ -11,7 +11,19 @@ interface Rule {
 }
 
 const GROUND = ['core', 'schema', 'dynamo', 'repository']
-const MIDDLE = ['limiter', 'inspect', 'verify', 'aggregator', 'manifest', 'migrations', 'infra', 'local', 'watch', 'ui']
+const MIDDLE = [
+  'limiter',
+  'inspect',
+  'verify',
+  'aggregator',
+  'documents',
+  'manifest',
+  'migrations',
+  'infra',
+  'local',
+  'watch',
+  'ui',
+]
 
 /** Who may import whom. A new room or package enters the house through this table; no row lists `index`. */
 const RULES: Readonly<Record<string, Rule>> = {
@@ -24,15 +36,18 @@ const RULES: Readonly<Record<string, Rule>> = {
   inspect: {rooms: [...GROUND, 'limiter'], packages: ['node:*']}, // what operators ask: why, overviews, reports, searches
   verify: {rooms: GROUND, packages: []}, // compares stored records with each other
   aggregator: {rooms: GROUND, packages: ['node:*', 'zod/mini']}, // part of the Lambda bundle, where plain zod is too large
-  manifest: {rooms: GROUND, packages: ['node:*', 'yaml']},
+  documents: {rooms: ['core'], packages: ['node:*', 'yaml', 'zod']}, // files that people write: text, positions, problems
+  manifest: {rooms: [...GROUND, 'documents'], packages: ['node:*', 'yaml', 'zod']},
   migrations: {rooms: GROUND, packages: ['node:*', 'zod']},
   infra: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', '@aws-sdk/*', 'yaml', 'zod', 'zod/mini']}, // makes a Lambda of the aggregator
   local: {rooms: [...GROUND, 'aggregator'], packages: ['node:*', 'zod']}, // runs the aggregator on the local table's stream
   watch: {rooms: GROUND, packages: ['node:*']}, // what the live view knows, without drawing it
   ui: {rooms: [...GROUND, 'watch'], packages: ['node:*', 'ink', 'react', 'react/*']},
 
+  testing: {rooms: [...GROUND, 'limiter', 'local'], packages: ['node:*']}, // for tests of programs that use zael
+
   index: {rooms: [...GROUND, ...MIDDLE.filter(room => room !== 'ui')], packages: []},
-  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'yaml', 'zod']},
+  cli: {rooms: [...GROUND, ...MIDDLE], packages: ['node:*', '@oclif/*', 'cli-table3', 'yaml', 'zod']},
   commands: {rooms: [...GROUND, ...MIDDLE, 'cli'], packages: ['node:*', '@oclif/*']},
 }
 

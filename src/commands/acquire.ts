@@ -62,24 +62,24 @@ export default class Acquire extends StackCommand<typeof Acquire> {
       import('../lib/core/duration.js'),
     ])
     const consume = parseConsumption(amounts)
-    const request = {entity, resource, consume, ...(onUnavailable === undefined ? {} : {onUnavailable})}
-    const attempt = await tryRequest(stack, namespace, request, {
-      dryRun,
+    const request = {
+      entity,
+      resource,
+      consume,
       waitMs: wait === undefined ? 0 : parseDuration(wait),
-      onWait: ms => this.logToStderr(retryText(ms)),
-    })
+      onWait: (ms: number) => this.logToStderr(retryText(ms)),
+      ...(onUnavailable === undefined ? {} : {onUnavailable}),
+    }
+    const attempt = await tryRequest(stack, namespace, request, {dryRun})
     return this.#report({entity, resource, consume, dryRun, attempt})
   }
 
-  #report(tried: TriedRequest): AcquireResult {
-    this.log(acquireLines(tried, lineWidth()).join('\n'))
+  async #report(tried: TriedRequest): Promise<AcquireResult> {
+    this.print(await acquireLines(tried, lineWidth()))
     if (!tried.attempt.admitted) {
       process.exitCode = EXIT.negative
-      this.logToStderr(
-        nextLines([
-          [whyCommand(tried) + typedFlags(this.settings), 'show which limit refuses it, and what helps'],
-        ]).join('\n'),
-      )
+      const command = whyCommand(tried) + typedFlags(this.settings)
+      for (const line of nextLines([[command, 'show which limit refuses it, and what helps']])) this.logToStderr(line)
     }
     return acquireJson(tried)
   }

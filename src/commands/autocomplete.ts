@@ -27,7 +27,7 @@ export default class Autocomplete extends BaseCommand<typeof Autocomplete> {
   async run(): Promise<AutocompleteResult> {
     const {shell} = this.args
     const script = COMPLETION_SCRIPTS[shell]
-    this.log(script.trimEnd())
+    this.print(script.trimEnd().split('\n'))
     return {shell, script}
   }
 }

@@ -48,12 +48,12 @@ export default class Delete extends StackCommand<typeof Delete> {
     }
     const {planDeletion} = await import('../lib/infra/delete/plan.js')
     const plan = await planDeletion(aws, table, {deleteTable, emptyArchive})
-    this.log(deletionLines(plan).join('\n'))
+    this.print(deletionLines(plan))
     if (flags['dry-run']) return deletionJson(plan, undefined)
     await confirmByName(deletionQuestion(plan), table.name, {confirm: flags.confirm})
     const mode = {flags: typedFlags(this.settings), logToStderr: this.logToStderr.bind(this)}
     const deleted = await deleteWithEvents(aws, table, plan, mode)
-    this.log(`\n${stackDeletedLines(plan, deleted).join('\n')}`)
+    this.print(['', ...stackDeletedLines(plan, deleted)])
     return deletionJson(plan, deleted)
   }
 }

@@ -78,17 +78,18 @@ export default class Deploy extends StackCommand<typeof Deploy> {
       const local = await deployLocally(table, stated.options, {version, dryRun})
       if (local.withoutEffect.length > 0)
         this.warn(`These options have no effect on a local engine: ${local.withoutEffect.join(', ')}`)
-      this.log(localLines(local, dryRun).join('\n'))
+      this.print(localLines(local, dryRun))
       return localJson(local, dryRun)
     }
     const request = {stack: table.name, version, ...stated}
     const flags = typedFlags(this.settings)
-    const {log, logToStderr} = this
-    const mode = {yes, dryRun, wait, flags, log: log.bind(this), logToStderr: logToStderr.bind(this)}
+    const {print, logToStderr} = this
+    const mode = {yes, dryRun, wait, flags, print: print.bind(this), logToStderr: logToStderr.bind(this)}
     const {plan, finished} = await deployWithConsent(aws, table, request, mode)
-    if (finished) this.log(`\n${finishedLines(plan, finished).join('\n')}`)
+    if (finished) this.print(['', ...finishedLines(plan, finished)])
     else if (!dryRun)
-      this.logToStderr(nextLines([[`zael deploy${flags}`, 'finish when CloudFormation is done']]).join('\n'))
+      for (const line of nextLines([[`zael deploy${flags}`, 'finish when CloudFormation is done']]))
+        this.logToStderr(line)
     return deployJson(plan, {dryRun, finished})
   }
 }

@@ -24,7 +24,7 @@ export default class Doctor extends BaseCommand<typeof Doctor> {
     const {checkLines, examine} = await import('../lib/cli/stack/doctor.js')
     const isNamed = settings.stack.source !== 'default'
     const checks = await examine({flags: this.flags, isNamed, version: this.config.version})
-    this.log(checkLines(checks).join('\n'))
+    this.print(checkLines(checks))
     const fit = !checks.some(({state}) => state === 'fail')
     if (!fit) process.exitCode = EXIT.negative
     return {fit, checks}

@@ -32,7 +32,7 @@ export default class List extends BaseCommand<typeof List> {
     const {region, profile, 'endpoint-url': endpointUrl} = this.flags
     const allRegions = this.flags['all-regions']
     const {stacks, refused, notEnabled} = await findStacks({region, profile, endpointUrl}, {allRegions})
-    this.list(stackListing(stacks, {allRegions}))
+    await this.list(stackListing(stacks, {allRegions}))
     for (const line of refusedLines(refused)) this.warn(line)
     return {stacks, refused, notEnabled, next: null}
   }

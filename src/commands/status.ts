@@ -29,7 +29,7 @@ export default class Status extends StackCommand<typeof Status> {
     using aws = await awsServices()
     const local = aws ? null : await supervisorOf({stack, endpoint})
     const health = withSupervisor(await gatherHealth({table, aws, ourVersion: this.config.version}), local)
-    this.log(statusHealthLines(health, local).join('\n'))
+    this.print(statusHealthLines(health, local))
     if (!passesCheck(health)) process.exitCode = EXIT.negative
     return healthJson(health, local)
   }

@@ -32,7 +32,7 @@ export default class Watch extends StackCommand<typeof Watch> {
       const {takeSnapshot} = await import('../lib/cli/watch/open.js')
       const {snapshotLines} = await import('../lib/cli/watch/lines.js')
       const document = await takeSnapshot(stack, request, top)
-      this.log(snapshotLines(document, lineWidth()).join('\n'))
+      this.print(await snapshotLines(document, lineWidth()))
       return document
     }
     if (this.format === 'yaml') {

@@ -37,7 +37,7 @@ export default class Why extends StackCommand<typeof Why> {
     const consume = amounts.length === 0 ? undefined : parseConsumption(amounts)
     const explanation = await explain(await stack.namespace(), {entity, resource, consume}, stack.table.clock)
     const where = typedFlags(this.settings)
-    this.log(whyLines(explanation, where).join('\n'))
+    this.print(whyLines(explanation, where))
     return whyJson(explanation, where)
   }
 }

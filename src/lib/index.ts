@@ -1,29 +1,71 @@
 /**
- * The public library: limit requests with {@link RateLimiter}.
+ * The public library: limit requests with {@link RateLimiter}, look after limits and entities with {@link Repository}.
  *
  * @packageDocumentation
  */
 export type {LimitStatus} from './core/bucket.js'
 export type {Consumption} from './core/consumption.js'
-export {type ErrorKind, EXIT, InvalidInput, ZaelError} from './core/errors.js'
+export {type ErrorKind, EXIT, InvalidInput, ZaelError, type ZaelErrorOptions} from './core/errors.js'
 export {formatLimit, type Limit, parseLimit, parseLimits} from './core/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/resolve.js'
+export type {Window} from './core/window.js'
+export {
+  Aborted,
+  type CancellationReason,
+  ConditionFailed,
+  Conflict,
+  Denied,
+  RegionMissing,
+  RequestFailed,
+  TableMissing,
+  Throttled,
+  TransactionCancelled,
+  TransactionConflict,
+  Unavailable,
+  ValidationFailed,
+} from './dynamo/errors.js'
+export type {AcquireDecision, AdmittedDecision, RefusedDecision} from './limiter/decision.js'
 export {
   LeaseEnded,
+  LimiterClosed,
   RateLimitExceeded,
   RateLimiterUnavailable,
   type RefusalStatus,
   RequestTooLarge,
 } from './limiter/errors.js'
+export type {HeaderFields, LimitBalance, LimitBalances} from './limiter/headers.js'
 export type {Lease} from './limiter/lease.js'
-export type {AcquireRequest, RateLimiterOptions} from './limiter/options.js'
+export type {AcquireRequest, BucketName, RateLimiterOptions} from './limiter/options.js'
 export {RateLimiter} from './limiter/rate-limiter.js'
 export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/reads.js'
-export type {Resolution} from './repository/limits/resolver.js'
+export type {Audit, AuditEvent, AuditSelection, Principal} from './repository/audit/audit.js'
+export type {ResetResult} from './repository/buckets/reset.js'
+export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.js'
+export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repository/entities/entities.js'
+export type {MetadataChange} from './repository/entities/update.js'
+export type {SyncOptions, SyncResult} from './repository/limit-sync.js'
+export type {SystemSettings} from './repository/limits/checks.js'
+export type {ConfigChange, Configs, SetOptions} from './repository/limits/configs.js'
+export type {LevelTrace, Resolution, ResolveOptions} from './repository/limits/resolver.js'
+export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'
+export type {PurgeOptions} from './repository/namespaces/purge.js'
+export type {Namespace} from './repository/namespaces/states.js'
 export {
   type LimitsChange,
   type NamespaceRepository,
   Repository,
   type RepositoryOptions,
+  type UsageQuery,
+  type UsageSum,
+  type WindowUsage,
 } from './repository/repository.js'
-export type {ConfigScope, OnUnavailable} from './schema/config-record.js'
+export type {CountsByKind, RecordKind, Removed} from './repository/table/kind-counter.js'
+export type {ConnectionOptions} from './repository/table/open-table.js'
+export type {PageRequest, RecordPage} from './repository/table/query.js'
+export type {UsageSelection} from './repository/usage/range.js'
+export type {LimitUsage} from './repository/usage/usage.js'
+export type {AuditRecord} from './schema/audit-record.js'
+export type {ConfigRecord, ConfigScope, OnUnavailable} from './schema/config-record.js'
+export type {EntityRecord} from './schema/entity-record.js'
+export type {Json} from './schema/json-attribute.js'
+export type {NamespaceRecord, NamespaceStatus} from './schema/namespace-record.js'

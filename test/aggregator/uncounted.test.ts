@@ -5,7 +5,7 @@ import type {OperationInput, Transport} from '../../src/lib/dynamo/transport.js'
 import {readString} from '../../src/lib/schema/read.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {MemoryTable} from './fixtures/memory-table.js'
-import {usageOf} from './fixtures/stored-usage.js'
+import {usageItems, usageOf} from './fixtures/stored-usage.js'
 import {type BucketImage, bucketImage, loggingAggregator, NOON_MS, streamRecord, tableOver} from './fixtures/stream.js'
 
 const clock = () => NOON_MS + 1000
@@ -41,6 +41,11 @@ describeOnEngine('usage that can never be counted', () => {
     ['a consumption of 120 digits', {tc: {tpm: 10n ** 120n, rpm: 1000n}, rq: 1}, {rpm: 1, events: 1}],
     ['a consumption of -10^40', {tc: {tpm: -(10n ** 40n), rpm: 1000n}, rq: 1}, {rpm: 1, events: 1}],
     ['a count of requests beyond exact numbers', {tc: {tpm: 5000}, more: {rq: {N: '1E+60'}}}, {tpm: 5, events: 0}],
+    [
+      'a limit name with a comma, whose fraction would not read back',
+      {tc: {'a,b': 1500, tpm: 1500}, rq: 1},
+      {tpm: 1, events: 1},
+    ],
     ['limit names of 30 KB', {tc: {...many(12, 30_000), tpm: 5000}, rq: 1}, {tpm: 5, events: 1}],
   ])('%s is set aside, and the rest is counted', async (_, image, counted) => {
     const {failures, counts, lines, good, hostile} = await handle(image)
@@ -54,6 +59,44 @@ describeOnEngine('usage that can never be counted', () => {
       {message: 'counting failed', namespace, entity: 'hostile', records: 1},
     ])
     expect(Math.max(...lines.map(line => JSON.stringify(line).length))).toBeLessThan(4000)
+  })
+
+  it.each([
+    ['a refill instant of 60 digits', {rf: {N: '1E+60'}}],
+    ['an expiry of 60 digits', {ttl: {N: '1E+60'}}],
+    ['no shards', {shard_count: {N: '0'}}],
+    ['a period of 60 digits', {b_t_tk: {N: '1'}, b_t_cp: {N: '1'}, b_t_ra: {N: '1'}, b_t_rp: {N: '1E+60'}}],
+  ])('a bucket with %s is malformed, and the others are counted', async (_, more) => {
+    const {failures, counts, good} = await handle({tc: {tpm: 5000}, rq: 1, more})
+    expect({failures, malformed: counts.malformed, uncounted: counts.uncounted}).toEqual({
+      failures: [],
+      malformed: 1,
+      uncounted: 1,
+    })
+    expect(good).toEqual([
+      {tpm: 2, events: 1},
+      {tpm: 2, events: 1},
+    ])
+  })
+
+  it('a shard number that no bucket has is not counted, and does not stop the others when delivered again', async () => {
+    const {handle} = loggingAggregator({table: tableOver(table.transport, table.name, clock), settings})
+    const image = bucketImage({namespace, tc: {tpm: 1000}, rq: 1})
+    const PK = {S: `${namespace}/BUCKET#user-1#gpt-4#${'9'.repeat(400)}`}
+    const Records = [streamRecord(undefined, {...image, PK}), streamRecord(undefined, image)]
+    for (let delivery = 0; delivery < 2; delivery++) expect((await handle({Records})).failures).toEqual([])
+    expect((await usageOf(table, namespace))[HOUR]).toEqual({tpm: 1, events: 1})
+  })
+
+  it('a fraction that an earlier version stored under a strange name does not stop later ones', async () => {
+    const {handle} = loggingAggregator({table: tableOver(table.transport, table.name, clock), settings})
+    const record = (before: number, after: number) =>
+      streamRecord(bucketImage({namespace, tc: {tpm: before}}), bucketImage({namespace, tc: {tpm: after}, rq: 1}))
+    await handle({Records: [record(0, 1500)]})
+    const [item] = await usageItems(table, namespace)
+    await table.transport.send('PutItem', {TableName: table.name, Item: {...item, _milli: {S: 'a,b:700,tpm:500'}}})
+    expect((await handle({Records: [record(1500, 3000)]})).failures).toEqual([])
+    expect((await usageOf(table, namespace))[HOUR]).toMatchObject({tpm: 3})
   })
 
   it('500 limits in one bucket are counted up to the bound of one write, those with parameters first', async () => {

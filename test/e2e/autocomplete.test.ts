@@ -7,8 +7,8 @@ async function offeredByBash(line: string, env: Record<string, string> = {}): Pr
   const script = `
     zael() { "${process.execPath}" "${BIN}" "$@"; }
     eval "$(zael autocomplete bash)"
-    COMP_WORDS=(${line.replaceAll(/ $/g, ' ""')}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1))
-    _zael_complete
+    COMP_LINE='${line}'; COMP_POINT=\${#COMP_LINE}
+    _zael_complete zael '${line.split(' ').at(-1)}'
     printf '%s\\n' "\${COMPREPLY[@]}"`
   const {stdout} = await run('bash', ['-c', script], {env})
   return stdout.trimEnd().split('\n')

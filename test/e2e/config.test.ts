@@ -82,7 +82,7 @@ it('a file with a mistake is named with its line, by every command', async () =>
   ]) {
     const {code, stdout, stderr} = await zael(args, {cwd: join(folder, 'broken')})
     expect({code, stdout}).toEqual({code: 2, stdout: ''})
-    expect(stderr).toContain('zael.config.json, line 3: unknown key "namspace"\nTry: Did you mean "namespace"?')
+    expect(stderr).toContain('zael.config.json:3:3 "namspace" is not a key here; did you mean "namespace"?')
   }
 })
 

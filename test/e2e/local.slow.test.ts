@@ -361,7 +361,7 @@ describeWithEngine('zael local, when it cannot start', () => {
   })
 
   it('data of another engine', async () => {
-    await mkdir(user.home.dataDir, {recursive: true})
+    await mkdir(user.home.dataDir, {recursive: true, mode: 0o700})
     await writeFile(join(user.home.dataDir, 'shared-local-instance.db'), '')
     expect(await user.tell('up --engine dynoxide', 5)).toMatchObject({
       error: {code: 'local.other-engine', details: {engine: 'dynamodb-local'}},

@@ -7,8 +7,8 @@ import {encodeUsage} from '../../src/lib/schema/usage-record.js'
 import type {TestTable} from '../helpers/table.js'
 import {newTenant, putBucket} from '../repository/namespace-table.js'
 
-/** Far ahead: what was refilled then is not refilled further, so levels stay as they were put. */
-const FUTURE_MS = Date.UTC(2100, 0, 1)
+/** Ahead, by less than what counts as wrong: what was refilled then is not refilled further, so levels stay as put. */
+const AHEAD_MS = 43_200_000
 
 /** Id of the audit event that is put with a fixed time. */
 export const EVENT_ID = '01KA0000000000000000000000'
@@ -35,7 +35,7 @@ export async function populate(table: TestTable): Promise<string> {
 }
 
 async function putBuckets(table: TestTable, namespace: string): Promise<void> {
-  const tenant = {...newTenant(table), namespace, nowMs: FUTURE_MS}
+  const tenant = {...newTenant(table), namespace, nowMs: Date.now() + AHEAD_MS}
   const limits = parseLimits(['rpm=100', 'tpm=10k'])
   await putBucket(tenant, {entity: 'user-1', resource: 'gpt-4', limits, shardCount: 2, consumed: 60})
   await putBucket(tenant, {entity: 'user-2', resource: 'gpt-4', limits, consumed: 40})

@@ -1,4 +1,4 @@
-import {mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs'
+import {mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {pathToFileURL} from 'node:url'
@@ -40,6 +40,19 @@ describe('start-up', () => {
     const scripts = await scriptsLoadedBy(['--input-type=module', '--eval', imports])
     expect(scripts).toEqual(expect.arrayContaining(commands))
     expect(scripts.filter(url => HEAVY.test(url))).toEqual([])
+  })
+
+  it('settings load zod only where there is a settings file', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'zael-start-up-'))
+    try {
+      const scripts = () => scriptsLoadedBy([BIN, 'config', 'show'], {XDG_CONFIG_HOME: home})
+      expect((await scripts()).filter(url => HEAVY.test(url) || url.includes('/node_modules/yaml/'))).toEqual([])
+      mkdirSync(join(home, 'zael'))
+      writeFileSync(join(home, 'zael', 'config.json'), '{"stack": "a"}')
+      expect((await scripts()).filter(url => HEAVY.test(url) && !url.includes('/node_modules/zod/'))).toEqual([])
+    } finally {
+      rmSync(home, {recursive: true})
+    }
   })
 
   it('looks for no TypeScript, whatever NODE_ENV says', async () => {

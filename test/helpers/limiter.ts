@@ -1,7 +1,7 @@
 import type {Amounts} from '../../src/lib/core/bucket.js'
 import {parseLimits} from '../../src/lib/core/limit.js'
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
-import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
+import type {LimiterSeams, RateLimiterOptions} from '../../src/lib/limiter/options.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {readShards} from '../../src/lib/repository/buckets/split.js'
 import type {NamespaceTable} from '../../src/lib/repository/table/table.js'
@@ -45,11 +45,12 @@ export class Scene {
   }
 
   /** A limiter as one process has it: with caches and queues of its own. */
-  limiter(options: Partial<RateLimiterOptions> = {}): RateLimiter {
+  limiter(options: RateLimiterOptions & LimiterSeams = {}): RateLimiter {
+    const transport: Transport = {send: (...args) => this.transport.send(...args)}
     return new RateLimiter({
       stack: this.table.name,
       namespaceId: this.namespace,
-      transport: {send: (...args) => this.transport.send(...args)},
+      transport,
       clock: () => this.nowMs,
       random: this.random,
       onUnavailable: 'block',

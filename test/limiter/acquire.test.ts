@@ -137,7 +137,7 @@ describeOnEngine('acquire', () => {
       const limiter = scene.limiter()
       await limiter.acquire(request({rpm: 60, tpm: 900}))
       await refusal(limiter.acquire(request({tpm: 500})))
-      await limiter.close()
+      await limiter.settled()
       scene.calls.length = 0
       const byParent = await refusal(limiter.acquire(request({tpm: 500})))
       const byChild = await refusal(limiter.acquire(request({rpm: 1, tpm: 50})))
@@ -157,7 +157,7 @@ describeOnEngine('acquire', () => {
         {entity: 'team-1', level: 'parent', name: 'tpm', available: 0, requested: 500},
       ])
       // The refusal does not wait for the refund; closing does.
-      await other.close()
+      await other.settled()
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 9000, consumed: 1000})
       expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 59, consumed: 1})
     })

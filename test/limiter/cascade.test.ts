@@ -40,7 +40,7 @@ describeOnEngine('cascade', () => {
       expect(JSON.stringify([error.statuses, error, error.message, error.details, error.headers()])).not.toContain(
         'wcu',
       )
-      await limiter.close()
+      await limiter.settled()
       expect(await consumed('user-1')).toBe(10 + admittedBefore)
       expect(await consumed('team-1')).toBe(10 + admittedBefore)
       scene.nowMs += error.retryAfterMs
@@ -107,7 +107,7 @@ describeOnEngine('cascade', () => {
         await each.acquire(request({rpm: 1}))
         await each.acquire(request({rpm: 1}))
       }
-      for (const each of [limiter, other]) await each.close()
+      for (const each of [limiter, other]) await each.settled()
       expect(await consumed('team-1')).toBe(2)
       expect(await consumed('team-2')).toBe(4)
       expect(await consumed('user-1')).toBe(6)
@@ -124,7 +124,7 @@ describeOnEngine('cascade', () => {
         const other = scene.limiter()
         for (let admitted = 0; admitted < 2; admitted++) await other.acquire(request({rpm: 1}))
         await limiter.acquire(request({rpm: 5}))
-        for (const each of [limiter, other]) await each.close()
+        for (const each of [limiter, other]) await each.settled()
         const [former, present] = [await consumed('team-1'), now === undefined ? 0 : await consumed(now)]
         expect({former, present}).toEqual({former: 2, present: now === undefined ? 0 : 6})
         expect(await consumed('user-1')).toBe(8)
@@ -150,7 +150,7 @@ describeOnEngine('cascade', () => {
       await scene.entity('user-1')
       scene.nowMs += PERIOD_MS
       for (let admitted = 0; admitted < 3; admitted++) await limiter.acquire(request({rpm: 1}))
-      await limiter.close()
+      await limiter.settled()
       expect(await consumed('team-1')).toBe(1)
       expect(await consumed('user-1')).toBe(4)
     })

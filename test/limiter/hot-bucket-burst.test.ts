@@ -42,7 +42,7 @@ describeOnEngine('a burst after a rest', () => {
     const newcomer = scene.limiter()
     await newcomer.acquire({...request, consume: {tpm: 40}})
     // The answer does not wait for the write that takes off what has overflowed; closing does.
-    await newcomer.close()
+    await newcomer.settled()
     await scene.limiter().acquire(request)
     await expect(scene.limiter().acquire({...request, consume: {tpm: 1}})).rejects.toThrow(RateLimitExceeded)
   })

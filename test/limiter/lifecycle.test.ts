@@ -45,7 +45,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       await python.countWrites(2000)
       scene.nowMs += 1000
       await limiter.acquire(request({rpm: 1}))
-      await limiter.close()
+      await limiter.settled()
     }
     expect(await python.number('shard_count')).toBeGreaterThanOrEqual(2)
     await scene.limiter().acquire(request({rpm: 80}))
@@ -167,7 +167,7 @@ describeOnEngine('lifecycle of a bucket', () => {
         scene.nowMs += 1000
         await limiter.acquire(request({rpm: 1}))
       }
-      await limiter.close()
+      await limiter.settled()
       scene.calls.length = 0
       for (let admitted = 0; admitted < 20; admitted++) await limiter.acquire(request({rpm: 1}))
       expect(scene.calls).toEqual(Array.from({length: 20}, () => 'UpdateItem'))
@@ -224,7 +224,7 @@ describeOnEngine('lifecycle of a bucket', () => {
       const error = await refusal(limiter.acquire(request({rpm: 1})))
       expect(error.statuses).toMatchObject([{available: -500}])
       // The refusal does not wait for the write that renews the bucket; closing does.
-      await limiter.close()
+      await limiter.settled()
       expect(await python.number('ttl')).toBeGreaterThan(scene.nowMs / 1000 + 300)
     })
 

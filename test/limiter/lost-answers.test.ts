@@ -51,7 +51,7 @@ describeOnEngine('failures in between', () => {
     await both.acquire(request({tpm: 1}))
     faults.start({kind: 'throttled', at: `UpdateItem ${CHILD} (1)`, on: CHILD, times: LASTING})
     expect(await failure(both.acquire(request({tpm: 50})))).toMatchObject({code: 'limiter.unavailable'})
-    await both.close()
+    await both.settled()
     expect([await totals(), await totals('team-1')]).toEqual([
       {tokens: 99, consumed: 1},
       {tokens: 999, consumed: 1},

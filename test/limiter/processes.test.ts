@@ -48,7 +48,7 @@ describeOnEngine('several processes', {timeout: SIZE.timeoutMs}, () => {
   async function create(entity: string): Promise<void> {
     const limiter = scene.limiter({clock: Date.now})
     await limiter.acquire({entity, resource: RESOURCE, consume: {tpm: 250 * SIZE.unit, rpd: 500_000}})
-    await limiter.close()
+    await limiter.settled()
   }
 
   /** The same for all of them, but for what the first one is to do otherwise. */

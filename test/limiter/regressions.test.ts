@@ -116,7 +116,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
       }
     })
     expect(await failure(attempt)).toMatchObject({code: 'dynamo.validation'})
-    await limiter.close()
+    await limiter.settled()
     for (const entity of ['user-1', 'team-1']) {
       expect(await scene.totals(entity, 'gpt-4', 'rpm'), entity).toEqual({tokens: 100, consumed: 0})
     }
@@ -134,7 +134,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
     )
     expect(await failure(limiter.acquire(request({rpm: 10})))).toMatchObject({code: 'dynamo.validation'})
     expect(await failure(scene.limiter().acquire(request({rpm: 10})))).toMatchObject({code: 'dynamo.validation'})
-    await limiter.close()
+    await limiter.settled()
     await expect.poll(() => scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 99, consumed: 1})
   })
 
@@ -146,7 +146,7 @@ describeOnEngine('A.6 faults that were fixed once', () => {
       scene.nowMs += 1000
       await limiter.acquire(request({rpm: 1}))
     }
-    await limiter.close()
+    await limiter.settled()
     expect(await python.number('shard_count')).toBe(1)
   })
 

@@ -84,7 +84,7 @@ describeOnEngine('the number of admitted requests', () => {
     // Another process does not know yet that the parent has nothing left.
     const other = scene.limiter()
     for (let request = 0; request < 3; request++) await expect(other.acquire(of('user-1', 1))).rejects.toThrow()
-    await Promise.all([limiter.close(), other.close()])
+    await Promise.all([limiter.settled(), other.settled()])
     expect([await counted('user-1'), await counted('team')]).toEqual([2, 2])
   })
 

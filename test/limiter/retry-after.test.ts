@@ -84,7 +84,7 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
           () => undefined,
           (caught: unknown) => caught,
         )
-        await limiter.close()
+        await limiter.settled()
         if (error instanceof RequestTooLarge) {
           expect(state.asked).toBeGreaterThan(state.capacity)
           return
@@ -102,7 +102,7 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         if (isAboveShare(state)) {
           const again = await refusalOf(ask())
           if (again === undefined) return
-          await limiter.close()
+          await limiter.settled()
           scene.nowMs += again.retryAfterMs
         }
         await ask()
@@ -125,7 +125,7 @@ describeOnBoth('L2 retry-after', {timeout: 300_000}, (table, extent) => {
         const ask = () => limiter.acquire(request({rpm: state.asked}))
         const error = await failure(ask())
         if (!(error instanceof RateLimitExceeded) || error.retryAfterMs <= 2) return
-        await limiter.close()
+        await limiter.settled()
         scene.nowMs += error.retryAfterMs - 2
         expect(await failure(ask())).toBeInstanceOf(RateLimitExceeded)
       }),

@@ -185,7 +185,7 @@ describeOnEngine('shards', () => {
     // Shard 0 tells of four; of the three others only shard 1 is asked.
     const limiter = await drawing(0.3)
     await limiter.acquire(request({rpm: 1}))
-    await limiter.close()
+    await limiter.settled()
     expect((await scene.shards('user-1', 'gpt-4', 4)).map(({shardCount}) => shardCount)).toEqual([4, 4, 4, 4])
     expect(await scene.totals('user-1', 'gpt-4', 'rpm', 4)).toEqual({tokens: 39, consumed: 41})
   })

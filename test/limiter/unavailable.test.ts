@@ -2,7 +2,7 @@ import {beforeEach, describe, expect, it} from 'vitest'
 import {Denied, TableMissing, ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {RateLimiterUnavailable} from '../../src/lib/limiter/errors.js'
-import type {RateLimiterOptions} from '../../src/lib/limiter/options.js'
+import type {LimiterSeams, RateLimiterOptions} from '../../src/lib/limiter/options.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {encodeConfig, type OnUnavailable} from '../../src/lib/schema/config-record.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
@@ -25,7 +25,7 @@ describeOnEngine('when the table cannot be reached', () => {
   })
 
   /** Without a policy of its own unless given one. */
-  function limiter(options: Partial<RateLimiterOptions> = {}): RateLimiter {
+  function limiter(options: RateLimiterOptions & LimiterSeams = {}): RateLimiter {
     const {namespace: namespaceId, transport} = scene
     return new RateLimiter({
       stack: table.name,
@@ -129,7 +129,7 @@ describeOnEngine('when the table cannot be reached', () => {
         expect(outcome).toMatchObject({status: 'rejected', reason: {code: 'limiter.unavailable'}})
       }
       faults.stop()
-      await waiting.close()
+      await waiting.settled()
       expect(faults.calls).toHaveLength(2)
       expect(await scene.totals('user-1', 'gpt-4', 'tpm')).toEqual({tokens: 10_000, consumed: 0})
       await waiting.acquire(request)
@@ -141,7 +141,7 @@ describeOnEngine('when the table cannot be reached', () => {
       const allowing = limiter({onUnavailable: 'allow'})
       expect((await allowing.acquire({...request, timeoutMs: 30})).isMetered).toBe(false)
       faults.stop()
-      await allowing.close()
+      await allowing.settled()
       expect(await scene.shards('user-1', 'gpt-4')).toEqual([])
     })
 

@@ -26,7 +26,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
         else expect(await python.speculative({rpm: 1})).toBe(true)
         if (written % 50 === 0) lowest = Math.min(lowest, await python.number('b_wcu_tk'))
       }
-      await limiter.close()
+      await limiter.settled()
       expect(lowest).toBeGreaterThanOrEqual(200_000)
       expect(await python.number('shard_count')).toBe(1)
       expect(await python.number('b_wcu_tc')).toBe(3_000_000)
@@ -65,7 +65,7 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
         await limiter.acquire(request({rpm: 1}))
       }
     }
-    await limiter.close()
+    await limiter.settled()
     expect(await python.number('shard_count')).toBe(2)
     const after = await scene.totals('user-1', 'gpt-4', 'rpm', 2)
     expect(after).toEqual({tokens: before.tokens - more, consumed: before.consumed + more})
@@ -87,11 +87,11 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
       scene.nowMs += 1000
       for (let asked = 0; asked < count * 2; asked++) await limiter.acquire(request({rpm: 1}))
       // A split goes on beside the requests; closing waits for it.
-      await limiter.close()
+      await limiter.settled()
       count = await python.number('shard_count')
       expect(count).toBeLessThanOrEqual(32)
     }
-    await limiter.close()
+    await limiter.settled()
     expect(await python.number('shard_count')).toBe(32)
     const {tokens, consumed} = await scene.totals('user-1', 'gpt-4', 'rpm', 32)
     expect(tokens + consumed).toBe(1_000_000)
@@ -140,14 +140,14 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
       for (let shard = 0; shard < (await parent.number('shard_count')); shard++) await parent.countWrites(2000, shard)
       scene.nowMs += 1000
       await all()
-      await limiter.close()
+      await limiter.settled()
     }
     scene.calls.length = 0
     await all()
     // Always two updates each: the reference needs three and a read once the budget is spent.
     expect(scene.calls.every(call => call === 'UpdateItem')).toBe(true)
     expect(scene.calls.length).toBeLessThanOrEqual(2 * children.length)
-    await limiter.close()
+    await limiter.settled()
     const count = await parent.number('shard_count')
     expect(count).toBeGreaterThanOrEqual(4)
     for (const child of children) {

@@ -18,8 +18,8 @@ let state: StackState
 /** A running stack whose supervisor is this process. */
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'zael-test-'))
-  control = await serveStatus(() => {
-    return {startToken: 'token', uptimeMs: 1, enginePid: 1, engineRestarts: 0, aggregator: null}
+  control = await serveStatus('token', () => {
+    return {uptimeMs: 1, enginePid: 1, engineRestarts: 0, aggregator: null}
   })
   state = {
     ...{stack: 'local', ...(await ownIdentity()), startToken: 'token', controlPort: control.port},

@@ -1,10 +1,13 @@
-import {readFileSync} from 'node:fs'
+import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
 import {Ajv} from 'ajv'
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../src/lib/core/errors.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import type {Json} from '../../src/lib/schema/json-attribute.js'
+import {ROOT, run} from '../e2e/zael.js'
 import {anyManifest, write} from './arbitraries.js'
 
 const schema = JSON.parse(readFileSync(new URL('../../templates/limits.schema.json', import.meta.url), 'utf8'))
@@ -67,5 +70,40 @@ describe('the schema for editors', () => {
     [{namespace: 'a', entities: {'e#1': {}}}, false],
   ])('and zael agree about %j: %s', (value, isValid) => {
     expect({schema: accepts(value), zael: isParsed(value)}).toEqual({schema: isValid, zael: isValid})
+  })
+
+  it('is what the schema of manifests generates; a stale one is refused', async () => {
+    const check = (...args: string[]) => run(process.execPath, [join(ROOT, '.ci', 'limits-schema.js'), ...args], {})
+    expect(await check('--check')).toEqual({code: 0, stdout: '', stderr: ''})
+    const folder = mkdtempSync(join(tmpdir(), 'zael-limits-schema-'))
+    try {
+      const stale = join(folder, 'limits.schema.json')
+      writeFileSync(stale, JSON.stringify(schema).replace('wcu', ''))
+      expect(await check('--check', stale)).toMatchObject({code: 1, stderr: expect.stringContaining('npm run build')})
+      expect(await check(stale)).toMatchObject({code: 0})
+      expect(JSON.parse(readFileSync(stale, 'utf8'))).toEqual(schema)
+    } finally {
+      rmSync(folder, {recursive: true})
+    }
+  })
+
+  it('has names of the same form as zael', () => {
+    const names = fc.oneof(
+      fc.stringMatching(/^[a-zA-Z0-9_.:@/ -]{1,6}$/),
+      fc.constantFrom('GSI4SK', 'LSI5SK', 'ttl', 'wcu', 'x'.repeat(65)),
+    )
+    fc.assert(
+      fc.property(names, name => {
+        const limits = {limits: {[name]: 1}}
+        const each: Json[] = [
+          {namespace: name},
+          {namespace: 'a', resources: {[name]: {limits: {rpm: 1}}}},
+          {namespace: 'a', system: limits},
+          {namespace: 'a', entities: {[name]: {}}},
+          {namespace: 'a', entities: {e: {resources: {[name]: {limits: {rpm: 1}}}}}},
+        ]
+        for (const value of each) expect([value, accepts(value)]).toEqual([value, isParsed(value)])
+      }),
+    )
   })
 })

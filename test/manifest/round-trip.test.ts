@@ -4,8 +4,9 @@ import {exportManifest} from '../../src/lib/manifest/export.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
 import {anyManifest, write} from './arbitraries.js'
-import {apply, newNamespace} from './support.js'
+import {apply, manifestOf, newNamespace} from './support.js'
 
 const RUNS = process.env.ZAEL_TEST_SIZE === 'full' ? 300 : 25
 
@@ -32,5 +33,26 @@ describeOnBoth('any manifest', {timeout: 300_000}, (table, extent) => {
       }),
       {numRuns: extent === 'all' ? RUNS : Math.ceil(RUNS / 8)},
     )
+  })
+})
+
+describeOnEngine('a manifest', () => {
+  const table = useTable()
+
+  it('may use names that every object has already, also in metadata', async () => {
+    const {repository} = newNamespace(table)
+    const text = `
+resources: {constructor: {limits: {toString: 5/min}}}
+entities:
+  valueOf: {name: valueOf, limits: {constructor: 1/min}}
+  hasOwnProperty: {parent: valueOf, metadata: {__proto__: {x: 1}, constructor: [2]}}`
+    expect(await apply(repository, text)).toMatchObject({outcome: 'complete', failures: [], created: 4})
+    expect(await planManifest(repository, manifestOf(text))).toMatchObject({changes: []})
+    const exported = parseManifest(await exportManifest(repository, 'test'), {file: 'exported'})
+    expect(exported).toEqual(manifestOf(text))
+    expect(Object.keys(exported.entities.get('hasOwnProperty')?.metadata ?? {}).sort()).toEqual([
+      '__proto__',
+      'constructor',
+    ])
   })
 })

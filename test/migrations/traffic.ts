@@ -1,9 +1,9 @@
 import type {Limit} from '../../src/lib/core/limit.js'
 import type {Transport} from '../../src/lib/dynamo/transport.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
+import {bucketMarksOf} from '../../src/lib/migrations/records/marks.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {type BucketRecord, decodeBucket} from '../../src/lib/schema/bucket-record.js'
-import {decodeBucketMarks, readMigrationMark} from '../../src/lib/schema/migration-marks.js'
 import {seededRandom} from '../limiter/fixtures/seeded-random.js'
 import {AddingClient, type OldClient, oldBucketItem, PuttingClient} from './old-clients.js'
 import type {OldTableScene} from './old-table-scene.js'
@@ -114,8 +114,7 @@ export class Traffic {
     const item = operation === 'PutItem' ? (input as {Item: Item}).Item : {}
     const stored = 'PK' in item ? decodeBucket(item) : undefined
     if (stored?.kind !== 'bucket' || this.copies.has(stored.record.entity)) return
-    const oldConsumed =
-      [...(decodeBucketMarks(readMigrationMark(item)).get('rpm')?.values() ?? [])][0]?.oldConsumed ?? 0n
+    const oldConsumed = [...(bucketMarksOf(item).get('rpm')?.values() ?? [])][0]?.oldConsumed ?? 0n
     this.copies.set(stored.record.entity, {...stored.record, oldConsumed})
   }
 }

@@ -1,9 +1,25 @@
 import {execFile, spawnSync} from 'node:child_process'
-import {copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs'
+import {randomBytes} from 'node:crypto'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import {tmpdir} from 'node:os'
-import {join} from 'node:path'
+import {dirname, join} from 'node:path'
 import {fileURLToPath} from 'node:url'
 import {afterAll, beforeAll, describe, expect, it, type TestContext} from 'vitest'
+import {sleepMs} from '../../src/lib/dynamo/retry.js'
+import {startEngine} from '../../src/lib/local/engines/engine.js'
+import {localTransport} from '../../src/lib/local/engines/transport.js'
+import {prepareStack} from '../../src/lib/local/supervisor/prepare.js'
+import {brokenLinks, COMPILER_OPTIONS, examplesOf, PRELUDE, RUNNER} from './examples.js'
 
 interface Outcome {
   readonly code: number
@@ -25,9 +41,9 @@ beforeAll(() => {
 
 afterAll(() => rmSync(folder, {recursive: true}))
 
-function run(program: string, args: readonly string[], cwd: string): Promise<Outcome> {
+function run(program: string, args: readonly string[], cwd: string, env?: NodeJS.ProcessEnv): Promise<Outcome> {
   return new Promise(resolve => {
-    execFile(program, args, {cwd, maxBuffer: 1e8}, (error, stdout, stderr) => {
+    execFile(program, args, {cwd, maxBuffer: 1e8, ...(env ? {env} : {})}, (error, stdout, stderr) => {
       resolve({code: error ? Number(error.code ?? 1) : 0, stdout, stderr})
     })
   })
@@ -76,7 +92,16 @@ describe('the package as published', () => {
     if (!existsSync(home)) context.skip('it was not installed')
     expect(readdirSync(home).sort()).toEqual(
       [
-        ...['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'llms.txt', 'oclif.manifest.json', 'package.json'],
+        ...[
+          'CHANGELOG.md',
+          'CONTRIBUTING.md',
+          'LICENSE',
+          'README.md',
+          'SECURITY.md',
+          'llms.txt',
+          'oclif.manifest.json',
+          'package.json',
+        ],
         ...['bin', 'dist', 'docs', 'templates'],
       ].sort(),
     )
@@ -99,6 +124,61 @@ describe('the package as published', () => {
     )
     expect(library).toEqual({code: 0, stdout: 'rpm\n', stderr: ''})
     expect(existsSync(join(project(), 'node_modules/zael/dist/lib/index.d.ts'))).toBe(true)
+  })
+})
+
+describe('the documentation of the package', () => {
+  const project = () => join(folder, 'project')
+  const home = () => join(project(), 'node_modules/zael')
+  const examples = () => ['README.md', 'docs/library.md'].flatMap(page => examplesOf(home(), page))
+
+  beforeAll(() => {
+    if (!existsSync(home())) return
+    const add = (path: string, text: string) => {
+      mkdirSync(dirname(join(project(), path)), {recursive: true})
+      writeFileSync(join(project(), path), text)
+    }
+    for (const [name, text] of Object.entries(RUNNER)) add(`node_modules/vitest/${name}`, text)
+    mkdirSync(join(project(), 'node_modules/@types'), {recursive: true})
+    symlinkSync(join(ROOT, 'node_modules/@types/node'), join(project(), 'node_modules/@types/node'))
+    add('package.json', JSON.stringify({type: 'module'}))
+    add('tsconfig.json', JSON.stringify({compilerOptions: COMPILER_OPTIONS, include: ['*.ts']}))
+    add('prelude.ts', PRELUDE)
+    for (const {name, code} of examples()) add(`${name}.ts`, code)
+  })
+
+  it('links to nothing that is not in it', context => {
+    if (!existsSync(home())) context.skip('it was not installed')
+    expect(brokenLinks(home())).toEqual([])
+  })
+
+  it('has examples that compile, with the declarations of everything they load', async context => {
+    if (!existsSync(home())) context.skip('it was not installed')
+    expect(examples().length).toBeGreaterThan(10)
+    const compiled = await run(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.'], project())
+    expect(compiled).toMatchObject({code: 0, stdout: ''})
+  })
+
+  it('has examples that run, one after the other, on one stack', async context => {
+    if (!existsSync(home())) context.skip('it was not installed')
+    const engine = await startEngine()
+    const transport = localTransport(engine.endpoint)
+    const backoff = {random: Math.random, sleep: sleepMs}
+    try {
+      await prepareStack({name: 'prod', transport, clock: Date.now, randomBytes, backoff}, '0.0.0')
+      const env = {
+        PATH: process.env.PATH,
+        AWS_ENDPOINT_URL_DYNAMODB: engine.endpoint,
+        AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
+      }
+      for (const {name} of examples()) {
+        const outcome = await run(process.execPath, [`out/${name}.js`], project(), env)
+        expect({name, ...outcome}).toMatchObject({name, code: 0, stderr: ''})
+      }
+    } finally {
+      await transport.close()
+      await engine.stop()
+    }
   })
 })
 

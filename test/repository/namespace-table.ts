@@ -43,8 +43,15 @@ export interface TestTenant extends NamespaceTable {
   nowMs: number
 }
 
+/** Longer waits than those between two attempts move the clock instead. */
+const LONGEST_REAL_WAIT_MS = 1_000
+
 /** A namespace of its own in a test table, with a clock that stands still until it is moved. */
 export function newTenant(table: TestTable, options: {attempts?: number} = {}): TestTenant {
+  const sleep = async (ms: number, signal?: AbortSignal): Promise<void> => {
+    if (ms <= LONGEST_REAL_WAIT_MS) await sleepMs(ms, signal)
+    else tenant.nowMs += ms
+  }
   const tenant: TestTenant = {
     name: table.name,
     namespace: `ns${randomBytes(6).toString('hex')}`,
@@ -52,7 +59,7 @@ export function newTenant(table: TestTable, options: {attempts?: number} = {}): 
     nowMs: 1_800_000_000_000,
     clock: () => tenant.nowMs,
     randomBytes: count => randomBytes(count),
-    backoff: {random: Math.random, sleep: sleepMs, baseMs: 5, maxMs: 200, attempts: options.attempts ?? 10},
+    backoff: {random: Math.random, sleep, baseMs: 5, maxMs: 200, attempts: options.attempts ?? 10},
   }
   return tenant
 }

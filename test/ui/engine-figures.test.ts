@@ -4,14 +4,12 @@ import {parseLimits} from '../../src/lib/core/limit.js'
 import {formatNumber, formatShortNumber} from '../../src/lib/core/text.js'
 import {type LimitLevel, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
-import {LiveViewController} from '../../src/lib/ui/controller.js'
 import {BLOCK_GLYPHS} from '../../src/lib/ui/draw/glyphs.js'
-import type {Frame} from '../../src/lib/ui/model/frame.js'
 import type {Watch} from '../../src/lib/watch/model.js'
 import {openWatch} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket} from '../repository/namespace-table.js'
-import {screenOn} from './draw.js'
+import {OffScreenView} from './draw.js'
 
 const WRITTEN_AT_MS = 1_800_000_000_000
 
@@ -34,8 +32,7 @@ describeOnEngine('every figure on the screen equals that of the repository at th
   const table = useTable()
   let nowMs = WRITTEN_AT_MS
   let watch: Watch
-  let frames: Frame[]
-  let controller: LiveViewController
+  let shown: OffScreenView
   let repository: Repository
 
   beforeAll(async () => {
@@ -56,29 +53,10 @@ describeOnEngine('every figure on the screen equals that of the repository at th
       intervalMs: 60_000,
     })
     await watch.start()
-    frames = []
-    const settings = {
-      stack: 's',
-      namespace: 'n',
-      where: 'w',
-      top: undefined,
-      glyphs: BLOCK_GLYPHS,
-    }
-    controller = new LiveViewController(
-      watch,
-      settings,
-      {sort: 'entity', reversed: false, filter: ''},
-      {columns: 120, rows: 24},
-      frame => frames.push(frame),
-    )
+    shown = new OffScreenView(watch, {sort: 'entity', reversed: false, filter: ''})
     return () => watch.stop()
   })
 
-  const screenOf = screenOn({columns: 120, rows: 24})
-  const screenNow = () => {
-    controller.refresh()
-    return screenOf(frames.at(-1) as Frame)
-  }
   const stored = async (entity: string, resource: string) => {
     const found = await (await repository.namespace('default')).buckets.find(entity, resource)
     if (!found) throw new Error('no such bucket')
@@ -92,15 +70,15 @@ describeOnEngine('every figure on the screen equals that of the repository at th
 
   it.each([0, 1234, 30_000, 3_600_000])('in the overview, %d ms later', async laterMs => {
     nowMs = WRITTEN_AT_MS + laterMs
-    const screen = screenNow()
+    const screen = shown.screen
     for (const [entity, resource] of BUCKETS) {
-      const shown = figuresOf(screen, entity, resource)
+      const figures = figuresOf(screen, entity, resource)
       const {limits, shardCount} = await stored(entity, resource)
-      const limit = limits.find(({name}) => name === shown.limit)
+      const limit = limits.find(({name}) => name === figures.limit)
       if (!limit) throw new Error(`${entity} shows no limit:\n${screen}`)
       expect(isTightest(limits, limit.name)).toBe(true)
-      expect(shown).toEqual({
-        bar: gauge(limit.level, limit.capacity, shown.bar.length, BLOCK_GLYPHS),
+      expect(figures).toEqual({
+        bar: gauge(limit.level, limit.capacity, figures.bar.length, BLOCK_GLYPHS),
         level: formatShortNumber(limit.level, 'down'),
         capacity: formatShortNumber(limit.capacity),
         limit: limit.name,
@@ -114,11 +92,11 @@ describeOnEngine('every figure on the screen equals that of the repository at th
     const buckets = await Promise.all(BUCKETS.map(([entity, resource]) => stored(entity, resource)))
     const debts = buckets.filter(({limits}) => limits.some(({debt}) => debt > 0)).length
     const shards = buckets.reduce((sum, {shardCount}) => sum + shardCount, 0)
-    const totals = screenNow().split('\n').at(-2)
+    const totals = shown.screen.split('\n').at(-2)
     expect(totals).toMatch(new RegExp(`^4 buckets .* ◂ ${debts} in debt · ${shards} shards$`))
-    controller.press('', {tab: true})
-    const screen = screenNow()
-    controller.press('', {escape: true})
+    shown.press('', {tab: true})
+    const screen = shown.screen
+    shown.press('', {escape: true})
     for (const resource of ['gpt-4', 'search']) {
       const row = screen.split('\n').find(line => line.includes(` ${resource} `)) ?? ''
       const [, level, capacity, limit] = /(\S+)\/(\S+) +(\S+) /.exec(row) ?? []
@@ -131,10 +109,10 @@ describeOnEngine('every figure on the screen equals that of the repository at th
 
   it('in the detail, shard by shard', async () => {
     nowMs = WRITTEN_AT_MS + 7777
-    controller.press('G', {})
-    controller.press('k', {})
-    controller.press('', {return: true})
-    const screen = screenNow()
+    shown.press('G', {})
+    shown.press('k', {})
+    shown.press('', {return: true})
+    const screen = shown.screen
     const {limits, shards} = await stored('split', 'gpt-4')
     for (const {name, level, capacity} of limits) {
       expect(screen).toMatch(new RegExp(`  ${name} .* ${formatNumber(level, 'down')} of ${formatNumber(capacity)}  `))

@@ -6,19 +6,14 @@ import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'
 import {type BucketView, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {type NamespaceRepository, Repository} from '../../src/lib/repository/repository.js'
 import {writeUnitsOf} from '../../src/lib/schema/item-size.js'
-import {LiveViewController} from '../../src/lib/ui/controller.js'
-import {BLOCK_GLYPHS} from '../../src/lib/ui/draw/glyphs.js'
-import type {Frame} from '../../src/lib/ui/model/frame.js'
 import {openWatch} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {newTenant, putBucket, totalOf} from '../repository/namespace-table.js'
-import {screenOn} from './draw.js'
+import {OffScreenView} from './draw.js'
 
 const ELAPSED_MS = 2000
 /** Enough to be visible: 60 in two seconds are 3 % of the writes that an item allows. */
 const WRITES = 60
-
-const SETTINGS = {stack: 's', namespace: 'n', where: 'w', top: undefined, glyphs: BLOCK_GLYPHS}
 
 async function allBuckets(names: NamespaceRepository): Promise<ShardedBucket[]> {
   const buckets: ShardedBucket[] = []
@@ -40,7 +35,7 @@ describeOnEngine('figures derived from two readings equal those of the repositor
   let before: ShardedBucket[]
   let after: ShardedBucket[]
   let screenAt: (atMs: number) => string
-  let press: LiveViewController['press']
+  let press: OffScreenView['press']
 
   beforeAll(async () => {
     const tenant = newTenant(table)
@@ -80,17 +75,11 @@ describeOnEngine('figures derived from two readings equal those of the repositor
     })
     after = await allBuckets(names)
 
-    const frames: Frame[] = []
-    const screenOf = screenOn({columns: 120, rows: 24})
-    const selection = {sort: 'entity', reversed: false, filter: ''} as const
-    const controller = new LiveViewController(watch, SETTINGS, selection, {columns: 120, rows: 24}, frame =>
-      frames.push(frame),
-    )
-    press = (input, key) => controller.press(input, key)
+    const view = new OffScreenView(watch, {sort: 'entity', reversed: false, filter: ''})
+    press = (input, key) => view.press(input, key)
     screenAt = atMs => {
       nowMs = atMs
-      controller.refresh()
-      return screenOf(frames.at(-1) as Frame)
+      return view.screen
     }
     return async () => {
       await watch.stop()

@@ -11,7 +11,8 @@ export class FakeTerminal extends EventEmitter {
   /** Bytes of all writes, and the number of writes with visible text. */
   written = 0
   frames = 0
-  lastWrite = ''
+  /** Everything that was written. */
+  output = ''
   isAlternate = false
   isCursorShown = true
   /** Lines scrolled out at the top: a frame was too tall. */
@@ -55,7 +56,7 @@ export class FakeTerminal extends EventEmitter {
 
   write(text: string, ...rest: unknown[]): boolean {
     this.written += Buffer.byteLength(text)
-    this.lastWrite = text
+    this.output += text
     if (/\S/.test(stripVTControlCharacters(text))) this.frames++
     this.#interpret(text)
     const callback = rest.find(each => typeof each === 'function') as (() => void) | undefined

@@ -1,5 +1,6 @@
 import {vi} from 'vitest'
-import {type LiveViewOptions, type LiveViewResult, showLiveView} from '../../src/lib/ui/live-view.js'
+import type {LiveViewResult} from '../../src/lib/ui/app.js'
+import {type LiveViewOptions, showLiveView} from '../../src/lib/ui/live-view.js'
 import type {Reading} from '../../src/lib/watch/model.js'
 import {READ_AT_MS} from '../watch/support.js'
 import {FakeWatch} from './fake-watch.js'

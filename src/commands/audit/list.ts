@@ -4,7 +4,9 @@ import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {auditEventJson, auditLine, auditListing} from '../../lib/cli/data/audit-presenter.js'
 import {timeFlags, timeRange} from '../../lib/cli/flags/time-range.js'
+import {jsonText} from '../../lib/cli/output/json-text.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
+import {writeLines} from '../../lib/cli/output/write-lines.js'
 import type {AuditListResult} from '../../lib/cli/results/audit.js'
 
 export default class AuditList extends StackCommand<typeof AuditList> {
@@ -44,13 +46,13 @@ export default class AuditList extends StackCommand<typeof AuditList> {
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await findEvents(repository, {entity, action, ...range, ...page})
     if (follow) {
-      const print = this.jsonEnabled() ? (each: object) => JSON.stringify(each) : undefined
+      const isJson = this.jsonEnabled()
       // Runs until the process ends: Ctrl-C or a closed pipe.
       for await (const record of watchEvents(repository, {entity, action}, records, stack.table)) {
-        process.stdout.write(`${print ? print(auditEventJson(record)) : auditLine(record)}\n`)
+        await writeLines([isJson ? jsonText(auditEventJson(record)) : auditLine(record)])
       }
     }
-    this.list(auditListing(records, entity !== undefined && this.format !== 'csv'))
+    await this.list(auditListing(records, entity !== undefined && this.format !== 'csv'))
     this.suggestNextPage(next)
     return {events: records.map(auditEventJson), next: next ?? null}
   }

@@ -31,7 +31,7 @@ export default class AuditShow extends StackCommand<typeof AuditShow> {
   protected async work(stack: StackContext): Promise<AuditShowResult> {
     const {findEvent} = await import('../../lib/inspect/audit-search.js')
     const record = await findEvent(await stack.namespace(), this.args.id, this.flags.entity)
-    this.log(auditFacts(record).join('\n'))
+    this.print(auditFacts(record))
     return auditEventJson(record)
   }
 }

@@ -28,7 +28,7 @@ export default class BucketList extends StackCommand<typeof BucketList> {
     const {bucketsFor} = await import('../../lib/inspect/bucket-search.js')
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await bucketsFor(await stack.namespace(), resource, page, stack.table.clock())
-    this.list(bucketListing(records))
+    await this.list(bucketListing(records))
     this.suggestNextPage(next)
     return {resource, buckets: records, next: next ?? null}
   }

@@ -33,7 +33,7 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
     const nowMs = stack.table.clock()
     const buckets = await bucketsOf(await stack.namespace(), entity, this.flags.resource, nowMs)
     this.log(bucketTitle(entity, buckets))
-    this.list(shardListing(buckets, nowMs, this.format === 'csv'))
+    await this.list(shardListing(buckets, nowMs, this.format === 'csv'))
     return {entity, buckets}
   }
 }

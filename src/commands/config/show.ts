@@ -12,7 +12,8 @@ export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
   static override description =
     'Precedence: flags, ZAEL_ variables, zael.config.json in this folder or the nearest parent folder, config.json in your ' +
     'config folder, variables of the AWS SDK, defaults. A settings file is one JSON object of strings with the keys stack, ' +
-    'namespace, region, profile, endpointUrl and output. Credentials are never settings.'
+    'namespace, region, profile, endpointUrl and output; in zael.config.json an endpointUrl must be on this machine. ' +
+    'Credentials are never settings.'
 
   static override flags = {...listFlags}
 
@@ -24,9 +25,9 @@ export default class ConfigShow extends BaseCommand<typeof ConfigShow> {
 
   async run(): Promise<ConfigShowResult> {
     const {settings, files} = await this.loadSettings()
-    this.list(settingsListing(settings))
+    await this.list(settingsListing(settings))
     this.log()
-    this.log(settingsFileLines(files, process.cwd(), `${this.config.configDir}/config.json`).join('\n'))
+    this.print(settingsFileLines(files, process.cwd(), `${this.config.configDir}/config.json`))
     return settingsJson(settings, files)
   }
 }

@@ -26,7 +26,7 @@ export default class EntityChildren extends StackCommand<typeof EntityChildren> 
     const {entities} = await stack.namespace()
     const children = await entities.children(this.args.id)
     if (children.length === 0) await entities.need(this.args.id)
-    this.list(entityListing(children, `Entity "${this.args.id}" has no children`))
+    await this.list(entityListing(children, `Entity "${this.args.id}" has no children`))
     return {entities: children.map(entityJson), next: null}
   }
 }

@@ -43,7 +43,7 @@ export default class EntityCreate extends StackCommand<typeof EntityCreate> {
     const {name, parent, cascade, metadata = []} = this.flags
     const entity = {id: this.args.id, name, parent, cascade, metadata: parseMetadata(metadata)}
     const record = await (await stack.namespace()).entities.create(entity)
-    this.log(entityCreatedLines(record).join('\n'))
+    this.print(entityCreatedLines(record))
     return entityJson(record)
   }
 }

@@ -35,7 +35,7 @@ export default class EntityDelete extends StackCommand<typeof EntityDelete> {
     const dryRun = this.flags['dry-run'] === true // oclif omits flags that are not typed
     if (!dryRun) await confirm(entityDeletionPhrase(id, planned), this.flags)
     const counts = dryRun ? planned : kindCounts((await entities.delete(id)).byKind)
-    this.log(entityDeletionLines(id, counts, dryRun).join('\n'))
+    this.print(entityDeletionLines(id, counts, dryRun))
     return {id, dryRun, counts}
   }
 }

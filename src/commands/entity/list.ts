@@ -28,7 +28,7 @@ export default class EntityList extends StackCommand<typeof EntityList> {
     const {entities} = await stack.namespace()
     const page = {limit: all ? undefined : limit, cursor}
     const {records, next} = await (filter ? entities.search(filter, page) : entities.list(page))
-    this.list(entityListing(records, filter ? `No entity contains "${filter}"` : 'There are no entities'))
+    await this.list(entityListing(records, filter ? `No entity contains "${filter}"` : 'There are no entities'))
     this.suggestNextPage(next)
     return {entities: records.map(entityJson), next: next ?? null}
   }

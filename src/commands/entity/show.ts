@@ -27,7 +27,7 @@ export default class EntityShow extends StackCommand<typeof EntityShow> {
       stack.namespace(),
     ])
     const overview = await entityOverview(namespace, this.args.id, stack.table.clock())
-    this.log(entityOverviewLines(overview, lineWidth()).join('\n'))
+    this.print(await entityOverviewLines(overview, lineWidth()))
     return overviewJson(overview)
   }
 }

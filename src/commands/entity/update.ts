@@ -47,7 +47,7 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
     const {entities} = await stack.namespace()
     const change = {name, parent: orphan ? null : parent, cascade, setMetadata, unsetMetadata: unset}
     const {before, after} = await entities.change(this.args.id, change)
-    this.log(entityUpdatedLines(before, after).join('\n'))
+    this.print(entityUpdatedLines(before, after))
     return {...entityJson(after), changed: changesOf(before, after)}
   }
 }

@@ -34,13 +34,13 @@ export default class LimitsApply extends StackCommand<typeof LimitsApply> {
     const {manifest, namespace} = await openManifest(file, stack, this.settings)
     const {planManifest} = await import('../../lib/manifest/plan.js')
     const plan = await planManifest(namespace, manifest)
-    this.log(manifestPlanLines(plan).join('\n'))
+    this.print(manifestPlanLines(plan))
     const planned = {dryRun, ...manifestPlanJson(plan)}
     if (dryRun) return {...planned, result: null}
     const {delete: doomed} = plan.counts
     if (doomed > 0) await confirm(`This deletes the limits of ${doomed} ${doomed === 1 ? 'scope' : 'scopes'}`, {yes})
     const result = await applyWithProgress(namespace, plan)
-    this.log(applyLines(result).join('\n'))
+    this.print(applyLines(result))
     process.exitCode = EXIT_OF[result.outcome]
     return {...planned, result: applyResultJson(result)}
   }

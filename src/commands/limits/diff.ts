@@ -24,7 +24,7 @@ export default class LimitsDiff extends StackCommand<typeof LimitsDiff> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
     const {diffManifest} = await import('../../lib/manifest/plan.js')
     const differences = await diffManifest(namespace, manifest)
-    this.log(diffLines(manifest, differences).join('\n'))
+    this.print(diffLines(manifest, differences))
     if (differences.length > 0) process.exitCode = EXIT.negative
     return diffJson(manifest.namespace, differences)
   }

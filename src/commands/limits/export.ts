@@ -18,7 +18,7 @@ export default class LimitsExport extends StackCommand<typeof LimitsExport> {
   protected async work(stack: StackContext): Promise<LimitsExportResult> {
     const {namespace} = this.flags
     const {text, document} = await writeManifest(await stack.namespace(), namespace)
-    this.log(text.trimEnd())
+    this.print(text.trimEnd().split('\n'))
     return document
   }
 }

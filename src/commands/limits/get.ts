@@ -23,7 +23,7 @@ export default class LimitsGet extends StackCommand<typeof LimitsGet> {
     const scope = scopeOf(this.flags)
     const {getConfigured} = await import('../../lib/repository/limits/pages.js')
     const record = await getConfigured((await stack.namespace()).configs, scope)
-    this.log(configLines(record).join('\n'))
+    this.print(configLines(record))
     return configJson(record)
   }
 }

@@ -27,7 +27,7 @@ export default class LimitsList extends StackCommand<typeof LimitsList> {
     const {configPage} = await import('../../lib/repository/limits/pages.js')
     const {configs} = await stack.namespace()
     const {records, next} = await configPage(configs, selection, {limit: all ? undefined : limit, cursor})
-    this.list(configListing(records))
+    await this.list(configListing(records))
     this.suggestNextPage(next)
     return {configs: records.map(configJson), next: next ?? null}
   }

@@ -22,7 +22,7 @@ export default class LimitsPlan extends StackCommand<typeof LimitsPlan> {
     const {manifest, namespace} = await openManifest(this.flags.file, stack, this.settings)
     const {planManifest} = await import('../../lib/manifest/plan.js')
     const plan = await planManifest(namespace, manifest)
-    this.log(manifestPlanLines(plan).join('\n'))
+    this.print(manifestPlanLines(plan))
     return manifestPlanJson(plan)
   }
 }

@@ -38,7 +38,7 @@ export default class LimitsResolve extends StackCommand<typeof LimitsResolve> {
     }
     const {resolveFamily} = await import('../../lib/inspect/family-limits.js')
     const family = await resolveFamily(await stack.namespace(), entity, resource)
-    this.log(resolveLines(family, lineWidth()).join('\n'))
+    this.print(await resolveLines(family, lineWidth()))
     return resolveJson(family)
   }
 }

@@ -52,7 +52,7 @@ export default class LimitsSet extends StackCommand<typeof LimitsSet> {
     const change: ChangeOutcome = dryRun
       ? await namespace.configs.preview(scope, limits, options)
       : await changeWithProgress(sync => namespace.setLimits(scope, limits, {...options, ...sync}))
-    this.log(changeLines(change, dryRun).join('\n'))
+    this.print(changeLines(change, dryRun))
     return {dryRun, ...changeJson(change), buckets: change.buckets ?? null}
   }
 }

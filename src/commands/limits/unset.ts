@@ -53,7 +53,7 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
   }
 
   #report(change: LimitsChange): LimitsUnsetResult {
-    this.log(changeLines(change, false).join('\n'))
+    this.print(changeLines(change, false))
     return {...changeJson(change), buckets: change.buckets}
   }
 }

@@ -28,7 +28,7 @@ export default class LocalDown extends BaseCommand<typeof LocalDown> {
     const doomed = purge ? await dataToPurge(stateDir) : undefined
     if (doomed !== undefined) await confirm(`This deletes all data in ${doomed}`, {yes})
     const result = await bringDown(stateDir, {purge})
-    this.log(downLines(result).join('\n'))
+    this.print(downLines(result))
     const {stopped, purged = null} = result
     return {stopped: stopped !== undefined, endpoint: stopped?.endpoint ?? null, purged}
   }

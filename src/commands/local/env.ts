@@ -28,7 +28,7 @@ export default class LocalEnv extends BaseCommand<typeof LocalEnv> {
     ])
     const {state} = await requireStack(findStateDir())
     const variables = localVariables(state.endpoint)
-    this.log(formatVariables(variables, this.flags.format).join('\n'))
+    this.print(formatVariables(variables, this.flags.format))
     return {variables}
   }
 }

@@ -1,5 +1,7 @@
 import {boolean, integer} from '@oclif/core/flags'
 import {BaseCommand} from '../../lib/cli/base/base-command.js'
+import {jsonText} from '../../lib/cli/output/json-text.js'
+import {writeLines} from '../../lib/cli/output/write-lines.js'
 import type {LocalLogsResult} from '../../lib/cli/results/local.js'
 import type {Streamed} from '../../lib/cli/results/shared.js'
 import {logLine} from '../../lib/cli/stack/local-presenter.js'
@@ -30,10 +32,10 @@ export default class LocalLogs extends BaseCommand<typeof LocalLogs> {
       for (const entry of entries) this.log(logLine(entry))
       return {file: logFile, entries}
     }
-    const print = this.jsonEnabled() ? JSON.stringify : logLine
+    const lineOf = this.jsonEnabled() ? jsonText : logLine
     // Runs until the process ends: Ctrl-C or a closed pipe.
     for await (const entry of followLog(logFile, tail, new AbortController().signal)) {
-      process.stdout.write(`${print(entry)}\n`)
+      await writeLines([lineOf(entry)])
     }
     return {}
   }

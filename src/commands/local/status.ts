@@ -20,12 +20,14 @@ export default class LocalStatus extends BaseCommand<typeof LocalStatus> {
     const stateDir = findStateDir()
     const status = await stackStatus(stateDir)
     const table = status.running ? await describeTable() : null
-    this.log(localStatusLines(status, table, stateDir.logFile).join('\n'))
+    this.print(localStatusLines(status, table, stateDir.logFile))
     if (!status.running) {
       process.exitCode = EXIT.negative
-      return {...status, home: stateDir.folder}
+      const {problem, lastEnd} = status
+      return {running: false, problem, lastEnd, home: stateDir.folder}
     }
-    const {startToken: _, ...live} = status.live
+    const {uptimeMs, enginePid, engineRestarts, aggregator} = status.live
+    const live = {uptimeMs, enginePid, engineRestarts, aggregator}
     return {running: true, ...stateJson(status.state), ...live, table, home: stateDir.folder}
   }
 }

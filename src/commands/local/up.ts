@@ -48,8 +48,8 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
     const {version} = this.config
     const options = {engine, port, dataDir, inMemory, reset, aggregator: !flags['no-aggregator'], version}
     const result = await bringUp(stateDir, options)
-    this.log(upLines(result).join('\n'))
-    this.logToStderr(upHints().join('\n'))
+    this.print(upLines(result))
+    for (const line of upHints()) this.logToStderr(line)
     return {started: result.started, mended: result.recovered, ...stateJson(result.state)}
   }
 }

@@ -32,7 +32,7 @@ export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> 
   protected async work({stack, table}: StackContext): Promise<MigrateCleanupResult> {
     if (this.flags['dry-run']) {
       const verification = await compareWithProgress(table, this.config.version)
-      this.log(cleanUpPlanLines(stack, verification).join('\n'))
+      this.print(cleanUpPlanLines(stack, verification))
       return cleanedJson(stack, verification, undefined)
     }
     const result = await cleanUpWithProgress(table, stack, {
@@ -41,7 +41,7 @@ export default class MigrateCleanup extends StackCommand<typeof MigrateCleanup> 
       confirm: verification =>
         confirmByName(cleanUpQuestion(stack, verification), stack, {confirm: this.flags.confirm}),
     })
-    this.log(cleanedLines(stack, result).join('\n'))
+    this.print(cleanedLines(stack, result))
     if (result.left.count > 0) process.exitCode = EXIT.negative
     return cleanedJson(stack, result.verification, result)
   }

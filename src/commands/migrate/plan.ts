@@ -34,7 +34,7 @@ export default class MigratePlan extends StackCommand<typeof MigratePlan> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, this.flags['rate-limit'] ?? DEFAULT_PACE)
-    this.log(migrationPlanLines(stack, survey, plan, lineWidth()).join('\n'))
+    this.print(await migrationPlanLines(stack, survey, plan, lineWidth()))
     return migrationPlanJson(stack, survey, plan)
   }
 }

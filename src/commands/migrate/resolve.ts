@@ -5,6 +5,7 @@ import {StackCommand, wholeStackFlags} from '../../lib/cli/base/stack-command.js
 import {conflictLines, resolvedJson, resolvedLines} from '../../lib/cli/migrate/resolve-presenter.js'
 import {resolveAllWithProgress} from '../../lib/cli/migrate/run.js'
 import {confirmByName} from '../../lib/cli/output/confirm.js'
+import {safeLine} from '../../lib/cli/output/paint.js'
 import type {MigrateResolveResult} from '../../lib/cli/results/migrate.js'
 import {EXIT, InvalidInput} from '../../lib/core/errors.js'
 
@@ -66,12 +67,13 @@ export default class MigrateResolve extends StackCommand<typeof MigrateResolve> 
     const result = await resolveAllWithProgress(table, keep, {
       ourVersion: this.config.version,
       confirm: conflicts => {
-        if (given === undefined) process.stderr.write(`${conflictLines(conflicts).join('\n')}\n`)
+        if (given === undefined)
+          for (const line of conflictLines(conflicts)) process.stderr.write(`${safeLine(line)}\n`)
         const what = `This keeps the ${keep} version of each of these records of stack "${stack}"`
         return confirmByName(what, stack, {confirm: given})
       },
     })
-    this.log(resolvedLines(stack, keep, result).join('\n'))
+    this.print(resolvedLines(stack, keep, result))
     if (result.left.count > 0) process.exitCode = EXIT.negative
     return resolvedJson(stack, null, keep, result)
   }

@@ -53,7 +53,7 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     if (dryRun) return {stack, dryRun, plan, result: null}
     await confirm(`This writes to the table of stack "${stack}"`, {yes})
     const result = await migrateWithProgress(table, stack, {ourVersion, rateLimit, until, followMs})
-    this.log(runLines(stack, result, lineWidth()).join('\n'))
+    this.print(await runLines(stack, result, lineWidth()))
     if (result.conflicts.count > 0) process.exitCode = EXIT.negative
     return {stack, dryRun, plan, result: runJson(result)}
   }
@@ -66,7 +66,7 @@ export default class MigrateRun extends StackCommand<typeof MigrateRun> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, rateLimit ?? DEFAULT_PACE)
-    this.log(migrationPlanLines(stack, survey, plan, lineWidth()).join('\n'))
+    this.print(await migrationPlanLines(stack, survey, plan, lineWidth()))
     return migrationPlanJson(stack, survey, plan)
   }
 }

@@ -25,7 +25,7 @@ export default class MigrateStatus extends StackCommand<typeof MigrateStatus> {
     const survey = await surveyWithProgress(table, this.config.version)
     const {DEFAULT_PACE, planMigration} = await import('../../lib/migrations/plan.js')
     const plan = planMigration(survey, DEFAULT_PACE)
-    this.log(migrationStatusLines(stack, survey, plan, lineWidth()).join('\n'))
+    this.print(await migrationStatusLines(stack, survey, plan, lineWidth()))
     if (plan.isPending) process.exitCode = EXIT.negative
     return statusJson(stack, survey, plan)
   }

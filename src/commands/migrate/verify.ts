@@ -27,7 +27,7 @@ export default class MigrateVerify extends StackCommand<typeof MigrateVerify> {
 
   protected async work({stack, table}: StackContext): Promise<MigrateVerifyResult> {
     const verification = await verifyWithProgress(table, {ourVersion: this.config.version, all: this.flags.all})
-    this.log(verificationLines(stack, verification).join('\n'))
+    this.print(verificationLines(stack, verification))
     if (!verification.clean) process.exitCode = EXIT.negative
     return verificationJson(stack, verification)
   }

@@ -24,7 +24,7 @@ export default class NamespaceCreate extends StackCommand<typeof NamespaceCreate
 
   protected async work({repository}: StackContext): Promise<NamespaceCreateResult> {
     const registrations = await repository.namespaces.registerMany([...new Set(this.args.name)])
-    this.log(createdLines(registrations).join('\n'))
+    this.print(createdLines(registrations))
     return {namespaces: registrations.map(({namespace, created}) => ({...namespaceJson(namespace), created}))}
   }
 }

@@ -32,7 +32,7 @@ export default class NamespaceDelete extends StackCommand<typeof NamespaceDelete
     const found = await namespaces.deletable(this.args.namespace)
     await confirm(`This deletes ${namespaceTitle(found)}; its data is kept`, this.flags)
     const deleted = await namespaces.delete(found.id)
-    this.log(namespaceDeletedLines(deleted).join('\n'))
+    this.print(namespaceDeletedLines(deleted))
     return namespaceJson(deleted)
   }
 }

@@ -20,7 +20,7 @@ export default class NamespaceList extends StackCommand<typeof NamespaceList> {
 
   protected async work({repository}: StackContext): Promise<NamespaceListResult> {
     const namespaces = await repository.namespaces.list()
-    this.list(namespaceListing(namespaces))
+    await this.list(namespaceListing(namespaces))
     return {namespaces: namespaces.map(namespaceJson), next: null}
   }
 }

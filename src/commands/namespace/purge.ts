@@ -15,7 +15,9 @@ export default class NamespacePurge extends StackCommand<typeof NamespacePurge> 
   static override description =
     'The data cannot be recovered. An active namespace must be deleted first. A purge that was interrupted with Ctrl-C ' +
     'continues when it is run again. It reads the whole table once; each deleted item costs one write in the table and one ' +
-    'in each index that contains it.'
+    'in each index that contains it. Clients notice a deletion within a minute; until then the purge waits, so that nothing ' +
+    'they still write is left behind. An id that only records know (see `zael namespace orphans --unregistered`) is ' +
+    'confirmed by the id.'
 
   static override args = {
     namespace: stringArg({description: 'Id or name of a deleted namespace.', required: true, ignoreStdin: true}),
@@ -36,11 +38,11 @@ export default class NamespacePurge extends StackCommand<typeof NamespacePurge> 
     const namespace = await namespaces.purgeable(this.args.namespace)
     if (this.flags['dry-run']) {
       const byKind = await namespaces.countItems(namespace.id)
-      this.log(purgePlanLines(namespace, kindCounts(byKind)).join('\n'))
+      this.print(purgePlanLines(namespace, kindCounts(byKind)))
       return purgeJson(namespace, true, byKind)
     }
     const {byKind} = await purgeWithProgress(namespaces, namespace, this.flags)
-    this.log(purgedLines(namespace, kindCounts(byKind)).join('\n'))
+    this.print(purgedLines(namespace, kindCounts(byKind)))
     return purgeJson(namespace, false, byKind)
   }
 }

@@ -27,7 +27,7 @@ export default class NamespaceShow extends StackCommand<typeof NamespaceShow> {
   protected async work({repository: {namespaces}}: StackContext): Promise<NamespaceShowResult> {
     const namespace = await namespaces.show(this.args.namespace)
     const counts = this.flags.count ? kindCounts(await namespaces.countIndexed(namespace.id)) : undefined
-    this.log(showLines(namespace, counts).join('\n'))
+    this.print(showLines(namespace, counts))
     return {...namespaceJson(namespace), counts: counts ?? null}
   }
 }

@@ -42,7 +42,7 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const report = await reportUsage(await stack.namespace(), {entity, resource, window, ...range}, page)
     const {windows, requests, totals, next} = report
     this.log(usageTitle(scope))
-    this.list(usageListing(windows, scope, this.format === 'csv'))
+    await this.list(usageListing(windows, scope, this.format === 'csv'))
     for (const line of usageFooter(windows, report, {window, isPart: next !== undefined})) this.log(line)
     if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, window)) this.log(line)
     this.suggestNextPage(next)

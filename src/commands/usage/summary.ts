@@ -41,8 +41,8 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
       ...range,
     })
     this.log(usageTitle(scope))
-    this.list(summaryListing(totals, scope))
-    if (windows > 0) this.log(`\n${summaryFooter(requests, windows)}`)
+    await this.list(summaryListing(totals, scope))
+    if (windows > 0) this.print(['', summaryFooter(requests, windows)])
     if (!complete) this.warn(partialText(windows))
     return {...usageScopeJson(scope), requests, windows, totals, complete}
   }

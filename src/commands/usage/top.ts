@@ -45,7 +45,7 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
     const {topConsumers} = await import('../../lib/inspect/usage-top.js')
     const top = await topConsumers(await stack.namespace(), {resource, window, by, most: limit, ...range})
     this.log(usageTitle(scope))
-    this.list(topListing(top, {by, resource, isCsv: this.format === 'csv'}))
+    await this.list(topListing(top, {by, resource, isCsv: this.format === 'csv'}))
     for (const line of topFooter(top, resource)) this.log(line)
     if (!top.complete) this.warn('not all usage was read; choose a shorter time range, or name a --resource')
     return topJson(scope, by, top)

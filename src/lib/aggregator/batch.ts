@@ -9,6 +9,7 @@ import {checkRecord, occurredAtMs, type StreamRecord} from './stream-event.js'
 
 const NAMES_LOGGED = 20
 const LOGGED_NAME_LENGTH = 80
+const LONGEST_REASON = 1_000
 
 /** One line of a structured log. */
 export interface LogLine {
@@ -125,7 +126,8 @@ export class Batch {
   #logError(step: string, subject: object, error: unknown): void {
     this.counts.errors++
     const {code} = error instanceof ZaelError ? error : {code: undefined}
-    const reason = error instanceof Error ? error.message : String(error)
+    // It may quote what a client has stored.
+    const reason = (error instanceof Error ? error.message : String(error)).slice(0, LONGEST_REASON)
     this.#log({level: 'error', message: `${step} failed`, reason, code, ...subject})
   }
 }

@@ -1,6 +1,8 @@
+import {isLimitName} from '../core/names.js'
 import {MARK_SLOTS, markIn} from '../repository/buckets/writes.js'
 import type {Item} from '../schema/attribute-value.js'
 import {
+  type BucketRecord,
   decodeBucket,
   readConsumption,
   readRequestCount,
@@ -8,18 +10,18 @@ import {
   type StoredBucket,
 } from '../schema/bucket-record.js'
 import {parseItemKey} from '../schema/keys.js'
+import {isUsageCounter} from '../schema/usage-record.js'
 import {MalformedRecord, occurredAtMs, positionOf, type StreamRecord} from './stream-event.js'
 
 /** A record older than this is not used to judge the present state of a bucket. */
 export const FRESH_MS = 60_000
 
 /**
- * Bounds on what one write can have consumed or admitted. Any client may write to its buckets: a larger figure, or a
- * longer name, is no consumption, and adding it could overflow the 38 digits or the 400 KB of the usage record.
+ * Bounds on what one write can have consumed or admitted. Any client may write to its buckets: a larger figure, or a name
+ * that no limit has, is no consumption, and adding it could overflow the 38 digits or the 400 KB of the usage record.
  */
 const MAX_CONSUMED_MILLI = 10n ** 18n
 const MAX_ADMITTED = 1e9
-const LONGEST_LIMIT_NAME = 64
 
 /** One shard of one bucket. */
 export interface ShardId {
@@ -61,6 +63,8 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
   const before = (eventName === 'MODIFY' && OldImage) || {}
   const stored = decodeBucket({...after, ...dynamodb.Keys})
   if (!stored) throw new MalformedRecord('its images and its keys belong to different items')
+  if (stored.kind === 'bucket' && !hasExactNumbers(stored.record))
+    throw new MalformedRecord('its numbers are not those of a bucket')
   const {namespace, entity, resource, shard} = key
   const {consumedMilli, uncounted} = difference(before, after)
   // A new shard other than the first comes from a split, or copies the counters of another shard.
@@ -82,6 +86,12 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
   }
 }
 
+/** Later steps write these numbers and divide by them. */
+function hasExactNumbers({state, shardCount, ttlSeconds = 0}: BucketRecord): boolean {
+  const numbers = [state.refilledAtMs, ttlSeconds, ...[...state.limits.values()].map(limit => limit.refillPeriodMs)]
+  return numbers.every(Number.isSafeInteger) && Number.isSafeInteger(shardCount) && shardCount >= 1
+}
+
 /** A limit that was removed gives nothing back: its consumption happened. */
 function difference(before: Item, after: Item): Pick<BucketChange, 'consumedMilli' | 'uncounted'> {
   const known = readConsumption(before)
@@ -91,7 +101,8 @@ function difference(before: Item, after: Item): Pick<BucketChange, 'consumedMill
     const delta = milli - (known.get(limit) ?? 0n)
     if (delta === 0n) continue
     const isPlausible = delta <= MAX_CONSUMED_MILLI && delta >= -MAX_CONSUMED_MILLI
-    if (isPlausible && limit.length <= LONGEST_LIMIT_NAME) consumedMilli.set(limit, delta)
+    // Names like attributes of usage records are left out later, with a warning: other clients admit them.
+    if (isPlausible && (isLimitName(limit) || !isUsageCounter(limit))) consumedMilli.set(limit, delta)
     else uncounted.push(limit)
   }
   return {consumedMilli, uncounted}

@@ -156,7 +156,7 @@ function usageUpdate(
   for (const [shard, changes] of pending) moveMark(e, shard, changes, stored)
   addCounts(e, addition)
   const fractions = e.name(attributes.usage.fractions)
-  const before = encodeFractions((stored ?? NO_PROGRESS).fractions)
+  const before = stored?.fractionText
   e.condition(before === undefined ? `attribute_not_exists(${fractions})` : `${fractions} = ${e.value(s(before))}`)
   return {
     TableName: table.name,
@@ -202,5 +202,5 @@ function addCounts(e: ExpressionBuilder, {pending, counted, stored}: UsageAdditi
   e.add(attributes.usage.totalEvents, n(admitted))
   const after = encodeFractions(rest)
   if (after !== undefined) e.set(attributes.usage.fractions, s(after))
-  else if (fractions.size > 0) e.remove(attributes.usage.fractions)
+  else if (stored?.fractionText !== undefined) e.remove(attributes.usage.fractions)
 }

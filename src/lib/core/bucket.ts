@@ -79,12 +79,12 @@ export interface Decision {
 }
 
 /**
- * How far a refill instant may be ahead of a clock. AWS refuses requests whose clock is further off, so an instant beyond
- * that was not written by a clock that works.
+ * How far a refill instant may be ahead of a clock: a day. Within that either clock may be the wrong one, by a time zone for
+ * example, and to set the instant back by a clock that lags would credit the time between twice. The bucket waits instead.
  */
-const MAX_AHEAD_MS = 300_000
+const MAX_AHEAD_MS = 86_400_000
 
-/** Whether a bucket would stand still until an instant that no working clock has written; its next write repairs it. */
+/** Whether a bucket would stand still for more than a day; its next write repairs it. */
 export function isAheadOfTime({refilledAtMs}: BucketState, nowMs: number): boolean {
   return refilledAtMs - nowMs > MAX_AHEAD_MS
 }

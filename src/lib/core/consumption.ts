@@ -4,8 +4,10 @@ import {checkLimitName} from './names.js'
 import {type PairProblem, readPairs} from './pairs.js'
 import {toMilli} from './token-math.js'
 
-/** Whole tokens per limit name, as callers write them. */
-export type Consumption = Readonly<Record<string, number>>
+/** Whole tokens per limit name, as callers write them; `Name` narrows the names that are accepted. */
+export type Consumption<Name extends string = string> = string extends Name
+  ? Readonly<Record<string, number>>
+  : {readonly [Limit in Name]?: number}
 
 const FACTORS: Readonly<Record<string, number>> = {'': 1, k: 1000, K: 1000, M: 1_000_000}
 

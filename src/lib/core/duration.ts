@@ -45,3 +45,13 @@ export function formatDuration(ms: number): string {
   const [unitMs, ...names] = UNITS_MS.findLast(([unit]) => ms % unit === 0 && ms >= unit) ?? [1, 'ms']
   return `${ms / unitMs}${names.at(-1)}`
 }
+
+/** A longer time does not fit into a timer, which would then fire at once. */
+const LONGEST_MS = 2 ** 31 - 1
+
+/** Checks an option that is a time in ms, if it is given. */
+export function checkMs(option: string, ms: number | undefined): number | undefined {
+  if (ms === undefined || (typeof ms === 'number' && ms >= 0 && ms <= LONGEST_MS)) return ms
+  const message = `${option} must be a number of milliseconds from 0 to ${LONGEST_MS}, not ${ms}.`
+  throw new InvalidInput('option.invalid', message, {details: {option}})
+}

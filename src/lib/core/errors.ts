@@ -15,7 +15,7 @@ export const EXIT = {
 /** What a failure means to the caller; decides the exit code. */
 export type ErrorKind = Exclude<keyof typeof EXIT, 'ok' | 'terminated'>
 
-interface ZaelErrorOptions {
+export interface ZaelErrorOptions {
   /** What to run or change next, in one sentence. */
   hint?: string
   /** Plain data for `--json` and for programs; never secrets. */

@@ -76,6 +76,11 @@ export const checkLimitName = (name: string): string => check(RULES.limit, name)
 export const checkNamespaceName = (name: string): string => check(RULES.namespace, name)
 export const checkStackName = (name: string): string => check(RULES.stack, name)
 
+/** Whether a limit may have this name, reserved ones included. */
+export function isLimitName(name: string): boolean {
+  return name.length <= RULES.limit.longest && RULES.limit.pattern.test(name)
+}
+
 /** The resource of an entity-level configuration: a resource, or `_default_`. */
 export function checkConfigResource(name: string): string {
   return name === DEFAULT_RESOURCE ? name : checkResourceName(name)
@@ -92,6 +97,8 @@ export function isTroublesomeForPython(limitName: string): boolean {
 }
 
 function check(rule: NameRule, name: string): string {
+  // From JavaScript anything can arrive; the pattern would accept a number.
+  if (typeof name !== 'string') throw invalid(rule, name, 'it is not a string')
   if (name === '') throw invalid(rule, name, 'it is empty')
   if (name.length > rule.longest)
     throw invalid(rule, name, `it has ${name.length} characters; at most ${rule.longest} are possible`)

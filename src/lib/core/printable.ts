@@ -21,8 +21,13 @@ const SHORT_ESCAPES: Readonly<Record<string, string>> = {'\n': '\\n', '\r': '\\r
  * more. Colours are applied afterwards: those inside the text are escaped like everything else.
  */
 export function printableText(text: string): string {
+  return escapeHidden(text, escapeOf)
+}
+
+/** The text with every hidden character as another notation writes it. */
+export function escapeHidden(text: string, escaped: (character: string) => string): string {
   if (!needsEscape.test(text)) return text
-  return text.replace(emojiOrHidden, found => (isHidden.test(found) ? escapeOf(found) : found))
+  return text.replace(emojiOrHidden, found => (isHidden.test(found) ? escaped(found) : found))
 }
 
 /** The same for text of several lines: its line breaks remain. */

@@ -73,8 +73,9 @@ function parseEndpoint(text: string, source: string): URL {
   return url
 }
 
+/** Whether an address is on this machine. */
 // URL spells every form of an IPv4 address as four decimal numbers, so the prefix is enough.
-function isLoopback(url: URL | undefined): boolean {
+export function isLoopback(url: URL | undefined): boolean {
   if (url === undefined) return false
   return url.hostname === 'localhost' || url.hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(url.hostname)
 }

@@ -11,9 +11,14 @@ function detailOf(cause: unknown): string {
 
 /** A conditional write that was refused; nothing was written. */
 export class ConditionFailed extends ZaelError {
-  /** The stored item, when the request asked for it with ReturnValuesOnConditionCheckFailure and there is one. */
+  /**
+   * The stored item, when the request asked for it with ReturnValuesOnConditionCheckFailure and there is one.
+   *
+   * @internal
+   */
   readonly oldItem: Item | undefined
 
+  /** @internal */
   constructor(operation: string, oldItem?: Item, cause?: unknown) {
     super('conflict', 'dynamo.condition', `${operation} was not applied: the stored item does not meet its condition`, {
       hint: 'Read the item again and retry; someone else may have changed it.',
@@ -25,9 +30,10 @@ export class ConditionFailed extends ZaelError {
 }
 
 /** Why one item cancelled a transaction; `None` for the items that did not. */
-interface CancellationReason {
+export interface CancellationReason {
   code: string
   message: string | undefined
+  /** @internal */
   oldItem: Item | undefined
 }
 

@@ -14,6 +14,7 @@ import type {LimiterSettings} from './options.js'
 import {
   type Demand,
   leaveOutMissing,
+  type Overflow,
   type PendingRequest,
   type Refused,
   requestCount,
@@ -219,9 +220,10 @@ export class BucketQueue {
     const {applied, record} = await this.#write(step.update(mark), mark)
     if (!applied) return
     if (!record) throw new Error('a bucket that was charged is not there')
-    this.#admit(step.admits, record)
+    const overflow = step.mayHaveOverflowed ? {takenMilli: sumAmounts(step.admits), atMs: this.#now()} : undefined
+    this.#admit(step.admits, record, overflow)
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
-    if (step.mayHaveOverflowed) await this.#settleOverflow(sumAmounts(step.admits))
+    if (overflow) await this.#settleOverflow(overflow.takenMilli)
   }
 
   /** After tokens were taken without a refill; the requests are decided, so a competing refill or an outage is ignored. */
@@ -278,11 +280,11 @@ export class BucketQueue {
   }
 
   /** Settles requests whose charge has been written; returns the charge of abandoned ones. */
-  #admit(requests: readonly PendingRequest[], record: BucketRecord): void {
+  #admit(requests: readonly PendingRequest[], record: BucketRecord, overflow: Overflow | undefined): void {
     for (const request of requests) {
       const {amounts, requests: count} = request
       if (request.isAbandoned) request.cleanUp(this.giveBack(amounts, count))
-      else request.settle({admitted: true, address: this.#address, amounts, requests: count, record})
+      else request.settle({admitted: true, address: this.#address, amounts, requests: count, record, overflow})
     }
   }
 

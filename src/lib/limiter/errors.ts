@@ -1,6 +1,7 @@
 import type {LimitStatus} from '../core/bucket.js'
 import {InvalidInput, ZaelError} from '../core/errors.js'
 import type {Level} from '../core/resolve.js'
+import {type HeaderFields, type LimitBalances, quotaHeaders} from './headers.js'
 
 /** Where one limit of a refused request stands. Counts are whole tokens. */
 export interface RefusalStatus extends LimitStatus {
@@ -16,6 +17,11 @@ export interface RefusalStatus extends LimitStatus {
   readonly refillPeriodSeconds: number
 }
 
+/** Stated where no wait can be computed, in ms: neither a header nor JSON has an infinite number. */
+const LONGEST_STATED_WAIT_MS = 86_400_000
+
+const finiteWait = (ms: number): number => (Number.isFinite(ms) ? ms : LONGEST_STATED_WAIT_MS)
+
 /** The request does not fit now; nothing was charged. */
 export class RateLimitExceeded extends ZaelError {
   /** Every limit that was asked for, of the entity and of its parent. */
@@ -23,7 +29,9 @@ export class RateLimitExceeded extends ZaelError {
   /** Waiting this long with no competitors admits the request. Positive and finite. */
   readonly retryAfterMs: number
 
-  constructor(statuses: readonly RefusalStatus[], retryAfterMs: number) {
+  constructor(asked: readonly RefusalStatus[], waitMs: number) {
+    const statuses = asked.map(status => ({...status, retryAfterMs: finiteWait(status.retryAfterMs)}))
+    const retryAfterMs = finiteWait(waitMs)
     const exceeded = statuses.filter(status => status.exceeded)
     const worst = exceeded.reduce((a, b) => (b.retryAfterMs > a.retryAfterMs ? b : a), exceeded[0] as RefusalStatus)
     const where = worst
@@ -61,35 +69,73 @@ export class RateLimitExceeded extends ZaelError {
     }
   }
 
+  /** What is left of every limit that was asked for: of the entity or its parent, whichever makes it wait longer. */
+  get limits(): LimitBalances {
+    return Object.fromEntries(
+      tighterStatuses(this.statuses).map(status => {
+        const {name, entity, level, capacity, available, refillAmount, refillPeriodSeconds} = status
+        const fullAfterMs = fullAfter(status)
+        return [name, {entity, level, capacity, available, fullAfterMs, refillAmount, refillPeriodSeconds}]
+      }),
+    )
+  }
+
   /** HTTP fields of a 429: `Retry-After` (whole seconds, rounded up), and the IETF `RateLimit` and `RateLimit-Policy`. */
-  headers(): Record<string, string> {
-    const quoted = (status: RefusalStatus) => `"${status.level === 'parent' ? 'parent-' : ''}${status.name}"`
-    const shown = this.statuses.filter(status => status.requested > 0)
-    const seconds = (ms: number) => Math.max(1, Math.ceil(ms / 1000))
+  headers(): HeaderFields {
+    const asked = tighterStatuses(this.statuses.filter(status => status.requested > 0))
+    const seconds = Math.max(1, Math.ceil(this.retryAfterMs / 1000))
     return {
-      'Retry-After': String(seconds(this.retryAfterMs)),
-      RateLimit: shown
-        .map(status => `${quoted(status)};r=${Math.max(0, status.available)};t=${seconds(status.retryAfterMs)}`)
-        .join(', '),
-      'RateLimit-Policy': shown
-        .map(status => `${quoted(status)};q=${status.refillAmount};w=${status.refillPeriodSeconds}`)
-        .join(', '),
+      'Retry-After': String(seconds),
+      ...quotaHeaders(
+        asked.map(status => ({...status, resetMs: status.exceeded ? status.retryAfterMs : fullAfter(status)})),
+      ),
     }
   }
 }
 
+/** Each limit once: of the entity or of its parent, whichever makes the request wait longer, or else holds less. */
+function tighterStatuses(statuses: readonly RefusalStatus[]): RefusalStatus[] {
+  const tighter = new Map<string, RefusalStatus>()
+  for (const status of statuses) {
+    const other = tighter.get(status.name)
+    if (!other || isTighter(status, other)) tighter.set(status.name, status)
+  }
+  return [...tighter.values()]
+}
+
+/** Milliseconds until a limit is full again, rounded up; `null` when it never will be. */
+function fullAfter({capacity, available, refillAmount, refillPeriodSeconds}: RefusalStatus): number | null {
+  if (refillAmount <= 0) return null
+  return Math.ceil((Math.max(0, capacity - available) * refillPeriodSeconds * 1000) / refillAmount)
+}
+
+function isTighter(a: RefusalStatus, b: RefusalStatus): boolean {
+  return a.retryAfterMs === b.retryAfterMs ? a.available < b.available : a.retryAfterMs > b.retryAfterMs
+}
+
 /** The request asks for more than the limit can ever hold: waiting never helps. */
 export class RequestTooLarge extends ZaelError {
+  readonly entity: string
+  readonly resource: string
+  /** The limit that is too small. */
+  readonly limit: string
+  /** Whole tokens asked for. */
+  readonly requested: number
+  /** Whole tokens that the limit can hold. */
+  readonly capacity: number
+
   constructor(entity: string, resource: string, limit: string, requested: number, capacity: number) {
     super(
       'usage',
       'request.too-large',
       `A request of ${requested} ${limit} can never be admitted: ${entity} holds at most ${capacity} for ${resource}.`,
-      {
-        hint: `Ask for less, or raise the limit: zael limits set --resource ${resource} ${limit}=${requested}`,
-        details: {entity, resource, limit, requested, capacity},
-      },
+      {hint: 'Ask for less, or raise the limit.', details: {entity, resource, limit, requested, capacity}},
     )
+    this.entity = entity
+    this.resource = resource
+    this.limit = limit
+    this.requested = requested
+    this.capacity = capacity
   }
 }
 
@@ -104,10 +150,7 @@ export function unknownLimit(
   return new InvalidInput(
     'limit.unknown',
     `No limit ${what} applies to ${entity} for ${resource}; there are ${known.join(', ')}.`,
-    {
-      hint: `See zael limits resolve ${entity} ${resource}, or add it with zael limits set.`,
-      details: {entity, resource, names, known},
-    },
+    {hint: 'Check the spelling, or add the limit.', details: {entity, resource, names, known}},
   )
 }
 
@@ -126,5 +169,12 @@ export class RateLimiterUnavailable extends ZaelError {
 export class LeaseEnded extends ZaelError {
   constructor(how: string) {
     super('conflict', 'lease.ended', `The lease has already been ${how}.`, {hint: 'Acquire a new one.'})
+  }
+}
+
+/** The limiter was closed. */
+export class LimiterClosed extends ZaelError {
+  constructor() {
+    super('conflict', 'limiter.closed', 'The limiter is closed.', {hint: 'Create a new one.'})
   }
 }

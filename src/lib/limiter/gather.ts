@@ -7,8 +7,8 @@ import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
 import {type TransactItem, transact} from '../repository/table/transact.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {BucketQueues, BucketRequest} from './bucket-queues.js'
+import {type Grant, grantOf} from './grant.js'
 import {shareOfRecord} from './known-bucket.js'
-import {type Grant, grantOf} from './lease.js'
 import type {AppliedLimits} from './limit-source.js'
 import {expiryOf, plannedRecord} from './limit-steps.js'
 import {explainRefusal, type Refusal} from './refusal.js'
@@ -140,7 +140,8 @@ export class ShardGatherer {
       heldMilli: new Map(taken),
       requests: counted(shard),
     }))
-    return {holdings, record: (plans.values().next().value as BucketPlan).seen.record}
+    const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
+    return {holdings, record: charged[0] as BucketRecord, shards: charged}
   }
 }
 

@@ -1,33 +1,12 @@
-import {type Amounts, sumAmounts} from '../core/bucket.js'
+import {type Amounts, negateAmounts} from '../core/bucket.js'
 import {type Consumption, checkConsumption, signedAmountsOf} from '../core/consumption.js'
 import {InvalidInput} from '../core/errors.js'
 import {toTokens} from '../core/token-math.js'
-import {Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
-import type {BucketRecord} from '../schema/bucket-record.js'
+import {balancesOf, noteCharge} from './balance.js'
 import {LeaseEnded} from './errors.js'
-import type {Admitted} from './pending-request.js'
-
-/** What a lease holds of one bucket item; returned tokens go back exactly there. */
-export interface Holding {
-  readonly address: BucketAddress
-  /** Written and not returned, in millitokens. */
-  readonly heldMilli: Map<string, bigint>
-  /** Requests that the item has counted for this; 1 or 0. */
-  requests: number
-}
-
-/** An admitted request at one level: the entity's own or its parent's. */
-export interface Grant {
-  readonly holdings: Holding[]
-  /** The bucket after the charge. */
-  readonly record: BucketRecord
-}
-
-/** The grant of a request that one bucket item has admitted. */
-export function grantOf({address, amounts, requests, record}: Admitted): Grant {
-  return {holdings: [{address, heldMilli: new Map(amounts), requests}], record}
-}
+import {book, type Grant, type Holding, heldBy, isInDoubt, partsOf} from './grant.js'
+import {balanceHeaders, type HeaderFields, type LimitBalances} from './headers.js'
 
 /** How a lease changes what it holds. */
 export interface LeaseActions {
@@ -39,6 +18,8 @@ export interface LeaseActions {
   handleFailure(error: unknown): Promise<void>
   /** Returns everything; resolves when it is written or has finally failed. */
   refund(holdings: readonly Holding[]): Promise<void>
+  /** Epoch milliseconds. */
+  clock(): number
 }
 
 /**
@@ -52,7 +33,7 @@ export interface LeaseActions {
  * await lease.commit() // without this, leaving the block returns everything
  * ```
  */
-export class Lease {
+export class Lease<Name extends string = string> implements AsyncDisposable {
   readonly entity: string
   readonly resource: string
   /** False when the table was unreachable and the policy let the request through: nothing was charged. */
@@ -62,7 +43,11 @@ export class Lease {
   readonly #underway = new Set<Promise<void>>()
   #ended: 'committed' | 'rolled back' | undefined
 
-  /** Leases come from `RateLimiter.acquire`; without grants and actions for a request that was let through unmetered. */
+  /**
+   * Leases come from `RateLimiter.acquire`; without grants and actions for a request that was let through unmetered.
+   *
+   * @internal
+   */
   constructor(entity: string, resource: string, grants: readonly Grant[] = [], actions?: LeaseActions) {
     this.entity = entity
     this.resource = resource
@@ -72,9 +57,29 @@ export class Lease {
   }
 
   /** Whole tokens charged to the entity and not returned, per limit. */
-  get consumed(): Record<string, number> {
+  get consumed(): Consumption<Name> {
     const [own] = this.#grants
-    return own ? Object.fromEntries([...held(own)].map(([name, milli]) => [name, toTokens(milli)])) : {}
+    const consumed = own ? Object.fromEntries([...heldBy(own)].map(([name, milli]) => [name, toTokens(milli)])) : {}
+    return consumed as Consumption<Name>
+  }
+
+  /**
+   * What is left of every limit of the bucket, as the writes of this lease have shown it, with the refill since; of the
+   * entity or of its parent, whichever has less. Costs no request. Empty when nothing was charged.
+   */
+  get limits(): LimitBalances<Name> {
+    if (!this.#actions) return {}
+    return balancesOf(this.#grants, this.#actions.clock()) as LimitBalances<Name>
+  }
+
+  /** `limits` as HTTP fields: the IETF `RateLimit` and `RateLimit-Policy`. */
+  headers(): HeaderFields {
+    return balanceHeaders(this.limits)
+  }
+
+  /** Whether the lease was committed or rolled back. */
+  get isEnded(): boolean {
+    return this.#ended !== undefined
   }
 
   /** The parent that shares the charge, if any. */
@@ -86,9 +91,9 @@ export class Lease {
    * Corrects the charge after the fact: positive amounts charge more, into debt if need be, negative ones return. It never
    * refuses for want of tokens. Any limit of the bucket may be named, not only those acquired.
    */
-  async adjust(deltas: Consumption): Promise<void> {
+  async adjust(deltas: Consumption<Name>): Promise<void> {
     this.#checkOpen()
-    const amounts = signedAmountsOf(deltas)
+    const amounts = signedAmountsOf(deltas as Consumption)
     const [own] = this.#grants
     if (!own) return
     this.#checkKnown(own, amounts)
@@ -97,15 +102,15 @@ export class Lease {
   }
 
   /** Returns whole tokens; at most what the lease holds. */
-  async release(amounts: Consumption): Promise<void> {
-    const returned = [...checkConsumption(amounts)].map(([name, milli]): [string, number] => [name, -toTokens(milli)])
+  async release(amounts: Consumption<Name>): Promise<void> {
+    const returned = [...checkConsumption(amounts as Consumption)].map(([name, milli]) => [name, -toTokens(milli)])
     await this.adjust(Object.fromEntries(returned))
   }
 
   /** Takes more tokens now, or throws `RateLimitExceeded` and changes nothing. */
-  async consume(more: Consumption): Promise<void> {
+  async consume(more: Consumption<Name>): Promise<void> {
     this.#checkOpen()
-    const amounts = checkConsumption(more)
+    const amounts = checkConsumption(more as Consumption)
     if (!this.isMetered || amounts.size === 0) return
     await this.#track(this.#takeMore(amounts))
   }
@@ -122,6 +127,7 @@ export class Lease {
     this.#ended = 'rolled back'
     // What is still being written is returned too, once it is known what became of it.
     await Promise.allSettled(this.#underway)
+    for (const grant of this.#grants) this.#note(grant, negateAmounts(heldBy(grant)))
     await this.#actions?.refund(this.#grants.flatMap(grant => grant.holdings))
   }
 
@@ -155,6 +161,7 @@ export class Lease {
         [...deltas].filter(([, milli]) => milli > 0n),
         1n,
       )
+      this.#note(grant, deltas)
     })
   }
 
@@ -163,12 +170,22 @@ export class Lease {
       const taken = (await this.#actions?.takeMore(amounts)) ?? []
       for (const [index, grant] of taken.entries()) {
         const mine = this.#grants[index]
-        if (mine) mine.holdings.push(...grant.holdings)
-        else this.#grants.push(grant)
+        if (!mine) this.#grants.push(grant)
+        else {
+          mine.holdings.push(...grant.holdings)
+          mine.record = grant.record
+          mine.shards = grant.shards
+          mine.overflow = grant.overflow
+          mine.shares = undefined
+        }
       }
     } catch (error) {
       await this.#actions?.handleFailure(error)
     }
+  }
+
+  #note(grant: Grant, deltas: Amounts): void {
+    if (this.#actions) noteCharge(grant, deltas, this.#actions.clock())
   }
 
   async #track(work: Promise<void>): Promise<void> {
@@ -194,7 +211,7 @@ export class Lease {
   }
 
   #checkNotMoreThanHeld(grant: Grant, amounts: Amounts): void {
-    const holding = held(grant)
+    const holding = heldBy(grant)
     for (const [name, milli] of amounts) {
       if (milli >= 0n || -milli <= (holding.get(name) ?? 0n)) continue
       const has = toTokens(holding.get(name) ?? 0n)
@@ -204,34 +221,4 @@ export class Lease {
       )
     }
   }
-}
-
-function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
-  for (const [name, milli] of deltas) holding.heldMilli.set(name, (holding.heldMilli.get(name) ?? 0n) + sign * milli)
-}
-
-/** Whether a write that failed may have been applied all the same. */
-function isInDoubt(error: unknown): boolean {
-  return error instanceof Unavailable && error.maybeApplied
-}
-
-function held({holdings}: Grant): Map<string, bigint> {
-  return sumAmounts(holdings.map(({heldMilli}) => ({amounts: heldMilli})))
-}
-
-/** Charges go to the first item; returns go to the items that gave the tokens, so that no shard starves. */
-function partsOf({holdings}: Grant, amounts: Amounts): {holding: Holding; deltas: Map<string, bigint>}[] {
-  const parts = holdings.map(holding => ({holding, deltas: new Map<string, bigint>()}))
-  for (const [name, milli] of amounts) {
-    if (milli > 0n) parts[0]?.deltas.set(name, milli)
-    let left = milli < 0n ? -milli : 0n
-    for (const {holding, deltas} of parts) {
-      const has = holding.heldMilli.get(name) ?? 0n
-      const part = has < left ? has : left
-      if (part <= 0n) continue
-      deltas.set(name, -part)
-      left -= part
-    }
-  }
-  return parts.filter(({deltas}) => deltas.size > 0)
 }

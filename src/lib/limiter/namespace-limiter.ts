@@ -8,7 +8,7 @@ import type {BucketRecord} from '../schema/bucket-record.js'
 import {BucketQueues, type BucketRequest, EntityCache, type KnownRefusals} from './bucket-queues.js'
 import {RateLimitExceeded} from './errors.js'
 import {ShardGatherer} from './gather.js'
-import {type Grant, grantOf} from './lease.js'
+import {type Grant, grantOf} from './grant.js'
 import {type Family, LimitSource} from './limit-source.js'
 import type {LimiterSettings} from './options.js'
 import type {Deadline, Refused} from './pending-request.js'
@@ -65,8 +65,8 @@ export class NamespaceLimiter {
     this.#random = random
   }
 
-  /** The entity's grant and, where the charge is shared, the parent's. Throws `RateLimitExceeded`. */
-  async acquire(request: EntityRequest): Promise<readonly Grant[]> {
+  /** The entity's grant and, where the charge is shared, the parent's; or the refusal, which is not thrown. */
+  async acquire(request: EntityRequest): Promise<readonly Grant[] | RateLimitExceeded> {
     const expected = parentOf(this.#entities.family(request.entity))
     const levels: BucketRequest[] = [{...request, level: 'entity'}]
     if (expected !== undefined) levels.push({...request, entity: expected, level: 'parent'})
@@ -74,10 +74,12 @@ export class NamespaceLimiter {
     // Neither is charged when one of them is known to refuse.
     const known = levels.map(level => this.queues.knownRefusals(level))
     const refusals = known.flatMap(each => each.byAll() ?? [])
-    if (refusals.length > 0) throw await this.#exceeded(request, refusals)
+    if (refusals.length > 0) return this.#exceeded(request, refusals)
 
     const asked = levels.map((level, index) => this.#admit(level, known[index] as KnownRefusals))
-    const [own, shared] = (await this.#allOrNothing(request, asked)) as [Grant, Grant?]
+    const grants = await this.#allOrNothing(request, asked)
+    if (grants instanceof RateLimitExceeded) return grants
+    const [own, shared] = grants as [Grant, Grant?]
     const actual = parentOf(own.record)
     if (actual === expected) return shared ? [own, shared] : [own]
 
@@ -121,7 +123,10 @@ export class NamespaceLimiter {
   }
 
   /** Waits for all levels; a failure or refusal of one returns what the others took. */
-  async #allOrNothing(request: EntityRequest, asked: readonly Promise<Grant | Refusal>[]): Promise<readonly Grant[]> {
+  async #allOrNothing(
+    request: EntityRequest,
+    asked: readonly Promise<Grant | Refusal>[],
+  ): Promise<readonly Grant[] | RateLimitExceeded> {
     const outcomes = await Promise.allSettled(asked)
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     const grants = answers.filter(answer => 'holdings' in answer)
@@ -131,7 +136,7 @@ export class NamespaceLimiter {
     if (failure) throw failure.reason
     const refusals = answers.filter(answer => 'statuses' in answer)
     // A level that was charged and refunded would admit: it adds no wait.
-    throw grants.length > 0 ? exceeded(refusals) : await this.#exceeded(request, refusals)
+    return grants.length > 0 ? exceeded(refusals) : this.#exceeded(request, refusals)
   }
 
   /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out. */

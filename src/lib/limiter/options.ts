@@ -1,10 +1,13 @@
 import type {Consumption} from '../core/consumption.js'
+import {checkMs} from '../core/duration.js'
+import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
-import type {OpenTableOptions} from '../repository/table/open-table.js'
+import {checkNamespaceName, isNamespaceId} from '../core/names.js'
+import type {ConnectionOptions, TableSeams} from '../repository/table/open-table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 
 /** Where the table is, and how to decide. */
-export interface RateLimiterOptions extends Omit<OpenTableOptions, 'requestTimeoutMs'> {
+export interface RateLimiterOptions extends ConnectionOptions {
   /** Tenant to work in; `default` unless said otherwise. */
   readonly namespace?: string
   /** The opaque id of the namespace, for deployments that use one without registering it. */
@@ -24,18 +27,35 @@ export interface RateLimiterOptions extends Omit<OpenTableOptions, 'requestTimeo
   readonly bucketTtlMultiplier?: number
   /** Most shards a hot bucket is split into; 32 unless said otherwise. */
   readonly maxShards?: number
-  /** Whether concurrent requests for one bucket share a write. Only for comparison: leave it on. */
+}
+
+/** What tests replace. Users get these through `zael/testing`. */
+export interface LimiterSeams extends TableSeams {
+  /** Whether concurrent requests for one bucket share a write; for comparison only. */
   readonly merge?: boolean
 }
 
-/** One request for admission. */
-export interface AcquireRequest {
+/** Which bucket: an entity's, for a resource. */
+export interface BucketName {
   readonly entity: string
   readonly resource: string
+}
+
+/** One request for admission. */
+export interface AcquireRequest<Name extends string = string> extends BucketName {
   /** Whole tokens per limit, such as `{rpm: 1, tpm: 500}`. */
-  readonly consume: Consumption
+  readonly consume: Consumption<Name>
+  /** Instead of the limiter's. */
   readonly onUnavailable?: OnUnavailable
+  /** How long each decision may take, in ms; instead of the limiter's. */
   readonly timeoutMs?: number
+  /**
+   * How long to wait for admission, in ms; 0 unless said otherwise. A request whose wait is known to be longer is refused
+   * at once.
+   */
+  readonly waitMs?: number
+  /** Called before each wait with its length in ms. */
+  readonly onWait?: (retryAfterMs: number) => void
   /** Cancels the request; tokens already taken are returned. */
   readonly signal?: AbortSignal
 }
@@ -53,14 +73,26 @@ export interface LimiterSettings {
   readonly writeTimeoutMs: number
 }
 
-/** Fills in the defaults. */
+/** Checks the options and fills in the defaults. */
 export function settingsOf(options: RateLimiterOptions): LimiterSettings {
-  return {
-    denyCacheMs: options.denyCacheMs ?? 1000,
-    // A check may rest on what was read this long ago, and comes this often: a change takes both, one period at most.
-    configCheckMs: (options.configCacheMs ?? 60_000) / 2,
-    bucketTtlMultiplier: options.bucketTtlMultiplier ?? 7,
-    maxShards: options.maxShards ?? 32,
-    writeTimeoutMs: options.timeoutMs ?? 3000,
+  const {namespace, namespaceId, timeoutMs, denyCacheMs, configCacheMs, bucketTtlMultiplier, maxShards} = options
+  if (namespace !== undefined) checkNamespaceName(namespace)
+  if (namespaceId !== undefined && !isNamespaceId(namespaceId)) {
+    throw new InvalidInput('name.invalid', `${JSON.stringify(namespaceId)} is not a valid namespace id.`)
   }
+  return {
+    denyCacheMs: checkMs('denyCacheMs', denyCacheMs) ?? 1000,
+    // A check may rest on what was read this long ago, and comes this often: a change takes both, one period at most.
+    configCheckMs: (checkMs('configCacheMs', configCacheMs) ?? 60_000) / 2,
+    bucketTtlMultiplier: checkWhole('bucketTtlMultiplier', bucketTtlMultiplier, 0) ?? 7,
+    maxShards: checkWhole('maxShards', maxShards, 1) ?? 32,
+    writeTimeoutMs: checkMs('timeoutMs', timeoutMs) ?? 3000,
+  }
+}
+
+function checkWhole(option: string, value: number | undefined, least: number): number | undefined {
+  if (value === undefined || (Number.isSafeInteger(value) && value >= least)) return value
+  throw new InvalidInput('option.invalid', `${option} must be a whole number from ${least}, not ${value}.`, {
+    details: {option},
+  })
 }

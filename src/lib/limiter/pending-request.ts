@@ -2,6 +2,7 @@ import type {Amounts} from '../core/bucket.js'
 import {Aborted, Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import {onAbort} from './abort.js'
 import type {RefusalStatus} from './errors.js'
 import type {AppliedLimits} from './limit-source.js'
 
@@ -17,6 +18,12 @@ export function leaveOutMissing(demand: Demand, limits: {has(name: string): bool
   demand.amounts = new Map([...demand.amounts].filter(([name]) => limits.has(name)))
 }
 
+/** Tokens taken in one write without a refill, at `atMs`, from a bucket that may have been full by then. */
+export interface Overflow {
+  readonly takenMilli: Amounts
+  readonly atMs: number
+}
+
 export interface Admitted {
   readonly admitted: true
   readonly address: BucketAddress
@@ -25,6 +32,7 @@ export interface Admitted {
   readonly requests: number
   /** The bucket after the charge. */
   readonly record: BucketRecord
+  readonly overflow?: Overflow | undefined
 }
 
 export interface Refused {
@@ -115,17 +123,15 @@ export class Deadline {
   readonly #requests = new Set<PendingRequest>()
   readonly #waits = new Set<(reason: Error) => void>()
   readonly #timer: NodeJS.Timeout
-  readonly #signal: AbortSignal | undefined
+  readonly #unwatch: (() => void) | undefined
   #reason: Error | undefined
 
   constructor(timeoutMs: number, signal?: AbortSignal) {
-    this.#signal = signal
     this.#timer = setTimeout(
       () => this.#expire(new Unavailable('acquire', true, new Error(`no decision within ${timeoutMs} ms`))),
       timeoutMs,
     )
-    if (signal?.aborted) this.#onAbort()
-    else signal?.addEventListener('abort', this.#onAbort, {once: true})
+    this.#unwatch = signal && onAbort(signal, () => this.#expire(new Aborted('acquire', false, signal.reason)))
   }
 
   /** Abandons the request when the deadline passes. */
@@ -164,10 +170,8 @@ export class Deadline {
   /** Stops the timer: a decision was made. */
   end(): void {
     clearTimeout(this.#timer)
-    this.#signal?.removeEventListener('abort', this.#onAbort)
+    this.#unwatch?.()
   }
-
-  readonly #onAbort = (): void => this.#expire(new Aborted('acquire', false, this.#signal?.reason))
 
   #expire(reason: Error): void {
     this.#reason = reason

@@ -1,18 +1,25 @@
-import {checkConsumption} from '../core/consumption.js'
+import type {Amounts} from '../core/bucket.js'
+import {type Consumption, checkConsumption} from '../core/consumption.js'
+import {checkMs} from '../core/duration.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
 import {isUnavailability} from '../dynamo/errors.js'
-import {ConfigCache} from '../repository/limits/cache.js'
 import type {Resolution} from '../repository/limits/resolver.js'
-import {namespaceMissing} from '../repository/namespaces/errors.js'
-import {Namespaces} from '../repository/namespaces/namespaces.js'
-import {openNamespace} from '../repository/open-namespace.js'
 import {openTable} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
-import {RateLimiterUnavailable} from './errors.js'
+import {type AcquireDecision, admittedDecision, refusedDecision} from './decision.js'
+import {LimiterClosed, RateLimitExceeded, RateLimiterUnavailable, RequestTooLarge} from './errors.js'
 import {Lease, type LeaseActions} from './lease.js'
-import {NamespaceLimiter} from './namespace-limiter.js'
-import {type AcquireRequest, type LimiterSettings, type RateLimiterOptions, settingsOf} from './options.js'
+import type {NamespaceLimiter} from './namespace-limiter.js'
+import {NamespaceLookup} from './namespace-lookup.js'
+import {
+  type AcquireRequest,
+  type BucketName,
+  type LimiterSeams,
+  type LimiterSettings,
+  type RateLimiterOptions,
+  settingsOf,
+} from './options.js'
 import {Deadline} from './pending-request.js'
 import {
   type Availability,
@@ -21,12 +28,13 @@ import {
   readAvailability,
   resourceCapacity,
 } from './reads.js'
+import {type AcquireOutcome, untilAdmitted} from './waiting.js'
 
 /** Bound of one read of the stored policy when the table does not answer, in ms. */
 const POLICY_TIMEOUT_MS = 250
 
 /**
- * Admits requests against the limits of entities and resources.
+ * Admits requests against the limits of entities and resources. `Name` narrows the names of limits that are accepted.
  *
  * @example
  * ```ts
@@ -41,74 +49,82 @@ const POLICY_TIMEOUT_MS = 250
  * )
  * ```
  */
-export class RateLimiter {
-  readonly #options: RateLimiterOptions
+export class RateLimiter<Name extends string = string> implements AsyncDisposable {
+  readonly #onUnavailable: OnUnavailable | undefined
   readonly #table: Table
   readonly #closeTable: () => Promise<void>
-  readonly #cache: ConfigCache
   readonly #settings: LimiterSettings
-  #namespace: Promise<NamespaceLimiter> | undefined
-  /** The last one that was found. */
-  #opened: NamespaceLimiter | undefined
-  #lookedUpAtMs = 0
+  readonly #lookup: NamespaceLookup
+  readonly #closing = new AbortController()
   #hasReadPolicy = false
 
-  constructor(options: RateLimiterOptions = {}) {
-    this.#options = options
+  constructor(options?: RateLimiterOptions)
+  /** @internal */
+  constructor(options: RateLimiterOptions & LimiterSeams)
+  constructor(options: RateLimiterOptions & LimiterSeams = {}) {
+    this.#onUnavailable = options.onUnavailable
     this.#settings = settingsOf(options)
     const {table, close} = openTable({...options, requestTimeoutMs: this.#settings.writeTimeoutMs})
     this.#table = table
     this.#closeTable = close
-    this.#cache = new ConfigCache({clock: this.#table.clock, ttlMs: this.#settings.configCheckMs})
+    this.#lookup = new NamespaceLookup(table, this.#settings, options)
   }
 
   /**
-   * Charges the request now, or throws: `RateLimitExceeded` when it does not fit, `RequestTooLarge` when it never will,
-   * `RateLimiterUnavailable` when no decision could be made in time and the policy is to block.
+   * Charges the request, or tells why not. Throws only when there is no decision: for bad input, when the table cannot be
+   * reached in time and the policy is to block (`RateLimiterUnavailable`), when the signal aborts (`Aborted`), and after
+   * `close` (`LimiterClosed`).
    */
-  async acquire(request: AcquireRequest): Promise<Lease> {
-    const entity = checkEntityId(request.entity)
-    const resource = checkResourceName(request.resource)
-    const amounts = checkConsumption(request.consume)
+  async tryAcquire(request: AcquireRequest<Name>): Promise<AcquireDecision<Name>> {
+    const {outcome, waitedMs} = await this.#decide(request)
+    if (outcome instanceof Lease) return admittedDecision(outcome as Lease<Name>, waitedMs)
+    return refusedDecision(outcome, waitedMs)
+  }
+
+  /**
+   * Charges the request, or throws what `tryAcquire` would return (`RateLimitExceeded` when the request does not fit,
+   * `RequestTooLarge` when it never will) or throw.
+   */
+  async acquire(request: AcquireRequest<Name>): Promise<Lease<Name>> {
+    const {outcome} = await this.#decide(request)
+    if (outcome instanceof Lease) return outcome as Lease<Name>
+    throw outcome
+  }
+
+  /**
+   * Acquires, runs `work`, commits, and returns the result of `work`, which may also end the lease itself. When `work`
+   * throws, everything that the lease still holds is returned and the error goes on.
+   */
+  async withLease<T>(request: AcquireRequest<Name>, work: (lease: Lease<Name>) => Promise<T> | T): Promise<T> {
+    const lease = await this.acquire(request)
     try {
-      return await this.#withDeadline(request, async deadline => {
-        const limiter = await deadline.until(this.#open())
-        this.#readPolicyOnce(request, limiter)
-        const grants = await limiter.acquire({entity, resource, amounts, requests: 1, deadline})
-        return new Lease(entity, resource, grants, this.#actionsFor(limiter, request))
-      })
+      const result = await work(lease)
+      if (!lease.isEnded) await lease.commit()
+      return result
     } catch (error) {
-      await this.#handleFailure(error, request)
-      return new Lease(entity, resource)
+      await lease[Symbol.asyncDispose]()
+      throw error
     }
   }
 
-  /** Acquires, runs `work`, commits; when `work` throws, everything is returned and the error goes on. */
-  async withLease<T>(request: AcquireRequest, work: (lease: Lease) => Promise<T> | T): Promise<T> {
-    await using lease = await this.acquire(request)
-    const result = await work(lease)
-    await lease.commit()
-    return result
-  }
-
   /** Whether a request would be admitted now; writes nothing. */
-  async check(request: AcquireRequest): Promise<CheckResult> {
-    return (await this.#read(request)).check(checkConsumption(request.consume))
+  async check(request: BucketName & Pick<AcquireRequest<Name>, 'consume'>): Promise<CheckResult> {
+    return (await this.#read(request)).check(checkConsumption(request.consume as Consumption))
   }
 
   /** Whole tokens that can be acquired now, per limit: over all shards, and no more than a shared parent has left. */
-  async available(request: Pick<AcquireRequest, 'entity' | 'resource'>): Promise<Record<string, number>> {
-    return (await this.#read(request)).available()
+  async available(bucket: BucketName): Promise<Consumption<Name>> {
+    return (await this.#read(bucket)).available() as Consumption<Name>
   }
 
-  /** Milliseconds until a request could be admitted if no other comes first; 0: now, `Infinity`: never. */
-  async timeUntilAvailable(request: Pick<AcquireRequest, 'entity' | 'resource' | 'consume'>): Promise<number> {
-    return (await this.#read(request)).check(checkConsumption(request.consume)).retryAfterMs
+  /** Milliseconds until a request could be admitted if no other comes first; 0: now, `null`: never. */
+  async timeUntilAvailable(request: BucketName & Pick<AcquireRequest<Name>, 'consume'>): Promise<number | null> {
+    return (await this.check(request)).retryAfterMs
   }
 
   /** The limits that apply to an entity and resource, and why. */
-  async resolveLimits(entity: string, resource: string): Promise<Resolution> {
-    return (await this.#open()).resolver.resolve(entity, resource)
+  async resolveLimits({entity, resource}: BucketName): Promise<Resolution> {
+    return (await this.#open()).resolver.resolve(checkEntityId(entity), checkResourceName(resource))
   }
 
   /** How much of a resource is left for all entities that have used it, over all shards; writes nothing. */
@@ -116,14 +132,60 @@ export class RateLimiter {
     return resourceCapacity((await this.#open()).table, checkResourceName(resource))
   }
 
-  /** Resolves when refunds and splits under way are done, then closes the connections. */
+  /** Ends waits, finishes the requests, refunds and splits under way, then closes the connections. May be called again. */
   async close(): Promise<void> {
-    await (await this.#namespace?.catch(() => undefined))?.queues.settled()
+    this.#closing.abort()
+    await this.settled()
     await this.#closeTable()
   }
 
+  /**
+   * Resolves when no request, refund or split is under way.
+   *
+   * @internal
+   */
+  async settled(): Promise<void> {
+    await (await this.#lookup.current)?.queues.settled()
+  }
+
+  /** As `close`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  /** One attempt, or several with waits in between. */
+  async #decide(request: AcquireRequest<Name>): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
+    const entity = checkEntityId(request.entity)
+    const resource = checkResourceName(request.resource)
+    const amounts = checkConsumption(request.consume as Consumption)
+    checkMs('timeoutMs', request.timeoutMs)
+    const waitMs = checkMs('waitMs', request.waitMs) ?? 0
+    const attempt = () => this.#attempt(request, {entity, resource, amounts})
+    if (waitMs === 0) return {outcome: await attempt(), waitedMs: 0}
+    const {clock, backoff} = this.#table
+    const signals = [request.signal, this.#closing.signal]
+    return untilAdmitted(attempt, {waitMs, onWait: request.onWait, clock, sleep: backoff.sleep, signals})
+  }
+
+  async #attempt(request: RequestRules, asked: CheckedRequest): Promise<AcquireOutcome> {
+    const {entity, resource} = asked
+    try {
+      return await this.#withDeadline(request, async deadline => {
+        const limiter = await deadline.until(this.#open())
+        this.#readPolicyOnce(request, limiter)
+        const grants = await limiter.acquire({...asked, requests: 1, deadline})
+        if (grants instanceof RateLimitExceeded) return grants
+        return new Lease(entity, resource, grants, this.#actionsFor(limiter, request, asked))
+      })
+    } catch (error) {
+      if (error instanceof RequestTooLarge) return error
+      await this.#handleFailure(error, request)
+      return new Lease(entity, resource)
+    }
+  }
+
   /** Starts the request's deadline; a request that was cancelled before is not even begun. */
-  async #withDeadline<T>(request: AcquireRequest, work: (deadline: Deadline) => Promise<T>): Promise<T> {
+  async #withDeadline<T>(request: RequestRules, work: (deadline: Deadline) => Promise<T>): Promise<T> {
     const {signal, timeoutMs = this.#settings.writeTimeoutMs} = request
     const deadline = new Deadline(timeoutMs, signal)
     try {
@@ -134,84 +196,57 @@ export class RateLimiter {
     }
   }
 
-  #actionsFor(limiter: NamespaceLimiter, request: AcquireRequest): LeaseActions {
+  #actionsFor(limiter: NamespaceLimiter, request: RequestRules, {entity, resource}: BucketName): LeaseActions {
     const {queues} = limiter
-    const {entity, resource} = request
     return {
       correct: (address, deltas) => queues.at(address).correct(deltas),
       takeMore: amounts =>
-        this.#withDeadline(request, deadline => limiter.acquire({entity, resource, amounts, requests: 0, deadline})),
+        this.#withDeadline(request, async deadline => {
+          const grants = await limiter.acquire({entity, resource, amounts, requests: 0, deadline})
+          if (grants instanceof RateLimitExceeded) throw grants
+          return grants
+        }),
+      clock: this.#table.clock,
       handleFailure: error => this.#handleFailure(error, request),
       refund: holdings => queues.refund(holdings),
     }
   }
 
   /** Only an outage is a matter of policy; any other error is thrown as it is. */
-  async #handleFailure(error: unknown, request: AcquireRequest): Promise<void> {
+  async #handleFailure(error: unknown, request: RequestRules): Promise<void> {
     if (!isUnavailability(error)) throw error
     if ((await this.#policy(request)) === 'block') throw new RateLimiterUnavailable(error)
   }
 
-  async #read({entity, resource}: Pick<AcquireRequest, 'entity' | 'resource'>): Promise<Availability> {
+  async #read({entity, resource}: BucketName): Promise<Availability> {
     return readAvailability(await this.#open(), checkEntityId(entity), checkResourceName(resource))
   }
 
-  /** The namespace is looked up again from time to time: one that was deleted must not be written to. */
   #open(): Promise<NamespaceLimiter> {
-    const nowMs = this.#table.clock()
-    // A clock that was set back must not put the next lookup off.
-    const isOld = nowMs < this.#lookedUpAtMs || nowMs - this.#lookedUpAtMs >= this.#settings.configCheckMs
-    if (!this.#namespace || (isOld && this.#options.namespaceId === undefined)) {
-      const before = this.#namespace
-      this.#lookedUpAtMs = nowMs
-      this.#namespace = this.#lookUp(before)
-      this.#namespace.then(
-        limiter => {
-          this.#opened = limiter
-        },
-        () => {
-          this.#namespace = undefined
-        },
-      )
-    }
-    return this.#namespace
-  }
-
-  async #lookUp(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {
-    const known = await before
-    const namespace = await this.#namespaceId(known !== undefined).catch(error => {
-      if (known && isUnavailability(error)) return known.table.namespace
-      throw error
-    })
-    if (known?.table.namespace === namespace) return known
-    const {defaultLimits = [], merge = true, random = Math.random} = this.#options
-    const table = {...this.#table, namespace}
-    return new NamespaceLimiter({table, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
-  }
-
-  /** The layout of the table is checked once: a migration never takes it back. */
-  async #namespaceId(isAgain: boolean): Promise<string> {
-    const {namespaceId, namespace = 'default'} = this.#options
-    if (namespaceId !== undefined) return namespaceId
-    if (!isAgain) return openNamespace(this.#table, namespace)
-    const found = await new Namespaces(this.#table).resolve(namespace)
-    if (found) return found.id
-    throw namespaceMissing(namespace)
+    return this.#closing.signal.aborted ? Promise.reject(new LimiterClosed()) : this.#lookup.open()
   }
 
   /** The stored policy must be known before the table becomes unreachable: one read per process, beside the request. */
-  #readPolicyOnce(request: AcquireRequest, limiter: NamespaceLimiter): void {
-    if (this.#hasReadPolicy || (request.onUnavailable ?? this.#options.onUnavailable) !== undefined) return
+  #readPolicyOnce(request: RequestRules, limiter: NamespaceLimiter): void {
+    if (this.#hasReadPolicy || (request.onUnavailable ?? this.#onUnavailable) !== undefined) return
     this.#hasReadPolicy = true
     limiter.resolver.onUnavailable().catch(() => {})
   }
 
-  async #policy(request: AcquireRequest): Promise<OnUnavailable> {
-    const given = request.onUnavailable ?? this.#options.onUnavailable
+  async #policy(request: RequestRules): Promise<OnUnavailable> {
+    const given = request.onUnavailable ?? this.#onUnavailable
     if (given !== undefined) return given
-    const stored = await this.#opened?.resolver
+    const stored = await this.#lookup.found?.resolver
       .onUnavailable({signal: AbortSignal.timeout(POLICY_TIMEOUT_MS)})
       .catch(() => undefined)
     return stored ?? 'block'
   }
+}
+
+/** How one request is decided. */
+type RequestRules = Pick<AcquireRequest, 'onUnavailable' | 'timeoutMs' | 'signal'>
+
+/** A request that was found to be valid. */
+interface CheckedRequest extends BucketName {
+  readonly amounts: Amounts
 }

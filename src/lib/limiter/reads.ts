@@ -17,8 +17,8 @@ import {explainRefusal} from './refusal.js'
 /** What an acquire would answer. */
 export interface CheckResult {
   readonly admitted: boolean
-  /** 0 when admitted, `Infinity` when never. */
-  readonly retryAfterMs: number
+  /** 0 when admitted, `null` when never. */
+  readonly retryAfterMs: number | null
   readonly statuses: readonly RefusalStatus[]
 }
 
@@ -66,9 +66,10 @@ export async function readAvailability(
         )
         return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level).statuses
       })
+      const waitMs = Math.max(0, ...statuses.map(status => status.retryAfterMs))
       return {
         admitted: statuses.every(status => !status.exceeded),
-        retryAfterMs: Math.max(0, ...statuses.map(status => status.retryAfterMs)),
+        retryAfterMs: Number.isFinite(waitMs) ? waitMs : null,
         statuses,
       }
     },

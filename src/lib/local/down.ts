@@ -76,7 +76,8 @@ export async function stopStack(stateDir: StateDir, state: StackState, waitMs = 
 /** Removes what a killed or unresponsive supervisor left behind; true when there was something to clean up. */
 export async function cleanUpAfter(stateDir: StateDir, found: FoundStack): Promise<boolean> {
   if (found.kind === 'none' || found.kind === 'running') return false
-  if (found.kind === 'unresponsive') await stopStack(stateDir, found.state, UNRESPONSIVE_WAIT_MS)
+  if (found.kind === 'damaged') await rm(found.file.path, {force: true})
+  else if (found.kind === 'unresponsive') await stopStack(stateDir, found.state, UNRESPONSIVE_WAIT_MS)
   else await recordEnd(stateDir, found.state, 'the supervisor was killed')
   return true
 }
@@ -102,9 +103,9 @@ function sendSignal({pid}: StackState, name: NodeJS.Signals): void {
 }
 
 function purgedDir(stateDir: StateDir, found: FoundStack): string {
-  return found.kind === 'none' ? stateDir.dataDir : (found.state.dataDir ?? stateDir.dataDir)
+  return ('state' in found ? found.state.dataDir : null) ?? stateDir.dataDir
 }
 
 function stoppedState(found: FoundStack): StackState | undefined {
-  return found.kind === 'none' || found.kind === 'killed' ? undefined : found.state
+  return found.kind === 'running' || found.kind === 'unresponsive' ? found.state : undefined
 }

@@ -1,5 +1,6 @@
 import {ZaelError} from '../core/errors.js'
 import type {StateDir} from './state-dir/paths.js'
+import {DamagedFile} from './state-dir/private-file.js'
 import {isProcessRunning} from './state-dir/process-identity.js'
 import {readState, type StackState} from './state-dir/state.js'
 import {fetchStatus, type LiveStatus} from './supervisor/control.js'
@@ -11,12 +12,18 @@ export type FoundStack =
   | {readonly kind: 'unresponsive'; readonly state: StackState}
   /** The supervisor was killed and could not clean up. */
   | {readonly kind: 'killed'; readonly state: StackState}
+  /** The state file cannot be read; if a supervisor still runs, it notices that too and stops. */
+  | {readonly kind: 'damaged'; readonly file: DamagedFile}
   | {readonly kind: 'none'}
 
 /** Looks for the stack of a state directory; changes nothing. */
 export async function findStack(stateDir: StateDir): Promise<FoundStack> {
-  const state = await readState(stateDir)
+  const state = await readState(stateDir).catch(error => {
+    if (error instanceof DamagedFile) return error
+    throw error
+  })
   if (!state) return {kind: 'none'}
+  if (state instanceof DamagedFile) return {kind: 'damaged', file: state}
   const live = await fetchStatus(state.controlPort, state.startToken)
   if (live) return {kind: 'running', state, live}
   return {kind: (await isProcessRunning(state)) ? 'unresponsive' : 'killed', state}
@@ -26,8 +33,9 @@ export async function findStack(stateDir: StateDir): Promise<FoundStack> {
 export async function requireStack(stateDir: StateDir): Promise<{state: StackState; live: LiveStatus}> {
   const found = await findStack(stateDir)
   if (found.kind === 'running') return found
-  const why = found.kind === 'killed' ? 'it was killed' : 'it does not answer'
-  const message = found.kind === 'none' ? 'the local stack is not running' : `the local stack is not running: ${why}`
+  const reasons = {none: '', killed: ': it was killed', unresponsive: ': it does not answer', damaged: ''}
+  const why = found.kind === 'damaged' ? `: ${found.file.message}` : reasons[found.kind]
+  const message = `the local stack is not running${why}`
   throw new ZaelError('notFound', 'local.not-running', message, {
     hint: 'zael local up',
     details: {home: stateDir.folder},

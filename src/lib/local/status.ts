@@ -15,6 +15,7 @@ export async function stackStatus(stateDir: StateDir): Promise<StackStatus> {
   if (found.kind === 'running') return {running: true, state: found.state, live: found.live}
   const lastEnd = (await readEnd(stateDir)) ?? null
   if (found.kind === 'none') return {running: false, problem: lastEnd?.reason ?? null, lastEnd}
+  if (found.kind === 'damaged') return {running: false, problem: found.file.message, lastEnd}
   const {pid} = found.state
   const problem =
     found.kind === 'killed'

@@ -46,7 +46,7 @@ export async function bringUp(stateDir: StateDir, options: UpOptions): Promise<U
   if (options.reset && dataDir !== null) await wipeData(dataDir)
 
   const {engine, port, aggregator, version} = options
-  const preferredPort = found.kind === 'none' ? (await readEnd(stateDir))?.port : found.state.port
+  const preferredPort = 'state' in found ? found.state.port : (await readEnd(stateDir))?.port
   const state = await startSupervisor({
     stateDir: stateDir.folder,
     dataDir,

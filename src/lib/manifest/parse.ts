@@ -1,82 +1,68 @@
-import {isMap, isScalar, type Node} from 'yaml'
-import type {Limit} from '../core/limit.js'
-import {checkNamespaceName, checkResourceName} from '../core/names.js'
-import type {OnUnavailable} from '../schema/config-record.js'
-import type {Manifest, ManifestSystem} from './manifest.js'
-import {parseEntities, parseScopeLimits} from './parse-entities.js'
-import {checkedName, parseManifestLimits} from './parse-limits.js'
-import {manifestInvalid, notOneOf} from './problems.js'
-import {ManifestSource} from './source.js'
-
-const SECTIONS = ['namespace', 'system', 'resources', 'entities'] as const
-const POLICIES = ['allow', 'block'] as const
+import {InvalidInput} from '../core/errors.js'
+import {DEFAULT_RESOURCE} from '../core/names.js'
+import {reportIssues} from '../documents/issues.js'
+import {reportProblems} from '../documents/problems.js'
+import {Source} from '../documents/source.js'
+import {asText, isMapping, type Mapping} from '../documents/values.js'
+import type {Manifest} from './manifest.js'
+import {manifestSchema} from './schema.js'
 
 /** Parses a manifest in YAML or JSON; throws one error with all problems and their positions. `file` is for messages. */
 export function parseManifest(text: string, {file}: {readonly file: string}): Manifest {
-  const source = new ManifestSource(text)
-  const manifest = source.root && parseRoot(source, source.root)
-  if (!manifest || source.problems.length > 0) throw manifestInvalid(file, source.problems)
+  const source = new Source(text, {secondDocument: 'a file is for one namespace'})
+  const manifest = source.value === undefined ? undefined : checkManifest(source, source.value)
+  if (!manifest || source.problems.length > 0) throw manifestInvalid(file, source)
   return manifest
 }
 
-function parseRoot(source: ManifestSource, root: Node): Manifest | undefined {
-  const isEmpty = isScalar(root) && root.value === null
-  if (isEmpty) {
-    source.report(root, '', 'the file is empty; it needs at least "namespace"')
+function checkManifest(source: Source, value: unknown): Manifest | undefined {
+  if (value === null) {
+    source.report([], 'the file is empty; it needs at least "namespace"')
     return undefined
   }
-  const sections = source.fields(root, '', 'a manifest', SECTIONS)
-  if (!isMap(root)) return undefined
-  const [namespace, system, resources, entities] = SECTIONS.map(section => sections.get(section))
-  if (!namespace) source.report(root, '', 'the key "namespace" is missing; it names the namespace of this file')
-  return {
-    namespace: (namespace && parseNamespace(source, namespace)) ?? '',
-    system: system && parseSystem(source, system),
-    resources: resources ? parseResources(source, resources) : new Map(),
-    entities: entities ? parseEntities(source, entities) : new Map(),
+  const {data, error} = manifestSchema.safeParse(value)
+  reportIssues(source, error?.issues ?? [])
+  // Not part of the schema, which checks them only if there is no other problem.
+  const entities = Object.entries(mappingOf(mappingOf(value).entities))
+  for (const [id, entity] of entities) reportSecondDefault(source, id, entity)
+  reportCycles(source, new Map(entities.map(([id, entity]) => [id, asText(mappingOf(entity).parent)])))
+  return data
+}
+
+const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {})
+
+function reportSecondDefault(source: Source, id: string, entity: unknown): void {
+  const {limits, resources} = mappingOf(entity)
+  if (limits === undefined || !Object.hasOwn(mappingOf(resources), DEFAULT_RESOURCE)) return
+  const message = `"limits" of the entity already sets ${DEFAULT_RESOURCE}; give only one of them`
+  source.report(['entities', id, 'resources', DEFAULT_RESOURCE], message)
+}
+
+/** Reports each cycle of parents within the file once, at one of its entities. */
+function reportCycles(source: Source, parents: ReadonlyMap<string, unknown>): void {
+  const cleared = new Set<string>()
+  for (const start of parents.keys()) {
+    const path = new Set<string>()
+    let next: unknown = start
+    while (typeof next === 'string' && parents.has(next) && !cleared.has(next) && !path.has(next)) {
+      path.add(next)
+      next = parents.get(next)
+    }
+    if (typeof next === 'string' && path.has(next)) {
+      const all = [...path]
+      const cycle = [...all.slice(all.indexOf(next)), next]
+      source.report(['entities', next, 'parent'], `the parents form a cycle: ${cycle.join(' → ')}`)
+    }
+    for (const entity of path) cleared.add(entity)
   }
 }
 
-function parseNamespace(source: ManifestSource, node: Node): string | undefined {
-  const name = source.text(node, 'namespace', 'must be a name')
-  return name === undefined ? undefined : checkedName(source, node, 'namespace', name, checkNamespaceName)
-}
-
-function parseSystem(source: ManifestSource, node: Node): ManifestSystem {
-  const known = source.problems.length
-  const fields = source.fields(node, 'system', 'the system section', ['on_unavailable', 'limits'])
-  const policy = fields.get('on_unavailable')
-  const limits = fields.get('limits')
-  const onUnavailable = policy && parsePolicy(source, policy)
-  const isPolicyOnly = onUnavailable !== undefined && limits !== undefined && isEmptyMap(source, limits)
-  const parsed = limits && !isPolicyOnly ? parseManifestLimits(source, limits, 'system.limits') : undefined
-  if (!policy && !limits && source.problems.length === known) {
-    source.report(node, 'system', 'the section is empty; add "limits" or "on_unavailable", or leave the section out')
-  }
-  return {limits: parsed ?? [], onUnavailable}
-}
-
-/** Files of the Python system may state a policy with empty limits. */
-function isEmptyMap(source: ManifestSource, node: Node): boolean {
-  const target = source.resolve(node)
-  return isMap(target) && target.items.length === 0
-}
-
-function parsePolicy(source: ManifestSource, node: Node): OnUnavailable | undefined {
-  const text = source.text(node, 'system.on_unavailable', 'must be allow or block')
-  const policy = POLICIES.find(each => each === text)
-  if (text !== undefined && !policy) {
-    source.report(node, 'system.on_unavailable', notOneOf('a policy', text, POLICIES))
-  }
-  return policy
-}
-
-function parseResources(source: ManifestSource, node: Node): Map<string, readonly Limit[]> {
-  const resources = new Map<string, readonly Limit[]>()
-  for (const {name, key, value} of source.entries(node, 'resources', 'resources')) {
-    if (checkedName(source, key, 'resources', name, checkResourceName) === undefined) continue
-    const limits = parseScopeLimits(source, value, `resources.${name}`)
-    if (limits) resources.set(name, limits)
-  }
-  return resources
+/** One error with all problems of a file, in line order. */
+function manifestInvalid(file: string, {problems}: Source): InvalidInput {
+  const {sorted, lines} = reportProblems(file, problems)
+  const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`
+  return new InvalidInput('manifest.invalid', `The manifest has ${count}:\n${lines.join('\n')}`, {
+    hint: 'Nothing was read or written. Fix the file and check it with `zael limits validate`.',
+    details: {file, problems: sorted},
+  })
 }

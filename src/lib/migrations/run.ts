@@ -7,8 +7,8 @@ import type {StepCounts} from '../schema/migration-record.js'
 import {openLimiterTable} from './limiter-table.js'
 import type {OldRecordType} from './records/classify.js'
 import {OldLocations} from './records/old-locations.js'
-import {openMigrationContext} from './walk/context.js'
-import {MigrationLease} from './walk/lease.js'
+import {openMigrationContext, withLongRetries} from './walk/context.js'
+import {MigrationLease, readMigration} from './walk/lease.js'
 import type {Pass, StepProgress} from './walk/pass.js'
 import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {runStep, type StepOutcome} from './walk/run-step.js'
@@ -72,6 +72,8 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
       ? table
       : {...table, transport: rateLimited(table.transport, {of: 'writes', unitsPerSecond: rateLimit}, pace)}
   await openLimiterTable(paced, {ourVersion, signal: options.signal})
+  const unfinished = await readMigration(withLongRetries(table), options.signal)
+  if (unfinished && unfinished.finishedAt === undefined) indexOfStep(unfinished.step)
   const lease = await MigrationLease.take(table, STEP_IDS[0] as string, options)
   const resumed = lease.record.step !== STEP_IDS[0] || lease.record.position !== undefined
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost
@@ -84,7 +86,7 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   let report = new MigrationReport()
   let settled = true
   try {
-    const recorded = Math.max(0, STEP_IDS.indexOf(lease.record.step as StepId))
+    const recorded = indexOfStep(lease.record.step)
     const first = followMs === undefined ? recorded : Math.min(recorded, STEP_IDS.indexOf('catch-up'))
     if (until !== undefined && STEP_IDS.indexOf(until) < first) return await conclude(false)
     for (const [at, step] of STEPS.entries()) {
@@ -135,6 +137,21 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
       settled,
     }
   }
+}
+
+/** Throws for a step that this zael does not have. */
+function indexOfStep(step: string): number {
+  const index = STEP_IDS.indexOf(step as StepId)
+  if (index >= 0) return index
+  throw new ZaelError(
+    'conflict',
+    'migrate.step',
+    `The migration stopped in step "${step}", which this zael does not have.`,
+    {
+      hint: 'Continue with the version of zael that started it, or a newer one.',
+      details: {step},
+    },
+  )
 }
 
 /** Number of steps before `catch-up` that together read all old records. */

@@ -1,21 +1,61 @@
+import {checkMs} from '../core/duration.js'
+import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
+import {checkEntityId, checkResourceName, isNamespaceId} from '../core/names.js'
+import type {Window} from '../core/window.js'
 import type {ConfigScope} from '../schema/config-record.js'
+import type {UsageRecord} from '../schema/usage-record.js'
 import {Audit, type Principal, storedAuditRetention} from './audit/audit.js'
 import {Buckets} from './buckets/buckets.js'
 import {type ResetResult, resetBucket} from './buckets/reset.js'
+import {type BucketView, viewBucket} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
 import {type SyncOptions, type SyncResult, syncLimits} from './limit-sync.js'
 import {type ConfigChange, Configs, type SetOptions} from './limits/configs.js'
 import {Namespaces} from './namespaces/namespaces.js'
 import {openNamespace} from './open-namespace.js'
 import {Provisioner} from './provisioner.js'
-import {type OpenTable, type OpenTableOptions, openTable} from './table/open-table.js'
+import {type ConnectionOptions, type OpenTable, openTable, type TableSeams} from './table/open-table.js'
+import type {PageRequest, RecordPage} from './table/query.js'
 import type {NamespaceTable} from './table/table.js'
-import {Usage} from './usage/usage.js'
+import type {UsageSelection} from './usage/range.js'
+import {type LimitUsage, Usage, usageSubjectMissing} from './usage/usage.js'
 
-export interface RepositoryOptions extends OpenTableOptions {
+/** Where the table is, and in whose name it is changed. */
+export interface RepositoryOptions extends ConnectionOptions {
   /** The author of changes in the audit trail. */
   readonly principal?: Principal
+  /** How long one answer of the table may take, in ms. */
+  readonly requestTimeoutMs?: number
+}
+
+/** Consumption of one entity and resource in one window, in whole tokens. */
+export interface WindowUsage {
+  readonly entity: string
+  readonly resource: string
+  readonly window: Window
+  /** First second of the window, `YYYY-MM-DDTHH:MM:SSZ`. */
+  readonly start: string
+  /** Per limit; negative when more was returned than taken. */
+  readonly tokens: Readonly<Record<string, number>>
+  readonly totalEvents: number
+}
+
+/** Whose usage: of an entity, of a resource over all entities, or of an entity for one resource. */
+export interface UsageQuery extends UsageSelection {
+  readonly entity?: string | undefined
+  readonly resource?: string | undefined
+}
+
+/** Consumption added up over windows of one type, in whole tokens. */
+export interface UsageSum {
+  readonly window: Window
+  readonly windows: number
+  readonly totalEvents: number
+  /** Starts of the first and the last window; `undefined` when there is none. */
+  readonly firstStart: string | undefined
+  readonly lastStart: string | undefined
+  readonly limits: Readonly<Record<string, LimitUsage>>
 }
 
 /** A change of limits, and how many live buckets were updated. */
@@ -24,12 +64,16 @@ export interface LimitsChange extends ConfigChange {
 }
 
 /** The stored data of a stack: namespaces, entities, limits, buckets, usage and audit events. */
-export class Repository {
+export class Repository implements AsyncDisposable {
   readonly namespaces: Namespaces
   readonly #open: OpenTable
   readonly #principal: Principal | undefined
 
-  constructor(options: RepositoryOptions = {}) {
+  constructor(options?: RepositoryOptions)
+  /** @internal */
+  constructor(options: RepositoryOptions & TableSeams)
+  constructor(options: RepositoryOptions & TableSeams = {}) {
+    checkMs('requestTimeoutMs', options.requestTimeoutMs)
     this.#open = openTable(options)
     this.#principal = options.principal
     this.namespaces = new Namespaces(this.#open.table)
@@ -42,12 +86,18 @@ export class Repository {
 
   /** The records of a namespace whose id is known. */
   namespaceById(id: string): NamespaceRepository {
+    if (!isNamespaceId(id)) throw new InvalidInput('name.invalid', `${JSON.stringify(id)} is not a valid namespace id.`)
     return new NamespaceRepository({...this.#open.table, namespace: id}, this.#principal)
   }
 
   /** Closes the connections. */
   close(): Promise<void> {
     return this.#open.close()
+  }
+
+  /** As `close`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
   }
 }
 
@@ -58,11 +108,15 @@ export class NamespaceRepository {
   readonly audit: Audit
   readonly entities: Entities
   readonly configs: Configs
+  /** @internal */
   readonly buckets: Buckets
+  /** @internal */
   readonly usage: Usage
+  /** @internal */
   readonly provisioner: Provisioner
   readonly #table: NamespaceTable
 
+  /** @internal */
   constructor(table: NamespaceTable, principal: Principal | undefined) {
     this.id = table.namespace
     this.#table = table
@@ -93,6 +147,29 @@ export class NamespaceRepository {
     return this.#synced(await this.configs.delete(scope), options)
   }
 
+  /** A bucket as it is now, with all its shards; `undefined` when it was never used, or has expired. */
+  async bucket(entity: string, resource: string): Promise<BucketView | undefined> {
+    const bucket = await this.buckets.find(checkEntityId(entity), checkResourceName(resource))
+    return bucket && viewBucket(bucket, this.#table.clock())
+  }
+
+  /** What was consumed per window, newest first. */
+  async usageWindows(query: UsageQuery & PageRequest): Promise<RecordPage<WindowUsage>> {
+    const {entity, resource} = query
+    if (entity === undefined && resource === undefined) throw usageSubjectMissing()
+    const {records, next} =
+      entity === undefined
+        ? await this.usage.ofResource(resource as string, query)
+        : await this.usage.ofEntity(entity, query)
+    return {records: records.map(windowUsage), next}
+  }
+
+  /** What was consumed over all windows of one type (`hourly` unless said otherwise), per limit. */
+  async usageTotals(query: UsageQuery): Promise<UsageSum> {
+    const {limits, ...summary} = await this.usage.summary(query)
+    return {...summary, limits: Object.fromEntries(limits)}
+  }
+
   /** Fills every limit of a bucket, which also cancels debts. */
   resetBucket(entity: string, resource: string): Promise<ResetResult> {
     return resetBucket(this.#table, this.audit, entity, resource)
@@ -101,4 +178,8 @@ export class NamespaceRepository {
   async #synced(change: ConfigChange, options: SyncOptions): Promise<LimitsChange> {
     return {...change, buckets: await syncLimits(this.#table, change.scope, options)}
   }
+}
+
+function windowUsage({entity, resource, window, start, tokens, totalEvents}: UsageRecord): WindowUsage {
+  return {entity, resource, window, start, tokens: Object.fromEntries(tokens), totalEvents}
 }

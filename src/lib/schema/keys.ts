@@ -214,7 +214,7 @@ function parseEntitySk(namespace: string, entity: string, SK: string): ParsedKey
 }
 
 function parseBucketName(namespace: string, name: string): ParsedKey | undefined {
-  const parts = /^([^#]+)#(.+)#(\d+)$/.exec(name)
+  const parts = /^([^#]+)#(.+)#(\d{1,9})$/.exec(name)
   if (!parts) return undefined
   return {
     record: 'bucket',

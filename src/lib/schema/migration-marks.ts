@@ -1,16 +1,10 @@
-import type {Item} from './attribute-value.js'
 import {attributes} from './attributes.js'
-import {readString} from './read.js'
 
 /**
  * On a migrated item: which old items it replaces. Always text: in usage records every number is a counter. Other clients
  * ignore the attribute.
  */
 export const MIGRATION_MARK = attributes.migration.mark
-
-/** The mark of a new item as it is stored. */
-export const readMigrationMark = (item: Item | undefined): string | undefined =>
-  item && readString(item, MIGRATION_MARK)
 
 /** One limit of a bucket that exists under an old key and under the new one. Amounts are millitokens. */
 export interface LimitMark {
@@ -49,31 +43,9 @@ export function encodeBucketMarks(marks: BucketMarks): string {
   return JSON.stringify(Object.fromEntries(stored))
 }
 
-export function decodeBucketMarks(text: string | undefined): BucketMarks {
-  const stored = JSON.parse(text ?? '{}') as Record<string, Record<string, StoredMark>>
-  const readPlaces = (places: Record<string, StoredMark>) =>
-    new Map(Object.entries(places).map(([place, mark]) => [place, readMark(mark)]))
-  return new Map(Object.entries(stored).map(([limit, places]) => [limit, readPlaces(places)]))
-}
-
 function storedMark({oldConsumed, oldTokens, oldRefilledAtMs, charged}: LimitMark): StoredMark {
   const charge: StoredCharge = charged ? [`${charged.consumedMilli}`, `${charged.tokensMilli}`, charged.shards] : []
   return [oldConsumed?.toString() ?? null, `${oldTokens}`, oldRefilledAtMs, ...charge]
-}
-
-function readMark([oldConsumed, oldTokens, oldRefilledAtMs, ...charge]: StoredMark): LimitMark {
-  return {
-    oldConsumed: oldConsumed === null ? undefined : BigInt(oldConsumed),
-    oldTokens: BigInt(oldTokens),
-    oldRefilledAtMs,
-    charged: readCharge(charge),
-  }
-}
-
-function readCharge(charge: StoredCharge): ChargedBucket | undefined {
-  if (charge.length === 0) return undefined
-  const [consumed, tokens, shards] = charge
-  return {consumedMilli: BigInt(consumed), tokensMilli: BigInt(tokens), shards}
 }
 
 /** What a new usage record took from the old ones of one day. */
@@ -89,8 +61,6 @@ export type UsageMarks = Readonly<Record<string, UsageShare>>
 
 export const encodeUsageMarks = (marks: UsageMarks): string => JSON.stringify(marks)
 
-export const decodeUsageMarks = (text: string | undefined): UsageMarks => JSON.parse(text ?? '{}') as UsageMarks
-
 /** Digests of a record that was copied as a whole: of the old items, and of the new one as it was written. */
 export interface CopyMark {
   readonly source: string
@@ -98,8 +68,3 @@ export interface CopyMark {
 }
 
 export const encodeCopyMark = ({source, copy}: CopyMark): string => `${source}.${copy}`
-
-export function decodeCopyMark(text: string | undefined): CopyMark | undefined {
-  const [source, copy] = text?.split('.') ?? []
-  return source === undefined || copy === undefined ? undefined : {source, copy}
-}

@@ -1,8 +1,8 @@
 import {REGISTRY_NAMESPACE} from '../core/names.js'
 import {type Item, type Key, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
+import {type Json, toJson} from './json-attribute.js'
 import {indexKeys, keys, wireKey} from './keys.js'
-import {readNumber, readString} from './read.js'
 
 /** Counts of one step of a migration so far. */
 export interface StepCounts {
@@ -67,25 +67,33 @@ export function encodeMigration(record: MigrationRecord): Item {
   return item
 }
 
-export function decodeMigration(item: Item): MigrationRecord {
-  const position = readString(item, names.position)
-  const [PK, SK] = position === undefined ? [] : (JSON.parse(position) as [string, string])
-  return {
-    runId: readString(item, names.runId) ?? '',
-    owner: readString(item, names.owner) ?? '',
-    leaseUntilMs: readNumber(item, names.leaseUntil) ?? 0,
-    step: readString(item, names.step) ?? '',
-    position: PK === undefined || SK === undefined ? undefined : {PK, SK},
-    pass: readNumber(item, names.pass) ?? 1,
-    passWrites: readNumber(item, names.passWrites) ?? 0,
-    counts: JSON.parse(readString(item, names.counts) ?? '{}') as Record<string, StepCounts>,
-    startedAt: readString(item, names.startedAt) ?? '',
-    finishedAt: readString(item, names.finishedAt),
-    earlierFinishedAt: readString(item, names.earlierFinishedAt),
-    failure: readString(item, names.failure),
-    verifiedAt: readString(item, names.verifiedAt),
-  }
+const ATTRIBUTE_OF: Readonly<Record<keyof MigrationRecord, string>> = {
+  runId: names.runId,
+  owner: names.owner,
+  leaseUntilMs: names.leaseUntil,
+  step: names.step,
+  position: names.position,
+  pass: names.pass,
+  passWrites: names.passWrites,
+  counts: names.counts,
+  startedAt: names.startedAt,
+  finishedAt: names.finishedAt,
+  earlierFinishedAt: names.earlierFinishedAt,
+  failure: names.failure,
+  verifiedAt: names.verifiedAt,
 }
+
+/** The stored fields, unchecked; `position` and `counts` are JSON texts. */
+export function migrationFields(item: Item): Partial<Record<keyof MigrationRecord, Json>> {
+  const fields = Object.entries(ATTRIBUTE_OF).flatMap(([field, attribute]) => {
+    const value = item[attribute]
+    return value ? [[field, toJson(value)]] : []
+  })
+  return Object.fromEntries(fields)
+}
+
+/** The key in a stored position. */
+export const scanPosition = ([PK, SK]: readonly [string, string]): Key => ({PK, SK})
 
 /** Attributes that conditional writes of this record compare. */
 export const MIGRATION_RUN_ID = 'run_id'

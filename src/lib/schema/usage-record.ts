@@ -89,6 +89,8 @@ export interface UsageProgress {
   readonly marks: ReadonlyMap<number, string>
   /** Millitokens (1 to 999) beyond the whole tokens in the counters, per limit. */
   readonly fractions: ReadonlyMap<string, bigint>
+  /** The same as it is stored, for conditions: a text that another version wrote may not read back as it is spelled. */
+  readonly fractionText: string | undefined
 }
 
 const MARK_PREFIX = '_seq_'
@@ -111,9 +113,10 @@ export function readProgress(item: Item = {}): UsageProgress {
     if (mark !== undefined) marks.set(Number(shard), mark)
   }
   const fractions = new Map<string, bigint>()
-  for (const part of readString(item, names.fractions)?.split(',') ?? []) {
+  const fractionText = readString(item, names.fractions)
+  for (const part of fractionText?.split(',') ?? []) {
     const match = /^(.+):(\d+)$/.exec(part)
     if (match) fractions.set(match[1] as string, BigInt(match[2] as string))
   }
-  return {marks, fractions}
+  return {marks, fractions, fractionText}
 }

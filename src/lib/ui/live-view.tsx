@@ -1,13 +1,12 @@
-import {render, useInput} from 'ink'
+import {render} from 'ink'
 import type {Selection, Watch} from '../watch/model.js'
-import {type ExitCode, LiveViewController} from './controller.js'
+import {LiveView, type LiveViewResult} from './app.js'
 import {ASCII_GLYPHS, BLOCK_GLYPHS} from './draw/glyphs.js'
 import {paletteFor} from './draw/palette.js'
-import {TerminalRenderer} from './draw/renderer.js'
-import type {Size} from './model/frame.js'
-import type {KeyPress} from './model/keys.js'
-import {summaryLine} from './model/summary.js'
-import {screenLines} from './panels/screen.js'
+import {WatchFeed} from './model/feed.js'
+
+/** A key that follows a frame immediately is drawn after this part of a second at the latest. */
+const MAX_FPS = 60
 
 export interface LiveViewOptions {
   readonly stack: string
@@ -26,67 +25,29 @@ export interface LiveViewOptions {
   readonly stdout: NodeJS.WriteStream
 }
 
-/** How the view ended, and a line for the scrollback. */
-export interface LiveViewResult {
-  readonly exitCode: ExitCode
-  readonly summary: string
-}
-
-/**
- * Shows a started watch in full screen until a key, a signal or `forMs` ends it. Does not start or stop the watch. Ink sets up
- * the terminal, reads keys and restores the terminal; the frames are written by our own renderer.
- */
+/** Shows a started watch in full screen until a key, a signal or `forMs` ends it. Does not start or stop the watch. */
 export async function showLiveView(watch: Watch, options: LiveViewOptions): Promise<LiveViewResult> {
   const {stdin, stdout, selection, forMs, ascii, ...place} = options
   const settings = {...place, glyphs: ascii ? ASCII_GLYPHS : BLOCK_GLYPHS}
-  const renderer = new TerminalRenderer(text => stdout.write(text), paletteFor(stdout.getColorDepth?.() ?? 1))
-  const controller = new LiveViewController(watch, settings, selection, sizeOf(stdout), frame => {
-    renderer.render(screenLines(frame))
-  })
+  const palette = paletteFor(stdout.getColorDepth?.() ?? 1)
+  const feed = new WatchFeed(watch)
   // From here on, keys are not echoed.
   stdin.setRawMode(true)
-  const app = render(<Keys onKey={(input, key) => controller.press(input, key)} />, {
+  // Ink writes its first frame where the cursor is, behind what was typed before.
+  stdout.write('\r')
+  const app = render(<LiveView {...{watch, feed, settings, palette, selection, forMs}} />, {
     stdin,
     stdout,
     alternateScreen: true,
+    incrementalRendering: true,
     interactive: true,
     exitOnCtrlC: false,
     patchConsole: false,
+    maxFps: MAX_FPS,
   })
-  const listening = [
-    // After Ink, which erases some lines when the screen gets narrower.
-    listen(stdout, 'resize', () => {
-      renderer.invalidate()
-      controller.resize(sizeOf(stdout))
-    }),
-    listen(process, 'SIGTERM', () => controller.end(143)),
-    listen(process, 'SIGINT', () => controller.end(130)),
-  ]
   try {
-    controller.open(forMs)
-    // Ink ends by itself only with an error of its own.
-    const exitCode = await Promise.race([controller.ended, app.waitUntilExit().then((): ExitCode => 0)])
-    return {exitCode, summary: summaryLine(controller.frame.ranking, controller.stats, controller.frame.nowMs)}
+    return (await app.waitUntilExit()) as LiveViewResult
   } finally {
-    controller.close()
-    for (const stop of listening) stop()
-    app.unmount()
-    await app.waitUntilExit().catch(() => {}) // already reported
     stdin.setRawMode(false)
   }
-}
-
-function Keys({onKey}: {readonly onKey: (input: string, key: KeyPress) => void}) {
-  useInput(onKey)
-  return null
-}
-
-/** 80×24 where the terminal does not report its size. */
-function sizeOf({columns, rows}: NodeJS.WriteStream): Size {
-  return {columns: columns || 80, rows: rows || 24}
-}
-
-function listen(emitter: NodeJS.EventEmitter, event: string, listener: () => void): () => void {
-  emitter.on(event, listener)
-  return () => emitter.off(event, listener)
 }

@@ -63,8 +63,8 @@ it('amounts are joined with commas and "and"', () => {
 })
 
 describe('the outcome of a request', () => {
-  it('shows what was charged and what is left when it was admitted', () => {
-    expect(acquireLines(tried({}), 80)).toEqual([
+  it('shows what was charged and what is left when it was admitted', async () => {
+    expect(await acquireLines(tried({}), 80)).toEqual([
       'Admitted: user-1 was charged 1 rpm and 5,000 tpm of gpt-4',
       '',
       'LIMIT  OF      ASKED     LEFT  CAPACITY  FREE IN',
@@ -73,17 +73,17 @@ describe('the outcome of a request', () => {
     ])
   })
 
-  it('shows what the parent was charged, which may have fewer limits', () => {
+  it('shows what the parent was charged, which may have fewer limits', async () => {
     const statuses = [status({}), status({level: 'parent', entity: 'team-1'})]
-    expect(acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80)[0]).toBe(
+    expect((await acquireLines(tried({parent: 'team-1', statuses, waitedMs: 2000}), 80))[0]).toBe(
       'Admitted after 2 s: user-1 was charged 1 rpm and 5,000 tpm of gpt-4, its parent team-1 1 rpm',
     )
   })
 
-  it('shows which limit refused it, and for how long', () => {
+  it('shows which limit refused it, and for how long', async () => {
     const statuses = [status({exceeded: true, available: 0, retryAfterMs: 590})]
     const refused = tried({admitted: false, retryAfterMs: 590, statuses})
-    expect(acquireLines(refused, 80)).toEqual([
+    expect(await acquireLines(refused, 80)).toEqual([
       'Refused: user-1 cannot have 1 rpm and 5,000 tpm of gpt-4 now; try again in 590 ms',
       '',
       'LIMIT  OF      ASKED  LEFT  CAPACITY  FREE IN',
@@ -92,11 +92,11 @@ describe('the outcome of a request', () => {
     expect(whyCommand(refused)).toBe('zael why user-1 gpt-4 rpm=1 tpm=5000')
   })
 
-  it('says when it was a dry run, or was admitted without a charge', () => {
-    expect(acquireLines(tried({}, true), 80)[0]).toBe(
+  it('says when it was a dry run, or was admitted without a charge', async () => {
+    expect((await acquireLines(tried({}, true), 80))[0]).toBe(
       'Would be admitted: user-1 would be charged 1 rpm and 5,000 tpm of gpt-4',
     )
-    expect(acquireLines(tried({isMetered: false, statuses: []}), 80)).toEqual([
+    expect(await acquireLines(tried({isMetered: false, statuses: []}), 80)).toEqual([
       'Admitted without a charge: the table is unavailable, so user-1 was charged nothing',
     ])
   })

@@ -1,5 +1,5 @@
-import {expect, it} from 'vitest'
-import {failureJson} from '../../../src/lib/cli/base/failure.js'
+import {afterEach, expect, it, vi} from 'vitest'
+import {fail, failureJson} from '../../../src/lib/cli/base/failure.js'
 import {type ErrorKind, EXIT, ZaelError} from '../../../src/lib/core/errors.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 
@@ -8,4 +8,20 @@ it('every kind of failure keeps to the published schema, with the spelling that 
   const bodies = kinds.map(kind => failureJson(new ZaelError(kind, 'some.code', 'It failed.')))
   expect(bodies.flatMap(body => schemaProblems('error', body))).toEqual([])
   expect(bodies.map(({error}) => error.kind)).toContain('checkSaidNo')
+})
+
+afterEach(() => {
+  vi.restoreAllMocks()
+  process.exitCode = undefined
+})
+
+function textOf(failure: ZaelError): string {
+  const print = vi.spyOn(console, 'error').mockImplementation(() => {})
+  expect(() => fail(failure, {jsonBody: undefined, debug: false})).toThrow()
+  return String(print.mock.calls[0]?.[0])
+}
+
+it('only the lines of zael start at the margin: a name cannot look like a message', () => {
+  const failure = new ZaelError('failed', 'x', 'no "a\nError: faked\u001b[2J"', {hint: 'one\nTry: rm -rf /\n  two'})
+  expect(textOf(failure)).toBe('Error: no "a\n  Error: faked\\x1b[2J"\nTry: one\n  Try: rm -rf /\n  two')
 })

@@ -32,7 +32,7 @@ class SampleList extends StackCommand<typeof SampleList> {
   protected async work(): Promise<object> {
     const rows = ['a', 'b']
     this.log('some words')
-    this.list({rows, columns: [{name: 'id', value: (row: string) => row}], empty: 'none'})
+    await this.list({rows, columns: [{name: 'id', value: (row: string) => row}], empty: 'none'})
     this.suggestNextPage('CURSOR')
     return {ids: rows, limit: this.flags.limit, all: this.flags.all ?? false}
   }

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {auditEventJson, auditFacts, auditLine, auditListing} from '../../../src/lib/cli/data/audit-presenter.js'
-import {listingLines} from '../../../src/lib/cli/output/listing.js'
 import type {AuditRecord} from '../../../src/lib/schema/audit-record.js'
+import {listed} from '../../helpers/lines.js'
 
 const record: AuditRecord = {
   namespace: 'ns',
@@ -29,12 +29,12 @@ it('limits are shown in the syntax of limits set', () => {
   expect(auditLine(changed)).toMatch(/ {2}before: none; limits: rpm=10\/sec:50; reset: true$/)
 })
 
-it('a list fits the width; details are shortened first', () => {
+it('a list fits the width; details are shortened first', async () => {
   const long = {...record, details: {text: 'x'.repeat(100)}}
-  const lines = listingLines(auditListing([long], false), {'no-header': false}, 80)
+  const lines = await listed(auditListing([long], false), {'no-header': false}, 80)
   expect(lines[0]).toMatch(/^TIME \(UTC\) +ACTION +ENTITY +RESOURCE +BY +DETAILS$/)
   expect(lines.map(line => line.length)).toEqual([expect.any(Number), 80])
-  expect(listingLines(auditListing([], false), {'no-header': false}, 80)).toEqual([
+  expect(await listed(auditListing([], false), {'no-header': false}, 80)).toEqual([
     'There are no audit events in that time.',
   ])
 })

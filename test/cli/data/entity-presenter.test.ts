@@ -9,9 +9,9 @@ import {
   entityUpdatedLines,
 } from '../../../src/lib/cli/data/entity-presenter.js'
 import {kindCounts} from '../../../src/lib/cli/data/kind-counts.js'
-import {listingCsv, listingLines} from '../../../src/lib/cli/output/listing.js'
 import type {EntityOverview} from '../../../src/lib/inspect/entity-overview.js'
 import type {EntityRecord} from '../../../src/lib/schema/entity-record.js'
+import {listed, listedCsv} from '../../helpers/lines.js'
 
 const user: EntityRecord = {
   namespace: 'ns',
@@ -54,19 +54,19 @@ describe('entities', () => {
     expect(entityJson({...plain, createdAt: ''})).toMatchObject({parent: null, createdAt: null})
   })
 
-  it('are listed as text and as CSV', () => {
+  it('are listed as text and as CSV', async () => {
     const listing = entityListing([user, {...plain, createdAt: ''}], 'none')
-    expect(listingLines(listing, flags, 80)).toEqual([
+    expect(await listed(listing, flags, 80)).toEqual([
       'ID    NAME  PARENT  CASCADE  CREATED',
       'user  User  team    yes      2026-01-01T00:00:00Z',
       'team  team  -       no       -',
     ])
-    expect(listingCsv(listing, {...flags, columns: 'id,cascade,metadata,version'})).toEqual([
+    expect(listedCsv(listing, {...flags, columns: 'id,cascade,metadata,version'})).toEqual([
       'id,cascade,metadata,version',
       'user,true,tier=gold,2',
       'team,false,,2',
     ])
-    expect(listingLines(entityListing([], 'none'), flags, 80)).toEqual(['none'])
+    expect(await listed(entityListing([], 'none'), flags, 80)).toEqual(['none'])
   })
 
   it('an update shows each field before and after', () => {
@@ -103,8 +103,8 @@ describe('entities', () => {
 })
 
 describe('an entity with its limits', () => {
-  it('shows its record, then the limits that apply, their scope and their levels', () => {
-    expect(entityOverviewLines(overview, 80)).toEqual([
+  it('shows its record, then the limits that apply, their scope and their levels', async () => {
+    expect(await entityOverviewLines(overview, 80)).toEqual([
       'Entity "user"',
       '  name      User',
       '  parent    team',
@@ -118,20 +118,20 @@ describe('an entity with its limits', () => {
       'web          rpm=100/min  resource               1,000  100       1',
       '(any other)  rpm=100/min  system                     -  100       -',
     ])
-    expect(entityOverviewLines({...overview, resources: []}, 80).at(-1)).toBe('No limits apply to it.')
-    expect(entityOverviewLines({...overview, record: undefined, parents: []}, 80)[0]).toBe(
+    expect((await entityOverviewLines({...overview, resources: []}, 80)).at(-1)).toBe('No limits apply to it.')
+    expect((await entityOverviewLines({...overview, record: undefined, parents: []}, 80))[0]).toBe(
       'Entity "user" has no record; it has limits or buckets',
     )
   })
 
-  it('shows the whole chain of parents, and where it is broken', () => {
+  it('shows the whole chain of parents, and where it is broken', async () => {
     const team = {...plain, parent: 'org'}
-    const chain = (parents: EntityRecord[]) => entityOverviewLines({...overview, parents}, 80)[2]
-    expect(chain([team, {...plain, entity: 'org'}])).toBe('  parent    team → org')
-    expect(chain([team])).toBe('  parent    team → org (does not exist)')
-    expect(chain([])).toBe('  parent    team (does not exist)')
+    const chain = async (parents: EntityRecord[]) => (await entityOverviewLines({...overview, parents}, 80))[2]
+    expect(await chain([team, {...plain, entity: 'org'}])).toBe('  parent    team → org')
+    expect(await chain([team])).toBe('  parent    team → org (does not exist)')
+    expect(await chain([])).toBe('  parent    team (does not exist)')
     // Another client has made a circle of them.
-    expect(chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, a cycle')
+    expect(await chain([{...plain, parent: 'user'}])).toBe('  parent    team → user, a cycle')
   })
 
   it('has everything in JSON', () => {

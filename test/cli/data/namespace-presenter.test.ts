@@ -11,8 +11,8 @@ import {
   showLines,
 } from '../../../src/lib/cli/data/namespace-presenter.js'
 import {purgeInterrupted} from '../../../src/lib/cli/data/namespace-purge.js'
-import {listingLines} from '../../../src/lib/cli/output/listing.js'
 import type {Namespace} from '../../../src/lib/repository/namespaces/states.js'
+import {listed} from '../../helpers/lines.js'
 
 const acme: Namespace = {
   id: 'id-acme',
@@ -49,20 +49,20 @@ describe('namespaces', () => {
     ).toEqual(['Created namespace "acme" (id-acme)', 'Namespace "gone" (id-gone) already exists'])
   })
 
-  it('are listed with their state', () => {
-    expect(listingLines(namespaceListing([acme]), flags, 80)).toEqual([
+  it('are listed with their state', async () => {
+    expect(await listed(namespaceListing([acme]), flags, 80)).toEqual([
       'NAME  ID       CREATED               STATUS',
       'acme  id-acme  2026-01-01T00:00:00Z  active',
     ])
-    expect(listingLines(namespaceListing([]), flags, 80)).toEqual(['There are no namespaces'])
-    expect(listingLines(orphanListing([gone, half, {...gone, status: 'purging'}]), flags, 80)).toEqual([
+    expect(await listed(namespaceListing([]), flags, 80)).toEqual(['There are no namespaces'])
+    expect(await listed(orphanListing([gone, half, {...gone, status: 'purging'}]), flags, 80)).toEqual([
       'NAME  ID       DELETED               STATUS',
       'gone  id-gone  2026-02-01T00:00:00Z  deleted',
       'half  id-half  -                     half deleted',
       'gone  id-gone  2026-02-01T00:00:00Z  purging',
     ])
-    expect(listingLines(orphanListing([]), flags, 80)).toEqual(['There are no deleted namespaces'])
-    expect(listingLines(orphanListing([gone]), {...flags, columns: 'id,created'}, 80)[1]).toContain('2026-01-01')
+    expect(await listed(orphanListing([]), flags, 80)).toEqual(['There are no deleted namespaces'])
+    expect((await listed(orphanListing([gone]), {...flags, columns: 'id,created'}, 80))[1]).toContain('2026-01-01')
   })
 
   it('are shown with counts only when requested', () => {

@@ -9,8 +9,8 @@ import {
   usageListing,
   usageTitle,
 } from '../../../src/lib/cli/data/usage-presenter.js'
-import {listingCsv, listingLines} from '../../../src/lib/cli/output/listing.js'
 import type {LimitTotal, UsageWindow} from '../../../src/lib/inspect/usage-report.js'
+import {listed, listedCsv} from '../../helpers/lines.js'
 
 const PLAIN = {columns: undefined, sort: undefined, 'no-header': false}
 const range = {sinceMs: Date.UTC(2026, 10, 1), untilMs: Date.UTC(2026, 10, 2)}
@@ -41,29 +41,29 @@ describe('usage show', () => {
     expect(usageTitle({window: 'monthly', range})).toMatch(/^Monthly usage, 2026/)
   })
 
-  it('has columns only for what the title does not name', () => {
-    const headers = (scope: object) =>
-      listingLines(usageListing([hour('10', 1)], {window: 'hourly', range, ...scope}, false), PLAIN, 120)[0]
-    expect(headers({entity: 'user-1'})).toBe(
+  it('has columns only for what the title does not name', async () => {
+    const headers = async (scope: object) =>
+      (await listed(usageListing([hour('10', 1)], {window: 'hourly', range, ...scope}, false), PLAIN, 120))[0]
+    expect(await headers({entity: 'user-1'})).toBe(
       'START             RESOURCE  LIMIT  USED  BUDGET  SHARE              REQUESTS',
     )
-    expect(headers({resource: 'gpt-4'})).toContain('ENTITY')
-    expect(headers({resource: 'gpt-4', entity: 'user-1'})).not.toMatch(/ENTITY|RESOURCE/)
+    expect(await headers({resource: 'gpt-4'})).toContain('ENTITY')
+    expect(await headers({resource: 'gpt-4', entity: 'user-1'})).not.toMatch(/ENTITY|RESOURCE/)
   })
 
   it('in CSV has all names, plain numbers and no bar', () => {
     const listing = usageListing([hour('10', 5)], {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'}, true)
-    expect(listingCsv(listing, PLAIN)).toEqual([
+    expect(listedCsv(listing, PLAIN)).toEqual([
       'start,entity,resource,limit,used,budget,share,requests',
       '2026-11-01T10:00:00Z,user-1,gpt-4,tpm,5,1000,0.005,1',
     ])
   })
 
-  it('a limit that no longer applies has no share; a window without tokens shows its requests', () => {
+  it('a limit that no longer applies has no share; a window without tokens shows its requests', async () => {
     const gone = {...hour('10', 5), limits: [{name: 'old', tokens: 5, budget: null, share: null}]}
     const bare = {...hour('09', 5), limits: []}
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
-    expect(listingLines(usageListing([gone, bare], scope, false), PLAIN, 120).slice(1)).toEqual([
+    expect((await listed(usageListing([gone, bare], scope, false), PLAIN, 120)).slice(1)).toEqual([
       '2026-11-01 10:00  old       5       -      -  -         1',
       '2026-11-01 09:00  -         -       -      -  -         1',
     ])
@@ -103,15 +103,17 @@ describe('usage show', () => {
 })
 
 describe('usage summary and top', () => {
-  it('a summary names the entity of a peak only when there are several', () => {
-    const header = (scope: object) =>
-      listingLines(
-        summaryListing([total(1, '2026-11-01T10:00:00Z')], {window: 'hourly', range, ...scope}),
-        PLAIN,
-        120,
+  it('a summary names the entity of a peak only when there are several', async () => {
+    const header = async (scope: object) =>
+      (
+        await listed(
+          summaryListing([total(1, '2026-11-01T10:00:00Z')], {window: 'hourly', range, ...scope}),
+          PLAIN,
+          120,
+        )
       )[0]
-    expect(header({resource: 'gpt-4'})).toMatch(/ PEAK AT +BY$/)
-    expect(header({entity: 'user-1'})).not.toContain('BY')
+    expect(await header({resource: 'gpt-4'})).toMatch(/ PEAK AT +BY$/)
+    expect(await header({entity: 'user-1'})).not.toContain('BY')
   })
 
   it('the footer uses singular and plural', () => {
@@ -122,7 +124,7 @@ describe('usage summary and top', () => {
   it('top says how many consumers there are, and of which resources', () => {
     const consumers = [{entity: 'a', resource: 'r', requests: 3, share: 0.75, limits: new Map([['tpm', 1234]])}]
     const top = {consumers, total: 2, resources: ['r', 's'], complete: true}
-    expect(listingCsv(topListing(top, {by: 'requests', resource: 'r', isCsv: true}), PLAIN)).toEqual([
+    expect(listedCsv(topListing(top, {by: 'requests', resource: 'r', isCsv: true}), PLAIN)).toEqual([
       'entity,resource,share,requests,tokens',
       'a,r,0.75,3,"tpm 1,234"',
     ])

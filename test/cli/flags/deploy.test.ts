@@ -1,5 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {optionFlags, typedOptions} from '../../../src/lib/cli/flags/deploy.js'
+import {readOptions} from '../../../src/lib/cli/flags/option-input.js'
 import {STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
 
 describe('the flags of a deployment', () => {
@@ -9,7 +10,7 @@ describe('the flags of a deployment', () => {
     expect(typedOptions({})).toEqual({})
   })
 
-  it('are parsed by the rule of each option', () => {
+  it('are parsed by the rule of each option', async () => {
     const flags = {
       'lambda-memory': '1024',
       'no-such': 1,
@@ -17,13 +18,15 @@ describe('the flags of a deployment', () => {
       'usage-windows': 'daily,hourly',
       'alarm-topic': 'none',
     }
-    expect(typedOptions(flags)).toEqual({
+    const parse = (given: object) =>
+      readOptions(undefined, {options: typedOptions({...given}), tags: [], removedTags: []})
+    expect((await parse(flags)).options).toEqual({
       lambdaMemory: 1024,
       alarms: false,
       usageWindows: ['hourly', 'daily'],
       alarmTopic: null,
     })
-    expect(() => typedOptions({'lambda-memory': '7'})).toThrow(
+    await expect(parse({'lambda-memory': '7'})).rejects.toThrow(
       '--lambda-memory is "7"; it must be a whole number from 128 to 10240 (MB).',
     )
   })

@@ -9,11 +9,11 @@ import {
   unsetQuestion,
 } from '../../../src/lib/cli/limits/presenter.js'
 import {resolveJson, resolveLines} from '../../../src/lib/cli/limits/resolve-presenter.js'
-import {listingLines} from '../../../src/lib/cli/output/listing.js'
 import {parseLimit, parseLimits} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import type {Resolution} from '../../../src/lib/repository/limits/resolver.js'
 import type {ConfigRecord, ConfigScope} from '../../../src/lib/schema/config-record.js'
+import {listed} from '../../helpers/lines.js'
 
 const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
 const entity: ConfigScope = {level: 'entity', entity: 'user-1', resource: 'gpt-4'}
@@ -140,19 +140,19 @@ describe('configured limits', () => {
     expect(unsetQuestion(whole)).toBe('This removes rpm and the outage policy (allow) from the system')
   })
 
-  it('are listed for all scopes', () => {
+  it('are listed for all scopes', async () => {
     const listing = configListing([
       whole,
       record(resource, 'rpm=100/min', 'tpm=20k/min:40k'),
       record(entityDefault, 'a=1/min'),
     ])
-    expect(listingLines(listing, {'no-header': false}, 80)).toEqual([
+    expect(await listed(listing, {'no-header': false}, 80)).toEqual([
       'LEVEL           ENTITY  RESOURCE  LIMITS',
       'system          -       -         rpm=60/min',
       'resource        -       gpt-4     rpm=100/min tpm=20k/min:40k',
       'entity_default  user-1  -         a=1/min',
     ])
-    expect(listingLines(listing, {'no-header': true, columns: 'level,on-unavailable,audit-retention'}, 80)[0]).toBe(
+    expect((await listed(listing, {'no-header': true, columns: 'level,on-unavailable,audit-retention'}, 80))[0]).toBe(
       'system          allow  1,000',
     )
   })
@@ -173,8 +173,8 @@ describe('the limits that apply', () => {
   }
   const family = {entity: 'user-1', resource: 'gpt-4', isRegistered: true, own: resolution, parent: undefined}
 
-  it('are shown level by level', () => {
-    expect(resolveLines(family, 80)).toEqual([
+  it('are shown level by level', async () => {
+    expect(await resolveLines(family, 80)).toEqual([
       'Limits of user-1 for gpt-4',
       '  rpm  100/min',
       '',
@@ -186,13 +186,13 @@ describe('the limits that apply', () => {
     ])
   })
 
-  it('are shown with a warning for an entity without a record', () => {
-    expect(resolveLines({...family, isRegistered: false}, 80).at(-1)).toContain('user-1 has no record')
+  it('are shown with a warning for an entity without a record', async () => {
+    expect((await resolveLines({...family, isRegistered: false}, 80)).at(-1)).toContain('user-1 has no record')
   })
 
-  it('are shown for the parent too, even when it has none', () => {
+  it('are shown for the parent too, even when it has none', async () => {
     const parent = {entity: 'team-1', resolution: {...resolution, source: undefined, limits: []}}
-    const lines = resolveLines({...family, parent}, 80)
+    const lines = await resolveLines({...family, parent}, 80)
     expect(lines).toContain(
       'Limits of its parent team-1, which is charged for every request too: none, so requests fail',
     )

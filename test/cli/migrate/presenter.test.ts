@@ -6,14 +6,14 @@ import type {Survey} from '../../../src/lib/migrations/survey.js'
 import {schemaProblems} from '../../e2e/schemas.js'
 import {row, surveyOf, wholeTable} from '../../migrations/surveys.js'
 
-const status = (survey: Survey, width: number) =>
-  `\n${migrationStatusLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
-const plan = (survey: Survey, width: number) =>
-  `\n${migrationPlanLines('prod', survey, planMigration(survey, 1000), width).join('\n')}\n`
+const status = async (survey: Survey, width: number) =>
+  `\n${(await migrationStatusLines('prod', survey, planMigration(survey, 1000), width)).join('\n')}\n`
+const plan = async (survey: Survey, width: number) =>
+  `\n${(await migrationPlanLines('prod', survey, planMigration(survey, 1000), width)).join('\n')}\n`
 
 describe('migrate status', () => {
-  it('shows a table in the middle of its migration', () => {
-    expect(status(wholeTable(), 80)).toMatchInlineSnapshot(`
+  it('shows a table in the middle of its migration', async () => {
+    expect(await status(wholeTable(), 80)).toMatchInlineSnapshot(`
       "
       Stack "prod": 12,345 items, 11,841 of them in older layouts
         recorded  layout 0.8.0, from before namespaces
@@ -43,8 +43,8 @@ describe('migrate status', () => {
     `)
   })
 
-  it('shows a table with the current layout', () => {
-    expect(status(surveyOf(), 120)).toMatchInlineSnapshot(`
+  it('shows a table with the current layout', async () => {
+    expect(await status(surveyOf(), 120)).toMatchInlineSnapshot(`
       "
       Stack "prod": 10 items, 0 of them in older layouts
         recorded  layout 0.9.0
@@ -57,10 +57,10 @@ describe('migrate status', () => {
     `)
   })
 
-  it('shows a table that only needs a clean-up', () => {
+  it('shows a table that only needs a clean-up', async () => {
     const run = {...wholeTable().run, finishedAt: '2026-11-01T10:20:00Z'} as Survey['run']
     const old = [row('entity', 2, {items: 1})]
-    expect(status(surveyOf({old, run}), 120)).toMatchInlineSnapshot(`
+    expect(await status(surveyOf({old, run}), 120)).toMatchInlineSnapshot(`
       "
       Stack "prod": 10 items, 1 of them in older layouts
         recorded  layout 0.9.0
@@ -78,11 +78,13 @@ describe('migrate status', () => {
     `)
   })
 
-  it('shows a table with conflicts to resolve', () => {
+  it('shows a table with conflicts to resolve', async () => {
     const {conflicts} = wholeTable()
     const survey = surveyOf({conflicts, old: [row('entity', 2, {conflicts: 1})]})
-    expect(status(survey, 80)).toContain('Everything is moved, except 1 old item with conflicts that you must resolve.')
-    expect(plan(survey, 80)).toMatchInlineSnapshot(`
+    expect(await status(survey, 80)).toContain(
+      'Everything is moved, except 1 old item with conflicts that you must resolve.',
+    )
+    expect(await plan(survey, 80)).toMatchInlineSnapshot(`
       "
       Everything is moved, except 1 old item with conflicts that you must resolve.
 
@@ -92,15 +94,15 @@ describe('migrate status', () => {
     `)
   })
 
-  it('says why a run stopped', () => {
+  it('says why a run stopped', async () => {
     const run = {...wholeTable().run, failure: 'the table was throttled'} as Survey['run']
-    expect(status(surveyOf({run}), 120)).toContain('stopped in step data: the table was throttled')
+    expect(await status(surveyOf({run}), 120)).toContain('stopped in step data: the table was throttled')
   })
 })
 
 describe('migrate plan', () => {
-  it('shows all blockers', () => {
-    expect(plan(wholeTable(), 80)).toMatchInlineSnapshot(`
+  it('shows all blockers', async () => {
+    expect(await plan(wholeTable(), 80)).toMatchInlineSnapshot(`
       "
       Migration of stack "prod": 9,700 items of older layouts to move
 
@@ -130,14 +132,14 @@ describe('migrate plan', () => {
     `)
   })
 
-  it('shows a small table from before namespaces', () => {
+  it('shows a small table from before namespaces', async () => {
     const survey = surveyOf({
       old: [row('entity', 1, {pending: 1}), row('bucket', 1, {items: 3, pending: 3, bytes: 900})],
       schema: {current: undefined, legacy: '1.0.0', isAccepted: false},
       missing: {indexes: ['GSI3', 'GSI4'], stream: false, expiry: true},
       registersDefault: true,
     })
-    expect(plan(survey, 120)).toMatchInlineSnapshot(`
+    expect(await plan(survey, 120)).toMatchInlineSnapshot(`
       "
       Migration of stack "prod": 4 items of older layouts to move
 
@@ -160,8 +162,8 @@ describe('migrate plan', () => {
     `)
   })
 
-  it('shows a table with the current layout', () => {
-    expect(plan(surveyOf(), 120)).toMatchInlineSnapshot(`
+  it('shows a table with the current layout', async () => {
+    expect(await plan(surveyOf(), 120)).toMatchInlineSnapshot(`
       "
       Nothing is pending.
 

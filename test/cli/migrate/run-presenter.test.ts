@@ -43,17 +43,17 @@ const verification: Verification = {
 const conflict = {type: 'entity', key: 'ENTITY#a #META', state: 'conflict', reason: 'was changed in both'} as const
 
 describe('the result of a run', () => {
-  it('names records that were copied again', () => {
-    const lines = runLines('prod', {...result, copiedAgain: {entity: 2, bucket: 1200}}, 80)
+  it('names records that were copied again', async () => {
+    const lines = await runLines('prod', {...result, copiedAgain: {entity: 2, bucket: 1200}}, 80)
     expect(lines).toContain('Copied again, although an earlier run had finished: entity 2, bucket 1,200')
     expect(runJson({...result, copiedAgain: {entity: 2}}).copiedAgain).toMatchObject({entity: 2, bucket: 0, usage: 0})
-    expect(runLines('prod', result, 80).join()).not.toContain('earlier run')
+    expect((await runLines('prod', result, 80)).join()).not.toContain('earlier run')
     const decisions = {split: 1, keptAsLabelled: 2, superseded: 3}
     expect(runJson({...result, decisions}).decisions).toEqual({untangled: 1, keptAsLabelled: 2, superseded: 3})
   })
 
-  it('shows all steps when it finished', () => {
-    expect(runLines('prod', result, 80)).toMatchInlineSnapshot(`
+  it('shows all steps when it finished', async () => {
+    expect(await runLines('prod', result, 80)).toMatchInlineSnapshot(`
       [
         "Stack "prod" has the current layout",
         "",
@@ -73,8 +73,8 @@ describe('the result of a run', () => {
     `)
   })
 
-  it('shows decisions, conflicts, and that old clients are still writing', () => {
-    const told = runLines(
+  it('shows decisions, conflicts, and that old clients are still writing', async () => {
+    const told = await runLines(
       'prod',
       {
         ...result,
@@ -107,12 +107,12 @@ describe('the result of a run', () => {
     `)
   })
 
-  it('says that it stopped at the requested step, or had nothing to do', () => {
-    expect(runLines('prod', {...result, finished: false}, 80)[0]).toBe(
+  it('says that it stopped at the requested step, or had nothing to do', async () => {
+    expect((await runLines('prod', {...result, finished: false}, 80))[0]).toBe(
       'Stack "prod" is migrated up to the requested step',
     )
     const idle = {...result, added: [], steps: result.steps.map(step => ({...step, written: 0}))}
-    expect(runLines('prod', idle, 80)[0]).toBe('Stack "prod": nothing to do')
+    expect((await runLines('prod', idle, 80))[0]).toBe('Stack "prod": nothing to do')
   })
 })
 
@@ -146,11 +146,11 @@ describe('the result of a comparison', () => {
 const stuck = {type: 'limits', key: 'RESOURCE#a #CONFIG', state: 'unmovable', reason: 'cannot be moved'} as const
 
 describe('records that cannot be moved', () => {
-  it('are distinguished from conflicts and block nothing else', () => {
-    const conflicts = (...shown: (typeof stuck | typeof conflict)[]) =>
-      runLines('prod', {...result, conflicts: {count: shown.length, shown}}, 80).join('\n')
-    expect(conflicts(stuck)).toContain('1 record not moved:\n  RESOURCE#a #CONFIG: cannot be moved')
-    expect(conflicts(stuck, conflict)).toContain('2 records not moved, or changed in both layouts:')
+  it('are distinguished from conflicts and block nothing else', async () => {
+    const conflicts = async (...shown: (typeof stuck | typeof conflict)[]) =>
+      (await runLines('prod', {...result, conflicts: {count: shown.length, shown}}, 80)).join('\n')
+    expect(await conflicts(stuck)).toContain('1 record not moved:\n  RESOURCE#a #CONFIG: cannot be moved')
+    expect(await conflicts(stuck, conflict)).toContain('2 records not moved, or changed in both layouts:')
     const differences = {count: 30, shown: [stuck]}
     const next = verificationLines('prod', {...verification, clean: false, differences, unmovable: 30}).slice(-3)
     expect(next).toEqual([

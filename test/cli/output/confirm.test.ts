@@ -24,6 +24,12 @@ describe('confirm', () => {
     })
   })
 
+  it('asks in one line, in which nothing is hidden', async () => {
+    const at = terminal('y\n')
+    await confirm('This deletes "a\u001b[2K\n\u202eb"', {yes: false}, at)
+    expect(at.shown()).toContain('This deletes "a\\x1b[2K\\n\\u202eb". Continue? [y/N] ')
+  })
+
   it('starts a new line after the end of input', async () => {
     const at = terminal(undefined)
     await expect(confirm('This deletes all', {yes: false}, at)).rejects.toThrow()

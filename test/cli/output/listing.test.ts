@@ -1,11 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {
-  type ListFlagValues,
-  type Listing,
-  type ListingColumn,
-  listingCsv,
-  listingLines,
-} from '../../../src/lib/cli/output/listing.js'
+import type {ListFlagValues, Listing, ListingColumn} from '../../../src/lib/cli/output/listing.js'
+import {listed, listedCsv} from '../../helpers/lines.js'
 
 interface Row {
   readonly id: string
@@ -31,43 +26,61 @@ const rows: readonly Row[] = [
 ]
 const listing: Listing<Row> = {rows, columns, empty: 'There is nothing'}
 const flags = (more: Partial<ListFlagValues> = {}): ListFlagValues => ({'no-header': false, ...more})
-const ids = (more: Partial<ListFlagValues>) => listingCsv(listing, flags({columns: 'id', 'no-header': true, ...more}))
+const ids = (more: Partial<ListFlagValues>) => listedCsv(listing, flags({columns: 'id', 'no-header': true, ...more}))
 
 describe('lists as text', () => {
-  it('have the columns that are not extra, in the order of the command', () => {
-    expect(listingLines(listing, flags(), undefined)).toEqual([
+  it('have the columns that are not extra, in the order of the command', async () => {
+    expect(await listed(listing, flags(), undefined)).toEqual([
       'ID  SIZE IN KB',
       'b         9 KB',
       'a        10 KB',
       'c            -',
     ])
-    expect(listingLines(listing, flags({'no-header': true}), undefined)[0]).toBe('b   9 KB')
+    expect((await listed(listing, flags({'no-header': true}), undefined))[0]).toBe('b   9 KB')
   })
 
-  it('have the named columns in the named order, including extra ones', () => {
-    expect(listingLines(listing, flags({columns: 'note, id'}), undefined)[0]).toBe('NOTE               ID')
+  it('have the named columns in the named order, including extra ones', async () => {
+    expect((await listed(listing, flags({columns: 'note, id'}), undefined))[0]).toBe('NOTE               ID')
   })
 
-  it('are a sentence when there are no rows; an unknown column is refused even then', () => {
+  it('are a sentence when there are no rows; an unknown column is refused even then', async () => {
     const none = {...listing, rows: []}
-    expect(listingLines(none, flags({columns: 'id', sort: '-size'}), undefined)).toEqual(['There is nothing'])
-    expect(() => listingLines(none, flags({columns: 'ids'}), undefined)).toThrow('--columns: there is no column "ids"')
-    expect(() => listingLines(none, flags({sort: 'ids'}), undefined)).toThrow('--sort: there is no column "ids"')
+    expect(await listed(none, flags({columns: 'id', sort: '-size'}), undefined)).toEqual(['There is nothing'])
+    await expect(listed(none, flags({columns: 'ids'}), undefined)).rejects.toThrow(
+      '--columns: there is no column "ids"',
+    )
+    await expect(listed(none, flags({sort: 'ids'}), undefined)).rejects.toThrow('--sort: there is no column "ids"')
   })
 })
 
 describe('lists as CSV', () => {
   it('have plain values, quoted where needed', () => {
-    expect(listingCsv(listing, flags({columns: 'id,size,note'}))).toEqual([
+    expect(listedCsv(listing, flags({columns: 'id,size,note'}))).toEqual([
       'id,size,note',
-      'b,9,"one, ""two""\nthree"',
+      'b,9,"one, ""two""\\nthree"',
       'a,10,',
       'c,,',
     ])
   })
 
+  it('have no cell that a spreadsheet would compute; numbers stay numbers', () => {
+    const column = {name: 'v', value: (cell: string | number) => cell}
+    const csvOf = (cell: string | number) =>
+      listedCsv({rows: [cell], columns: [column], empty: ''}, flags({'no-header': true}))[0]
+    for (const text of ['=1+1', '+1+1', '-1+cmd', '@SUM(A1)', '＝1', '-', '=']) expect(csvOf(text)).toBe(`'${text}`)
+    for (const text of ['\t=1', '\r=1']) expect(csvOf(text)).toMatch(/^\\[tr]=1$/)
+    for (const text of ['-5', '-5.25', '+49', 'a=b', '5-']) expect(csvOf(text)).toBe(text)
+    for (const number of [-5, -0.5]) expect(csvOf(number)).toBe(String(number))
+    expect(csvOf('=A,"B"')).toBe(`"'=A,""B"""`)
+  })
+
+  it('have one line per row: line breaks and hidden characters are shown', () => {
+    const hostile = {rows: ['a\nb\u001b[31m\u202e'], columns: [{name: 'v', value: (text: string) => text}], empty: ''}
+    expect(listedCsv(hostile, flags())).toEqual(['v', 'a\\nb\\x1b[31m\\u202e'])
+  })
+
   it('are only the header when there are no rows', () => {
-    expect(listingCsv({...listing, rows: []}, flags())).toEqual(['id,size'])
+    expect(listedCsv({...listing, rows: []}, flags())).toEqual(['id,size'])
   })
 })
 

@@ -43,11 +43,17 @@ describe('a progress line', () => {
   it('never wraps; where it is narrow the bar is left out', () => {
     const {to, shown} = stream(true, 10)
     new ProgressLine(to).count('Items compared', 12_000)
-    expect(shown()).toBe(`${ERASE}Items com`)
+    expect(shown()).toBe(`${ERASE}Items co…`)
     for (const columns of [200, 80, 50, 45, 40, 30, 10, 1]) {
       expect(barText('Purging "x"', 1999, 2000, columns).length).toBeLessThan(columns)
     }
     expect(barText('Purging "x"', 1999, 2000, 40)).toBe('Purging "x"  99%  1,999 of 2,000')
+  })
+
+  it('shows what is hidden in its title, and counts wide characters', () => {
+    const {to, shown} = stream(true, 30)
+    new ProgressLine(to).bar('Purging "日本\u001b[2J"', 1, 2)
+    expect(shown()).toBe(`${ERASE}Purging "日本\\x1b[2J"  50%  …`)
   })
 
   it('stays full above an estimated total; 0 of 0 is complete', () => {

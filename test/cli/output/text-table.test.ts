@@ -1,47 +1,54 @@
 import fc from 'fast-check'
-import {describe, expect, it, vi} from 'vitest'
-import {textTable} from '../../../src/lib/cli/output/text-table.js'
+import {describe, expect, it} from 'vitest'
+import {percentCell, plainTable} from '../../../src/lib/cli/output/text-table.js'
+import {textWidth} from '../../../src/lib/core/text-width.js'
+import {tabled} from '../../helpers/lines.js'
 
-vi.stubEnv('FORCE_COLOR', '0')
+const PIPE = {header: false, width: undefined, isTerminal: false}
 
-describe('a text table', () => {
-  it('aligns text left and numbers right, with separators; a missing value is a dash', () => {
+describe.each([
+  ['in a pipe', false],
+  ['on a terminal', true],
+])('a text table %s', (_, isTerminal) => {
+  it('aligns text left and numbers right, with separators; a missing value is a dash', async () => {
     const columns = [{header: 'NAME'}, {header: 'COUNT'}, {header: 'NOTE'}]
     const rows = [
       ['a', 1234567, null],
       ['longer', 2.345, ''],
       ['c', undefined, 'x'],
     ]
-    expect(textTable(columns, rows, {header: true, width: undefined})).toEqual([
+    expect(await tabled(columns, rows, {header: true, width: undefined, isTerminal})).toEqual([
       'NAME        COUNT  NOTE',
       'a       1,234,567  -',
       'longer       2.35  -',
       'c               -  x',
     ])
-    expect(textTable(columns, rows, {header: false, width: undefined})[0]).toBe('a       1,234,567  -')
+    const [first] = await tabled(columns, rows, {header: false, width: undefined, isTerminal})
+    expect(first).toBe('a       1,234,567  -')
   })
 
-  it('can align text right and numbers left', () => {
+  it('can align text right and numbers left', async () => {
     const columns = [{header: 'A', align: 'right'}, {header: 'B', align: 'left'}, {header: 'C'}] as const
     const rows = [
       ['x', 1, '.'],
       ['yyy', 22, '.'],
     ]
-    expect(textTable(columns, rows, {header: false, width: undefined})).toEqual(['  x  1   .', 'yyy  22  .'])
+    const lines = await tabled(columns, rows, {header: false, width: undefined, isTerminal})
+    expect(lines).toEqual(['  x  1   .', 'yyy  22  .'])
   })
 
-  it('shortens the widest text columns until every line fits, never numbers', () => {
+  it('shortens the widest text columns until every line fits, never numbers', async () => {
     const columns = [{header: 'ID'}, {header: 'TEXT'}, {header: 'N'}]
     const rows = [['an-id-of-20-letters!', 'a text that is thirty letters.', 123456789]]
-    const lines = textTable(columns, rows, {header: true, width: 40})
-    expect(lines).toEqual(['ID            TEXT                     N', 'an-id-of-20…  a text that …  123,456,789'])
-    expect(textTable(columns, rows, {header: true, width: 200})[1]).toContain('a text that is thirty letters.')
-    // Below six characters a column says nothing any more: the line is cut off then.
-    expect(textTable(columns, rows, {header: false, width: 20})).toEqual(['an-id…  a tex…  123…'])
-    expect(textTable(columns, rows, {header: false, width: 5})).toEqual(['an-i…'])
+    const at = async (width: number) => (await tabled(columns, rows, {header: true, width, isTerminal})).slice(0, 2)
+    expect(await at(40)).toEqual([
+      'ID            TEXT                     N',
+      'an-id-of-20…  a text that …  123,456,789',
+    ])
+    expect((await at(200))[1]).toContain('a text that is thirty letters.')
   })
 
-  it('leaves out spare columns, last first, before text becomes unreadable, and never shortens a time', () => {
+  it('leaves out spare columns, last first, before text becomes unreadable, and never shortens a time', async () => {
     const columns = [
       {header: 'TIME', fit: 'whole'},
       {header: 'TEXT'},
@@ -50,52 +57,105 @@ describe('a text table', () => {
       {header: 'AGE', fit: 'spare'},
     ] as const
     const rows = [['2026-11-01T10:00:00Z', 'a text that is thirty letters.', '██████', 12, '3 min']]
-    const at = (width: number) => textTable(columns, rows, {header: false, width})[0]
-    expect(at(80)).toBe('2026-11-01T10:00:00Z  a text that is thirty letters.  ██████  12  3 min')
-    expect(at(60)).toBe('2026-11-01T10:00:00Z  a text that is thi…  ██████  12  3 min')
-    expect(at(50)).toBe('2026-11-01T10:00:00Z  a text that is …  ██████  12')
-    expect(at(44)).toBe('2026-11-01T10:00:00Z  a text that is th…  12')
-    expect(at(32)).toBe('2026-11-01T10:00:00Z  a tex…  12')
+    const at = async (width: number) => (await tabled(columns, rows, {header: false, width, isTerminal}))[0]
+    expect(await at(80)).toBe('2026-11-01T10:00:00Z  a text that is thirty letters.  ██████  12  3 min')
+    expect(await at(60)).toBe('2026-11-01T10:00:00Z  a text that is thi…  ██████  12  3 min')
+    expect(await at(50)).toBe('2026-11-01T10:00:00Z  a text that is …  ██████  12')
+    expect(await at(44)).toBe('2026-11-01T10:00:00Z  a text that is th…  12')
+    expect(await at(32)).toBe('2026-11-01T10:00:00Z  a tex…  12')
   })
 
-  it('has no line longer than the width, whatever it contains', () => {
-    const cell = fc.oneof(fc.string({maxLength: 40}), fc.integer(), fc.constant(null))
+  it('leaves out columns from the right rather than cut values to nothing; the first column remains', async () => {
+    const columns = [{header: 'ID'}, {header: 'TEXT'}, {header: 'N'}]
+    const rows = [['an-id-of-20-letters!', 'a text that is thirty letters.', 123456789]]
+    const at = async (width: number) => (await tabled(columns, rows, {header: false, width, isTerminal}))[0]
+    expect(await at(20)).toBe('an-id-of…  a text t…')
+    expect(await at(13)).toBe('an-id-of-20-…')
+    expect(await at(5)).toBe('an-i…')
+  })
+
+  it.each([60, 80, 120, 200])('aligns wide characters, emoji and marks within %i columns', async width => {
+    const names = [
+      'plain',
+      '日本語の名前',
+      '한국어',
+      '👩🏽‍🚀 crew',
+      '🫠🪿',
+      'Zoë',
+      'e\u0301',
+      'नमस्ते',
+      'ไทย',
+      '❤️',
+      '１２',
+      '🇩🇪',
+    ]
+    const rows = names.map(name => [name.repeat(4), name.repeat(8), 'end'])
+    const lines = await tabled([{header: 'A'}, {header: 'B'}, {header: 'C'}], rows, {header: true, width, isTerminal})
+    expect(lines).toHaveLength(1 + names.length)
+    // The last column starts in the same column of the screen in every line.
+    expect(new Set(lines.map(line => textWidth(line.replace(/(end|C)$/, ''))))).toHaveProperty('size', 1)
+    expect(Math.max(...lines.map(textWidth))).toBeLessThanOrEqual(width)
+  })
+
+  it('has no line longer than the width, and shows each column or names it, whatever it contains', async () => {
+    const cell = fc.oneof(fc.string({maxLength: 40, unit: 'grapheme'}), fc.integer(), fc.constant(null))
     const column = fc.record({header: fc.string({maxLength: 12}), fit: fc.constantFrom('whole', 'spare', undefined)})
-    fc.assert(
-      fc.property(
+    await fc.assert(
+      fc.asyncProperty(
         fc.array(column, {minLength: 1, maxLength: 8}),
         fc.array(fc.array(cell, {minLength: 8, maxLength: 8}), {minLength: 1, maxLength: 4}),
         fc.integer({min: 1, max: 120}),
-        (columns, rows, width) => {
+        async (columns, rows, width) => {
           const chosen = columns.map(({header, fit}) => (fit === undefined ? {header} : {header, fit}))
           const cells = rows.map(row => row.slice(0, chosen.length))
-          for (const line of textTable(chosen, cells, {header: true, width})) {
-            expect([...line].length).toBeLessThanOrEqual(width)
-          }
+          const lines = await tabled(chosen, cells, {header: true, width, isTerminal})
+          expect(lines.length).toBeGreaterThanOrEqual(1 + rows.length)
+          for (const line of lines) expect(textWidth(line)).toBeLessThanOrEqual(width)
         },
       ),
     )
   })
 
-  it('measures displayed characters, not stored ones', () => {
-    const rows = [
-      ['red', 'x'],
-      ['🙂🙂🙂🙂', 'x'],
-    ]
-    const columns = [{header: 'A'}, {header: 'B'}]
-    expect(textTable(columns, rows, {header: false, width: undefined})).toEqual(['red   x', '🙂🙂🙂🙂  x'])
-    expect(textTable([{header: 'A'}], [['🙂🙂🙂🙂🙂🙂🙂🙂']], {header: false, width: 6})).toEqual(['🙂🙂🙂🙂🙂…'])
+  it('shows control characters of stored text, colours too, as escapes', async () => {
+    const hostile = 'a\nb\rc\td\u001b[2Je\u0007\u001b[31m'
+    const lines = await tabled([{header: 'A'}], [[hostile]], {...PIPE, isTerminal})
+    expect(lines).toEqual(['a\\nb\\rc\\td\\x1b[2Je\\x07\\x1b[31m'])
   })
 
-  it('shows control characters of stored text, colours too, as escapes', () => {
-    const hostile = 'a\nb\rc\td\u001b[2Je\u0007'
-    expect(textTable([{header: 'A'}], [[hostile]], {header: false, width: undefined})).toEqual([
-      'a\\nb\\rc\\td\\x1b[2Je\\x07',
-    ])
-  })
-
-  it('can have more rows than a function call can have arguments', () => {
+  it('can have more rows than a function call can have arguments', async () => {
     const rows = Array.from({length: 200_000}, (_, i) => [`r${i}`])
-    expect(textTable([{header: 'A'}], rows, {header: false, width: undefined}).at(-1)).toBe('r199999')
+    expect((await tabled([{header: 'A'}], rows, {...PIPE, isTerminal})).at(-1)).toBe('r199999')
   })
+})
+
+describe('columns for which there is no room', () => {
+  const columns = [{header: 'ID'}, {header: 'SIZE', name: 'size'}, {header: 'AGE', fit: 'spare'}] as const
+  const rows = [['a-name-of-16-char', 1234567890, '3 min 20 s']]
+
+  it('are named below the table on a terminal, with where to see them', async () => {
+    const at = (width: number) =>
+      tabled(columns, rows, {header: false, width, isTerminal: true, elsewhere: '--output json'})
+    expect(await at(60)).toHaveLength(1)
+    expect((await at(35)).slice(1)).toEqual(['Not shown (--output json): AGE'])
+    expect((await at(18)).slice(1)).toEqual(['Not shown (--outp…'])
+    expect((await at(40))[0]).toBe('a-name-of-16-char  1,234,567,890')
+  })
+
+  it('are also named below a table with too many rows to be drawn by cli-table3', async () => {
+    const many = Array.from({length: 1001}, () => rows[0] ?? [])
+    const lines = await tabled(columns, many, {header: false, width: 35, isTerminal: true})
+    expect(lines.slice(1000)).toEqual(['a-name-of-16-char  1,234,567,890', 'Not shown (--output json): AGE'])
+  })
+
+  it('are not mentioned in a pipe, which is read by programs', async () => {
+    expect(await tabled(columns, rows, {header: false, width: 35, isTerminal: false})).toHaveLength(1)
+  })
+})
+
+it('a plain table takes the room it needs', () => {
+  expect(plainTable([{header: 'A'}, {header: 'B'}], [['日本', 1]], {header: true})).toEqual(['A     B', '日本  1'])
+})
+
+it('a share is a cell in percent; without one the cell is empty', () => {
+  expect([percentCell(0.42), percentCell(null), percentCell(undefined)]).toEqual(['42 %', undefined, undefined])
 })

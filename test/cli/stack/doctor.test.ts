@@ -1,4 +1,5 @@
 import {expect, it} from 'vitest'
+import {safeLine} from '../../../src/lib/cli/output/paint.js'
 import {checkLines} from '../../../src/lib/cli/stack/doctor.js'
 import {failedCheck, passedCheck, warningCheck} from '../../../src/lib/infra/doctor/check.js'
 
@@ -36,5 +37,5 @@ it('checks are listed by group with their fixes, and counted', () => {
 
 it('a message of a service is kept on one line', () => {
   const lines = checkLines([failedCheck('account', 'credentials', 'one\ntwo', null)])
-  expect(lines.filter(line => line.includes('\n'))).toEqual([])
+  expect(lines.map(safeLine).filter(line => line.includes('\n'))).toEqual([])
 })

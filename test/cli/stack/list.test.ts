@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
-import {listingCsv, listingLines} from '../../../src/lib/cli/output/listing.js'
 import {refusedLines, stackListing} from '../../../src/lib/cli/stack/list.js'
 import type {ListedStack} from '../../../src/lib/infra/stacks/list.js'
+import {listed, listedCsv} from '../../helpers/lines.js'
 
 const STACKS: ListedStack[] = [
   {
@@ -27,27 +27,27 @@ const STACKS: ListedStack[] = [
 ]
 const flags = {'no-header': false}
 
-it.each([80, 120])('fits into %i columns', width => {
-  const lines = listingLines(stackListing(STACKS, {allRegions: true}), flags, width)
+it.each([80, 120])('fits into %i columns', async width => {
+  const lines = await listed(stackListing(STACKS, {allRegions: true}), flags, width)
   expect(lines.filter(line => line.length > width)).toEqual([])
 })
 
-it('stacks of one region are listed without it, unless --columns names it', () => {
-  expect(listingLines(stackListing(STACKS, {allRegions: false}), flags, 120).join('\n')).toMatchInlineSnapshot(`
+it('stacks of one region are listed without it, unless --columns names it', async () => {
+  expect((await listed(stackListing(STACKS, {allRegions: false}), flags, 120)).join('\n')).toMatchInlineSnapshot(`
     "NAME                                                TOOL         STATUS           VERSION  CREATED
     prod                                                zael         update complete  0.1.0    2026-10-01T08:00:00Z
     a-stack-with-a-rather-long-name-of-the-python-tool  zae-limiter  create complete  0.10.3   2026-09-01T08:00:00Z"
   `)
   const columns = {...flags, columns: 'name,region,updated'}
-  expect(listingCsv(stackListing(STACKS, {allRegions: false}), columns)).toEqual([
+  expect(listedCsv(stackListing(STACKS, {allRegions: false}), columns)).toEqual([
     'name,region,updated',
     'prod,eu-west-1,2026-11-01T08:00:00Z',
     'a-stack-with-a-rather-long-name-of-the-python-tool,us-east-1,',
   ])
 })
 
-it('an empty list says what to do; regions that refuse access are named', () => {
-  expect(listingLines(stackListing([], {allRegions: false}), flags, 80)).toEqual([
+it('an empty list says what to do; regions that refuse access are named', async () => {
+  expect(await listed(stackListing([], {allRegions: false}), flags, 80)).toEqual([
     'No stacks in this region. Create one: zael deploy',
   ])
   expect(refusedLines([{region: 'eu-west-3', code: 'aws.denied', reason: 'not allowed'}])).toEqual([

@@ -285,6 +285,24 @@ describe('time', () => {
     expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
+  test('one signal for a thousand requests at once has one listener, so Node warns of no leak', async () => {
+    const warnings: Error[] = []
+    const note = (warning: Error) => warnings.push(warning)
+    process.on('warning', note)
+    server.play(() => {})
+    const source = new AbortController()
+    const transport = lean({connectTimeoutMs: 60_000})
+    const sent = Array.from({length: 1000}, () =>
+      failureOf(transport.send('GetItem', update, {signal: source.signal, timeoutMs: 60_000})),
+    )
+    await expect.poll(() => server.requests.length).toBe(128)
+    expect(getEventListeners(source.signal, 'abort')).toHaveLength(1)
+    source.abort()
+    for (const error of await Promise.all(sent)) expect(error).toBeInstanceOf(Aborted)
+    expect(warnings).toEqual([])
+    process.off('warning', note)
+  })
+
   test('requests are signed with the time of the server, once it is known', async () => {
     const serverMs = Date.UTC(2031, 4, 6, 7, 8, 9)
     const date = `date: ${new Date(serverMs).toUTCString()}`

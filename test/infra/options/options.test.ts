@@ -1,16 +1,13 @@
 import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../../src/lib/core/errors.js'
-import {
-  expectedOf,
-  type OptionValue,
-  parameterText,
-  parseOption,
-  type StackOption,
-} from '../../../src/lib/infra/options/option.js'
+import {expectedOf, type OptionValue, parameterText, type StackOption} from '../../../src/lib/infra/options/option.js'
 import {parametersOf, STACK_OPTIONS} from '../../../src/lib/infra/options/options.js'
 import {checkCombination} from '../../../src/lib/infra/options/rules.js'
+import {parseTypedOptions} from '../../../src/lib/infra/options/schema.js'
 
 const option = (name: string) => STACK_OPTIONS.find(each => each.name === name) as StackOption
+
+const parse = ({name}: StackOption, text: string) => parseTypedOptions({[name]: text})[name]
 
 describe('the options', () => {
   it.each(['name', 'flag', 'parameter'] as const)('have one %s each', key => {
@@ -19,13 +16,13 @@ describe('the options', () => {
 
   it.each(STACK_OPTIONS.map(each => [each.name, each] as const))('%s reads its own default', (_, each) => {
     const shown = each.default === null ? 'none' : [each.default].flat().join(',')
-    expect(parseOption(each, shown)).toEqual(each.default)
+    expect(parse(each, shown)).toEqual(each.default)
     expect(each.flag).toMatch(/^[a-z]+(-[a-z]+)*$/)
     expect(each.description).toMatch(/\.$/)
   })
 })
 
-describe('parseOption', () => {
+describe('parseTypedOptions', () => {
   it.each<[string, string, OptionValue]>([
     ['aggregator', 'true', true],
     ['aggregator', 'false', false],
@@ -50,7 +47,7 @@ describe('parseOption', () => {
     ],
     ['roleNameFormat', 'team-{}-v1', 'team-{}-v1'],
   ])('%s %j', (name, text, value) => {
-    expect(parseOption(option(name), text)).toEqual(value)
+    expect(parse(option(name), text)).toEqual(value)
   })
 
   it.each([
@@ -67,8 +64,22 @@ describe('parseOption', () => {
     ['roleNameFormat', '{}-{}', '--role-name-format is "{}-{}"; it must be letters'],
     ['roleNameFormat', `${'x'.repeat(54)}{}`, 'at most 55 characters'],
   ])('refuses %s %j', (name, text, message) => {
-    expect(() => parseOption(option(name), text)).toThrow(InvalidInput)
-    expect(() => parseOption(option(name), text)).toThrow(message)
+    expect(() => parse(option(name), text)).toThrow(InvalidInput)
+    expect(() => parse(option(name), text)).toThrow(message)
+  })
+
+  it('refuses all wrong options at once', () => {
+    const texts = {lambdaMemory: '9'.repeat(400), aggregator: 'true', pitrDays: '0', tracing: 'on'}
+    expect(() => parseTypedOptions(texts)).toThrow(
+      expect.objectContaining({
+        code: 'deploy.option',
+        message: [
+          '--pitr-days is "0"; it must be a whole number from 1 to 35 (days), or "none".',
+          `--lambda-memory is "${'9'.repeat(400)}"; it must be a whole number from 128 to 10240 (MB).`,
+          '--tracing is "on"; it must be true or false.',
+        ].join('\n'),
+      }),
+    )
   })
 
   it('lists the values of a long choice', () => {
@@ -113,6 +124,16 @@ describe('checkCombination', () => {
     ['s'.repeat(40), {PolicyNameFormat: `${'f'.repeat(90)}{}`}, '138 characters, but at most 128 are allowed'],
   ])('refuses for %s: %j', (stack, parameters, message) => {
     expect(() => checkCombination(stack, parameters)).toThrow(message)
+  })
+
+  it('refuses all wrong combinations at once, with what to do about each', () => {
+    expect(() => checkCombination('s'.repeat(60), {EnableIAM: 'false', EnableIAMRoles: 'true'})).toThrow(
+      expect.objectContaining({
+        code: 'deploy.options',
+        message: expect.stringMatching(/^--iam-roles and .*\nWithout IAM .*\nThe name of a function would be "s+-agg/),
+        hint: expect.stringMatching(/^Use one of them\. Name a role with .* Choose a shorter name for the stack\.$/),
+      }),
+    )
   })
 
   it('checks the longest role name that the stack will have', () => {

@@ -22,7 +22,7 @@ const request = (entity: string, consume: Record<string, number> = {rpm: 1}) => 
 
 /** Everything that a program can do with a rate limiter. */
 const LIMITER: Steps<RateLimiter> = {
-  resolveLimits: limiter => limiter.resolveLimits('child', RESOURCE),
+  resolveLimits: limiter => limiter.resolveLimits({entity: 'child', resource: RESOURCE}),
   acquire: async limiter => {
     await limiter.acquire(request('child'))
     await limiter.acquire(request('child'))
@@ -34,6 +34,8 @@ const LIMITER: Steps<RateLimiter> = {
     await limiter.acquire(request('child', {rpm: 90}))
     await limiter.acquire(request('child', {rpm: 90})).catch(() => {})
   },
+  tryAcquire: limiter => limiter.tryAcquire(request('child')),
+  settled: limiter => limiter.settled(),
   withLease: limiter => limiter.withLease(request('single'), () => {}),
   check: limiter => limiter.check(request('child')),
   available: limiter => limiter.available(request('child')),
@@ -73,6 +75,12 @@ const LOOKS: Steps<NamespaceRepository> = {
   'entities.countRemoval': tenant => tenant.entities.countRemoval('child'),
   'provisioner.get': tenant => tenant.provisioner.get(),
   'provisioner.itemOf': async tenant => tenant.provisioner.itemOf(MANAGED, await tenant.provisioner.get()),
+  bucket: tenant => tenant.bucket('child', RESOURCE),
+  usageWindows: async tenant => {
+    await tenant.usageWindows({entity: 'child'})
+    await tenant.usageWindows({resource: RESOURCE})
+  },
+  usageTotals: tenant => tenant.usageTotals({resource: RESOURCE}),
   'usage.ofEntity': tenant => tenant.usage.ofEntity('child'),
   'usage.ofResource': tenant => tenant.usage.ofResource(RESOURCE),
   'usage.summary': tenant => tenant.usage.summary({resource: RESOURCE}),

@@ -1,4 +1,4 @@
-import type {RateLimiterOptions} from '../../../src/lib/limiter/options.js'
+import type {LimiterSeams, RateLimiterOptions} from '../../../src/lib/limiter/options.js'
 import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {wireKey} from '../../../src/lib/repository/table/table.js'
@@ -32,7 +32,7 @@ async function drop(stage: Stage, shard: number): Promise<void> {
 }
 
 /** A limiter that has seen the bucket, its limits and its parent. */
-async function warm(stage: Stage, options?: Partial<RateLimiterOptions>): Promise<RateLimiter> {
+async function warm(stage: Stage, options?: RateLimiterOptions & LimiterSeams): Promise<RateLimiter> {
   const limiter = stage.limiter(options)
   await stage.acquire(limiter, {rpm: 1})
   return limiter

@@ -1,6 +1,6 @@
 import {spawn} from 'node:child_process'
 import {once} from 'node:events'
-import {mkdtemp, readdir, readFile, rm, writeFile} from 'node:fs/promises'
+import {mkdir, mkdtemp, readdir, readFile, rm, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
@@ -54,23 +54,29 @@ describe('a lock', () => {
   })
 
   it('of a dead process is free', async () => {
-    await writeFile(file, JSON.stringify(await deadProcess()))
+    await writeFile(file, JSON.stringify(await deadProcess()), {mode: 0o600})
     await (await take()).release()
     expect(await readdir(folder)).toEqual([])
   })
 
   it('of a dead process whose pid is in use again is free', async () => {
-    await writeFile(file, JSON.stringify({pid: process.pid, began: 'another time', token: 'other'}))
+    await writeFile(file, JSON.stringify({pid: process.pid, began: 'another time', token: 'other'}), {mode: 0o600})
     await (await take()).release()
   })
 
-  it.each(['', '{"pid":'])('that a crash has left as %j is free', async text => {
-    await writeFile(file, text)
+  it.each([
+    '',
+    '{"pid":',
+    'null',
+    '{"pid": -1, "began": "", "token": "x"}',
+    '{"pid": 1e99, "began": "", "token": "x"}',
+  ])('that a crash has left as %j is free', async text => {
+    await writeFile(file, text, {mode: 0o600})
     await (await take()).release()
   })
 
   it('of a dead process is taken by only one of several', async () => {
-    await writeFile(file, JSON.stringify(await deadProcess()))
+    await writeFile(file, JSON.stringify(await deadProcess()), {mode: 0o600})
     const taken = await Promise.all(Array.from({length: 6}, () => takeLock(file, 0)))
     const locks = taken.filter((each): each is Lock => 'release' in each)
     expect(locks).toHaveLength(1)
@@ -89,9 +95,21 @@ describe('a lock', () => {
   it('is not released by a former holder', async () => {
     const lock = await take()
     const other = JSON.stringify({...(await ownIdentity()), token: 'other'})
-    await writeFile(file, other)
+    await writeFile(file, other, {mode: 0o600})
     await lock.release()
     expect(await readFile(file, 'utf8')).toBe(other)
+  })
+
+  it('that is a folder is an error, and is left alone', async () => {
+    await mkdir(file, {mode: 0o700})
+    const message = `cannot read ${file}: it is a folder, not a file`
+    await expect(takeLock(file, 0)).rejects.toMatchObject({code: 'local.home', message})
+    expect(await readdir(folder)).toEqual(['lock'])
+  })
+
+  it('of a newer version with more keys is respected', async () => {
+    await writeFile(file, JSON.stringify({...(await ownIdentity()), token: 'newer', future: 1}), {mode: 0o600})
+    expect(await takeLock(file, 0)).toEqual({...(await ownIdentity()), token: 'newer'})
   })
 
   it('in a missing folder is an error', async () => {

@@ -3,12 +3,14 @@ import type {LimitState} from '../../../src/lib/core/bucket.js'
 import {computeCharges} from '../../../src/lib/migrations/buckets/charge.js'
 import type {OldBucket} from '../../../src/lib/migrations/buckets/old-bucket.js'
 import type {OldLimit} from '../../../src/lib/migrations/buckets/old-bucket-parts.js'
+import {bucketMarksOf} from '../../../src/lib/migrations/records/marks.js'
+import {s} from '../../../src/lib/schema/attribute-value.js'
 import type {BucketRecord} from '../../../src/lib/schema/bucket-record.js'
 import {
   type BucketMarks,
-  decodeBucketMarks,
   encodeBucketMarks,
   type LimitMark,
+  MIGRATION_MARK,
 } from '../../../src/lib/schema/migration-marks.js'
 
 const NOW = 1_700_000_000_000
@@ -219,7 +221,7 @@ describe('the charges between two replicas', () => {
         ]),
       ],
     ])
-    expect(decodeBucketMarks(encodeBucketMarks(marks))).toEqual(marks)
-    expect(decodeBucketMarks(undefined).size).toBe(0)
+    expect(bucketMarksOf({[MIGRATION_MARK]: s(encodeBucketMarks(marks))})).toEqual(marks)
+    expect(bucketMarksOf({}).size).toBe(0)
   })
 })

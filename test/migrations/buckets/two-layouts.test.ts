@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
+import {bucketMarksOf} from '../../../src/lib/migrations/records/marks.js'
 import {type Item, n} from '../../../src/lib/schema/attribute-value.js'
-import {decodeBucketMarks, readMigrationMark} from '../../../src/lib/schema/migration-marks.js'
 import {readNumber} from '../../../src/lib/schema/read.js'
 import {describeOnEngine} from '../../helpers/table.js'
 import {AddingClient, oldBucketItem, PuttingClient} from '../old-clients.js'
@@ -67,6 +67,6 @@ describeOnEngine('a bucket that is stored in two layouts', () => {
 
   it('is deleted as a whole', async () => {
     expect((await scene.cleanUp()).deleted).toEqual({bucket: 2})
-    expect(decodeBucketMarks(readMigrationMark(await bucketAt(scene, '#STATE'))).size).toBe(0)
+    expect(bucketMarksOf(await bucketAt(scene, '#STATE')).size).toBe(0)
   })
 })

@@ -24,7 +24,7 @@ const BY_KIND = {
 
 /** A namespace with a chosen id and 307 items. */
 async function filled(table: Table, id: string, status: 'active' | 'deleted' = 'deleted'): Promise<void> {
-  const record = {id, name: `name-${id}`, status, createdAt: '2026-01-01T00:00:00Z', deletedAt: undefined}
+  const record = {id, name: `name-${id}`, status, createdAt: '2026-01-01T00:00:00Z', deletedAt: '2026-02-01T00:00:00Z'}
   const registration = status === 'active' ? [encodeNamespaceByName(record)] : []
   await putAll(table, [encodeNamespaceById(record), ...registration, ...indexedItems(id), ...strayItems(id)])
 }

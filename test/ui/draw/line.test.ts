@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import {expect, it} from 'vitest'
-import {type joinPieces, lengthOf, seg, wrapPieces} from '../../../src/lib/ui/draw/line.js'
+import {columnsOf, type joinPieces, seg, wrapPieces} from '../../../src/lib/ui/draw/line.js'
 
 const textOf = (line: ReturnType<typeof joinPieces>): string => line.map(({text}) => text).join('')
 
@@ -15,7 +15,7 @@ it('wraps pieces without losing, truncating or reordering any', () => {
     fc.property(anyPieces, fc.integer({min: 1, max: 60}), (pieces, width) => {
       const rows = wrapPieces(pieces, width, '  ')
       expect(rows.flatMap(row => textOf(row).split('  '))).toEqual(pieces.filter(each => each.length > 0).map(textOf))
-      for (const row of rows) expect(lengthOf(row) <= width || !textOf(row).includes('  ')).toBe(true)
+      for (const row of rows) expect(columnsOf(row) <= width || !textOf(row).includes('  ')).toBe(true)
     }),
   )
 })

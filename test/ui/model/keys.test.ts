@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
-import {BINDINGS, type Intent, intentOf, type KeyPress, keyStrokesOf} from '../../../src/lib/ui/model/keys.js'
-import type {Mode, Tab} from '../../../src/lib/ui/model/screen-state.js'
+import {actionOf, BINDINGS, type KeyPress, keyStrokesOf} from '../../../src/lib/ui/model/keys.js'
+import type {Mode, ScreenAction, Tab} from '../../../src/lib/ui/model/screen-state.js'
 
 const MODES: Mode[] = ['list', 'filter', 'detail', 'help']
-const list = (input: string, key: KeyPress = {}, tab: Tab = 'overview') => intentOf(input, key, 'list', tab)
+const list = (input: string, key: KeyPress = {}, tab: Tab = 'overview') => actionOf(input, key, 'list', tab)
 
 describe('in the list', () => {
-  it.each<[string, KeyPress, Intent]>([
+  it.each<[string, KeyPress, ScreenAction]>([
     ['q', {}, {type: 'quit', exitCode: 0}],
     ['c', {ctrl: true}, {type: 'quit', exitCode: 130}],
     ['?', {}, {type: 'help'}],
@@ -33,13 +33,14 @@ describe('in the list', () => {
     ['S', {}, {type: 'sort-reverse'}],
     ['1', {}, {type: 'sort-by', key: 'entity'}],
     ['7', {}, {type: 'sort-by', key: 'empty'}],
-    ['+', {}, {type: 'interval', step: 1}],
-    ['-', {}, {type: 'interval', step: -1}],
+    ['+', {}, {type: 'poll', often: 'more'}],
+    ['-', {}, {type: 'poll', often: 'less'}],
+    ['z', {ctrl: true}, {type: 'suspend'}],
     ['', {tab: true}, {type: 'tab'}],
     ['w', {}, {type: 'wide'}],
     ['c', {}, {type: 'show-command'}],
-  ])('%j %j', (input, key, intent) => {
-    expect(list(input, key)).toEqual(intent)
+  ])('%j %j', (input, key, action) => {
+    expect(list(input, key)).toEqual(action)
   })
 
   it('ignores unbound keys', () => {
@@ -61,12 +62,12 @@ describe('while a filter is typed', () => {
   it('takes every printable character as text', () => {
     fc.assert(
       fc.property(fc.string({minLength: 1, maxLength: 1, unit: 'grapheme-ascii'}), text => {
-        expect(intentOf(text, {}, 'filter', 'overview')).toEqual({type: 'filter-type', text})
+        expect(actionOf(text, {}, 'filter', 'overview')).toEqual({type: 'filter-type', text})
       }),
     )
   })
 
-  it.each<[string, KeyPress, Intent | undefined]>([
+  it.each<[string, KeyPress, ScreenAction | undefined]>([
     ['c', {ctrl: true}, {type: 'quit', exitCode: 130}],
     ['', {return: true}, {type: 'filter-keep'}],
     ['', {escape: true}, {type: 'back'}],
@@ -76,28 +77,28 @@ describe('while a filter is typed', () => {
     ['', {tab: true}, undefined],
     ['', {upArrow: true}, undefined],
     ['x', {ctrl: true}, undefined],
-  ])('%j %j', (input, key, intent) => {
-    expect(intentOf(input, key, 'filter', 'overview')).toEqual(intent)
+  ])('%j %j', (input, key, action) => {
+    expect(actionOf(input, key, 'filter', 'overview')).toEqual(action)
   })
 })
 
 it('always quits with Ctrl-C, and with q except while typing', () => {
-  for (const mode of MODES) expect(intentOf('c', {ctrl: true}, mode, 'health')).toEqual({type: 'quit', exitCode: 130})
+  for (const mode of MODES) expect(actionOf('c', {ctrl: true}, mode, 'health')).toEqual({type: 'quit', exitCode: 130})
   for (const mode of ['list', 'detail', 'help'] as const) {
-    expect(intentOf('q', {}, mode, 'overview')).toEqual({type: 'quit', exitCode: 0})
+    expect(actionOf('q', {}, mode, 'overview')).toEqual({type: 'quit', exitCode: 0})
   }
 })
 
 it('scrolls or closes the help', () => {
-  for (const input of ['s', '/', 'p', 'r']) expect(intentOf(input, {}, 'help', 'overview')).toBeUndefined()
-  expect(intentOf('j', {}, 'help', 'overview')).toEqual({type: 'move', move: {by: 1}})
-  expect(intentOf('', {escape: true}, 'help', 'overview')).toEqual({type: 'back'})
-  expect(intentOf('?', {}, 'help', 'overview')).toEqual({type: 'help'})
+  for (const input of ['s', '/', 'p', 'r']) expect(actionOf(input, {}, 'help', 'overview')).toBeUndefined()
+  expect(actionOf('j', {}, 'help', 'overview')).toEqual({type: 'move', move: {by: 1}})
+  expect(actionOf('', {escape: true}, 'help', 'overview')).toEqual({type: 'back'})
+  expect(actionOf('?', {}, 'help', 'overview')).toEqual({type: 'help'})
 })
 
 it('splits keys that arrived together', () => {
   const strokes = keyStrokesOf('/a\r\u0003\t\u007f\u001b\u0004', {})
-  expect(strokes.map(({input, key}) => intentOf(input, key, 'list', 'overview')?.type)).toEqual([
+  expect(strokes.map(({input, key}) => actionOf(input, key, 'list', 'overview')?.type)).toEqual([
     'filter',
     undefined,
     'open',

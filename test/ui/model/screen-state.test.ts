@@ -9,8 +9,8 @@ import {
 import {SORT_KEYS} from '../../../src/lib/watch/model.js'
 
 const IDS = Array.from({length: 30}, (_, index) => `e${index}#r`)
-const STAGE: ViewContext = {ids: IDS, height: 10, text: {length: 40, height: 10}}
-const FIRST = initialState({sort: 'left', reversed: false, filter: ''})
+const STAGE: ViewContext = {ids: IDS, height: 10, text: {length: 40, height: 10}, atMs: 5, typedFlags: ' --stack prod'}
+const FIRST = initialState({sort: 'left', reversed: false, filter: ''}, 2000)
 
 function stateAfter(...actions: ScreenAction[]): ScreenState {
   return actions.reduce((state, action) => reduce(state, action, () => STAGE), FIRST)
@@ -62,7 +62,7 @@ describe('moving', () => {
   })
 
   it('works with an empty list and a screen without lines', () => {
-    const nowhere = {ids: [], height: 0, text: {length: 0, height: 0}}
+    const nowhere = {...STAGE, ids: [], height: 0, text: {length: 0, height: 0}}
     const moves: ScreenAction[] = [
       down,
       {type: 'move', move: {to: 'end'}},
@@ -137,6 +137,16 @@ describe('sort', () => {
     expect(stateAfter(...SORT_KEYS.map((): ScreenAction => ({type: 'sort-next'}))).selection.sort).toBe('left')
   })
 
+  it.each<ScreenAction>([
+    {type: 'sort-next'},
+    {type: 'sort-reverse'},
+    {type: 'sort-by', key: 'rate'},
+    {type: 'sort-by', key: 'left'},
+  ])('starts at the top of the new order, with nothing selected: %j', action => {
+    const state = stateAfter({type: 'move', move: {to: 'end'}}, action)
+    expect(state.cursors.overview).toEqual({id: undefined, index: 0, top: 0})
+  })
+
   it('reverses, and starts unreversed with another column', () => {
     expect(stateAfter({type: 'sort-reverse'}).selection).toMatchObject({sort: 'left', reversed: true})
     expect(stateAfter({type: 'sort-by', key: 'rate'}, {type: 'sort-by', key: 'rate'}).selection).toMatchObject({
@@ -181,13 +191,24 @@ describe('drilling in', () => {
 })
 
 it('freezes time at a pause, until the next key', () => {
-  expect(stateAfter({type: 'pause', atMs: 5}).pausedAtMs).toBe(5)
-  expect(stateAfter({type: 'pause', atMs: 5}, {type: 'pause', atMs: 9}).pausedAtMs).toBeUndefined()
+  expect(stateAfter({type: 'pause'}).pausedAtMs).toBe(5)
+  expect(stateAfter({type: 'pause'}, {type: 'pause'}).pausedAtMs).toBeUndefined()
 })
 
 it('clears a note with the next action', () => {
-  expect(stateAfter({type: 'note', text: 'hello'}).note).toBe('hello')
-  expect(stateAfter({type: 'note', text: 'hello'}, {type: 'wide'})).toMatchObject({note: undefined, isWide: true})
+  const noted = stateAfter(down, {type: 'show-command'})
+  expect(noted.note).toBe('zael bucket show e1 --resource r --stack prod')
+  expect(reduce(noted, {type: 'wide'}, () => STAGE)).toMatchObject({note: undefined, isWide: true})
+})
+
+it('polls more or less often, within bounds', () => {
+  const intervals = (often: 'more' | 'less') =>
+    Array.from({length: 6}, (_, times) =>
+      stateAfter(...Array.from({length: times + 1}, (): ScreenAction => ({type: 'poll', often}))),
+    ).map(({intervalMs}) => intervalMs)
+  expect(intervals('more')).toEqual([1000, 1000, 1000, 1000, 1000, 1000])
+  expect(intervals('less')).toEqual([5000, 10_000, 30_000, 60_000, 60_000, 60_000])
+  expect(stateAfter({type: 'poll', often: 'less'}).note).toBe('polling every 5s')
 })
 
 it('scrolls the help, which starts at its top each time, and not the list below', () => {

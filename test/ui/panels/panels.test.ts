@@ -31,7 +31,7 @@ describe('other panels', () => {
         2027-01-15T07:00:00Z  tpm 98,000
 
       Changes  read 1s ago
-        2027-01-14T09:30:00Z  limits_set by alice [2J
+        2027-01-14T09:30:00Z  limits_set by alice\\x1b[2J
       ▲ usage: the request was throttled
 
 
@@ -129,14 +129,15 @@ describe('other panels', () => {
       data 1s old · 12.5 read units/poll · 5 of 5 buckets · every 2s
       Keys here
       Ctrl-C quit                             / filter as you type
-      q quit                                  s S next sort, reverse
-      ? this help                             1-7 sort by column; again: reverse
-      esc back, or clear the filter           w wide names
-      ↑ ↓ j k move                            tab next panel
-      g G first, last                         p space pause
-      PgUp PgDn a page                        r refresh now
-      Ctrl-u Ctrl-d half a page               + - poll less often, more often
-      enter drill in                          c show a command for this bucket
+      Ctrl-Z suspend; fg resumes              s S next sort, reverse
+      q quit                                  1-7 sort by column; again: reverse
+      ? this help                             w wide names
+      esc back, or clear the filter           tab next panel
+      ↑ ↓ j k move                            p space pause
+      g G first, last                         r refresh now
+      PgUp PgDn a page                        + - poll more often, less often
+      Ctrl-u Ctrl-d half a page               c show a command for this bucket
+      enter drill in
 
       Filters:  gpt part of a name  !gpt all others  status:over
       resource:gpt-4 or entity:ada exactly that one
@@ -145,7 +146,6 @@ describe('other panels', () => {
       ◂ in debt  ▸ above its capacity  ↓ empty in  ↑ full in
       4±30% shards and their imbalance
       ~ not read for three polls, because polls sample
-
 
       5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
       esc back · q quit

@@ -90,7 +90,7 @@ describe('the overview', () => {
       ▸✖ user-debt      gpt-4    -24.9k/100k
        ✖ user-empty     search      0.1/10
        ▲ team-research  gpt-4     13.3k/100k
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 i…
+      5 buckets · ✖ 2 over · ▲ 1 nea… 1–3 of 6
       ? help · q quit · / filter · s sort: le…
       "
     `)
@@ -105,7 +105,7 @@ describe('the overview', () => {
       ▸✖ user-debt                              gpt-4    -24.9k/100k         0 ↑20m49s
        ✖ user-empty                             search      0.1/10           4    ↓<1s
        ▲ team-research                          gpt-4     13.3k/100k      2.5k     ↓8s
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–3 of 6
       ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
       "
     `)
@@ -228,7 +228,7 @@ describe('the overview', () => {
       ▸✖ user-debt       gpt-4    ◂▚▚░░░░░ -24.9k/100k   tpm         0       1 ↑20m49s
        ✖ user-empty      search   ▏░░░░░░░    0.1/10     rps         4       1    ↓<1s
        ▲ team-research   gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k       1     ↓8s
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–3 of 6
       ? help · q quit · / filter · s sort: left · enter drill in · tab resources · p …
       "
     `)
@@ -267,7 +267,7 @@ describe('the overview', () => {
        ✖ user-empty      search   ▌░░░░░░░    0.7/10     rps         4       1    ↓<1s
        ▲ team-research   gpt-4    █▌░░░░░░  19.3k/100k   tpm      2.5k       1    ↓12s
        ● hot-key         search   █████▎░░  1.34k/2k     rps        10   2±60%  ↑1m06s
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–4 of 6
       ✖ cannot read for 5s, next try in 5s: connect ECONNREFUSED 127.0.0.1:8000
       "
     `)
@@ -289,7 +289,7 @@ describe('the overview', () => {
        ✖ user-empty      search   ▏░░░░░░░    0.1/10     rps         4       1    ↓<1s
        ▲ team-research   gpt-4    █░░░░░░░  13.3k/100k   tpm      2.5k       1     ↓8s
        ● hot-key         search   ████▉░░░  1.22k/2k     rps        10   2±60%  ↑1m18s
-      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5k/s · 6 s…
+      5 buckets · ✖ 2 over · ▲ 1 near · ◂ 1 in debt · used rps 14/s, tpm 2.5… 1–4 of 6
       ‖ paused: levels of 08:00:01Z, 8s ago; p resumes
       "
     `)

@@ -24,7 +24,7 @@ export interface TriedRequest {
 }
 
 /** The outcome of a request. */
-export function acquireLines(tried: TriedRequest, width: number | undefined): string[] {
+export async function acquireLines(tried: TriedRequest, width: number | undefined): Promise<string[]> {
   const {statuses} = tried.attempt
   const title = titleOf(tried)
   if (statuses.length === 0) return [title]
@@ -32,7 +32,7 @@ export function acquireLines(tried: TriedRequest, width: number | undefined): st
   const rows = statuses.map(({name, entity, requested, available, capacity, exceeded, retryAfterMs}) => {
     return [name, entity, requested, available, capacity, exceeded ? formatWait(retryAfterMs) : 'now']
   })
-  return [title, '', ...textTable(headers, rows, {header: true, width})]
+  return [title, '', ...(await textTable(headers, rows, {header: true, width}))]
 }
 
 function titleOf({entity, resource, consume, dryRun, attempt}: TriedRequest): string {
@@ -60,6 +60,9 @@ export function whyCommand({entity, resource, consume}: TriedRequest): string {
   return ['zael why', entity, resource, ...amounts].join(' ')
 }
 
+/** JSON has no infinite number. */
+const waitOf = (ms: number): number | null => (Number.isFinite(ms) ? ms : null)
+
 /** The outcome in JSON. */
 export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedRequest): AcquireResult {
   return {
@@ -71,7 +74,7 @@ export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedR
     metered: attempt.isMetered,
     parent: attempt.parent ?? null,
     waitedMs: attempt.waitedMs,
-    retryAfterMs: attempt.retryAfterMs,
+    retryAfterMs: waitOf(attempt.retryAfterMs),
     limits: attempt.statuses.map(status => ({
       name: status.name,
       level: status.level,
@@ -80,7 +83,7 @@ export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedR
       available: status.available,
       capacity: status.capacity,
       exceeded: status.exceeded,
-      retryAfterMs: status.retryAfterMs,
+      retryAfterMs: waitOf(status.retryAfterMs),
     })),
   }
 }

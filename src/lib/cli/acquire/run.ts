@@ -1,6 +1,6 @@
 import {durationMs} from '../../core/duration.js'
 import {ZaelError} from '../../core/errors.js'
-import type {AcquireAttempt, AttemptOptions} from '../../inspect/attempt.js'
+import type {AcquireAttempt} from '../../inspect/attempt.js'
 import type {AcquireRequest} from '../../limiter/options.js'
 import type {StackContext} from '../base/context.js'
 import {interruptible} from '../output/interrupt.js'
@@ -24,16 +24,18 @@ export async function tryRequest(
   {stack, table: {transport, clock, backoff}}: StackContext,
   namespace: string,
   request: AcquireRequest,
-  options: Omit<AttemptOptions, 'clock' | 'sleep'>,
+  {dryRun}: {readonly dryRun: boolean},
 ): Promise<AcquireAttempt> {
-  const [{RateLimiter}, {attemptAcquire}] = await Promise.all([
+  const [{RateLimiter}, {attemptAcquire, previewAcquire}] = await Promise.all([
     import('../../limiter/rate-limiter.js'),
     import('../../inspect/attempt.js'),
   ])
-  const limiter = new RateLimiter({stack, namespace, transport, clock, timeoutMs: TIMEOUT_MS})
+  const {sleep} = backoff
+  const limiter = new RateLimiter({stack, namespace, transport, clock, sleep, timeoutMs: TIMEOUT_MS})
+  const attempt = dryRun ? previewAcquire : attemptAcquire
   try {
     return await interruptible(
-      signal => attemptAcquire(limiter, {...request, signal}, {...options, clock, sleep: backoff.sleep}),
+      signal => attempt(limiter, {...request, signal}),
       () => new ZaelError('interrupted', 'acquire.interrupted', 'Interrupted before the request was admitted.'),
     )
   } finally {

@@ -2,12 +2,15 @@ import {Command} from '@oclif/core/command'
 import {ExitError} from '@oclif/core/errors'
 import {boolean} from '@oclif/core/flags'
 import type {InferredArgs, InferredFlags} from '@oclif/core/interfaces'
-import {colorize} from '@oclif/core/ux'
 import {InvalidInput} from '../../core/errors.js'
+import {jsonText} from '../output/json-text.js'
 import {type ListFlagValues, type Listing, listingCsv, listingLines} from '../output/listing.js'
+import {paint, safeLine} from '../output/paint.js'
+import {writeLines} from '../output/write-lines.js'
 import {asFailure, asUsageFailure, fail, failureJson} from './failure.js'
 import {formatIn, type OutputFormat} from './output-format.js'
-import {applySettings, type Settings, type SettingsFiles} from './settings.js'
+import {foreignOrigin} from './setting-rules.js'
+import {applySettings, type FoundSettings} from './settings.js'
 
 /** The parsed flags of a command class, including those it inherits. */
 export type FlagsOf<T extends typeof Command> = InferredFlags<T['baseFlags'] & T['flags']>
@@ -47,7 +50,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
    * Fills in stack flags that were not typed, from variables and settings files; returns where each value comes from.
    * StackCommand calls it in `init`; a command that needs only settings calls it at the start of `run`.
    */
-  protected async loadSettings(): Promise<{settings: Settings; files: SettingsFiles}> {
+  protected async loadSettings(): Promise<FoundSettings> {
     const flags = this.flags as Record<string, unknown>
     const found = await applySettings(flags, {isJson: super.jsonEnabled(), configDir: this.config.configDir})
     this.#preferredFormat = found.settings.output.value as OutputFormat
@@ -56,7 +59,11 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
         hint: 'Use --output json or yaml.',
       })
     }
-    if (this.format === 'yaml') this.#yaml = (await import('yaml')).stringify
+    if (this.format === 'yaml') this.#yaml = (await import('../output/yaml-text.js')).yamlText
+    for (const path of found.ignored) this.warn(`${path} is ignored: it belongs to another user`)
+    const {value, from} = found.settings.endpointUrl
+    const origin = foreignOrigin(value)
+    if (origin !== undefined && this.format === 'table') this.logToStderr(`Endpoint: ${origin} (${from})`)
     return found
   }
 
@@ -78,20 +85,30 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
 
   override logJson(json: unknown): void {
     if (this.#yaml && !super.jsonEnabled()) process.stdout.write(this.#yaml(json))
-    else super.logJson(json)
+    else console.log(jsonText(json, 2))
   }
 
-  /** Prints text for people; CSV output consists of rows only. */
-  override log(message = '', ...args: unknown[]): void {
-    if (this.format !== 'csv') super.log(message, ...args)
+  /** Prints one line for people; CSV output consists of rows only. */
+  override log(line = ''): void {
+    if (this.format !== 'csv') super.log(safeLine(line))
+  }
+
+  override logToStderr(line = ''): void {
+    super.logToStderr(safeLine(line))
+  }
+
+  /** Prints lines for people. */
+  protected print(lines: readonly string[]): void {
+    for (const line of lines) this.log(line)
   }
 
   /** Prints rows as `--output`, `--columns`, `--sort` and `--no-header` ask for. */
-  protected list<Row>(listing: Listing<Row>): void {
+  protected async list<Row>(listing: Listing<Row>): Promise<void> {
     const flags = this.flags as unknown as ListFlagValues
-    if (this.format === 'csv') process.stdout.write(`${listingCsv(listing, flags).join('\n')}\n`)
+    if (this.format === 'csv') return writeLines(listingCsv(listing, flags))
     // Called even when JSON is printed: it rejects unknown column names.
-    else this.log(listingLines(listing, flags, lineWidth()).join('\n'))
+    const lines = await listingLines(listing, flags, lineWidth())
+    if (!this.jsonEnabled()) await writeLines(lines)
   }
 
   /** Says on stderr that there are more rows, and how to get them. */
@@ -103,7 +120,7 @@ export abstract class BaseCommand<T extends typeof Command> extends Command {
   override warn(input: Error | string): Error | string {
     const text = input instanceof Error ? input.message : input
     this.warnings.push(text)
-    console.error(`${colorize('yellow', 'Warning:')} ${text}`)
+    console.error(safeLine(`${paint('yellow', 'Warning:')} ${text}`))
     return input
   }
 

@@ -1,7 +1,9 @@
 import {inspect, stripVTControlCharacters} from 'node:util'
 import {ExitError} from '@oclif/core/errors'
-import {colorize} from '@oclif/core/ux'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
+import {printableLines} from '../../core/printable.js'
+import {jsonText} from '../output/json-text.js'
+import {paint, safeLine} from '../output/paint.js'
 import type {ErrorResult} from '../results/error.js'
 
 /** Any error as a `ZaelError`; one of another class is reported as a bug. */
@@ -35,16 +37,21 @@ export function failureJson(failure: ZaelError): ErrorResult {
 /** Prints the failure as JSON on stdout or as text on stderr, then ends the run with its exit code. */
 export function fail(failure: ZaelError, output: {jsonBody: object | undefined; debug: boolean}): never {
   process.exitCode = failure.exitCode // before writing: a closed pipe ends the process
-  if (output.jsonBody) console.log(JSON.stringify(output.jsonBody, null, 2))
+  if (output.jsonBody) console.log(jsonText(output.jsonBody, 2))
   else console.error(failureText(failure))
-  if (output.debug) console.error(inspect(failure))
+  if (output.debug) console.error(printableLines(inspect(failure)))
   throw new ExitError(failure.exitCode)
 }
 
 function failureText({message, hint}: ZaelError): string {
-  const lines = [`${colorize('red', 'Error:')} ${message}`]
-  if (hint !== undefined) lines.push(`${colorize('bold', 'Try:')} ${hint}`)
-  return lines.join('\n')
+  const lines = [...indented(`${paint('red', 'Error:')} ${message}`)]
+  if (hint !== undefined) lines.push(...indented(`${paint('bold', 'Try:')} ${hint}`))
+  return lines.map(safeLine).join('\n')
+}
+
+/** Only our first line starts at the margin: a stored name with line breaks in it cannot look like a message of zael. */
+function indented(text: string): string[] {
+  return text.split('\n').map((line, at) => (at === 0 || /^( {2}|$)/.test(line) ? line : `  ${line}`))
 }
 
 function withoutParserNoise(message: string): string {

@@ -1,7 +1,6 @@
-import {readFile} from 'node:fs/promises'
 import {dirname, join} from 'node:path'
-import {InvalidInput, ZaelError} from '../../core/errors.js'
-import {didYouMean, nearestNames} from '../../core/nearest.js'
+import {readText} from '../../documents/read.js'
+import type {SettingsFileKind} from './setting-rules.js'
 
 /** Settings file of a project, next to its code. */
 export const PROJECT_FILE = 'zael.config.json'
@@ -12,108 +11,37 @@ export interface SettingsFile {
   readonly entries: ReadonlyMap<string, {readonly value: string; readonly line: number}>
 }
 
+/** Far more than six settings need. */
+const MAX_BYTES = 64 * 1024
+
 /** The project file in the folder or its nearest ancestor that has one; `undefined` when there is none. */
-export async function findUpward(folder: string, known: readonly string[]): Promise<SettingsFile | undefined> {
+export async function findUpward(folder: string, ignored: string[]): Promise<SettingsFile | undefined> {
   for (let at = folder; ; at = dirname(at)) {
-    const file = await readSettingsFile(join(at, PROJECT_FILE), known)
+    const file = await readSettingsFile(join(at, PROJECT_FILE), 'project', ignored)
     if (file || at === dirname(at)) return file
   }
 }
 
-/** A settings file; `undefined` when it does not exist. */
-export async function readSettingsFile(path: string, known: readonly string[]): Promise<SettingsFile | undefined> {
-  let text: string
-  try {
-    text = await readFile(path, 'utf8')
-  } catch (error) {
-    const {code} = error as NodeJS.ErrnoException
-    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw new ZaelError('failed', 'config.unreadable', `cannot read ${path}: ${(error as Error).message}`, {
-      hint: 'Make the file readable, or remove it.',
-      details: {file: path},
-      cause: error,
-    })
+/** A settings file; `undefined` when it does not exist. One of another user is ignored, and its path added to the list. */
+export async function readSettingsFile(
+  path: string,
+  kind: SettingsFileKind,
+  ignored: string[],
+): Promise<SettingsFile | undefined> {
+  const hint = 'A settings file is one JSON object of strings, such as {"stack": "local"}; correct it or remove it.'
+  const accept = ({uid}: {readonly uid: number}) => {
+    if (isTrustedOwner(uid)) return true
+    ignored.push(path)
+    return false
   }
-  return {path, entries: new Reader(path, text, known).read()}
+  const text = await readText({file: path, code: 'config.unreadable', maxBytes: MAX_BYTES, hint, accept})
+  if (text === undefined) return undefined
+  // Only where there is a file: it loads yaml and zod.
+  const {parseSettings} = await import('./settings-schema.js')
+  return {path, entries: parseSettings(text, path, kind)}
 }
 
-/** The error for a mistake in a settings file. It never repeats a value, which may be a secret. */
-export function badSettingsFile(path: string, line: number, why: string, hint: string): InvalidInput {
-  return new InvalidInput('config.file', `${path}, line ${line}: ${why}`, {hint, details: {file: path, line}})
-}
-
-const TOKEN = /"(?:[^"\\\n]|\\.)*"|[{}:,]|[^\s{}:,"]+|"/g
-
-/** Reads one flat JSON object of strings. JSON.parse reports neither the line of a mistake nor a duplicate key. */
-class Reader {
-  readonly #tokens: {readonly text: string; readonly line: number}[]
-  readonly #lastLine: number
-  #at = 0
-
-  constructor(
-    readonly path: string,
-    text: string,
-    readonly known: readonly string[],
-  ) {
-    const withoutMark = text.replace(/^\uFEFF/, '')
-    const lineAt = (index: number) => withoutMark.slice(0, index).split('\n').length
-    this.#tokens = Array.from(withoutMark.matchAll(TOKEN), match => ({text: match[0], line: lineAt(match.index)}))
-    this.#lastLine = lineAt(withoutMark.trimEnd().length)
-  }
-
-  read(): Map<string, {value: string; line: number}> {
-    const entries = new Map<string, {value: string; line: number}>()
-    this.#expect('{')
-    while (this.#peek() !== '}') {
-      if (entries.size > 0) this.#expect(',')
-      const {line} = this
-      const key = this.#text('a key in double quotes')
-      if (!this.known.includes(key)) throw this.#unknown(key, line)
-      if (entries.has(key)) throw this.#bad(line, `"${key}" is given twice`)
-      this.#expect(':')
-      entries.set(key, {value: this.#text(`a string in double quotes as the value of "${key}"`), line})
-    }
-    this.#expect('}')
-    if (this.#peek() !== undefined) throw this.#bad(this.line, 'unexpected text after the closing "}"')
-    return entries
-  }
-
-  get line(): number {
-    return this.#tokens[this.#at]?.line ?? this.#lastLine
-  }
-
-  #peek(): string | undefined {
-    return this.#tokens[this.#at]?.text
-  }
-
-  #expect(sign: string): void {
-    if (this.#peek() !== sign) throw this.#bad(this.line, `expected "${sign}"`)
-    this.#at++
-  }
-
-  #text(what: string): string {
-    const token = this.#peek()
-    const text = token?.startsWith('"') ? parsed(token) : undefined
-    if (text === undefined) throw this.#bad(this.line, `expected ${what}`)
-    this.#at++
-    return text
-  }
-
-  #unknown(key: string, line: number): InvalidInput {
-    const suggestion = didYouMean(nearestNames(key, this.known))
-    const keys = `The keys are ${this.known.join(', ')}.`
-    return badSettingsFile(this.path, line, `unknown key "${key}"`, suggestion ? `${suggestion} ${keys}` : keys)
-  }
-
-  #bad(line: number, why: string): InvalidInput {
-    return badSettingsFile(this.path, line, why, 'Write one JSON object of strings, such as {"stack": "local"}.')
-  }
-}
-
-function parsed(token: string): string | undefined {
-  try {
-    return JSON.parse(token)
-  } catch {
-    return undefined
-  }
+/** Windows has no user ids. */
+function isTrustedOwner(uid: number): boolean {
+  return process.getuid === undefined || uid === process.getuid() || uid === 0
 }

@@ -1,38 +1,12 @@
 import {join} from 'node:path'
 import {InvalidInput} from '../../core/errors.js'
-import {OUTPUT_FORMATS} from './output-format.js'
-import {badSettingsFile, findUpward, readSettingsFile, type SettingsFile} from './settings-file.js'
+import {SETTING_KEYS, SETTING_RULES, type SettingKey, type SettingRule, settingProblem} from './setting-rules.js'
+import {findUpward, readSettingsFile, type SettingsFile} from './settings-file.js'
 
 /** Sources of a setting by descending priority. `aws`: a variable that the AWS SDK reads itself. */
 export const SETTING_SOURCES = ['flag', 'environment', 'project', 'user', 'aws', 'default'] as const
 
 export type SettingSource = (typeof SETTING_SOURCES)[number]
-
-interface SettingRule {
-  readonly flag: string
-  readonly variable: string
-  readonly fallback?: string
-  /** Variables that AWS SDKs read, by descending priority. */
-  readonly aws?: readonly string[]
-}
-
-const RULES = {
-  stack: {flag: 'stack', variable: 'ZAEL_STACK', fallback: 'zae-limiter'},
-  namespace: {flag: 'namespace', variable: 'ZAEL_NAMESPACE', fallback: 'default'},
-  region: {flag: 'region', variable: 'ZAEL_REGION', aws: ['AWS_REGION', 'AWS_DEFAULT_REGION']},
-  profile: {flag: 'profile', variable: 'ZAEL_PROFILE', aws: ['AWS_PROFILE']},
-  endpointUrl: {
-    flag: 'endpoint-url',
-    variable: 'ZAEL_ENDPOINT_URL',
-    aws: ['AWS_ENDPOINT_URL_DYNAMODB', 'AWS_ENDPOINT_URL'],
-  },
-  output: {flag: 'output', variable: 'ZAEL_OUTPUT', fallback: 'table'},
-} as const satisfies Record<string, SettingRule>
-
-export type SettingKey = keyof typeof RULES
-
-/** The keys of a settings file. */
-export const SETTING_KEYS = Object.keys(RULES) as SettingKey[]
 
 /** The value of one setting, and where it comes from. */
 export interface Setting {
@@ -64,28 +38,37 @@ export interface SettingsFiles {
   readonly user: SettingsFile | undefined
 }
 
+/** What was found where settings are searched. */
+export interface FoundSettings {
+  readonly settings: Settings
+  readonly files: SettingsFiles
+  /** Paths of settings files that belong to another user. */
+  readonly ignored: readonly string[]
+}
+
 /** Settings for the typed flags of a command. Flags that were not typed are set, except those the SDK resolves itself. */
 export async function applySettings(
   flags: Record<string, unknown>,
   {isJson, configDir}: {readonly isJson: boolean; readonly configDir: string},
-): Promise<{settings: Settings; files: SettingsFiles}> {
+): Promise<FoundSettings> {
   const typed = isJson ? {...flags, output: 'json'} : flags
   const found = await findSettings({flags: typed, env: process.env, folder: process.cwd(), configDir})
   for (const key of SETTING_KEYS) {
     const {value, source} = found.settings[key]
-    flags[RULES[key].flag] = source === 'aws' ? undefined : value
+    flags[SETTING_RULES[key].flag] = source === 'aws' ? undefined : value
   }
   return found
 }
 
 /** Reads the files and resolves each setting: flag, ZAEL_ variable, project file, user file, AWS variable, default. */
-export async function findSettings(search: SettingsSearch): Promise<{settings: Settings; files: SettingsFiles}> {
+export async function findSettings(search: SettingsSearch): Promise<FoundSettings> {
+  const ignored: string[] = []
   const [project, user] = await Promise.all([
-    findUpward(search.folder, SETTING_KEYS),
-    readSettingsFile(join(search.configDir, 'config.json'), SETTING_KEYS),
+    findUpward(search.folder, ignored),
+    readSettingsFile(join(search.configDir, 'config.json'), 'user', ignored),
   ])
   const files = {project, user}
-  return {settings: resolve(search.flags, search.env, files), files}
+  return {settings: resolve(search.flags, search.env, files), files, ignored}
 }
 
 function resolve(flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles): Settings {
@@ -100,12 +83,12 @@ function resolve(flags: SettingsSearch['flags'], env: Environment, files: Settin
 
 /** Every source that sets a value, by descending priority; the default is last. */
 function candidates(key: SettingKey, flags: SettingsSearch['flags'], env: Environment, files: SettingsFiles) {
-  const rule: SettingRule = RULES[key]
+  const rule: SettingRule = SETTING_RULES[key]
   const found: Setting[] = []
   const offer = (source: SettingSource, value: unknown, from: string, line?: number) => {
     if (typeof value !== 'string' || value === '') return
-    // oclif checks typed values, the transport those that the SDK reads.
-    if (source !== 'flag' && source !== 'aws') check(key, value, from, line)
+    // oclif checks typed values, the schema of settings those in files, the transport those that the SDK reads.
+    if (source === 'environment') checkVariable(key, value, from)
     found.push({key, value, source, from: line === undefined ? from : `${from}, line ${line}`})
   }
   offer('flag', flags[rule.flag], `--${rule.flag}`)
@@ -122,24 +105,17 @@ const nothing = (key: SettingKey): Setting => ({key, value: undefined, source: '
 
 const rank = ({source}: Setting): number => SETTING_SOURCES.indexOf(source)
 
-/** Throws for an invalid value, naming its file and line or its variable. */
-function check(key: SettingKey, value: string, from: string, line: number | undefined): void {
-  const problem =
-    key === 'output' && !OUTPUT_FORMATS.some(format => format === value)
-      ? `output must be one of ${OUTPUT_FORMATS.join(', ')}`
-      : key === 'endpointUrl' && !/^https?:\/\/./.test(value)
-        ? 'endpointUrl must be an http or https address, such as http://127.0.0.1:8000'
-        : undefined
+function checkVariable(key: SettingKey, value: string, variable: string): void {
+  const problem = settingProblem(key, value)
   if (problem === undefined) return
-  if (line !== undefined) throw badSettingsFile(from, line, problem, 'Change the line, then see `zael config show`.')
-  throw new InvalidInput('config.variable', `${from}: ${problem}`, {hint: `Change or unset ${from}.`})
+  throw new InvalidInput('config.variable', `${variable}: ${problem}`, {hint: `Change or unset ${variable}.`})
 }
 
 /** The typed flags that select a stack, to append to a suggested command so that it runs against the same one. */
 export function typedFlags(settings: Settings): string {
   const words = SETTING_KEYS.flatMap(key => {
     const {source, value} = settings[key]
-    return key !== 'output' && source === 'flag' ? [`--${RULES[key].flag}`, shellWord(value ?? '')] : []
+    return key !== 'output' && source === 'flag' ? [`--${SETTING_RULES[key].flag}`, shellWord(value ?? '')] : []
   })
   return words.map(word => ` ${word}`).join('')
 }

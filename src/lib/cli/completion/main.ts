@@ -22,7 +22,15 @@ async function resolved(commands: CommandSet, words: readonly string[]): Promise
   const {of, prefix, typed} = completion
   const current = (words.at(-1) ?? '').slice(prefix.length)
   const names = await lookUpNames(of, typed, configDir())
-  return names.filter(name => name.startsWith(current)).map(name => ({value: prefix + name}))
+  return names.filter(name => isTypable(name) && name.startsWith(current)).map(name => ({value: prefix + name}))
+}
+
+/**
+ * Whether a name can be a word of a command line. Other clients store any name: one with control characters would be two
+ * lines of the answer or change the terminal, and one that begins with a dash would be a flag.
+ */
+export function isTypable(name: string): boolean {
+  return /^[^-\p{C}\p{Zl}\p{Zp}][^\p{C}\p{Zl}\p{Zp}]*$/u.test(name)
 }
 
 /** Same folder as oclif's `configDir`; oclif is not loaded here. */

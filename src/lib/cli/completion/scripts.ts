@@ -3,16 +3,23 @@ export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const
 
 export type Shell = (typeof SHELLS)[number]
 
-// Each passes the words to `zael __complete`, which prints lines of a word, a tab and a description.
+// Each passes the words to `zael __complete`, which prints lines of a word, a tab and a description. Names come from the
+// table, where any client may have written them: what is inserted is quoted, so that it is one word and nothing else.
 const BASH = `# zael completion for bash; put this into ~/.bashrc:  eval "$(zael autocomplete bash)"
 _zael_complete() {
-  local line words
+  local text="\${COMP_LINE:0:COMP_POINT}" typed='' line words
   COMPREPLY=()
-  words=("\${COMP_WORDS[@]:1:COMP_CWORD}")
-  # bash splits words at "=" and ":"; the part before them must not be repeated.
+  # bash splits words at "=", ":" and "@" as well; those of the command line are separated by blanks only.
+  read -d '' -a words <<< "$text"
+  [[ $text =~ ([^[:space:]\\\\]|\\\\.)+$ ]] && typed="\${BASH_REMATCH[0]}"
+  [ -n "$typed" ] || words+=('')
+  # It replaces only the last part, which it passes: what comes before must not be repeated.
+  typed="\${typed%"$2"}"
   while IFS=$'\\t' read -r line _; do
-    [ -n "$line" ] && COMPREPLY+=("\${line##*=}")
-  done < <(zael __complete "\${words[@]}" 2>/dev/null)
+    [ -n "$line" ] || continue
+    printf -v line %q "$line"
+    COMPREPLY+=("\${line#"$typed"}")
+  done < <(zael __complete "\${words[@]:1}" 2>/dev/null)
 }
 complete -o default -F _zael_complete zael
 `
@@ -22,16 +29,19 @@ _zael_complete() {
   local -a found
   local word description
   while IFS=$'\\t' read -r word description; do
-    [[ -n "$word" ]] && found+=("\${word//:/\\\\:}\${description:+:$description}")
-  done < <(zael __complete "\${words[@]:1:$((CURRENT - 1))}" 2>/dev/null)
+    # _describe reads a backslash as an escape and ends the word at a colon; what it inserts it quotes by itself.
+    word="\${\${word//\\\\/\\\\\\\\}//:/\\\\:}"
+    [[ -n "$word" ]] && found+=("$word\${description:+:$description}")
+  done < <(zael __complete "\${(@Q)words[2,CURRENT]}" 2>/dev/null)
   if (( \${#found} )); then _describe zael found; else _files; fi
 }
 compdef _zael_complete zael
 `
 
 const FISH = `# zael completion for fish; save it:  zael autocomplete fish > ~/.config/fish/completions/zael.fish
+# fish escapes what it inserts by itself.
 function __zael_complete
-  set -l words (commandline -opc) (commandline -ct)
+  set -l words (commandline -opc) (commandline -ct | string unescape)
   zael __complete $words[2..-1] 2>/dev/null
 end
 complete -c zael -f -a '(__zael_complete)'
@@ -45,7 +55,8 @@ Register-ArgumentCompleter -Native -CommandName zael -ScriptBlock {
   zael __complete @words 2>$null | ForEach-Object {
     $word, $description = $_ -split "\`t", 2
     if (-not $description) { $description = $word }
-    [System.Management.Automation.CompletionResult]::new($word, $word, 'ParameterValue', $description)
+    $quoted = if ($word -match '^[A-Za-z0-9_./:=-]+$') { $word } else { "'" + ($word -replace "['\\u2018-\\u201B]", '$0$0') + "'" }
+    [System.Management.Automation.CompletionResult]::new($quoted, $word, 'ParameterValue', $description)
   }
 }
 `

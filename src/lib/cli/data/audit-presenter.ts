@@ -1,9 +1,9 @@
-import {colorize} from '@oclif/core/ux'
 import {formatLimit, type Limit} from '../../core/limit.js'
 import type {AuditRecord} from '../../schema/audit-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
+import {paint} from '../output/paint.js'
 import type {AuditEventJson} from '../results/audit.js'
 
 /** Events as rows. */
@@ -28,7 +28,7 @@ export function auditLine(record: AuditRecord): string {
   const {timestamp, action, entity, resource, principal} = record
   const about = [entity, resource].filter(name => name !== undefined).join(' ')
   const by = principal === undefined ? [] : [`by ${principal}`]
-  return [colorize('dim', timestamp), action, about, ...by, colorize('dim', detailsText(record))].join('  ').trimEnd()
+  return [paint('dim', timestamp), action, about, ...by, paint('dim', detailsText(record))].join('  ').trimEnd()
 }
 
 /** Everything about one event. */

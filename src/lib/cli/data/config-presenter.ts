@@ -1,4 +1,5 @@
-import {SETTING_KEYS, type Setting, type SettingSource, type Settings, type SettingsFiles} from '../base/settings.js'
+import {SETTING_KEYS} from '../base/setting-rules.js'
+import type {Setting, SettingSource, Settings, SettingsFiles} from '../base/settings.js'
 import {PROJECT_FILE} from '../base/settings-file.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'

@@ -35,7 +35,7 @@ export function overviewJson({id, record, parents, resources}: EntityOverview): 
 }
 
 /** The same as text. */
-export function entityOverviewLines(overview: EntityOverview, width: number | undefined): string[] {
+export async function entityOverviewLines(overview: EntityOverview, width: number | undefined): Promise<string[]> {
   const {id, record, resources} = overview
   const head = record
     ? entityLines(`Entity "${id}"`, record, parentChain(overview))
@@ -59,7 +59,7 @@ export function entityOverviewLines(overview: EntityOverview, width: number | un
     {header: 'OF', align: 'right'},
     {header: 'SHARDS', align: 'right'},
   ] as const
-  return [...head, '', ...textTable(columns, rows, {header: true, width})]
+  return [...head, '', ...(await textTable(columns, rows, {header: true, width}))]
 }
 
 /** The ancestors, nearest first. Other clients do not check parents: one may be missing, or be its own descendant. */

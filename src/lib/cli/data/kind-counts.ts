@@ -1,5 +1,5 @@
 import type {CountsByKind, RecordKind} from '../../repository/table/kind-counter.js'
-import {textTable} from '../output/text-table.js'
+import {plainTable} from '../output/text-table.js'
 
 const KINDS = {
   entities: {words: ['entity', 'entities'], records: ['entity']},
@@ -29,10 +29,10 @@ export function kindCounts(byKind: CountsByKind): KindCounts {
 export function kindLines(counts: KindCounts): string[] {
   const rows = kindWords(counts)
   const total = rows.length > 1 ? [['total', counts.total] as const] : []
-  const lines = textTable(
+  const lines = plainTable(
     [{header: ''}, {header: ''}],
     [...rows, ...total].map(([words, count]) => [words, count]),
-    {header: false, width: undefined},
+    {header: false},
   )
   return lines.map(line => `  ${line}`)
 }

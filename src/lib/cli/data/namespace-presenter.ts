@@ -3,7 +3,7 @@ import type {Namespace} from '../../repository/namespaces/states.js'
 import type {CountsByKind} from '../../repository/table/kind-counter.js'
 import {factLines} from '../output/facts.js'
 import type {Listing, ListingColumn} from '../output/listing.js'
-import type {NamespaceJson, NamespacePurgeResult} from '../results/namespace.js'
+import type {NamespaceJson, NamespaceOrphansResult, NamespacePurgeResult} from '../results/namespace.js'
 import {type KindCounts, kindCounts, kindLines} from './kind-counts.js'
 
 /** A namespace in JSON. */
@@ -11,9 +11,14 @@ export function namespaceJson({name, id, status, halfDeleted, createdAt, deleted
   return {name, id, status, halfDeleted, createdAt, deletedAt: deletedAt ?? null}
 }
 
+/** A namespace in JSON that no name leads to. */
+export function orphanJson(namespace: Namespace): NamespaceOrphansResult['namespaces'][number] {
+  return {...namespaceJson(namespace), registered: !namespace.isUnregistered}
+}
+
 /** Name and id. */
 export function namespaceTitle({name, id}: Pick<Namespace, 'name' | 'id'>): string {
-  return `namespace "${name}" (${id})`
+  return name === '' ? `the unregistered namespace ${id}` : `namespace "${name}" (${id})`
 }
 
 /** Which namespaces were created. */
@@ -88,7 +93,8 @@ function countLines(counts: KindCounts): string[] {
   return counts.total === 0 ? ['  nothing'] : kindLines(counts)
 }
 
-function statusOf({status, halfDeleted}: Namespace): string {
+function statusOf({status, halfDeleted, isUnregistered}: Namespace): string {
+  if (isUnregistered) return 'unregistered'
   return halfDeleted ? 'half deleted' : status
 }
 

@@ -1,7 +1,7 @@
 import {boolean, string} from '@oclif/core/flags'
 import type {BooleanFlag, OptionFlag} from '@oclif/core/interfaces'
-import {parseOption, type StackOption} from '../../infra/options/option.js'
-import {STACK_OPTIONS, type StackOptionValues} from '../../infra/options/options.js'
+import type {StackOption} from '../../infra/options/option.js'
+import {STACK_OPTIONS} from '../../infra/options/options.js'
 
 type Flag = BooleanFlag<boolean> | OptionFlag<string | undefined>
 
@@ -10,10 +10,10 @@ export const optionFlags: Readonly<Record<string, Flag>> = Object.fromEntries(
   STACK_OPTIONS.map(option => [option.flag, flagFor(option)]),
 )
 
-/** The typed options. */
-export function typedOptions(flags: Readonly<Record<string, unknown>>): StackOptionValues {
+/** The typed options by name, as texts. */
+export function typedOptions(flags: Readonly<Record<string, unknown>>): Record<string, string> {
   const typed = STACK_OPTIONS.filter(({flag}) => flags[flag] !== undefined)
-  return Object.fromEntries(typed.map(option => [option.name, parseOption(option, String(flags[option.flag]))]))
+  return Object.fromEntries(typed.map(option => [option.name, String(flags[option.flag])]))
 }
 
 function flagFor(option: StackOption): Flag {

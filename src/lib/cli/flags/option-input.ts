@@ -3,12 +3,11 @@ import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
 import type {ExportedFile} from '../../infra/deploy/export.js'
 import type {DeployRequest} from '../../infra/deploy/plan.js'
-import type {StackOptionValues} from '../../infra/options/options.js'
 import {confirm} from '../output/confirm.js'
 
-/** Typed values; tags as KEY=VALUE, tags to remove as KEY. */
+/** Typed texts: options by name, tags as KEY=VALUE, tags to remove as KEY. */
 interface Typed {
-  readonly options: StackOptionValues
+  readonly options: Readonly<Record<string, string>>
   readonly tags: readonly string[]
   readonly removedTags: readonly string[]
 }
@@ -18,15 +17,17 @@ export async function readOptions(
   file: string | undefined,
   typed: Typed,
 ): Promise<Pick<DeployRequest, 'options' | 'tags' | 'removedTags'>> {
-  const [{parseOptionFile}, {parseTags, parseRemovedTags}] = await Promise.all([
+  const [{parseOptionFile}, {parseTypedOptions}, {parseTags, parseRemovedTags}] = await Promise.all([
     import('../../infra/options/file.js'),
+    import('../../infra/options/schema.js'),
     import('../../infra/options/tags.js'),
   ])
+  const options = parseTypedOptions(typed.options)
   const typedTags = parseTags(typed.tags)
   const removedTags = parseRemovedTags(typed.removedTags, typedTags)
-  if (file === undefined) return {options: typed.options, tags: typedTags, removedTags}
+  if (file === undefined) return {options, tags: typedTags, removedTags}
   const stated = parseOptionFile(await readFile(file, 'utf8').catch(unreadable(file)), file)
-  return {options: {...stated.options, ...typed.options}, tags: {...stated.tags, ...typedTags}, removedTags}
+  return {options: {...stated.options, ...options}, tags: {...stated.tags, ...typedTags}, removedTags}
 }
 
 /** Checks the options and writes the files of a stack to a folder; asks before it overwrites an earlier export. */
@@ -56,7 +57,8 @@ async function exists(path: string): Promise<boolean> {
 function unreadable(file: string): (error: NodeJS.ErrnoException) => never {
   return error => {
     const isMissing = error.code === 'ENOENT'
-    const message = isMissing ? `There is no file ${file}.` : `Cannot read ${file}: ${error.message}`
+    const why = error.code === 'EISDIR' ? 'it is a folder.' : error.message
+    const message = isMissing ? `There is no file ${file}.` : `Cannot read ${file}: ${why}`
     throw new ZaelError(isMissing ? 'notFound' : 'failed', 'deploy.file', message, {
       hint: 'Use a YAML or JSON file with lines such as "lambdaMemory: 1024".',
       details: {file},

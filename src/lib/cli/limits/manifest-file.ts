@@ -1,5 +1,3 @@
-import {readFile} from 'node:fs/promises'
-import {text as wholeText} from 'node:stream/consumers'
 import {string} from '@oclif/core/flags'
 import {ZaelError} from '../../core/errors.js'
 import type {Manifest} from '../../manifest/manifest.js'
@@ -18,11 +16,20 @@ export const manifestFlags = {
   }),
 }
 
+/** Several times what the record of a provisioner can list; see docs/manifest.md. */
+const MAX_BYTES = 16 * 2 ** 20
+
 /** Reads and checks a manifest. */
 export async function readManifest(file: string): Promise<Manifest> {
-  const {parseManifest} = await import('../../manifest/parse.js')
-  const content = file === '-' ? await wholeText(process.stdin) : await readFile(file, 'utf8').catch(unreadable(file))
-  return parseManifest(content, {file})
+  const code = 'manifest.file'
+  const hint = 'To create a manifest from the current limits: zael limits export > limits.yaml'
+  const [{readText}, {parseManifest}] = await Promise.all([
+    import('../../documents/read.js'),
+    import('../../manifest/parse.js'),
+  ])
+  const text = await readText({file, code, maxBytes: MAX_BYTES, hint})
+  if (text === undefined) throw new ZaelError('notFound', code, `there is no file ${file}`, {hint, details: {file}})
+  return parseManifest(text, {file})
 }
 
 /** A manifest and its namespace; a typed `--namespace` must be the same one. */
@@ -42,19 +49,11 @@ export async function writeManifest(
   namespace: NamespaceRepository,
   name: string,
 ): Promise<{text: string; document: LimitsExportResult}> {
-  const [{exportManifest}, {parse}] = await Promise.all([import('../../manifest/export.js'), import('yaml')])
-  const text = await exportManifest(namespace, name)
+  const [{exportManifest}, {parse}, {safeYaml}] = await Promise.all([
+    import('../../manifest/export.js'),
+    import('yaml'),
+    import('../output/yaml-text.js'),
+  ])
+  const text = safeYaml(await exportManifest(namespace, name))
   return {text, document: parse(text)}
-}
-
-function unreadable(file: string): (error: NodeJS.ErrnoException) => never {
-  return error => {
-    const isMissing = error.code === 'ENOENT'
-    throw new ZaelError(
-      isMissing ? 'notFound' : 'failed',
-      'manifest.file',
-      isMissing ? `there is no file ${file}` : `cannot read ${file}: ${error.message}`,
-      {hint: 'To create a manifest from the current limits: zael limits export > limits.yaml', details: {file}},
-    )
-  }
 }

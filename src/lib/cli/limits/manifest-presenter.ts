@@ -1,4 +1,3 @@
-import {colorize} from '@oclif/core/ux'
 import type {ZaelError} from '../../core/errors.js'
 import {formatLimit, type Limit} from '../../core/limit.js'
 import {formatCount} from '../../core/text.js'
@@ -6,6 +5,7 @@ import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {ManifestDifference, Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
 import {factLines} from '../output/facts.js'
+import {paint} from '../output/paint.js'
 import type {LimitsValidateResult} from '../results/manifest.js'
 import {limitChanges} from './json.js'
 import {bucketsText, changeText, policyText, scopeWords} from './presenter.js'
@@ -41,7 +41,7 @@ const inNamespace = ({namespace}: Manifest): string => `in namespace ${namespace
 export function changeLine(change: PlannedChange): string {
   const [sign, colour] = SIGNS[change.action]
   const {what, values} = change.kind === 'entity' ? entityWords(change) : limitsWords(change)
-  return `${colorize(colour, sign)} ${what}: ${values.join(', ')}`
+  return `${paint(colour, sign)} ${what}: ${values.join(', ')}`
 }
 
 function limitsWords(change: PlannedChange & {kind: 'limits'}): {what: string; values: string[]} {

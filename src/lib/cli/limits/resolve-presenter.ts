@@ -32,18 +32,22 @@ function resolutionJson({source, limits, trace}: Resolution): ResolutionJson {
 }
 
 /** Which limits apply and why, level by level; then the same for the parent. */
-export function resolveLines(family: FamilyLimits, width: number | undefined): string[] {
+export async function resolveLines(family: FamilyLimits, width: number | undefined): Promise<string[]> {
   const {entity, resource, isRegistered, own, parent} = family
-  const lines = resolutionLines(`Limits of ${entity} for ${resource}`, own, width)
+  const lines = await resolutionLines(`Limits of ${entity} for ${resource}`, own, width)
   if (!isRegistered)
     lines.push('', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`)
   if (own.onUnavailable) lines.push('', `When the table is unavailable: ${own.onUnavailable}.`)
   if (!parent) return lines
   const title = `Limits of its parent ${parent.entity}, which is charged for every request too`
-  return [...lines, '', ...resolutionLines(title, parent.resolution, width)]
+  return [...lines, '', ...(await resolutionLines(title, parent.resolution, width))]
 }
 
-function resolutionLines(title: string, {source, limits, trace}: Resolution, width: number | undefined): string[] {
+async function resolutionLines(
+  title: string,
+  {source, limits, trace}: Resolution,
+  width: number | undefined,
+): Promise<string[]> {
   const facts = Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)]))
   const applied = source === undefined ? [`${title}: none, so requests fail`] : factLines(title, facts)
   const rows = trace.map(each => {
@@ -51,7 +55,7 @@ function resolutionLines(title: string, {source, limits, trace}: Resolution, wid
     return [level, entity, resource, each.limits.map(formatLimit).join(' '), verdict(each, source)]
   })
   const headers = ['LEVEL', 'ENTITY', 'RESOURCE', 'LIMITS', ''].map(header => ({header}))
-  return [...applied, '', ...textTable(headers, rows, {header: true, width})]
+  return [...applied, '', ...(await textTable(headers, rows, {header: true, width}))]
 }
 
 /** The most specific level with limits applies; less specific levels are ignored as a whole. */

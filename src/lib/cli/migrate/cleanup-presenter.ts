@@ -2,7 +2,7 @@ import {formatPlural} from '../../core/text.js'
 import type {CleanUpResult} from '../../migrations/cleanup.js'
 import type {Verification} from '../../migrations/verify.js'
 import {nextLines} from '../output/facts.js'
-import {textTable} from '../output/text-table.js'
+import {plainTable} from '../output/text-table.js'
 import type {MigrateCleanupResult} from '../results/migrate.js'
 import {byKind, checkedItems, isUnmovable, KINDS, sampleJson, sampleLines, sumOf, unknownLines} from './samples.js'
 
@@ -42,7 +42,7 @@ export function cleanUpPlanLines(stack: string, verification: Verification): str
   return [
     `Stack "${stack}": a clean-up would delete ${formatPlural(total, 'old item')}${exceptText(verification)}`,
     '',
-    ...textTable([{header: 'RECORDS'}, {header: 'ITEMS'}], kinds, {header: true, width: undefined}),
+    ...plainTable([{header: 'RECORDS'}, {header: 'ITEMS'}], kinds, {header: true}),
     ...sampleLines(`${formatPlural(differences.count, 'record')} would be kept`, differences),
     ...unknownLines(unknown),
     ...nextLines([[`zael migrate cleanup -s ${stack}`, 'Delete them']]),

@@ -1,9 +1,8 @@
-import {colorize} from '@oclif/core/ux'
-import {printableText} from '../../core/printable.js'
 import {formatCount, formatPlural, formatSpan} from '../../core/text.js'
 import type {MigrationPlan, PlannedStep} from '../../migrations/plan.js'
 import type {Survey} from '../../migrations/survey.js'
 import {factLines, nextLines} from '../output/facts.js'
+import {paint} from '../output/paint.js'
 import {textTable} from '../output/text-table.js'
 
 const KINDS = {
@@ -18,12 +17,12 @@ const KINDS = {
 } as const
 
 /** What the table contains, what is pending, and the next command. */
-export function migrationStatusLines(
+export async function migrationStatusLines(
   stack: string,
   survey: Survey,
   plan: MigrationPlan,
   width: number | undefined,
-): string[] {
+): Promise<string[]> {
   const {items, old} = survey
   const oldItems = old.reduce((sum, row) => sum + row.items, 0)
   const title = `Stack "${stack}": ${formatPlural(items, 'item')}, ${formatCount(oldItems)} of them in older layouts`
@@ -33,7 +32,7 @@ export function migrationStatusLines(
       missing: missingText(survey),
       'last run': runText(survey),
     }),
-    ...oldLines(survey, width),
+    ...(await oldLines(survey, width)),
     ...keyLines(
       conflictTitle(survey),
       survey.conflicts.map(({key, reason}) => `${key}: ${reason}`),
@@ -46,16 +45,16 @@ export function migrationStatusLines(
 }
 
 /** The steps with their estimates, and what blocks them. */
-export function migrationPlanLines(
+export async function migrationPlanLines(
   stack: string,
   survey: Survey,
   plan: MigrationPlan,
   width: number | undefined,
-): string[] {
+): Promise<string[]> {
   const next = nextLines(planNext(stack, survey, plan))
   if (!plan.steps.some(step => step.isPending)) return [verdict(plan), ...next]
   const {steps, items, readUnits, writeUnits, seconds, writeUnitsPerSecond, blockers} = plan
-  const table = textTable(
+  const table = await textTable(
     [{header: 'STEP'}, {header: 'WHAT'}, {header: 'ITEMS'}, {header: 'READ UNITS'}, {header: 'WRITE UNITS'}],
     steps.map(stepRow),
     {header: true, width},
@@ -70,10 +69,7 @@ export function migrationPlanLines(
     `At ${pace} this takes about ${formatSpan(seconds * 1000)}.`,
     'Old items are kept until `zael migrate cleanup`.',
     ...keyLines(unknownTitle(survey), survey.unknown.keys),
-    ...blockers.flatMap(({blocks, reason}) => [
-      '',
-      colorize('red', `\`zael migrate ${blocks}\` is blocked: ${reason}.`),
-    ]),
+    ...blockers.flatMap(({blocks, reason}) => ['', paint('red', `\`zael migrate ${blocks}\` is blocked: ${reason}.`)]),
     ...next,
   ]
 }
@@ -100,7 +96,7 @@ function runText({run, isRunning}: Survey): string | undefined {
   return `stopped in step ${run.step}${run.failure === undefined ? '' : `: ${run.failure}`}`
 }
 
-function oldLines({old}: Survey, width: number | undefined): string[] {
+async function oldLines({old}: Survey, width: number | undefined): Promise<string[]> {
   if (old.length === 0) return []
   const columns = ['RECORDS', 'RELEASES', 'GENERATION', 'ITEMS', 'PENDING', 'CONFLICTS', 'EXPIRED']
   const rows = old.map(({type, releases, generation, items, pending, conflicts, expired}) => [
@@ -114,11 +110,11 @@ function oldLines({old}: Survey, width: number | undefined): string[] {
   ])
   return [
     '',
-    ...textTable(
+    ...(await textTable(
       columns.map(header => ({header})),
       rows,
       {header: true, width},
-    ),
+    )),
   ]
 }
 
@@ -142,7 +138,7 @@ function unknownTitle({unknown: {items, keys}}: Survey): string {
 const shownOf = (shown: number, all: number): string => (shown < all ? `, ${shown} shown` : '')
 
 function keyLines(title: string, keys: readonly string[]): string[] {
-  return keys.length === 0 ? [] : ['', title, ...keys.map(key => `  ${printableText(key)}`)]
+  return keys.length === 0 ? [] : ['', title, ...keys.map(key => `  ${key}`)]
 }
 
 function verdict({isPending, steps, conflicts, leftovers}: MigrationPlan): string {

@@ -8,7 +8,7 @@ import type {MigrateRunResult, MigrateVerifyResult, UsageDecisionsJson} from '..
 import {byKind, checkedItems, isUnmovable, sampleJson, sampleLines, unknownLines} from './samples.js'
 
 /** What a run did, what is left, and the next command. */
-export function runLines(stack: string, result: MigrationResult, width: number | undefined): string[] {
+export async function runLines(stack: string, result: MigrationResult, width: number | undefined): Promise<string[]> {
   const {steps, added, conflicts, unknown, decisions, finished, settled} = result
   const isIdle = finished && added.length === 0 && steps.every(({written}) => written === 0)
   const columns = ['STEP', 'STATE', 'CHECKED', 'WRITTEN', 'EXPIRED', 'CONFLICTS'].map(header => ({header}))
@@ -23,7 +23,7 @@ export function runLines(stack: string, result: MigrationResult, width: number |
   return [
     isIdle ? `Stack "${stack}": nothing to do` : titleOf(stack, result),
     '',
-    ...textTable(columns, rows, {header: true, width}),
+    ...(await textTable(columns, rows, {header: true, width})),
     ...(added.length === 0 ? [] : ['', `Added to the table: ${added.join(', ')}`]),
     ...decisionLines(decisions),
     ...copiedAgainLines(result),

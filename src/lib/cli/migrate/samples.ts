@@ -1,4 +1,3 @@
-import {printableText} from '../../core/printable.js'
 import {formatCount, formatPlural} from '../../core/text.js'
 import type {Verification} from '../../migrations/verify.js'
 import type {RecordDifference, Sample} from '../../migrations/walk/report.js'
@@ -7,19 +6,14 @@ import type {DifferenceSampleJson, OldItemCountsJson} from '../results/migrate.j
 /** Records below a title, and how many more there are; no lines when there are none. */
 export function sampleLines(title: string, {count, shown}: Sample<RecordDifference>): string[] {
   if (count === 0) return []
-  return [
-    '',
-    `${title}:`,
-    ...shown.map(({key, reason}) => `  ${printableText(key)}: ${reason}`),
-    ...moreLines(count, shown.length),
-  ]
+  return ['', `${title}:`, ...shown.map(({key, reason}) => `  ${key}: ${reason}`), ...moreLines(count, shown.length)]
 }
 
 /** Items of an unknown format. */
 export function unknownLines({count, shown}: Sample<string>): string[] {
   if (count === 0) return []
   const title = `${formatPlural(count, 'item')} of unknown format; not changed:`
-  return ['', title, ...shown.map(key => `  ${printableText(key)}`), ...moreLines(count, shown.length)]
+  return ['', title, ...shown.map(key => `  ${key}`), ...moreLines(count, shown.length)]
 }
 
 /** Records in JSON. */

@@ -1,6 +1,7 @@
 import {createInterface} from 'node:readline/promises'
 import {ExitError} from '@oclif/core/errors'
 import {EXIT, InvalidInput, ZaelError} from '../../core/errors.js'
+import {printableText} from '../../core/printable.js'
 
 /** Where questions are asked and answered. */
 export interface Terminal {
@@ -56,7 +57,7 @@ async function ask(question: string, {stdin, stderr}: Terminal): Promise<string>
     isInterrupted = true
     asking.close()
   })
-  const answer = await Promise.race([asking.question(question), ended])
+  const answer = await Promise.race([asking.question(printableText(question)), ended])
   asking.close()
   // Enter was not pressed, so the line is not finished.
   if (answer === undefined) stderr.write('\n')

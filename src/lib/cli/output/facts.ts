@@ -1,5 +1,6 @@
-import {colorize} from '@oclif/core/ux'
 import {printableText} from '../../core/printable.js'
+import {padText, textWidth} from '../../core/text-width.js'
+import {paint} from './paint.js'
 
 /** Names and values about one thing; `undefined` for what does not apply. */
 export type Facts = Readonly<Record<string, string | undefined>>
@@ -7,16 +8,17 @@ export type Facts = Readonly<Record<string, string | undefined>>
 /** A title and the facts below it, with their values aligned. */
 export function factLines(title: string, facts: Facts): string[] {
   const rows = Object.entries(facts).filter((row): row is [string, string] => row[1] !== undefined)
-  const width = Math.max(0, ...rows.map(([name]) => name.length))
-  return [title, ...rows.map(([name, value]) => `  ${colorize('dim', name.padEnd(width))}  ${printableText(value)}`)]
+  const names = rows.map(([name]) => printableText(name))
+  const width = Math.max(0, ...names.map(textWidth))
+  return [title, ...rows.map(([, value], at) => `  ${paint('dim', padText(names[at] ?? '', width))}  ${value}`)]
 }
 
 /** Suggested next commands, and what each is for. */
 export function nextLines(commands: ReadonlyArray<readonly [command: string, purpose: string]>): string[] {
-  const width = Math.max(0, ...commands.map(([command]) => command.length))
+  const width = Math.max(0, ...commands.map(([command]) => textWidth(printableText(command))))
   return [
     '',
     'Next:',
-    ...commands.map(([command, purpose]) => `  ${command.padEnd(width)}  ${colorize('dim', purpose)}`),
+    ...commands.map(([command, purpose]) => `  ${padText(printableText(command), width)}  ${paint('dim', purpose)}`),
   ]
 }

@@ -1,7 +1,9 @@
 import {boolean, integer, string} from '@oclif/core/flags'
 import {InvalidInput} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/nearest.js'
-import {type Cell, type TextColumn, textTable} from './text-table.js'
+import {printableText} from '../../core/printable.js'
+import type {Cell, TextColumn} from './table-layout.js'
+import {textTable} from './text-table.js'
 
 const helpGroup = 'LIST'
 
@@ -37,7 +39,7 @@ export interface ListFlagValues {
 }
 
 /** One column of a list; `--columns` and `--sort` use its name. */
-export interface ListingColumn<Row> extends Omit<TextColumn, 'header'> {
+export interface ListingColumn<Row> extends Omit<TextColumn, 'header' | 'name'> {
   readonly name: string
   /** Above the column; defaults to the name in capitals. */
   readonly header?: string
@@ -57,33 +59,34 @@ export interface Listing<Row> {
 }
 
 /** The list as a text table. */
-export function listingLines<Row>(
+export async function listingLines<Row>(
   {rows, columns, empty}: Listing<Row>,
   flags: ListFlagValues,
   width: number | undefined,
-): string[] {
+): Promise<Iterable<string>> {
   const chosen = chooseColumns(columns, flags.columns)
-  // Columns that were named are never dropped.
+  // Columns that were named are not spare.
   const isAsked = flags.columns !== undefined
   const sorted = sortRows(rows, columns, flags.sort)
   if (rows.length === 0) return [empty]
   return textTable(
     chosen.map(({name, header = name.toUpperCase(), align, fit}) => ({
+      name,
       header,
       ...(align === undefined ? {} : {align}),
       ...(fit === undefined || (isAsked && fit === 'spare') ? {} : {fit}),
     })),
     sorted.map(row => chosen.map(column => column.value(row))),
-    {header: !flags['no-header'], width},
+    {header: !flags['no-header'], width, elsewhere: isAsked ? '--output csv' : '--columns or --output json'},
   )
 }
 
-/** The list as comma-separated values: plain numbers, no truncation, empty fields for missing values. */
-export function listingCsv<Row>({rows, columns}: Listing<Row>, flags: ListFlagValues): string[] {
+/** The list as comma-separated values, one row per line: plain numbers, no truncation, empty fields for missing values. */
+export function* listingCsv<Row>({rows, columns}: Listing<Row>, flags: ListFlagValues): Generator<string, void> {
   const chosen = chooseColumns(columns, flags.columns)
-  const body = sortRows(rows, columns, flags.sort).map(row => chosen.map(column => rawOf(column, row)))
-  const header = flags['no-header'] ? [] : [chosen.map(column => column.name)]
-  return [...header, ...body].map(fields => fields.map(csvField).join(','))
+  const sorted = sortRows(rows, columns, flags.sort)
+  if (!flags['no-header']) yield chosen.map(column => column.name).join(',')
+  for (const row of sorted) yield chosen.map(column => csvField(rawOf(column, row))).join(',')
 }
 
 function chooseColumns<Row>(
@@ -129,7 +132,13 @@ function compare(a: Cell, b: Cell, direction: 1 | -1): number {
   return direction * (String(a) < String(b) ? -1 : String(a) > String(b) ? 1 : 0)
 }
 
+/** What spreadsheets take for a formula, also in full width; a negative number is none. */
+const isFormula = /^[=@＝＋－＠]|^[+-](?!\d+(?:\.\d+)?$)/
+
+/** A quote mark before a formula makes spreadsheets show it instead of computing it. */
 function csvField(cell: Cell): string {
-  const text = cell === null || cell === undefined ? '' : String(cell)
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  if (cell === null || cell === undefined) return ''
+  const text = printableText(String(cell))
+  const inert = typeof cell === 'string' && isFormula.test(text) ? `'${text}` : text
+  return /[",]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert
 }

@@ -1,5 +1,7 @@
 import type {ZaelError} from '../../core/errors.js'
+import {printableText} from '../../core/printable.js'
 import {formatCount} from '../../core/text.js'
+import {cutText, textWidth} from '../../core/text-width.js'
 import {interruptible} from './interrupt.js'
 
 /** Where progress is drawn. */
@@ -19,7 +21,7 @@ export class ProgressLine {
 
   /** Shows a growing number, for work of unknown size. */
   count(title: string, done: number): void {
-    this.draw(columns => `${title}  ${formatCount(done)}`.slice(0, columns - 1))
+    this.draw(() => `${title}  ${formatCount(done)}`)
   }
 
   /** Shows a bar, for work of known or estimated size. */
@@ -29,7 +31,10 @@ export class ProgressLine {
 
   /** Shows a text that fits the columns of the terminal. */
   draw(textFor: (columns: number) => string): void {
-    if (this.#stream.isTTY) this.#stream.write(ERASE_LINE + textFor(this.#stream.columns ?? 80))
+    if (!this.#stream.isTTY) return
+    const columns = this.#stream.columns ?? 80
+    // The last column stays free: a full line would wrap.
+    this.#stream.write(ERASE_LINE + cutText(printableText(textFor(columns)), columns - 1))
   }
 
   clear(): void {
@@ -59,8 +64,8 @@ export function barText(title: string, done: number, total: number, columns: num
   const share = total > 0 ? Math.min(1, done / total) : 1
   const figures = `${Math.floor(share * 100)}%  ${formatCount(done)} of ${formatCount(Math.max(done, total))}`
   // Two gaps, two brackets, and the last column stays free: a full line would wrap.
-  const room = columns - title.length - figures.length - 7
-  if (room < NARROWEST_BAR) return `${title}  ${figures}`.slice(0, Math.max(0, columns - 1))
+  const room = columns - textWidth(title) - figures.length - 7
+  if (room < NARROWEST_BAR) return cutText(`${title}  ${figures}`, Math.max(0, columns - 1))
   const length = Math.min(WIDEST_BAR, room)
   const filled = Math.floor(share * length)
   return `${title}  [${'#'.repeat(filled)}${'-'.repeat(length - filled)}]  ${figures}`

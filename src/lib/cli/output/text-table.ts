@@ -1,109 +1,73 @@
-import {stripVTControlCharacters} from 'node:util'
-import {colorize} from '@oclif/core/ux'
-import {printableText} from '../../core/printable.js'
-import {formatNumber, formatPercent} from '../../core/text.js'
-
-/** One cell of a table; `null`, `undefined` and empty strings are shown as a dash. */
-export type Cell = string | number | boolean | null | undefined
+import {formatPercent} from '../../core/text.js'
+import {cutText, padText} from '../../core/text-width.js'
+import {paint} from './paint.js'
+import {type Cell, cellText, GAP, layOutTable, type TableLayout, type TextColumn} from './table-layout.js'
 
 /** A share of one as a cell. */
 export function percentCell(share: number | null | undefined): Cell {
   return share === null || share === undefined ? undefined : formatPercent(share)
 }
 
-export interface TextColumn {
-  readonly header: string
-  /** Numbers are right-aligned by default. */
-  readonly align?: 'left' | 'right'
-  /** In narrow tables: `whole` is never shortened; `spare` is left out. */
-  readonly fit?: 'whole' | 'spare'
-}
-
 export interface TextTableOptions {
   readonly header: boolean
-  /** Characters per line; `undefined`: unlimited, as in a pipe. */
+  /** Columns per line; `undefined`: unlimited, as in a pipe. */
   readonly width: number | undefined
+  /** How to see columns for which there is no room. */
+  readonly elsewhere?: string
+  /** Whether it is drawn on a terminal; otherwise it is written in plain columns. */
+  readonly isTerminal?: boolean
 }
 
-const GAP = '  '
-/** Columns are not shortened below this while there are spare columns to leave out. */
-const READABLE = 14
-const NARROWEST = 6
+/** cli-table3 takes more than proportionally longer for more rows: seconds for 5,000. */
+const MOST_DRAWN_ROWS = 1000
 
-/**
- * Borderless columns. To fit a width, the widest text columns are shortened first, then spare columns are left out; lines
- * that are still too long are cut.
- */
-export function textTable(
+/** Borderless columns that fit a width. On a terminal, a last line names the columns for which there is no room. */
+export async function textTable(
   columns: readonly TextColumn[],
   rows: readonly (readonly Cell[])[],
   options: TextTableOptions,
+): Promise<Iterable<string>> {
+  const {header, isTerminal = process.stdout.isTTY, width, elsewhere = '--output json'} = options
+  const layout = layOutTable(columns, rows, options)
+  if (!isTerminal) return plainLines(layout, rows, header)
+  const footer = droppedLines(layout, elsewhere).map(line => paint('dim', cutText(line, width ?? Infinity)))
+  if (rows.length > MOST_DRAWN_ROWS) return chained(plainLines(layout, rows, header), footer)
+  const {drawnLines} = await import('./terminal-table.js')
+  return [...drawnLines(layout, rows, header), ...footer]
+}
+
+/** Columns without a limit of width, for a few short rows. */
+export function plainTable(
+  columns: readonly TextColumn[],
+  rows: readonly (readonly Cell[])[],
+  {header}: {readonly header: boolean},
 ): string[] {
-  const {header, width} = options
-  const texts = rows.map(row => row.map(textOf))
-  const isRight = columns.map(
-    ({align}, column) =>
-      align === 'right' || (align === undefined && rows.some(row => typeof row[column] === 'number')),
-  )
-  const headers = columns.map(column => column.header)
-  const wanted = columns.map((_, column) =>
-    texts.reduce(
-      (widest, row) => Math.max(widest, lengthOf(row[column] ?? '')),
-      header ? lengthOf(headers[column] ?? '') : 0,
-    ),
-  )
-  const isFirm = columns.map(({fit}, column) => isRight[column] === true || fit === 'whole')
-  const spare = columns.findLastIndex(({fit}) => fit === 'spare')
-  const widths =
-    width === undefined ? wanted : narrowed(wanted, isFirm, {width, narrowest: spare < 0 ? NARROWEST : READABLE})
-  if (width !== undefined && spare >= 0 && totalOf(widths) > width) {
-    const rest = <T>(list: readonly T[]) => list.toSpliced(spare, 1)
-    return textTable(rest(columns), rows.map(rest), options)
-  }
-  const line = (cells: readonly string[]) => {
-    const text = cells.map((cell, column) => pad(cell, widths[column] ?? 0, isRight[column] === true)).join(GAP)
-    return width === undefined ? text.trimEnd() : cut(text.trimEnd(), width)
-  }
-  return [...(header ? [colorize('dim', line(headers))] : []), ...texts.map(line)]
+  return [...plainLines(layOutTable(columns, rows, {header, width: undefined}), rows, header)]
 }
 
-function textOf(cell: Cell): string {
-  if (cell === null || cell === undefined || cell === '') return '-'
-  if (typeof cell === 'number') return formatNumber(cell)
-  return printableText(String(cell))
+/** One line at a time, so that long tables are never in memory as a whole. */
+function* plainLines(
+  {columns}: TableLayout,
+  rows: readonly (readonly Cell[])[],
+  header: boolean,
+): Generator<string, void> {
+  const lineOf = (texts: readonly string[]) =>
+    columns
+      .map(({width, isRight}, position) =>
+        padText(cutText(texts[position] ?? '', width), width, isRight ? 'right' : 'left'),
+      )
+      .join(GAP)
+      .trimEnd()
+  if (header) yield paint('dim', lineOf(columns.map(column => column.header)))
+  for (const row of rows) yield lineOf(columns.map(({at}) => cellText(row[at])))
 }
 
-/** Shortens the widest text column by one character at a time until the line fits. */
-function narrowed(
-  wanted: readonly number[],
-  isFirm: readonly boolean[],
-  {width, narrowest}: {readonly width: number; readonly narrowest: number},
-): number[] {
-  const widths = [...wanted]
-  while (totalOf(widths) > width) {
-    const candidates = widths.map((each, column) => (isFirm[column] ? 0 : each))
-    const widest = Math.max(...candidates)
-    if (widest <= narrowest) break
-    widths[candidates.indexOf(widest)] = widest - 1
-  }
-  return widths
+function droppedLines({dropped}: TableLayout, elsewhere: string): string[] {
+  return dropped.length === 0
+    ? []
+    : [`Not shown (${elsewhere}): ${dropped.map(({name, header}) => name ?? header).join(', ')}`]
 }
 
-const totalOf = (widths: readonly number[]): number =>
-  widths.reduce((sum, each) => sum + each, 0) + GAP.length * (widths.length - 1)
-
-function cut(text: string, width: number): string {
-  if (lengthOf(text) <= width) return text
-  return `${[...stripVTControlCharacters(text)].slice(0, Math.max(0, width - 1)).join('')}…`
-}
-
-function pad(cell: string, width: number, isRight: boolean): string {
-  const length = lengthOf(cell)
-  if (length > width) return cut(cell, width)
-  const padding = ' '.repeat(width - length)
-  return isRight ? padding + cell : cell + padding
-}
-
-function lengthOf(text: string): number {
-  return [...stripVTControlCharacters(text)].length
+function* chained<T>(...parts: readonly Iterable<T>[]): Generator<T, void> {
+  for (const part of parts) yield* part
 }

@@ -12,7 +12,7 @@ export const acquireResult = z
     metered: z.boolean().describe('False when the table was out of reach and the policy let the request through'),
     parent: z.string().nullable().describe('Charged too, or refusing'),
     waitedMs: z.int().min(0),
-    retryAfterMs: z.int().min(0).describe('0 when admitted'),
+    retryAfterMs: z.int().min(0).nullable().describe('0 when admitted; null when waiting never helps'),
     limits: z.array(
       z.strictObject({
         name: z.string(),
@@ -22,7 +22,7 @@ export const acquireResult = z
         available: z.int().describe('Whole tokens left; negative in debt'),
         capacity: z.int().min(0),
         exceeded: z.boolean(),
-        retryAfterMs: z.int().min(0),
+        retryAfterMs: z.int().min(0).nullable().describe('null when waiting never helps'),
       }),
     ),
   })

@@ -39,7 +39,13 @@ export type NamespaceListResult = ResultOf<typeof namespaceListResult>
 /** zael namespace orphans. */
 export const namespaceOrphansResult = z
   .strictObject({
-    namespaces: z.array(namespaceSchema),
+    namespaces: z.array(
+      namespaceSchema.extend({
+        registered: z
+          .boolean()
+          .describe('False: only records of this id exist, its name is empty (with --unregistered)'),
+      }),
+    ),
     next: z.null().describe('The list is complete'),
   })
   .meta({title: 'zael namespace orphans'})

@@ -1,8 +1,8 @@
-import {colorize} from '@oclif/core/ux'
 import {formatCount, formatList} from '../../core/text.js'
 import type {Deleted} from '../../infra/delete/delete.js'
 import type {DeletionPlan} from '../../infra/delete/plan.js'
 import type {StackResource} from '../../infra/stacks/reader.js'
+import {paint} from '../output/paint.js'
 import type {DeleteResult} from '../results/stack.js'
 import {resourceName} from './names.js'
 
@@ -19,7 +19,7 @@ export function deletionLines(plan: DeletionPlan): string[] {
   )
   return [
     titleOf(plan),
-    ...(deleted.length === 0 ? [] : ['  deleted:', ...deleted.map(line => colorize('red', `    - ${line}`))]),
+    ...(deleted.length === 0 ? [] : ['  deleted:', ...deleted.map(line => paint('red', `    - ${line}`))]),
     ...(kept.length === 0 ? [] : ['  kept:', ...kept.map(line => `    ${line}`)]),
     ...(emptyArchive && !archive ? ['  --empty-archive: there is no audit archive'] : []),
   ]

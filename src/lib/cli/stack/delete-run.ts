@@ -14,13 +14,15 @@ export async function deleteWithEvents(
   aws: Aws | undefined,
   table: Table,
   plan: DeletionPlan,
-  {flags, logToStderr}: {readonly flags: string; readonly logToStderr: (text: string) => void},
+  {flags, logToStderr}: {readonly flags: string; readonly logToStderr: (line: string) => void},
 ): Promise<Deleted> {
   const {deletePlanned} = await import('../../infra/delete/delete.js')
   const gone = new Set<DeletedPart>()
   const started = {plan, gone, flags}
   const watcher: DeletionWatcher = {
-    onEvent: event => logToStderr(eventLines(event).join('\n')),
+    onEvent: event => {
+      for (const line of eventLines(event)) logToStderr(line)
+    },
     onStep: what => logToStderr(`  ${what}`),
     onGone: part => gone.add(part),
   }

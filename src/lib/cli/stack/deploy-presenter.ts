@@ -1,11 +1,12 @@
-import {colorize} from '@oclif/core/ux'
 import {printableText} from '../../core/printable.js'
 import {formatCount} from '../../core/text.js'
+import {cutText} from '../../core/text-width.js'
 import type {FinishedStack} from '../../infra/deploy/deploy.js'
 import type {DeployPlan} from '../../infra/deploy/plan.js'
 import type {ChangeAction, PlannedResource} from '../../infra/deploy/planned-change.js'
 import type {StackEvent} from '../../infra/stacks/events.js'
 import {factLines} from '../output/facts.js'
+import {paint} from '../output/paint.js'
 import type {DeployResult} from '../results/stack.js'
 import {resourceName} from './names.js'
 
@@ -43,7 +44,7 @@ export function deployPlanLines(plan: DeployPlan): string[] {
 function changeLines(change: PlannedResource): string[] {
   const [sign, colour, note] = SIGNS[change.action]
   const head = `  ${sign} ${resourceName(change)}${note === '' ? '' : `: ${note}`}`
-  return [colorize(colour, head), ...(change.action === 'add' ? [] : change.properties.map(propertyLine))]
+  return [paint(colour, head), ...(change.action === 'add' ? [] : change.properties.map(propertyLine))]
 }
 
 function propertyLine({name, before, after}: PlannedResource['properties'][number]): string {
@@ -55,11 +56,11 @@ const LONGEST_VALUE = 40
 
 function short(value: string | null): string {
   const text = printableText(value === null || value === '' ? 'not set' : value)
-  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text
+  return cutText(text, LONGEST_VALUE)
 }
 
 function codeLines({code}: DeployPlan): string[] {
-  return code === 'new' ? [colorize('yellow', '  ~ aggregator code: will be uploaded')] : []
+  return code === 'new' ? [paint('yellow', '  ~ aggregator code: will be uploaded')] : []
 }
 
 function countLine(changes: readonly PlannedResource[]): string {
@@ -73,7 +74,7 @@ export function eventLines({at, status, logicalId, reason}: StackEvent): string[
   const isFailure = /FAILED|ROLLBACK/.test(status)
   const colour = isFailure ? 'red' : status.endsWith('_COMPLETE') ? 'green' : 'dim'
   const time = at.toISOString().slice(11, 19)
-  const line = `  ${colorize('dim', time)}  ${colorize(colour, status.padEnd(18))}  ${logicalId}`
+  const line = `  ${paint('dim', time)}  ${paint(colour, status.padEnd(18))}  ${logicalId}`
   return isFailure && reason !== null ? [line, `            ${printableText(reason)}`] : [line]
 }
 

@@ -16,8 +16,8 @@ export interface DeployMode {
   readonly wait: boolean
   /** Flags that select the same stack, for suggested commands. */
   readonly flags: string
-  readonly log: (text: string) => void
-  readonly logToStderr: (text: string) => void
+  readonly print: (lines: readonly string[]) => void
+  readonly logToStderr: (line: string) => void
 }
 
 /** Plans a deployment, asks for consent, then deploys and prints its events on stderr. */
@@ -27,7 +27,7 @@ export async function deployWithConsent(
   request: DeployRequest,
   mode: DeployMode,
 ): Promise<{plan: DeployPlan; finished: FinishedStack | undefined}> {
-  const {log, yes, dryRun, flags} = mode
+  const {print, yes, dryRun, flags} = mode
   const {stack} = request
   const [{planDeploy}, {discardChangeSet}, {startChanges, followChanges, finishStack}] = await Promise.all([
     import('../../infra/deploy/plan.js'),
@@ -38,11 +38,11 @@ export async function deployWithConsent(
     interruptible(signal => planDeploy(aws, table, request, {sleep: sleepMs, signal}), interruptedEarly)
 
   let plan = await makePlan()
-  log(deployPlanLines(plan).join('\n'))
+  print(deployPlanLines(plan))
   if (plan.action === 'recreate' && !dryRun) {
     await removeFailed(aws, table, plan, mode)
     plan = await makePlan()
-    log(deployPlanLines(plan).join('\n'))
+    print(deployPlanLines(plan))
   }
   const {changeSet} = plan
   if (dryRun) {
@@ -115,7 +115,9 @@ async function removeFailed(aws: Aws, table: Table, plan: DeployPlan, mode: Depl
 /** Prints events and steps on stderr. */
 function watcherOf({logToStderr}: DeployMode): DeployWatcher {
   return {
-    onEvent: event => logToStderr(eventLines(event).join('\n')),
+    onEvent: event => {
+      for (const line of eventLines(event)) logToStderr(line)
+    },
     onStep: what => logToStderr(`  ${what}`),
   }
 }

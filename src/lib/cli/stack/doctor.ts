@@ -1,11 +1,10 @@
-import {colorize} from '@oclif/core/ux'
 import {ZaelError} from '../../core/errors.js'
-import {printableText} from '../../core/printable.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import type {Aws} from '../../infra/aws/clients.js'
 import {type Check, failedCheck, passedCheck, warningCheck} from '../../infra/doctor/check.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import {openStack, type StackContext, type StackFlagValues} from '../base/context.js'
+import {paint} from '../output/paint.js'
 
 /** What to examine. */
 export interface Examination {
@@ -119,10 +118,8 @@ export function checkLines(checks: readonly Check[]): string[] {
 }
 
 function linesOf({state, name, message, fix}: Check, width: number): string[] {
-  const line = `  ${colorize(COLOURS[state], state.padEnd(4))}  ${name.padEnd(width)}  ${printableText(message)}`
-  return fix === null
-    ? [line]
-    : [line, `  ${' '.repeat(4 + 2 + width)}  ${colorize('dim', 'Try:')} ${printableText(fix)}`]
+  const line = `  ${paint(COLOURS[state], state.padEnd(4))}  ${name.padEnd(width)}  ${message}`
+  return fix === null ? [line] : [line, `  ${' '.repeat(4 + 2 + width)}  ${paint('dim', 'Try:')} ${fix}`]
 }
 
 function verdict(checks: readonly Check[]): string {

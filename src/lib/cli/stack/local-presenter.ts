@@ -1,4 +1,3 @@
-import {colorize} from '@oclif/core/ux'
 import {formatCount, formatSpan} from '../../core/text.js'
 import type {DownResult} from '../../local/down.js'
 import type {LogEntry} from '../../local/state-dir/log.js'
@@ -7,6 +6,7 @@ import type {StackStatus} from '../../local/status.js'
 import type {AggregatorStatus} from '../../local/supervisor/control.js'
 import type {UpResult} from '../../local/up.js'
 import {factLines, nextLines} from '../output/facts.js'
+import {paint} from '../output/paint.js'
 import type {LocalUpResult} from '../results/local.js'
 
 type LocalStateJson = Omit<LocalUpResult, 'started' | 'mended'>
@@ -18,9 +18,10 @@ export interface TableFacts {
   readonly items: number
 }
 
-/** The state of a stack in JSON, without the fields by which zael recognises its supervisor. */
-export function stateJson({began: _, startToken: __, controlPort: ___, ...state}: StackState): LocalStateJson {
-  return state
+/** The state of a stack in JSON: these fields only, because the file also holds what proves who its supervisor is. */
+export function stateJson(state: StackState): LocalStateJson {
+  const {stack, pid, engine, engineVersion, endpoint, port, dataDir, aggregator, startedAt, version} = state
+  return {stack, pid, engine, engineVersion, endpoint, port, dataDir, aggregator, startedAt, version}
 }
 
 /** The result of a start. */
@@ -99,10 +100,8 @@ export function logLine({time, level, message, fields}: LogEntry): string {
   if (time === null || level === null) return message
   const rest = Object.entries(fields).filter(([, value]) => value !== null && value !== '' && value !== 0)
   const words = rest.map(([name, value]) =>
-    colorize('dim', `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`),
+    paint('dim', `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`),
   )
   const colour = LEVEL_COLOURS[level]
-  return [colorize('dim', time), colour ? colorize(colour, level.padEnd(5)) : level.padEnd(5), message, ...words].join(
-    ' ',
-  )
+  return [paint('dim', time), colour ? paint(colour, level.padEnd(5)) : level.padEnd(5), message, ...words].join(' ')
 }

@@ -1,4 +1,3 @@
-import {printableText} from '../../core/printable.js'
 import type {PartName} from '../../infra/health/parts.js'
 
 /** Display names of the parts of a stack's health. */
@@ -30,5 +29,5 @@ export function resourceName({logicalId, physicalId, type}: NamedResource): stri
 
 /** ARNs and URLs end in the name. */
 function lastPart(id: string): string {
-  return printableText(/^(arn:|https:)/.test(id) ? (id.split(/[/:]/).at(-1) ?? id) : id)
+  return /^(arn:|https:)/.test(id) ? (id.split(/[/:]/).at(-1) ?? id) : id
 }

@@ -1,4 +1,3 @@
-import {colorize} from '@oclif/core/ux'
 import {formatCount, formatNumber, formatPlural, formatSpan} from '../../core/text.js'
 import type {StackHealth} from '../../infra/health/health.js'
 import type {
@@ -13,6 +12,7 @@ import type {HealthFinding} from '../../infra/health/verdict.js'
 import {passesCheck} from '../../infra/health/verdict.js'
 import type {SupervisorFacts} from '../base/local-health.js'
 import {type Facts, factLines} from '../output/facts.js'
+import {paint} from '../output/paint.js'
 import type {StatusResult} from '../results/stack.js'
 import {PART_NAMES, constantWords as words} from './names.js'
 
@@ -168,7 +168,7 @@ function findingLines(title: string, findings: ReadonlyArray<Pick<HealthFinding,
   if (findings.length === 0) return []
   const lines = findings.flatMap(({message, fix}) => [
     `  ${message}`,
-    ...(fix === null ? [] : [`    ${colorize('dim', 'Try:')} ${fix}`]),
+    ...(fix === null ? [] : [`    ${paint('dim', 'Try:')} ${fix}`]),
   ])
   return ['', title, ...lines]
 }
@@ -181,14 +181,14 @@ function unknownFinding({part, reason, fix}: StackHealth['unknown'][number]) {
 function verdict(health: StackHealth, problems: number): string {
   const {stack, isHealthy, unknown} = health
   const missing = unknown.map(({part}) => PART_NAMES[part]).join(', ')
-  if (isHealthy === true) return colorize('green', `${stack} is healthy`)
+  if (isHealthy === true) return paint('green', `${stack} is healthy`)
   if (isHealthy === false) {
     const doubt = unknown.length === 0 ? '' : `; not known: ${missing}`
-    return colorize('red', `${stack} is degraded: ${formatPlural(problems, 'problem')}`) + doubt
+    return paint('red', `${stack} is degraded: ${formatPlural(problems, 'problem')}`) + doubt
   }
   return passesCheck(health)
-    ? `${colorize('green', `${stack} is healthy`)} as far as known; not known: ${missing}`
-    : `${colorize('red', `${stack} is not known to be healthy`)}; could not be read: ${missing}`
+    ? `${paint('green', `${stack} is healthy`)} as far as known; not known: ${missing}`
+    : `${paint('red', `${stack} is not known to be healthy`)}; could not be read: ${missing}`
 }
 
 function onOff(value: boolean | null): string {

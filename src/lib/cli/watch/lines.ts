@@ -1,4 +1,3 @@
-import {printableText} from '../../core/printable.js'
 import {
   formatCount,
   formatNumber,
@@ -14,7 +13,7 @@ import type {WatchedBucketJson, WatchResult} from '../results/watch.js'
 export function pollLine(document: WatchResult): string {
   const {at, totals, worst, problem} = document
   const time = at.replace(/\.\d+Z$/, 'Z')
-  if (problem) return `${time}  ${printableText(problem.message)}; data is ${formatShortSpan(document.dataAgeMs)} old`
+  if (problem) return `${time}  ${problem.message}; data is ${formatShortSpan(document.dataAgeMs)} old`
   if (totals.buckets === 0) return `${time}  ${noneText(document)}  ${readText(document)}`
   return [time, countsText(document), worst ? worstText(worst) : '', ratesText(document), readText(document)]
     .filter(part => part !== '')
@@ -22,10 +21,10 @@ export function pollLine(document: WatchResult): string {
 }
 
 /** All buckets in a table, and a line with totals. */
-export function snapshotLines(document: WatchResult, width: number | undefined): string[] {
+export async function snapshotLines(document: WatchResult, width: number | undefined): Promise<string[]> {
   const {buckets} = document
   const listing: Listing<WatchedBucketJson> = {rows: buckets, columns: COLUMNS, empty: emptyText(document)}
-  const lines = listingLines(listing, {'no-header': false}, width)
+  const lines = [...(await listingLines(listing, {'no-header': false}, width))]
   if (buckets.length === 0) return lines
   return [...lines, '', `${shownText(document)}${countsText(document)}; ${units(document.readUnits)}`]
 }
@@ -78,13 +77,13 @@ function worstText(worst: WatchedBucketJson): string {
   if (!limit) return ''
   const ends = worst.emptyInMs === null || worst.emptyInMs === 0 ? '' : `, empty in ${formatShortSpan(worst.emptyInMs)}`
   const level = `${levelText(worst)} of ${formatNumber(limit.capacity)} ${limit.name} (${leftText(worst)})`
-  return printableText(`worst ${worst.entity} ${worst.resource} ${level}${ends}`)
+  return `worst ${worst.entity} ${worst.resource} ${level}${ends}`
 }
 
 function ratesText({totals: {ratePerSecond}}: WatchResult): string {
   return Object.entries(ratePerSecond)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, rate]) => `${printableText(name)} ${formatRate(rate)}/s`)
+    .map(([name, rate]) => `${name} ${formatRate(rate)}/s`)
     .join(', ')
 }
 

@@ -4,7 +4,10 @@ import type {StackContext} from '../base/context.js'
 import type {Settings} from '../base/settings.js'
 import {typedFlags} from '../base/settings.js'
 import type {WatchRequest} from '../flags/watch.js'
+import {jsonText} from '../output/json-text.js'
+import {safeLine} from '../output/paint.js'
 import {withinTime} from '../output/time-limit.js'
+import type {WatchResult} from '../results/watch.js'
 import {pollLine} from './lines.js'
 import {startWatch, whereOf} from './open.js'
 import {followWatch, type WatchEnd} from './stream.js'
@@ -59,7 +62,7 @@ async function draw(
 }
 
 function print(watch: Watch, {selection, forMs}: WatchRequest, {top, isJson}: WatchSurface): Promise<WatchEnd> {
-  const lineOf = isJson ? JSON.stringify : pollLine
+  const lineOf = isJson ? jsonText : (document: WatchResult) => safeLine(pollLine(document))
   return followWatch(watch, {
     selection,
     forMs,

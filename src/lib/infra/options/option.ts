@@ -1,5 +1,3 @@
-import {InvalidInput} from '../../core/errors.js'
-
 /** `null`: not set; only for options that have no default. */
 export type OptionValue = boolean | number | string | readonly string[] | null
 
@@ -29,25 +27,6 @@ export interface StackOption {
   readonly description: string
 }
 
-/** The value that clears an option without a default. */
-const NOT_SET = 'none'
-
-/** Parses an option from the command line. */
-export function parseOption(option: StackOption, text: string): OptionValue {
-  const typed = text.trim()
-  if (option.default === null && (typed === NOT_SET || typed === '')) return null
-  const value = read(option, typed)
-  if (value !== undefined) return value
-  const cleared = option.default === null ? `, or "${NOT_SET}"` : ''
-  throw new InvalidInput(
-    'deploy.option',
-    `--${option.flag} is "${text}"; it must be ${expectedOf(option)}${cleared}.`,
-    {
-      details: {option: option.name, value: text},
-    },
-  )
-}
-
 /** The value in the form of a template parameter. */
 export function parameterText({spelled}: StackOption, value: OptionValue): string {
   if (value === null) return ''
@@ -68,26 +47,5 @@ export function expectedOf({kind, min, max, choices = [], expected, unit}: Stack
       return `some of ${choices.join(', ')}, separated by commas`
     case 'text':
       return expected ?? 'a text'
-  }
-}
-
-function read(
-  {kind, min = 0, max = 0, choices = [], pattern = '.*'}: StackOption,
-  text: string,
-): OptionValue | undefined {
-  switch (kind) {
-    case 'boolean':
-      return text === 'true' ? true : text === 'false' ? false : undefined
-    case 'integer':
-      return /^\d{1,9}$/.test(text) && Number(text) >= min && Number(text) <= max ? Number(text) : undefined
-    case 'choice':
-      return choices.includes(text) ? text : undefined
-    case 'list': {
-      const words = text.split(',').map(word => word.trim())
-      // In the order of the choices, so that equal sets give equal parameters.
-      return words.every(word => choices.includes(word)) ? choices.filter(word => words.includes(word)) : undefined
-    }
-    case 'text':
-      return new RegExp(`^(?:${pattern})$`).test(text) ? text : undefined
   }
 }

@@ -38,6 +38,7 @@ export async function makeFolder(folder: string): Promise<void> {
 export function describePathError(error: unknown): string {
   const {code, message} = error as NodeJS.ErrnoException
   if (code === 'EEXIST' || code === 'ENOTDIR') return 'a part of the path is a file'
+  if (code === 'EISDIR') return 'it is a folder, not a file'
   if (code === 'EACCES' || code === 'EPERM') return 'permission denied'
   if (code === 'EROFS') return 'the file system is read-only'
   if (code === 'ENOENT') return 'no folder can be created there'

@@ -1,10 +1,11 @@
-import {open, readdir, rm, rmdir} from 'node:fs/promises'
+import {open, readdir, rm, rmdir, stat} from 'node:fs/promises'
 import {join} from 'node:path'
 import {ZaelError} from '../../core/errors.js'
 import {ENGINE_KINDS, pickEngine} from '../engines/find.js'
 import {prepareDataDir} from '../engines/folder.js'
 import type {EngineKind, EngineName} from '../engines/kind.js'
 import {type Lock, takeLock} from './lock-file.js'
+import {checkOwnUser} from './owner.js'
 
 /** Names of what a stack keeps beside the engine's tables. */
 export const DATA_NAMES = {
@@ -117,10 +118,13 @@ function dataInUse(folder: string, pid: number): ZaelError {
   })
 }
 
+/** Refuses a folder of another user, who could have put anything into it. */
 async function listNames(folder: string): Promise<string[]> {
   try {
+    checkOwnUser(folder, await stat(folder), 'Name a folder of your own with --data-dir.')
     return await readdir(folder)
   } catch (error) {
+    if (error instanceof ZaelError) throw error
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw new ZaelError(
       'access',

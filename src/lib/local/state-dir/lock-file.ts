@@ -1,8 +1,10 @@
 import {randomUUID} from 'node:crypto'
 import {link, rename, rm, writeFile} from 'node:fs/promises'
 import {setTimeout as sleep} from 'node:timers/promises'
-import {cannotWrite, readPrivateJson} from './private-file.js'
-import {isProcessRunning, ownIdentity, type ProcessIdentity} from './process-identity.js'
+import type {z} from 'zod'
+import {cannotWrite, ignoreDamage, readPrivateJson} from './private-file.js'
+import {isProcessRunning, ownIdentity} from './process-identity.js'
+import type {lockHolderSchema} from './schemas.js'
 
 /** A lock that this process holds. */
 export interface Lock extends AsyncDisposable {
@@ -10,9 +12,7 @@ export interface Lock extends AsyncDisposable {
 }
 
 /** The process that holds a lock; this is the content of the lock file. */
-interface LockHolder extends ProcessIdentity {
-  readonly token: string
-}
+type LockHolder = Readonly<z.infer<typeof lockHolderSchema>>
 
 const POLL_INTERVAL_MS = 25
 
@@ -25,7 +25,7 @@ export async function takeLock(file: string, waitMs: number): Promise<Lock | Loc
   const own: LockHolder = {...(await ownIdentity()), token: randomUUID()}
   for (;;) {
     if (await tryTake(file, own)) return lockOf(file, own)
-    const holder = asHolder(await readPrivateJson(file))
+    const holder = await readHolder(file)
     if (!holder || !(await isProcessRunning(holder))) await removeAbandoned(file, holder?.token)
     else if (limit.aborted) return holder
     else await sleep(POLL_INTERVAL_MS)
@@ -59,20 +59,18 @@ export async function removeAbandoned(file: string, token: string | undefined): 
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
     throw cannotWrite(file, error)
   }
-  if (asHolder(await readPrivateJson(aside))?.token !== token) await link(aside, file).catch(() => {})
+  if ((await readHolder(aside))?.token !== token) await link(aside, file).catch(() => {})
   await rm(aside)
 }
 
 function lockOf(file: string, own: LockHolder): Lock {
   const release = async () => {
-    if (asHolder(await readPrivateJson(file))?.token === own.token) await rm(file, {force: true})
+    if ((await readHolder(file))?.token === own.token) await rm(file, {force: true})
   }
   return {release, [Symbol.asyncDispose]: release}
 }
 
-function asHolder(value: unknown): LockHolder | undefined {
-  const {pid, began, token} = (value ?? {}) as Partial<LockHolder>
-  return typeof pid === 'number' && typeof began === 'string' && typeof token === 'string'
-    ? {pid, began, token}
-    : undefined
+/** `undefined` when there is no lock, or a crash has left a damaged one. */
+function readHolder(file: string): Promise<LockHolder | undefined> {
+  return readPrivateJson(file, schemas => schemas.lockHolderSchema).catch(ignoreDamage)
 }

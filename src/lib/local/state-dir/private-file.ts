@@ -1,15 +1,25 @@
 import {randomUUID} from 'node:crypto'
-import {readFile, rename, rm, writeFile} from 'node:fs/promises'
+import {open, rename, rm, stat, writeFile} from 'node:fs/promises'
+import type {z} from 'zod'
 import {ZaelError} from '../../core/errors.js'
+import {describeIssues} from '../../core/issues.js'
 import {describePathError, makeFolder} from '../engines/folder.js'
+import {checkPrivate} from './owner.js'
 
-/** Makes a folder that only its owner can access. */
+/** Makes a folder that only its owner can access; throws when there is one that others can use. */
 export async function makePrivateFolder(folder: string): Promise<void> {
   try {
     await makeFolder(folder)
   } catch (cause) {
     throw cannotWrite(folder, cause)
   }
+  await checkPrivateFolder(folder)
+}
+
+/** Throws when a folder belongs to another user, or others can use it; one that does not exist passes. */
+export async function checkPrivateFolder(folder: string): Promise<void> {
+  const found = await stat(folder).catch(() => undefined)
+  if (found) checkPrivate(folder, found)
 }
 
 /** Writes JSON atomically to a file that only its owner can read: a reader sees the old content or the new, never a part. */
@@ -24,13 +34,60 @@ export async function writePrivateJson(file: string, value: object): Promise<voi
   }
 }
 
-/** The content of a JSON file; `undefined` when there is no file or it is not JSON. */
-export async function readPrivateJson(file: string): Promise<unknown> {
+/** A file of zael's own that a crash or another program has damaged. */
+export class DamagedFile extends ZaelError {
+  constructor(
+    readonly path: string,
+    readonly problem: string,
+  ) {
+    super('failed', 'local.damaged', `${path} is damaged: ${problem}`, {
+      hint: 'Run `zael local up`, which replaces the file.',
+      details: {path},
+    })
+  }
+}
+
+/** Turns a damaged file into none. */
+export function ignoreDamage(error: unknown): undefined {
+  if (error instanceof DamagedFile) return undefined
+  throw error
+}
+
+type Schemas = typeof import('./schemas.js')
+
+/** The content of a JSON file that zael wrote; `undefined` when there is none. */
+export async function readPrivateJson<T>(
+  file: string,
+  schemaOf: (schemas: Schemas) => z.ZodType<T>,
+): Promise<T | undefined> {
+  const text = await readIfThere(file)
+  if (text === undefined) return undefined
+  // Loaded only where there is something to check.
+  const schema = schemaOf(await import('./schemas.js'))
+  const {data, error} = schema.safeParse(parseJson(file, text))
+  if (error) throw new DamagedFile(file, describeIssues(error.issues))
+  return data
+}
+
+async function readIfThere(file: string): Promise<string | undefined> {
   try {
-    return JSON.parse(await readFile(file, 'utf8'))
+    await using handle = await open(file)
+    checkPrivate(file, await handle.stat())
+    return await handle.readFile('utf8')
   } catch (error) {
-    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (error instanceof ZaelError) throw error
+    const {code} = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
     throw cannotRead(file, error)
+  }
+}
+
+/** A power failure can leave an empty file. */
+function parseJson(file: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new DamagedFile(file, text.trim() === '' ? 'it is empty' : 'it is not JSON')
   }
 }
 
@@ -41,7 +98,11 @@ export function cannotWrite(path: string, cause: unknown): ZaelError {
 }
 
 function cannotRead(path: string, cause: unknown): ZaelError {
-  return pathError('read', path, cause, 'Check who owns the folder: its files are readable by one user only.')
+  const isFolder = (cause as NodeJS.ErrnoException).code === 'EISDIR'
+  const hint = isFolder
+    ? 'Move that folder elsewhere.'
+    : 'Check who owns the folder: its files are readable by one user only.'
+  return pathError('read', path, cause, hint)
 }
 
 function pathError(verb: 'read' | 'write', path: string, cause: unknown, hint: string): ZaelError {

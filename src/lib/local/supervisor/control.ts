@@ -1,33 +1,14 @@
+import {createHmac, randomUUID, timingSafeEqual} from 'node:crypto'
 import {once} from 'node:events'
 import {createServer, get} from 'node:http'
 import type {AddressInfo} from 'node:net'
-
-/** What the aggregator of a local stack has done since it started, and how far behind it is. */
-export interface AggregatorStatus {
-  readonly records: number
-  readonly batches: number
-  readonly snapshots: number
-  readonly refills: number
-  readonly splits: number
-  readonly archived: number
-  readonly errors: number
-  readonly lastError: string | null
-  /** Age of the last record processed; 0 when no record is waiting. */
-  readonly lagMs: number
-  /** Records in the table's stream; `null` until the first count, and while records wait to be read. */
-  readonly streamLength: number | null
-}
+import type {z} from 'zod'
+import type {liveStatusSchema} from './control-schema.js'
 
 /** What a supervisor knows about itself at this moment. */
-export interface LiveStatus {
-  readonly startToken: string
-  readonly uptimeMs: number
-  readonly enginePid: number
-  /** How often the engine crashed and was restarted. */
-  readonly engineRestarts: number
-  /** `null`: the stack runs without. */
-  readonly aggregator: AggregatorStatus | null
-}
+export type LiveStatus = Readonly<z.infer<typeof liveStatusSchema>>
+
+export type AggregatorStatus = NonNullable<LiveStatus['aggregator']>
 
 /** The port on which a supervisor serves its status. */
 export interface ControlServer {
@@ -37,11 +18,26 @@ export interface ControlServer {
 
 const RESPONSE_TIMEOUT_MS = 2_000
 
-/** Serves the status to any process on this machine; it is read-only. */
-export async function serveStatus(status: () => LiveStatus): Promise<ControlServer> {
-  const server = createServer((_request, response) => {
-    response.setHeader('content-type', 'application/json').setHeader('connection', 'close')
-    response.end(JSON.stringify(status()))
+/** Far more than a status has; another program on the port may send anything. */
+const MAX_ANSWER_LENGTH = 64 * 1024
+
+const PROOF_HEADER = 'x-zael-proof'
+
+/**
+ * Serves the status to those who know the token; others get an empty 404. Every process of this machine can connect, so
+ * neither side sends the token: both prove that they know it, with a nonce that the asking side chooses.
+ */
+export async function serveStatus(startToken: string, status: () => LiveStatus): Promise<ControlServer> {
+  const server = createServer((request, response) => {
+    response.setHeader('connection', 'close')
+    const nonce = provenNonce(request.headers.authorization ?? '', startToken)
+    if (nonce === undefined) {
+      response.writeHead(404).end()
+      return
+    }
+    const body = JSON.stringify(status())
+    response.setHeader('content-type', 'application/json').setHeader(PROOF_HEADER, proofOf(startToken, nonce, body))
+    response.end(body)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -57,23 +53,47 @@ export async function serveStatus(status: () => LiveStatus): Promise<ControlServ
 
 /** The live status, if the supervisor with this token answers on that port. */
 export async function fetchStatus(port: number, startToken: string): Promise<LiveStatus | undefined> {
+  const nonce = randomUUID()
   try {
-    const status = JSON.parse(await getText(port)) as LiveStatus | null
-    return status?.startToken === startToken ? status : undefined
+    const [{body, proof}, {liveStatusSchema}] = await Promise.all([
+      ask(port, `zael ${nonce} ${proofOf(startToken, nonce)}`),
+      import('./control-schema.js'),
+    ])
+    return isSame(proof, proofOf(startToken, nonce, body)) ? liveStatusSchema.parse(JSON.parse(body)) : undefined
   } catch {
     return undefined // nothing listens there, or it is another program
   }
 }
 
-function getText(port: number): Promise<string> {
+/** Of a request without a body, or of an answer. */
+function proofOf(startToken: string, nonce: string, body?: string): string {
+  return createHmac('sha256', startToken)
+    .update(JSON.stringify(body === undefined ? ['request', nonce] : ['answer', nonce, body]))
+    .digest('hex')
+}
+
+/** The nonce of a request whose sender knows the token. */
+function provenNonce(authorization: string, startToken: string): string | undefined {
+  const [, nonce, proof] = /^zael ([\w-]{16,64}) ([0-9a-f]{64})$/.exec(authorization) ?? []
+  return nonce !== undefined && isSame(proof ?? '', proofOf(startToken, nonce)) ? nonce : undefined
+}
+
+/** In constant time. */
+function isSame(a: string, b: string): boolean {
+  return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))
+}
+
+function ask(port: number, authorization: string): Promise<{body: string; proof: string}> {
   return new Promise((resolve, reject) => {
-    const options = {host: '127.0.0.1', port, agent: false, signal: AbortSignal.timeout(RESPONSE_TIMEOUT_MS)}
-    get(options, response => {
-      let text = ''
+    const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
+    const call = get({host: '127.0.0.1', port, agent: false, signal, headers: {authorization}}, response => {
+      let body = ''
       response.setEncoding('utf8').on('data', chunk => {
-        text += chunk
+        body += chunk
+        if (body.length > MAX_ANSWER_LENGTH) call.destroy(new Error('the answer is too long'))
       })
-      response.on('end', () => resolve(text)).on('error', reject)
+      const proof = String(response.headers[PROOF_HEADER] ?? '')
+      response.on('end', () => resolve({body, proof})).on('error', reject)
     }).on('error', reject)
   })
 }

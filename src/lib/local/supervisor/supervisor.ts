@@ -7,6 +7,7 @@ import type {EngineName} from '../engines/kind.js'
 import {openDataDir} from '../state-dir/data-dir.js'
 import type {WriteLog} from '../state-dir/log.js'
 import {type StateDir, stateDirAt} from '../state-dir/paths.js'
+import {DamagedFile} from '../state-dir/private-file.js'
 import {ownIdentity} from '../state-dir/process-identity.js'
 import {endState, LOCAL_STACK, readState, type StackState, writeState} from '../state-dir/state.js'
 import {serveStatus} from './control.js'
@@ -81,8 +82,7 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
     const startToken = randomUUID()
     const startedAtMs = Date.now()
     let engineRestarts = 0
-    const control = await serveStatus(() => ({
-      startToken,
+    const control = await serveStatus(startToken, () => ({
       uptimeMs: Date.now() - startedAtMs,
       enginePid: engine.pid,
       engineRestarts,
@@ -143,7 +143,7 @@ function watchState(stateDir: StateDir, startToken: string, intervalMs: number, 
   return setInterval(async () => {
     const isOurs = await readState(stateDir).then(
       state => state?.startToken === startToken,
-      () => true, // a read error may be temporary
+      error => !(error instanceof DamagedFile), // another read error may be temporary
     )
     if (!isOurs) onGone()
   }, intervalMs)

@@ -6,13 +6,7 @@ import {decodeEntity} from '../../schema/entity-record.js'
 import {keys} from '../../schema/keys.js'
 import {legacyKeys, partitionPrefix} from '../../schema/legacy/key.js'
 import {moderniseInto} from '../../schema/legacy/modernise.js'
-import {
-  type BucketMarks,
-  decodeBucketMarks,
-  encodeBucketMarks,
-  MIGRATION_MARK,
-  readMigrationMark,
-} from '../../schema/migration-marks.js'
+import {type BucketMarks, encodeBucketMarks, MIGRATION_MARK} from '../../schema/migration-marks.js'
 import {putAbsent, removeMark, replaceSeen} from '../records/conditional.js'
 import {
   isSingleItem,
@@ -24,6 +18,7 @@ import {
   startsAmong,
   targetNamespace,
 } from '../records/finding.js'
+import {bucketMarksOf} from '../records/marks.js'
 import {readItems} from '../records/reads.js'
 import {applyCharges} from './apply-charges.js'
 import {computeCharges} from './charge.js'
@@ -153,14 +148,14 @@ interface Replicas {
 }
 
 function compareReplicas(context: MigrationContext, {sources, old, current, shards}: Replicas): MigrationFinding {
-  const before = decodeBucketMarks(readMigrationMark(current))
+  const before = bucketMarksOf(current)
   const charges = computeCharges(old, shards, before)
   const common = {type: 'bucket', sources, decision: decisionOn(old)} as const
   const write = () => applyCharges(context, current, old, charges)
   if (charges.toNew.size > 0 || hasNewLocation(charges.marks, before)) {
     return {...common, state: 'behind', reason: 'was used in the old place', write}
   }
-  const onDelete = readMigrationMark(current) === undefined ? [] : [removeMark(context, current)]
+  const onDelete = current[MIGRATION_MARK] === undefined ? [] : [removeMark(context, current)]
   // A charge to the old bucket only matters to clients that still use it; the old items may be deleted without it.
   return {...common, state: 'same', onDelete, ...(charges.toOld.size > 0 ? {write} : {})}
 }

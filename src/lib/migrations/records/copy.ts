@@ -1,15 +1,10 @@
 import {type Item, s} from '../../schema/attribute-value.js'
 import {itemBytes} from '../../schema/item-size.js'
-import {
-  type CopyMark,
-  decodeCopyMark,
-  encodeCopyMark,
-  MIGRATION_MARK,
-  readMigrationMark,
-} from '../../schema/migration-marks.js'
+import {encodeCopyMark, MIGRATION_MARK} from '../../schema/migration-marks.js'
 import type {OldRecordType} from './classify.js'
 import {contentOf, digest, putAbsent, replaceSeen, setMark} from './conditional.js'
 import type {MigrationContext, MigrationFinding, OldItem} from './finding.js'
+import {copyMarkOf} from './marks.js'
 
 /** Item size limit of DynamoDB. A copy has longer keys than the old item, and a mark. */
 const MAX_ITEM_BYTES = 400 * 1024
@@ -51,7 +46,7 @@ export function compareCopy(
     return {...behind('is not copied yet', write), isAbsent: true}
   }
   const content = contentOf(current)
-  const mark: CopyMark | undefined = decodeCopyMark(readMigrationMark(current))
+  const mark = copyMarkOf(current)
   const isUpToDate = mark ? mark.source === source : (isEquivalent?.(current) ?? digest([content]) === digest([copy]))
   if (isUpToDate) return {type, sources, state: 'same'}
   const overwrite = () => replaceSeen(context, current, marked)

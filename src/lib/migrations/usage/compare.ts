@@ -8,13 +8,7 @@ import type {TransactItem} from '../../repository/table/transact.js'
 import {type AttributeValue, type Item, type Key, n, s} from '../../schema/attribute-value.js'
 import {keys} from '../../schema/keys.js'
 import {isExpiredItem, moderniseInto} from '../../schema/legacy/modernise.js'
-import {
-  decodeUsageMarks,
-  encodeUsageMarks,
-  MIGRATION_MARK,
-  readMigrationMark,
-  type UsageShare,
-} from '../../schema/migration-marks.js'
+import {encodeUsageMarks, MIGRATION_MARK, type UsageShare} from '../../schema/migration-marks.js'
 import {decodeUsage, type UsageRecord, usageIdentity} from '../../schema/usage-record.js'
 import {removeMark, sendConditional} from '../records/conditional.js'
 import {
@@ -25,6 +19,7 @@ import {
   startsAmong,
   targetNamespace,
 } from '../records/finding.js'
+import {usageMarksOf} from '../records/marks.js'
 import {readItems} from '../records/reads.js'
 import {
   type Counters,
@@ -108,7 +103,7 @@ const isEmpty = (counters: Counters): boolean => Object.keys(counters).length ==
 
 /** What a new record got from the old ones of this series. */
 const shareOf = (series: UsageSeries, current: Item | undefined): UsageShare | undefined =>
-  decodeUsageMarks(readMigrationMark(current))[shareName(series)]
+  usageMarksOf(current)[shareName(series)]
 
 /** Name of a series' share in the mark of a new record. */
 const shareName = ({origin}: UsageSeries): string => origin ?? ''
@@ -134,15 +129,14 @@ interface UsageChange {
   readonly target: UsageTarget
   /** Added to each counter. */
   readonly additions: readonly (readonly [string, AttributeValue])[]
-  /** The mark as it was read. */
-  readonly before: string | undefined
+  /** The record as it was read. */
+  readonly current: Item | undefined
 }
 
 const targetKeyOf = ({namespace, entity, resource}: OldDay, {window, start}: UsageTarget): Key =>
   keys.usage(namespace, entity, resource, window, start)
 
 function changeOf(day: OldDay, target: UsageTarget, current: Item | undefined): UsageChange | undefined {
-  const before = readMigrationMark(current)
   const share = shareOf(day, current)
   // Hours expire one by one. What was split when more of them existed stays as it is.
   if (share && target.hours < share.hours) return undefined
@@ -150,12 +144,12 @@ function changeOf(day: OldDay, target: UsageTarget, current: Item | undefined): 
   if (!share && isEmpty(target.counters)) return undefined
   const difference = subtractCounters(target.counters, share?.counters ?? {})
   if (share && isEmpty(difference)) return undefined
-  return {target, additions: Object.entries(difference).map(([name, change]) => [name, n(change)] as const), before}
+  return {target, additions: Object.entries(difference).map(([name, change]) => [name, n(change)] as const), current}
 }
 
 /** Shares of old records from other origins stay in the mark. */
 function removeShare(context: MigrationContext, day: OldDay, current: Item): TransactItem[] {
-  const {[shareName(day)]: share, ...others} = decodeUsageMarks(readMigrationMark(current))
+  const {[shareName(day)]: share, ...others} = usageMarksOf(current)
   if (!share) return []
   return [removeMark(context, current, Object.keys(others).length === 0 ? undefined : encodeUsageMarks(others))]
 }
@@ -164,14 +158,15 @@ function removeShare(context: MigrationContext, day: OldDay, current: Item): Tra
 function writeChange(
   context: MigrationContext,
   day: OldDay,
-  {target, additions, before}: UsageChange,
+  {target, additions, current}: UsageChange,
 ): Promise<boolean> {
   const {namespace, entity, resource} = day
   const {window, start, counters, hours, ttlSeconds} = target
   const e = new ExpressionBuilder()
   const mark = e.name(MIGRATION_MARK)
-  e.condition(before === undefined ? `attribute_not_exists(${mark})` : `${mark} = ${e.value(s(before))}`)
-  e.set(MIGRATION_MARK, s(encodeUsageMarks({...decodeUsageMarks(before), [shareName(day)]: {counters, hours}})))
+  const before = current?.[MIGRATION_MARK]
+  e.condition(before ? `${mark} = ${e.value(before)}` : `attribute_not_exists(${mark})`)
+  e.set(MIGRATION_MARK, s(encodeUsageMarks({...usageMarksOf(current), [shareName(day)]: {counters, hours}})))
   for (const [name, change] of additions) e.add(name, change)
   const description = usageIdentity({namespace, entity, resource, window, start, ttlSeconds})
   for (const [name, value] of Object.entries(description)) e.setIfMissing(name, value)

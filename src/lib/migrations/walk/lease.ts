@@ -7,7 +7,6 @@ import {n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {isoSeconds} from '../../schema/instant.js'
 import {
-  decodeMigration,
   encodeMigration,
   MIGRATION_LEASE_UNTIL,
   MIGRATION_RUN_ID,
@@ -15,6 +14,7 @@ import {
   migrationRecordKey,
 } from '../../schema/migration-record.js'
 import {withLongRetries} from './context.js'
+import {decodeMigration} from './record.js'
 
 /** How long other runs have to wait after a run has crashed. */
 const LEASE_MS = 60_000

@@ -64,6 +64,7 @@ export class Audit {
   readonly #principal: Principal | undefined
   readonly #retentionDays: () => Promise<number | undefined>
 
+  /** @internal */
   constructor(table: NamespaceTable, options: AuditOptions = {}) {
     const {principal, retentionDays = async () => undefined} = options
     this.#table = table
@@ -71,7 +72,11 @@ export class Audit {
     this.#retentionDays = retentionDays
   }
 
-  /** An event as part of the transaction that makes the change: both are written or neither. */
+  /**
+   * An event as part of the transaction that makes the change: both are written or neither.
+   *
+   * @internal
+   */
   async put(event: AuditEvent): Promise<TransactItem & {Put: object}> {
     return putNew(this.#table, encodeAudit(await this.#stamp(event)))
   }

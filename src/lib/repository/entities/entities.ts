@@ -61,6 +61,7 @@ export class Entities {
   readonly #audit: Audit
   readonly #onChanged: (entity: string) => void
 
+  /** @internal */
   constructor(table: NamespaceTable, {audit, onChanged = () => {}}: EntitiesOptions) {
     this.#table = table
     this.#audit = audit

@@ -34,6 +34,16 @@ function checkLimits(limits: readonly Limit[]): void {
   }
 }
 
+/** More limits than these exceed the expression of a bucket's write, which DynamoDB bounds at 4 KB and 300 operators. */
+const MOST_LIMITS = 48
+
+/** A configuration that is too long already may be changed, but not grow. */
+export function checkLimitCount(after: readonly Limit[], before: readonly Limit[]): void {
+  if (after.length <= Math.max(MOST_LIMITS, before.length)) return
+  const reason = `${after.length} limits are too many: a bucket can have ${MOST_LIMITS}.`
+  throw new InvalidInput('limit.too-many', reason, {details: {limits: after.length, most: MOST_LIMITS}})
+}
+
 /** Something must be given, and only where it belongs. */
 function checkSettings(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
   const {onUnavailable, auditRetentionDays} = settings

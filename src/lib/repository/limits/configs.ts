@@ -19,7 +19,7 @@ import type {PageRequest, RecordPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {ConfigCache} from './cache.js'
-import {checkChange, missing, nameOf, type SystemSettings} from './checks.js'
+import {checkChange, checkLimitCount, missing, nameOf, type SystemSettings} from './checks.js'
 import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
 import {registerConfig, unregisterConfig} from './registry.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
@@ -53,11 +53,13 @@ interface ChangePlan {
 
 /** The limits configured in one namespace, at four levels. */
 export class Configs {
+  /** @internal */
   readonly cache: ConfigCache
   readonly #table: NamespaceTable
   readonly #audit: Audit
   readonly #resolver: ConfigResolver
 
+  /** @internal */
   constructor(table: NamespaceTable, options: {readonly audit: Audit; readonly cache?: ConfigCache | undefined}) {
     const {audit, cache = new ConfigCache({clock: table.clock})} = options
     this.cache = cache
@@ -108,7 +110,11 @@ export class Configs {
     return entityConfigs(this.#table, resource, page)
   }
 
-  /** How many entities have limits of their own, by resource. */
+  /**
+   * How many entities have limits of their own, by resource.
+   *
+   * @internal
+   */
   entityCounts(): Promise<Map<string, number>> {
     return entityConfigCounts(this.#table)
   }
@@ -162,10 +168,12 @@ export class Configs {
   ): ConfigRecord {
     const names = new Set(limits.map(limit => limit.name))
     const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
+    const merged = [...kept, ...limits].sort((a, b) => (a.name < b.name ? -1 : 1))
+    checkLimitCount(merged, before?.limits ?? [])
     return {
       namespace: this.#table.namespace,
       scope,
-      limits: [...kept, ...limits].sort((a, b) => (a.name < b.name ? -1 : 1)),
+      limits: merged,
       onUnavailable: onUnavailable ?? before?.onUnavailable,
       auditRetentionDays: auditRetentionDays ?? before?.auditRetentionDays,
     }

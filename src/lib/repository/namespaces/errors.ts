@@ -30,6 +30,15 @@ export function namespaceAmbiguous(
   )
 }
 
+/** The id of a namespace, in whatever state. */
+export function nameIsId(name: string): ZaelError {
+  const reason = `${JSON.stringify(name)} is the id of another namespace, so it cannot be a name.`
+  return new ZaelError('conflict', 'namespace.name-is-id', reason, {
+    hint: `Choose another name; \`zael namespace show ${name}\` shows whose id it is.`,
+    details: {name},
+  })
+}
+
 /** The namespace is not in the state that the operation needs. */
 export function namespaceState(record: NamespaceRecord, why: string, hint: string): ZaelError {
   const {id, name, status} = record

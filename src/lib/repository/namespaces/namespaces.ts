@@ -1,3 +1,4 @@
+import {ZaelError} from '../../core/errors.js'
 import {checkNamespaceName, isNamespaceId} from '../../core/names.js'
 import {chunksOf, forEachConcurrently} from '../../dynamo/concurrency.js'
 import {isRetryableWhenIdempotent} from '../../dynamo/errors.js'
@@ -14,16 +15,19 @@ import {type KeyRange, ranges} from '../../schema/ranges.js'
 import type {CountsByKind, Removed} from '../table/kind-counter.js'
 import {readAll} from '../table/query.js'
 import {getItem, type Table} from '../table/table.js'
-import {isRefused, putNew, transact} from '../table/transact.js'
-import {namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
-import {countIndexed, countNamespace, type PurgeOptions, purgeNamespace, refuseActive} from './purge.js'
+import {checkMissing, isRefused, putNew, transact} from '../table/transact.js'
+import {nameIsId, namespaceAmbiguous, namespaceMissing, namespaceProtected, namespaceState} from './errors.js'
+import {countIndexed, countNamespace, hasRecords, type PurgeOptions, purgeNamespace, refuseActive} from './purge.js'
 import {changeState, type Namespace, nameDelete, nameElsewhere} from './states.js'
+import {findUnregistered, unregisteredNamespace} from './unregistered.js'
 
 /** The namespace that everything without a namespace of its own uses. */
 export const DEFAULT_NAMESPACE = 'default'
 
 const CONCURRENT_REGISTRATIONS = 4
 const REGISTER_ATTEMPTS = 5
+/** Place of the check in the transaction. */
+const NAME_AS_ID = 2
 
 /** The result of a registration. */
 export interface Registration {
@@ -36,6 +40,7 @@ export interface Registration {
 export class Namespaces {
   readonly #table: Table
 
+  /** @internal */
   constructor(table: Table) {
     this.#table = table
   }
@@ -52,13 +57,17 @@ export class Namespaces {
         deletedAt: undefined,
       }
       const puts = [encodeNamespaceByName(record), encodeNamespaceById(record)].map(item => putNew(this.#table, item))
+      // A name that is also an id would mean one namespace to some commands and another to others.
+      const otherwiseUnused = [keys.namespaceById(name), keys.namespaceByName(record.id)]
+      const checks = otherwiseUnused.map(key => checkMissing(this.#table, key))
       try {
-        await transact(this.#table, puts)
+        await transact(this.#table, [...puts, ...checks])
         return {namespace: whole(record), created: true}
       } catch (error) {
         if (!isRefused(error)) throw error
         const existing = await this.resolve(name)
         if (existing) return {namespace: existing, created: false}
+        if (isRefused(error, NAME_AS_ID)) throw nameIsId(name)
         // The name was deleted in between, or the id is taken: try again with a new id.
         if (attempt === REGISTER_ATTEMPTS) throw error
       }
@@ -120,6 +129,16 @@ export class Namespaces {
     return orphans
   }
 
+  /** Namespaces that only records know; reads the whole table. */
+  async unregistered(signal?: AbortSignal): Promise<Namespace[]> {
+    const registeredIds = async () => {
+      const byId = await this.#registered(ranges.namespacesById())
+      const byName = await this.#registered(ranges.namespacesByName())
+      return new Set([...byId, ...byName].map(({id}) => id))
+    }
+    return findUnregistered(this.#table, registeredIds, signal)
+  }
+
   /** The namespace that `delete` would delete; throws where it would refuse. */
   async deletable(nameOrId: string): Promise<Namespace> {
     const found = await this.show(nameOrId)
@@ -155,16 +174,25 @@ export class Namespaces {
     return changeState(this.#table, found, 'active', putNew(this.#table, encodeNamespaceByName(found)))
   }
 
-  /** The deleted namespace that `purge` would purge, by id or by the name it had; throws where it would refuse. */
+  /**
+   * The deleted namespace that `purge` would purge, by id or by the name it had, or one that only records in the namespace
+   * index know, by id; throws where it would refuse.
+   */
   async purgeable(nameOrId: string): Promise<Namespace> {
-    const found = await this.find(nameOrId)
+    const found = await this.find(nameOrId).catch(async error => {
+      if (error instanceof ZaelError && error.code === 'namespace.missing' && (await this.#hasRecords(nameOrId))) {
+        return unregisteredNamespace(nameOrId)
+      }
+      throw error
+    })
     refuseActive(found)
     return found
   }
 
   /** Deletes a deleted namespace with everything in it, permanently. After an interruption, run it again to continue. */
   async purge(id: string, options: PurgeOptions = {}): Promise<Removed> {
-    const found = await this.#byId(id)
+    const known = await this.#byId(id)
+    const found = known ?? ((await this.#hasRecords(id)) ? unregisteredNamespace(id) : undefined)
     if (!found) throw namespaceMissing(id)
     return purgeNamespace(this.#table, found, options)
   }
@@ -177,6 +205,11 @@ export class Namespaces {
   /** How many items of each kind are in the namespace index, which is nearly all; reads nothing of other namespaces. */
   async countIndexed(id: string, signal?: AbortSignal): Promise<CountsByKind> {
     return countIndexed(this.#table, id, signal)
+  }
+
+  async #hasRecords(id: string): Promise<boolean> {
+    if (!isNamespaceId(id)) return false
+    return hasRecords(this.#table, id)
   }
 
   async #byId(id: string): Promise<Namespace | undefined> {

@@ -2,17 +2,20 @@ import {InvalidInput} from '../../core/errors.js'
 import {isNamespaceId} from '../../core/names.js'
 import {batchWrite} from '../../dynamo/batch.js'
 import {chunksOf} from '../../dynamo/concurrency.js'
-import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
+import {Aborted, ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {scanPages} from '../../dynamo/paging.js'
 import {retrying} from '../../dynamo/retry.js'
 import {type Key, s} from '../../schema/attribute-value.js'
 import {attributes, keyNames} from '../../schema/attributes.js'
+import {isoSeconds} from '../../schema/instant.js'
 import {isKeyIn, keyOf, keys, namespacePrefix, wireKey} from '../../schema/keys.js'
+import {decodeNamespace, encodeNamespaceById, type NamespaceRecord} from '../../schema/namespace-record.js'
 import {ranges} from '../../schema/ranges.js'
 import {type CountsByKind, KindCounter, type Removed} from '../table/kind-counter.js'
 import {readAll} from '../table/query.js'
 import type {Table} from '../table/table.js'
+import {putNew} from '../table/transact.js'
 import {namespaceChanged, namespaceState} from './errors.js'
 import {changeState, type Namespace, nameElsewhere} from './states.js'
 
@@ -20,28 +23,54 @@ import {changeState, type Namespace, nameElsewhere} from './states.js'
 const DELETES_PER_REPORT = 100
 const SCAN_SEGMENTS = 4
 
+/**
+ * How long after a deletion clients may still write: they look a namespace up every 30 s unless configured otherwise, and
+ * the aggregator counts what they have written some seconds later.
+ */
+const CLIENTS_NOTICE_MS = 60_000
+
 /** How to report progress, and when to stop. */
 export interface PurgeOptions {
   /** Called after every hundred deletions and at the end. */
   readonly onProgress?: (removed: Removed) => void
+  /** Called when it has to wait, with the time in ms. */
+  readonly onWait?: (ms: number) => void
   /** Stops between two requests; the next run deletes the rest. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** Marks a namespace as being purged, which cannot be undone, deletes its items, and finally its registration. */
+/**
+ * Marks a namespace as being purged, which cannot be undone, deletes its items, and finally its registration. Until then
+ * it keeps its mark, and the whole table is searched only when all clients must have noticed the deletion: what one of
+ * them still writes in between would otherwise stay for good.
+ */
 export async function purgeNamespace(table: Table, seen: Namespace, options: PurgeOptions): Promise<Removed> {
-  await begin(table, seen)
+  const {signal} = options
+  const {deletedAt} = await begin(table, seen)
   const counter = new KindCounter()
-  for (const source of [indexedKeys(table, seen.id, options.signal), allKeys(table, seen.id, options.signal)]) {
+  await remove(indexedKeys(table, seen.id, signal))
+  await untilNoticed(table, deletedAt, options)
+  await remove(allKeys(table, seen.id, signal))
+  await finish(table, seen, signal)
+  return counter.removed()
+
+  async function remove(source: AsyncIterable<Key>): Promise<void> {
     for await (const chunk of chunksOf(source, DELETES_PER_REPORT)) {
       const requests = chunk.map(key => ({delete: key}))
-      await batchWrite(table.transport, table.name, requests, {backoff: table.backoff, signal: options.signal})
+      await batchWrite(table.transport, table.name, requests, {backoff: table.backoff, signal})
       counter.add(chunk)
       options.onProgress?.(counter.removed())
     }
   }
-  await finish(table, seen, options.signal)
-  return counter.removed()
+}
+
+async function untilNoticed(table: Table, deletedAt: string | undefined, options: PurgeOptions): Promise<void> {
+  const {onWait, signal} = options
+  const waitMs = Math.min(Date.parse(deletedAt ?? '') + CLIENTS_NOTICE_MS - table.clock(), CLIENTS_NOTICE_MS)
+  if (!(waitMs > 0)) return
+  onWait?.(waitMs)
+  await table.backoff.sleep(waitMs, signal)
+  if (signal?.aborted) throw new Aborted('Waiting until clients have noticed', false, signal.reason)
 }
 
 /** Items of a namespace by kind, including those in no index. */
@@ -58,6 +87,14 @@ export async function countIndexed(table: Table, id: string, signal?: AbortSigna
   return counter.byKind
 }
 
+/** Whether an id has records: in the namespace index, or, for ids of the shape that is drawn, anywhere in the table. */
+export async function hasRecords(table: Table, id: string): Promise<boolean> {
+  for await (const _ of indexedKeys(table, id)) return true
+  if (!/^[\w-]{11}$/.test(id)) return false
+  for await (const _ of allKeys(table, id)) return true
+  return false
+}
+
 /** A namespace in use cannot be purged. */
 export function refuseActive(seen: Namespace): void {
   if (seen.status === 'active' && !seen.halfDeleted) {
@@ -65,10 +102,27 @@ export function refuseActive(seen: Namespace): void {
   }
 }
 
-async function begin(table: Table, seen: Namespace): Promise<void> {
-  if (seen.status === 'purging') return
+async function begin(table: Table, seen: Namespace): Promise<Namespace> {
+  if (seen.isUnregistered) return registerForPurge(table, seen)
+  if (seen.status === 'purging') return seen
   refuseActive(seen)
-  await changeState(table, seen, 'purging', seen.halfDeleted ? nameElsewhere(table, seen) : undefined)
+  return changeState(table, seen, 'purging', seen.halfDeleted ? nameElsewhere(table, seen) : undefined)
+}
+
+/** Registers an id that only records know as one that is being purged, so that an interrupted purge is found again. */
+async function registerForPurge(table: Table, {id, name}: Namespace): Promise<Namespace> {
+  const now = isoSeconds(table.clock())
+  const record: NamespaceRecord = {id, name, status: 'purging', createdAt: now, deletedAt: now}
+  const {Put} = putNew(table, encodeNamespaceById(record))
+  const retry = {...table.backoff, retryable: isRetryableWhenIdempotent}
+  try {
+    await retrying(() => table.transport.send('PutItem', Put), retry)
+  } catch (error) {
+    const found = error instanceof ConditionFailed && error.oldItem ? decodeNamespace(error.oldItem) : undefined
+    // Its own answer may have been lost; anything else is a registration that came first.
+    if (found?.status !== 'purging' || found.createdAt !== now) throw error
+  }
+  return {...record, halfDeleted: false}
 }
 
 /** The keys in the namespace index: nearly everything, without reading other namespaces. */

@@ -17,6 +17,8 @@ export interface Namespace extends NamespaceRecord {
    * namespace can be recovered, deleted and purged.
    */
   readonly halfDeleted: boolean
+  /** Only its records exist: a client wrote them after a purge, or by an id that was never registered. */
+  readonly isUnregistered?: true
 }
 
 /**

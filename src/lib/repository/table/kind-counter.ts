@@ -1,8 +1,22 @@
 import type {Key} from '../../schema/attribute-value.js'
-import {type ParsedKey, parseKey} from '../../schema/keys.js'
+import {parseKey} from '../../schema/keys.js'
 
 /** A kind of record; `other` for keys of no current record, such as those of older layouts. */
-export type RecordKind = ParsedKey['record'] | 'other'
+export type RecordKind =
+  | 'namespace-by-name'
+  | 'namespace-by-id'
+  | 'version'
+  | 'entity'
+  | 'bucket'
+  | 'entity-config'
+  | 'resource-config'
+  | 'system-config'
+  | 'resource-registry'
+  | 'entity-config-registry'
+  | 'provisioner'
+  | 'audit'
+  | 'usage'
+  | 'other'
 
 /** How many items of each kind; kinds without items are left out. */
 export type CountsByKind = {readonly [kind in RecordKind]?: number}
@@ -20,7 +34,7 @@ export class KindCounter {
 
   add(keys: Iterable<Key>): void {
     for (const key of keys) {
-      const kind = parseKey(key)?.record ?? 'other'
+      const kind: RecordKind = parseKey(key)?.record ?? 'other'
       this.#byKind[kind] = (this.#byKind[kind] ?? 0) + 1
       this.#total++
     }

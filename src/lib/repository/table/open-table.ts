@@ -9,8 +9,8 @@ import {createTransport} from '../../dynamo/transports/create.js'
 import type {DynamoDBClient} from '../../dynamo/transports/sdk.js'
 import type {Table} from './table.js'
 
-/** Where the table is, and dependencies that can be replaced. */
-export interface OpenTableOptions {
+/** Where the table is. */
+export interface ConnectionOptions {
   /** Name of the stack, which is the name of its table; otherwise ZAEL_STACK. */
   readonly stack?: string
   /** AWS region; otherwise AWS_REGION, AWS_DEFAULT_REGION or the profile's. */
@@ -20,16 +20,25 @@ export interface OpenTableOptions {
   readonly endpoint?: string
   /** Provides identity, region and endpoint; used directly if it has more settings. Neither changed nor closed. */
   readonly client?: DynamoDBClient
-  /** Use this transport instead of a connection to AWS. */
-  readonly transport?: Transport
-  /** How long one answer may take, in ms. */
-  readonly requestTimeoutMs?: number
+}
 
+/** What tests replace. */
+export interface TableSeams {
+  /** Used instead of a connection of our own. */
+  readonly transport?: Transport
   /** Epoch milliseconds; the server's time by default. */
   readonly clock?: () => number
   readonly randomBytes?: (count: number) => Uint8Array
   /** In [0, 1). */
   readonly random?: () => number
+  /** Resolves after `ms`, or earlier when the signal aborts. */
+  readonly sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
+}
+
+/** Where the table is, and dependencies that can be replaced. */
+export interface OpenTableOptions extends ConnectionOptions, TableSeams {
+  /** How long one answer may take, in ms. */
+  readonly requestTimeoutMs?: number
 }
 
 export interface OpenTable {
@@ -48,7 +57,7 @@ export function openTable(options: OpenTableOptions): OpenTable {
       transport: options.transport ?? (own as ClosableTransport),
       clock: options.clock ?? (() => serverClock.now()),
       randomBytes: options.randomBytes ?? randomBytes,
-      backoff: {random: options.random ?? Math.random, sleep: sleepMs},
+      backoff: {random: options.random ?? Math.random, sleep: options.sleep ?? sleepMs},
     },
     close: async () => own?.close(),
   }

@@ -2,8 +2,9 @@ import {isRetryableWhenIdempotent, TransactionCancelled} from '../../dynamo/erro
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
 import type {OperationInput} from '../../dynamo/transport.js'
-import type {Item} from '../../schema/attribute-value.js'
+import type {Item, Key} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
+import {wireKey} from '../../schema/keys.js'
 import type {Table} from './table.js'
 
 export type TransactItem = NonNullable<OperationInput<'TransactWriteItems'>['TransactItems']>[number]
@@ -26,6 +27,13 @@ export function putNew(table: Table, item: Item): TransactItem & {Put: object} {
   return {
     Put: {TableName: table.name, Item: item, ...e.write(), ReturnValuesOnConditionCheckFailure: 'ALL_OLD'},
   }
+}
+
+/** A check that there is no record of this key. */
+export function checkMissing(table: Table, key: Key): TransactItem {
+  const e = new ExpressionBuilder()
+  e.condition(`attribute_not_exists(${e.name(attributes.key.partition)})`)
+  return {ConditionCheck: {TableName: table.name, Key: wireKey(key), ...e.write()}}
 }
 
 /** Whether a condition of a transaction did not hold: that of the item at this place, or any when no place is given. */

@@ -71,7 +71,7 @@ export class Usage {
     const walk = this.#walk({...selection, window}, undefined)
     if (entity !== undefined) return summarise(window, this.#walkEntity(entity, resource, walk))
     if (resource !== undefined) return summarise(window, usageOfResource(this.#table, resource, walk))
-    throw new InvalidInput('usage.subject', 'A usage summary needs an entity, a resource, or both; neither is given.')
+    throw usageSubjectMissing()
   }
 
   #walkEntity(entity: string, resource: string | undefined, walk: UsageWalk): AsyncGenerator<PlacedUsage, void> {
@@ -82,6 +82,11 @@ export class Usage {
   #walk(selection: UsageSelection, after: Place | undefined): UsageWalk {
     return {range: new UsageRange(selection), after, pageSize: this.#pageSize}
   }
+}
+
+/** It is not said whose usage is wanted. */
+export function usageSubjectMissing(): InvalidInput {
+  return new InvalidInput('usage.subject', 'A usage summary needs an entity, a resource, or both; neither is given.')
 }
 
 async function page(

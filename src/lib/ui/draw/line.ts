@@ -1,3 +1,6 @@
+import {printableText} from '../../core/printable.js'
+import {headOf, widthOf} from './width.js'
+
 /** The meaning of a text; the palette maps it to a colour. Symbols or words always convey the same meaning. */
 export type Tone = 'plain' | 'dim' | 'strong' | 'title' | 'ok' | 'near' | 'over' | 'history' | 'chosen'
 
@@ -10,58 +13,64 @@ export interface Segment {
 /** One line of the screen. */
 export type Line = readonly Segment[]
 
-/** A segment, `plain` by default. */
-export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text, tone})
+/** A segment, `plain` by default. Stored text may contain anything; no control character of it gets past here. */
+export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text: printableText(text), tone})
 
-/** Line breaks, control sequences, lone surrogates, and invisible characters such as direction marks. */
-const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
-
-/** A line that cannot corrupt the screen: stored text may contain anything. */
-export const printableLine = (line: Line): Line => line.map(({text, tone}) => seg(text.replace(UNPRINTABLE, ' '), tone))
-
-/** Text of exactly `width` characters: truncated with `ellipsis`, or padded. */
-export function cell(text: string, width: number, ellipsis: string, align: 'left' | 'right' = 'left'): string {
-  if (text.length > width) return width <= 0 ? '' : text.slice(0, width - 1) + ellipsis
-  return align === 'left' ? text.padEnd(width) : text.padStart(width)
+/** Text of exactly `width` columns: truncated with `ellipsis`, or padded. */
+export function cell(stored: string, width: number, ellipsis: string, align: 'left' | 'right' = 'left'): string {
+  const text = printableText(stored)
+  const spare = width - widthOf(text)
+  if (spare >= 0) return align === 'left' ? text + ' '.repeat(spare) : ' '.repeat(spare) + text
+  if (width <= 0) return ''
+  const head = headOf(text, width - widthOf(ellipsis)) + ellipsis
+  return head + ' '.repeat(Math.max(0, width - widthOf(head)))
 }
 
-/** Number of characters. */
-export const lengthOf = (line: Line): number => line.reduce((sum, {text}) => sum + text.length, 0)
+/** Text of at most `width` columns: truncated with `ellipsis`. */
+export function shortened(stored: string, width: number, ellipsis: string): string {
+  return cell(stored, Math.min(width, widthOf(printableText(stored))), ellipsis)
+}
 
-/** A line truncated to the width of the screen. */
+/** Columns of a line. */
+export const columnsOf = (line: Line): number => line.reduce((sum, {text}) => sum + widthOf(text), 0)
+
+/** A line truncated to a number of columns. */
 export function clip(line: Line, width: number, ellipsis: string): Line {
-  if (lengthOf(line) <= width) return line
-  let room = width - ellipsis.length
+  if (columnsOf(line) <= width) return line
+  let room = width - widthOf(ellipsis)
   const kept: Segment[] = []
   for (const {text, tone} of line) {
     if (room <= 0) break
-    kept.push(seg(text.slice(0, room), tone))
-    room -= text.length
+    kept.push({text: headOf(text, room), tone})
+    room -= widthOf(text)
   }
-  return width < ellipsis.length ? kept : [...kept, seg(ellipsis, 'dim')]
+  return width < widthOf(ellipsis) ? kept : [...kept, seg(ellipsis, 'dim')]
 }
 
-/** The same line in as few segments as possible. */
-export function mergeSegments(line: Line): Segment[] {
-  const segments: Segment[] = []
-  for (const {text, tone} of line) {
-    const last = segments.at(-1)
-    if (last?.tone === tone) segments[segments.length - 1] = seg(last.text + text, tone)
-    else if (text !== '') segments.push(seg(text, tone))
-  }
-  return segments
+/** A line with another at the right end of the screen; the left one is truncated. */
+export function withRightEnd(left: Line, right: Line, width: number, ellipsis: string): Line {
+  if (right.length === 0) return left
+  const head = clip(left, Math.max(0, width - columnsOf(right) - 1), ellipsis)
+  return [...head, seg(' '.repeat(Math.max(0, width - columnsOf(head) - columnsOf(right)))), ...right]
 }
 
-/** Pieces in rows of at most `width` characters, with separators; a longer piece gets its own row. */
+/** Whether two lines look the same. */
+export function isSameLine(a: Line, b: Line): boolean {
+  return (
+    a === b || (a.length === b.length && a.every(({text, tone}, at) => text === b[at]?.text && tone === b[at].tone))
+  )
+}
+
+/** Pieces in rows of at most `width` columns, with separators; a longer piece gets its own row. */
 export function wrapPieces(pieces: readonly Line[], width: number, separator: string): Line[] {
   const rows: Line[][] = []
   let room = 0
   for (const piece of pieces.filter(each => each.length > 0)) {
-    const length = separator.length + lengthOf(piece)
+    const taken = separator.length + columnsOf(piece)
     const row = rows.at(-1)
-    if (row && length <= room) row.push(piece)
+    if (row && taken <= room) row.push(piece)
     else rows.push([piece])
-    room = row && length <= room ? room - length : width - lengthOf(piece)
+    room = row && taken <= room ? room - taken : width - columnsOf(piece)
   }
   return rows.map(row => joinPieces(row, separator))
 }

@@ -1,12 +1,24 @@
 import type {Tone} from './line.js'
 
-/** SGR parameters of each tone; empty: the terminal's default. */
-export type Palette = Readonly<Record<Tone, string>>
+/** How a tone begins and ends on the terminal. */
+export interface Style {
+  readonly open: string
+  readonly close: string
+}
+
+/** The style of each tone; empty: the terminal's default. */
+export type Palette = Readonly<Record<Tone, Style>>
 
 type Colour = 'ok' | 'near' | 'over' | 'history'
 
-const BOLD = '1'
-const SHAPES = {plain: '', dim: '2', strong: BOLD, title: BOLD, chosen: '7'}
+const sgr = (parameters: string): string => `\u001b[${parameters}m`
+const style = (open: string, close: string): Style => ({open: sgr(open), close: sgr(close)})
+
+const NONE: Style = {open: '', close: ''}
+const BOLD = style('1', '22')
+/** Ends a colour of the text. */
+const DEFAULT_COLOUR = '39'
+const SHAPES = {plain: NONE, dim: style('2', '22'), strong: BOLD, title: BOLD, chosen: style('7', '27')}
 
 /** The Okabe-Ito palette as RGB: distinguishable with every kind of colour blindness. */
 const OKABE_ITO: Readonly<Record<Colour, readonly [number, number, number]>> = {
@@ -24,11 +36,23 @@ export function paletteFor(colourBits: number): Palette {
   if (colourBits >= 24) return palette(colour => `38;2;${OKABE_ITO[colour].join(';')}`)
   if (colourBits >= 8) return palette(colour => `38;5;${nearestOf256(...OKABE_ITO[colour])}`)
   if (colourBits >= 4) return palette(colour => SIXTEEN[colour])
-  return {plain: '', dim: '', strong: '', title: '', chosen: '', ok: '', near: '', over: '', history: ''}
+  return {
+    plain: NONE,
+    dim: NONE,
+    strong: NONE,
+    title: NONE,
+    chosen: NONE,
+    ok: NONE,
+    near: NONE,
+    over: NONE,
+    history: NONE,
+  }
 }
 
 function palette(of: (colour: Colour) => string): Palette {
-  return {...SHAPES, ok: of('ok'), near: of('near'), over: `${BOLD};${of('over')}`, history: of('history')}
+  const coloured = (colour: Colour) => style(of(colour), DEFAULT_COLOUR)
+  const over = {open: BOLD.open + coloured('over').open, close: coloured('over').close + BOLD.close}
+  return {...SHAPES, ok: coloured('ok'), near: coloured('near'), over, history: coloured('history')}
 }
 
 /** Colours 16 to 231 are a cube with these six steps per channel. */

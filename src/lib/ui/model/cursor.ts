@@ -13,11 +13,12 @@ export type Move = {readonly by: number} | {readonly to: 'start' | 'end'} | {rea
 
 export const AT_START: Cursor = {id: undefined, index: 0, top: 0}
 
-/** The cursor on the current list, with its line inside the window of `height` lines. */
+/** The cursor on the current list, with its line inside the window of `height` lines; the same object if that changes nothing. */
 export function resolveCursor(cursor: Cursor, ids: readonly string[], height: number): Cursor {
   const found = cursor.id === undefined ? 0 : ids.indexOf(cursor.id)
   const index = within(found === -1 ? cursor.index : found, ids.length - 1)
-  return {id: cursor.id, index, top: windowTop(cursor.top, index, ids.length, height)}
+  const top = windowTop(cursor.top, index, ids.length, height)
+  return index === cursor.index && top === cursor.top ? cursor : {id: cursor.id, index, top}
 }
 
 /** The cursor after a move; selects the line it ends on. */

@@ -1,4 +1,4 @@
-import type {ResourceRow, Row, Totals, WatchData} from '../../watch/model.js'
+import type {Reading, ResourceRow, Row, Totals, WatchData} from '../../watch/model.js'
 import {rowAt} from '../../watch/rows.js'
 import type {GlyphSet} from '../draw/glyphs.js'
 import {type Cursor, resolveCursor} from './cursor.js'
@@ -89,9 +89,20 @@ export function buildFrame(input: FrameInput): Frame {
   const visible = isOverview ? ranking.ids.slice(cursor.top, cursor.top + heights.body) : []
   const rows = visible.flatMap(id => {
     const reading = data.readings.get(id)
-    return reading ? [rowAt(reading, levelsAtMs)] : []
+    return reading ? [knownRowAt(reading, levelsAtMs)] : []
   })
   return {...input, levelsAtMs, heights, cursor, rows}
+}
+
+const knownRows = new WeakMap<Reading, {readonly atMs: number; readonly row: Row}>()
+
+/** The row of a reading; the same object for the same instant, so that its line need not be drawn again. */
+function knownRowAt(reading: Reading, atMs: number): Row {
+  const known = knownRows.get(reading)
+  if (known?.atMs === atMs) return known.row
+  const row = rowAt(reading, atMs)
+  knownRows.set(reading, {atMs, row})
+  return row
 }
 
 /** Divides the lines of a screen. */
@@ -109,11 +120,4 @@ export function listIds({tab}: ScreenState, data: WatchData, ranking: Ranking): 
   if (tab === 'overview') return ranking.ids
   if (tab === 'resources') return ranking.resources.map(({resource}) => resource)
   return (data.health ?? []).map(({name}) => name)
-}
-
-/** Whether the frame changes with time alone. */
-export function isMoving({state, rows}: Frame): boolean {
-  if (state.pausedAtMs !== undefined) return false
-  if (state.detailId !== undefined) return true
-  return rows.some(({tightest}) => tightest !== undefined && tightest.level < tightest.capacity)
 }

@@ -19,22 +19,13 @@ const NAMED_KEYS = [
 /** What Ink reports about a key besides its character. */
 export type KeyPress = Readonly<Partial<Record<(typeof NAMED_KEYS)[number] | 'ctrl' | 'meta', boolean>>>
 
-/** The meaning of a key: a change of the screen, or an action of the controller. */
-export type Intent =
-  | Exclude<ScreenAction, {type: 'pause' | 'note'}>
-  | {readonly type: 'quit'; readonly exitCode: 0 | 130}
-  | {readonly type: 'pause'}
-  | {readonly type: 'refresh'}
-  | {readonly type: 'interval'; readonly step: 1 | -1}
-  | {readonly type: 'show-command'}
-
 /** One line of the help, which lists those that are valid where it was opened. */
 export interface KeyBinding {
   readonly label: string
   readonly description: string
   readonly isValid: (mode: Mode, tab: Tab) => boolean
   /** By key: a character, `ctrl-` and a character, or the name of the key. */
-  readonly keys: Readonly<Record<string, Intent>>
+  readonly keys: Readonly<Record<string, ScreenAction>>
 }
 
 /** Sort keys of the digits: the columns from left to right. */
@@ -49,21 +40,22 @@ const inFilter = (mode: Mode): boolean => mode === 'filter'
 const canDrillIn = (mode: Mode, tab: Tab): boolean => mode === 'list' && tab !== 'health'
 const hasBucket = (mode: Mode, tab: Tab): boolean => mode === 'detail' || inOverview(mode, tab)
 
-const moveBy = (move: Move): Intent => ({type: 'move', move})
+const moveBy = (move: Move): ScreenAction => ({type: 'move', move})
 const UP = moveBy({by: -1})
 const DOWN = moveBy({by: 1})
 const START = moveBy({to: 'start'})
 const END = moveBy({to: 'end'})
-const PAUSE: Intent = {type: 'pause'}
-const ERASE: Intent = {type: 'filter-erase'}
+const PAUSE: ScreenAction = {type: 'pause'}
+const ERASE: ScreenAction = {type: 'filter-erase'}
 
 const DIGITS = Object.fromEntries(
-  COLUMN_SORTS.map((key, position): [string, Intent] => [String(position + 1), {type: 'sort-by', key}]),
+  COLUMN_SORTS.map((key, position): [string, ScreenAction] => [String(position + 1), {type: 'sort-by', key}]),
 )
 
 /** Every key of the view. None of them changes anything but the view. */
 export const BINDINGS: readonly KeyBinding[] = [
   {label: 'Ctrl-C', description: 'quit', isValid: () => true, keys: {'ctrl-c': {type: 'quit', exitCode: 130}}},
+  {label: 'Ctrl-Z', description: 'suspend; fg resumes', isValid: () => true, keys: {'ctrl-z': {type: 'suspend'}}},
   {label: 'enter', description: 'keep the filter', isValid: inFilter, keys: {return: {type: 'filter-keep'}}},
   {label: 'esc', description: 'drop the filter', isValid: inFilter, keys: {escape: {type: 'back'}}},
   // Terminals send either for backspace.
@@ -107,9 +99,9 @@ export const BINDINGS: readonly KeyBinding[] = [
   {label: 'r', description: 'refresh now', isValid: belowHelp, keys: {r: {type: 'refresh'}}},
   {
     label: '+ -',
-    description: 'poll less often, more often',
+    description: 'poll more often, less often',
     isValid: belowHelp,
-    keys: {'+': {type: 'interval', step: 1}, '-': {type: 'interval', step: -1}},
+    keys: {'+': {type: 'poll', often: 'more'}, '-': {type: 'poll', often: 'less'}},
   },
   {label: 'c', description: 'show a command for this bucket', isValid: hasBucket, keys: {c: {type: 'show-command'}}},
 ]
@@ -142,7 +134,7 @@ function strokeOf(character: string): KeyStroke {
 }
 
 /** The meaning of a key in a mode; `undefined`: none. While a filter is typed, letters are text. */
-export function intentOf(input: string, key: KeyPress, mode: Mode, tab: Tab): Intent | undefined {
+export function actionOf(input: string, key: KeyPress, mode: Mode, tab: Tab): ScreenAction | undefined {
   const name = nameOf(input, key)
   const bound = BINDINGS.find(({isValid, keys}) => isValid(mode, tab) && Object.hasOwn(keys, name))
   if (bound) return bound.keys[name]

@@ -1,5 +1,6 @@
 import {type Selection, SORT_KEYS, type SortKey} from '../../watch/model.js'
 import {resourceFilter} from '../../watch/rank.js'
+import {intervalText} from '../draw/interval.js'
 import {AT_START, type Cursor, type Move, move, scroll} from './cursor.js'
 
 export type Tab = 'overview' | 'resources' | 'health'
@@ -9,7 +10,12 @@ export const TABS: readonly Tab[] = ['overview', 'resources', 'health']
 /** Determines the meaning of keys. `help` is an overlay over one of the others. */
 export type Mode = 'list' | 'filter' | 'detail' | 'help'
 
-/** The state of the view, apart from the data. */
+export type ExitCode = 0 | 130 | 143
+
+/** Poll intervals that `+` and `-` step through. */
+const INTERVALS_MS: readonly number[] = [1000, 2000, 5000, 10_000, 30_000, 60_000]
+
+/** The state of the view, apart from the data. Effects of the view bring the watch and the terminal in line with it. */
 export interface ScreenState {
   readonly mode: Mode
   /** The mode below the help. */
@@ -27,6 +33,13 @@ export interface ScreenState {
   readonly isWide: boolean
   /** The instant at which the screen is frozen; `undefined`: not paused. */
   readonly pausedAtMs: number | undefined
+  readonly intervalMs: number
+  /** How often a poll was asked for by key. */
+  readonly refreshes: number
+  /** How often the view was suspended. */
+  readonly suspensions: number
+  /** Set when the view is to end. */
+  readonly exitCode: ExitCode | undefined
   /** A message about the last key, until the next one. */
   readonly note: string | undefined
 }
@@ -47,10 +60,14 @@ export type ScreenAction =
   | {readonly type: 'tab'}
   | {readonly type: 'wide'}
   | {readonly type: 'help'}
-  | {readonly type: 'pause'; readonly atMs: number}
-  | {readonly type: 'note'; readonly text: string}
+  | {readonly type: 'pause'}
+  | {readonly type: 'poll'; readonly often: 'more' | 'less'}
+  | {readonly type: 'refresh'}
+  | {readonly type: 'show-command'}
+  | {readonly type: 'suspend'}
+  | {readonly type: 'quit'; readonly exitCode: ExitCode}
 
-/** The extent of what is on the screen, which moves depend on. */
+/** What actions depend on besides the state: the extent of what is on the screen, and the time. */
 export interface ViewContext {
   /** Ids of the lines of the tab. */
   readonly ids: readonly string[]
@@ -58,10 +75,14 @@ export interface ViewContext {
   readonly height: number
   /** Lines of the help or the detail, if one is open, and how many of them the screen shows. */
   readonly text: {readonly length: number; readonly height: number}
+  /** Server time of the action. */
+  readonly atMs: number
+  /** Flags of this command, for commands to suggest. */
+  readonly typedFlags: string
 }
 
 /** The state when the view opens. */
-export function initialState(selection: Selection): ScreenState {
+export function initialState(selection: Selection, intervalMs: number): ScreenState {
   return {
     mode: 'list',
     helpOver: 'list',
@@ -74,11 +95,15 @@ export function initialState(selection: Selection): ScreenState {
     detailTop: 0,
     isWide: false,
     pausedAtMs: undefined,
+    intervalMs,
+    refreshes: 0,
+    suspensions: 0,
+    exitCode: undefined,
     note: undefined,
   }
 }
 
-/** The state after an action; other effects of an action are up to the controller. Few actions need the context. */
+/** The state after an action. Few actions need the context. */
 export function reduce(before: ScreenState, action: ScreenAction, context: () => ViewContext): ScreenState {
   const state = before.note === undefined ? before : {...before, note: undefined}
   switch (action.type) {
@@ -111,9 +136,17 @@ export function reduce(before: ScreenState, action: ScreenAction, context: () =>
     case 'wide':
       return {...state, isWide: !state.isWide}
     case 'pause':
-      return {...state, pausedAtMs: state.pausedAtMs === undefined ? action.atMs : undefined}
-    case 'note':
-      return {...state, note: action.text}
+      return {...state, pausedAtMs: state.pausedAtMs === undefined ? context().atMs : undefined}
+    case 'poll':
+      return polled(state, action.often)
+    case 'refresh':
+      return {...state, refreshes: state.refreshes + 1}
+    case 'show-command':
+      return withCommand(state, context())
+    case 'suspend':
+      return {...state, suspensions: state.suspensions + 1}
+    case 'quit':
+      return {...state, exitCode: action.exitCode}
   }
 }
 
@@ -151,12 +184,30 @@ function filtered(state: ScreenState, filter: string): ScreenState {
   return {...state, selection: {...state.selection, filter}, filterBefore: undefined}
 }
 
-function sorted(state: ScreenState, sort: SortKey): ScreenState {
-  return {...state, selection: {...state.selection, sort, reversed: false}}
+const sorted = (state: ScreenState, sort: SortKey): ScreenState => reordered(state, {sort, reversed: false})
+
+const reversed = (state: ScreenState): ScreenState => reordered(state, {reversed: !state.selection.reversed})
+
+/** A new order starts at its top: what comes first in it is what it was chosen for. */
+function reordered(state: ScreenState, order: Partial<Selection>): ScreenState {
+  const cursors = {...state.cursors, overview: AT_START}
+  return {...state, cursors, selection: {...state.selection, ...order}}
 }
 
-function reversed(state: ScreenState): ScreenState {
-  return {...state, selection: {...state.selection, reversed: !state.selection.reversed}}
+/** The next shorter or longer interval; unchanged at either end. */
+function polled(state: ScreenState, often: 'more' | 'less'): ScreenState {
+  const {intervalMs} = state
+  const next =
+    often === 'more' ? INTERVALS_MS.findLast(each => each < intervalMs) : INTERVALS_MS.find(each => each > intervalMs)
+  return {...state, intervalMs: next ?? intervalMs, note: `polling every ${intervalText(next ?? intervalMs)}`}
+}
+
+/** Shown, not copied: the clipboard would be that of the machine that zael runs on, which may be remote. */
+function withCommand(state: ScreenState, {ids, height, typedFlags}: ViewContext): ScreenState {
+  const id = state.detailId ?? move(state.cursors[state.tab], {by: 0}, ids, height).id
+  if (id === undefined) return state
+  const [entity, resource] = id.split('#')
+  return {...state, note: `zael bucket show ${entity} --resource ${resource}${typedFlags}`}
 }
 
 function withCursor(state: ScreenState, cursor: Cursor): ScreenState {

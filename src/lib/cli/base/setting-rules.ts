@@ -1,0 +1,67 @@
+import {nearestNames} from '../../core/nearest.js'
+import {isLoopback} from '../../dynamo/connection.js'
+import {OUTPUT_FORMATS} from './output-format.js'
+
+/** How one setting can be given. */
+export interface SettingRule {
+  readonly flag: string
+  readonly variable: string
+  readonly fallback?: string
+  /** Variables that AWS SDKs read, by descending priority. */
+  readonly aws?: readonly string[]
+}
+
+export const SETTING_RULES = {
+  stack: {flag: 'stack', variable: 'ZAEL_STACK', fallback: 'zae-limiter'},
+  namespace: {flag: 'namespace', variable: 'ZAEL_NAMESPACE', fallback: 'default'},
+  region: {flag: 'region', variable: 'ZAEL_REGION', aws: ['AWS_REGION', 'AWS_DEFAULT_REGION']},
+  profile: {flag: 'profile', variable: 'ZAEL_PROFILE', aws: ['AWS_PROFILE']},
+  endpointUrl: {
+    flag: 'endpoint-url',
+    variable: 'ZAEL_ENDPOINT_URL',
+    aws: ['AWS_ENDPOINT_URL_DYNAMODB', 'AWS_ENDPOINT_URL'],
+  },
+  output: {flag: 'output', variable: 'ZAEL_OUTPUT', fallback: 'table'},
+} as const satisfies Record<string, SettingRule>
+
+export type SettingKey = keyof typeof SETTING_RULES
+
+/** The keys of a settings file. */
+export const SETTING_KEYS = Object.keys(SETTING_RULES) as SettingKey[]
+
+/** A project file comes with a folder, which others may have written; the user's own file does not. */
+export type SettingsFileKind = 'project' | 'user'
+
+const PROJECT_ENDPOINT =
+  'endpointUrl in a project file must be on this machine (localhost, 127.0.0.1, [::1]), since requests carry your ' +
+  'credentials; for another address use --endpoint-url, ZAEL_ENDPOINT_URL or your own settings file'
+
+/** What is wrong with a value in a project file, which may have been written by others. */
+export function projectSettingProblem(key: SettingKey, value: string): string | undefined {
+  const problem = settingProblem(key, value)
+  if (problem !== undefined || key !== 'endpointUrl') return problem
+  return isLoopback(new URL(value)) ? undefined : PROJECT_ENDPOINT
+}
+
+/** What is wrong with a value from a file or a variable, without repeating it; `undefined` when it is valid. */
+export function settingProblem(key: SettingKey, value: string): string | undefined {
+  if (key === 'output' && !OUTPUT_FORMATS.some(format => format === value)) {
+    const [nearest] = nearestNames(value.toLowerCase(), OUTPUT_FORMATS)
+    const suggestion = nearest === undefined ? '' : `; did you mean "${nearest}"?`
+    return `output must be one of ${OUTPUT_FORMATS.join(', ')}${suggestion}`
+  }
+  if (key === 'endpointUrl' && !(/^https?:\/\/./.test(value) && URL.canParse(value))) {
+    return 'endpointUrl must be an http or https address, such as http://127.0.0.1:8000'
+  }
+  return undefined
+}
+
+// Only DynamoDB's names: others below amazonaws.com, such as those of API Gateway, belong to customers.
+const AWS_HOST = /(^|\.)(dynamodb|dynamodb-fips|ddb)\.[a-z0-9-]+\.(vpce\.)?(amazonaws\.com(\.cn)?|api\.aws)$/
+
+/** Where requests go if that is neither AWS nor this machine: to a host that sees what is signed with the credentials. */
+export function foreignOrigin(endpointUrl: string | undefined): string | undefined {
+  const url = endpointUrl !== undefined && URL.canParse(endpointUrl) ? new URL(endpointUrl) : undefined
+  if (url === undefined || isLoopback(url)) return undefined
+  return url.protocol === 'https:' && AWS_HOST.test(url.hostname) ? undefined : url.origin
+}

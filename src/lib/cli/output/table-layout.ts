@@ -1,0 +1,103 @@
+import {printableText} from '../../core/printable.js'
+import {formatNumber} from '../../core/text.js'
+import {textWidth} from '../../core/text-width.js'
+
+/** One cell of a table; `null`, `undefined` and empty strings are shown as a dash. */
+export type Cell = string | number | boolean | null | undefined
+
+export interface TextColumn {
+  /** Its name in `--columns`, in lists. */
+  readonly name?: string
+  readonly header: string
+  /** Numbers are right-aligned by default. */
+  readonly align?: 'left' | 'right'
+  /** In narrow tables: `whole` is never shortened; `spare` is left out first. */
+  readonly fit?: 'whole' | 'spare'
+}
+
+/** A column as it is drawn. */
+export interface PlacedColumn extends TextColumn {
+  /** Position among the cells of a row. */
+  readonly at: number
+  /** In columns of the terminal. */
+  readonly width: number
+  readonly isRight: boolean
+}
+
+/** Which columns are drawn, and how wide. */
+export interface TableLayout {
+  readonly columns: readonly PlacedColumn[]
+  /** Columns for which there is no room. */
+  readonly dropped: readonly TextColumn[]
+}
+
+/** Spaces between two columns. */
+export const GAP = '  '
+/** Columns are not shortened below this while there are spare columns to leave out. */
+const READABLE = 14
+/** Columns are not shortened below this while there are others to leave out. */
+const NARROWEST = 6
+
+/**
+ * Chooses columns and widths. To fit a width, the widest text columns are shortened first, then spare columns are left
+ * out, then others from the right; the first column remains.
+ */
+export function layOutTable(
+  columns: readonly TextColumn[],
+  rows: readonly (readonly Cell[])[],
+  {header, width}: {readonly header: boolean; readonly width: number | undefined},
+): TableLayout {
+  const wanted = columns.map((column, at): PlacedColumn => {
+    const isRight = column.align === 'right' || (column.align === undefined && isNumeric(rows, at))
+    const widest = rows.reduce(
+      (most, row) => Math.max(most, textWidth(cellText(row[at]))),
+      header ? textWidth(column.header) : 0,
+    )
+    return {...column, at, isRight, width: widest}
+  })
+  return width === undefined ? {columns: wanted, dropped: []} : fitted(wanted, width)
+}
+
+/** A cell as text. */
+export function cellText(cell: Cell): string {
+  if (cell === null || cell === undefined || cell === '') return '-'
+  if (typeof cell === 'number') return formatNumber(cell)
+  return printableText(String(cell))
+}
+
+const isNumeric = (rows: readonly (readonly Cell[])[], at: number): boolean =>
+  rows.some(row => typeof row[at] === 'number')
+
+function fitted(wanted: readonly PlacedColumn[], width: number): TableLayout {
+  const dropped: PlacedColumn[] = []
+  let kept = wanted
+  for (;;) {
+    const spare = kept.findLastIndex(({fit}, position) => fit === 'spare' && position > 0)
+    const columns = narrowed(kept, width, spare < 0 ? NARROWEST : READABLE)
+    if (totalOf(columns) <= width) return {columns, dropped: inOrder(dropped)}
+    const [only] = columns
+    if (columns.length === 1 && only) return {columns: [{...only, width}], dropped: inOrder(dropped)}
+    const leaving = spare < 0 ? kept.length - 1 : spare
+    dropped.push(...kept.slice(leaving, leaving + 1))
+    kept = kept.toSpliced(leaving, 1)
+  }
+}
+
+const inOrder = (columns: readonly PlacedColumn[]): PlacedColumn[] => columns.toSorted((a, b) => a.at - b.at)
+
+/** Shortens the widest text column by one at a time until the line fits. */
+function narrowed(columns: readonly PlacedColumn[], width: number, narrowest: number): PlacedColumn[] {
+  const widths = columns.map(column => column.width)
+  let excess = totalOf(columns) - width
+  while (excess > 0) {
+    const candidates = columns.map(({isRight, fit}, index) => (isRight || fit === 'whole' ? 0 : (widths[index] ?? 0)))
+    const widest = Math.max(...candidates)
+    if (widest <= narrowest) break
+    widths[candidates.indexOf(widest)] = widest - 1
+    excess -= 1
+  }
+  return columns.map((column, index) => ({...column, width: widths[index] ?? 0}))
+}
+
+const totalOf = (columns: readonly PlacedColumn[]): number =>
+  columns.reduce((sum, {width}) => sum + width, 0) + GAP.length * (columns.length - 1)

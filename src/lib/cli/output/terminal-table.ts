@@ -1,0 +1,50 @@
+import Table from 'cli-table3'
+import {cutText, graphemesOf, textWidth} from '../../core/text-width.js'
+import {paint} from './paint.js'
+import {type Cell, cellText, GAP, type TableLayout} from './table-layout.js'
+
+const NOTHING = ['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right']
+const NO_BORDERS = [...NOTHING, 'left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid'].map(name => [name, ''])
+
+/** A table drawn by cli-table3. This file is imported only where one is drawn. */
+export function drawnLines({columns}: TableLayout, rows: readonly (readonly Cell[])[], header: boolean): string[] {
+  const standIns = new StandIns()
+  const table = new Table({
+    chars: {...Object.fromEntries(NO_BORDERS), middle: GAP},
+    style: {head: [], border: [], 'padding-left': 0, 'padding-right': 0},
+    colWidths: columns.map(({width}) => width),
+    colAligns: columns.map(({isRight}) => (isRight ? 'right' : 'left')),
+  })
+  const texts = rows.map(row => columns.map(({at}) => cellText(row[at])))
+  for (const line of header ? [columns.map(column => column.header), ...texts] : texts) {
+    table.push(line.map((text, position) => standIns.replace(cutText(text, columns[position]?.width ?? 0))))
+  }
+  const [first = '', ...rest] = table
+    .toString()
+    .split('\n')
+    .map(line => standIns.restore(line.trimEnd()))
+  return [header ? paint('dim', first) : first, ...rest]
+}
+
+/**
+ * cli-table3 counts newer emoji as one column and the marks of many scripts as one each. So it arranges stand-ins, which it
+ * counts right: one for each column that a character takes. The characters come back in the order they went.
+ */
+class StandIns {
+  readonly #characters: string[] = []
+  #restored = 0
+
+  replace(text: string): string {
+    return graphemesOf(text)
+      .map(character => {
+        if (/^[ -~]$/.test(character)) return character
+        this.#characters.push(character)
+        return `\uE000${'\uE001'.repeat(textWidth(character) - 1)}`
+      })
+      .join('')
+  }
+
+  restore(line: string): string {
+    return line.replace(/\uE000\uE001*/g, () => this.#characters[this.#restored++] ?? '')
+  }
+}

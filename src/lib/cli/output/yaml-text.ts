@@ -1,0 +1,36 @@
+import {Document, isScalar, parseDocument, visit} from 'yaml'
+import {escapeHidden} from '../../core/printable.js'
+
+/** YAML that affects no terminal: strings with hidden characters are quoted and have escapes, which read as the same. */
+export function yamlText(value: unknown): string {
+  return quoted(new Document(value))
+}
+
+/** The same for a text that is YAML already; its comments remain. */
+export function safeYaml(text: string): string {
+  return hasHidden(text) ? quoted(parseDocument(text)) : text
+}
+
+function quoted(document: Document | ReturnType<typeof parseDocument>): string {
+  visit(document, {
+    Scalar: (_, node) => {
+      if (isScalar(node) && typeof node.value === 'string' && hasHidden(node.value)) node.type = 'QUOTE_DOUBLE'
+    },
+  })
+  return escapeHidden(document.toString(), character => (character === '\n' ? character : escapeOf(character)))
+}
+
+const hasHidden = (text: string): boolean => {
+  let found = false
+  escapeHidden(text, character => {
+    found ||= character !== '\n'
+    return character
+  })
+  return found
+}
+
+function escapeOf(character: string): string {
+  const code = character.codePointAt(0) ?? 0
+  const digits = code.toString(16)
+  return code < 0x10000 ? `\\u${digits.padStart(4, '0')}` : `\\U${digits.padStart(8, '0')}`
+}

@@ -1,0 +1,52 @@
+/** How many columns of a terminal a text takes, and how to shorten it. The text is printable (`printable.ts`). */
+
+/** Characters that are two columns wide (East Asian Width W and F), besides emoji. */
+const WIDE_RANGES =
+  '\\u1100-\\u115F\\u2329\\u232A\\u2E80-\\u303E\\u3041-\\uA4CF\\uA960-\\uA97C\\uAC00-\\uD7A3\\uF900-\\uFAFF' +
+  '\\uFE10-\\uFE19\\uFE30-\\uFE6B\\uFF01-\\uFF60\\uFFE0-\\uFFE6\\u{16FE0}-\\u{18DFF}\\u{1AFF0}-\\u{1B2FF}' +
+  // Emoji that a later Unicode than that of Node adds are in the second of these.
+  '\\u{1F200}-\\u{1F265}\\u{1FA70}-\\u{1FAFF}\\u{20000}-\\u{3FFFD}'
+const isWide = new RegExp(`^(?:[${WIDE_RANGES}]|\\p{RI}{2}|(?!\\p{RI})\\p{Emoji_Presentation})|\\uFE0F`, 'u')
+const isPlain = /^[ -~]*$/
+/** Marks, and the vowels and endings of a Hangul syllable, are drawn in the column of the character before them. */
+const overlays = /[\p{Mn}\p{Me}\u1160-\u11FF\uD7B0-\uD7FB]/gu
+
+let segmenter: Intl.Segmenter | undefined
+
+/** The characters as people count them: an emoji with its joiners, a letter with its marks. */
+export function graphemesOf(text: string): string[] {
+  if (isPlain.test(text)) return [...text]
+  segmenter ??= new Intl.Segmenter('en', {granularity: 'grapheme'})
+  return Array.from(segmenter.segment(text), ({segment}) => segment)
+}
+
+/** Columns that a text takes. */
+export function textWidth(text: string): number {
+  if (isPlain.test(text)) return text.length
+  return graphemesOf(text).reduce((sum, grapheme) => sum + graphemeWidth(grapheme), 0)
+}
+
+/** The text, or its beginning with an ellipsis, within that many columns; never half a character. */
+export function cutText(text: string, width: number): string {
+  if (textWidth(text) <= width) return text
+  let room = width - 1
+  const kept: string[] = []
+  for (const grapheme of graphemesOf(text)) {
+    room -= graphemeWidth(grapheme)
+    if (room < 0) break
+    kept.push(grapheme)
+  }
+  return width < 1 ? '' : `${kept.join('')}…`
+}
+
+/** The text with spaces up to that many columns. */
+export function padText(text: string, width: number, side: 'left' | 'right' = 'left'): string {
+  const spaces = ' '.repeat(Math.max(0, width - textWidth(text)))
+  return side === 'left' ? text + spaces : spaces + text
+}
+
+function graphemeWidth(grapheme: string): number {
+  if (isWide.test(grapheme)) return 2
+  // In some scripts several letters are one grapheme, each with a column of its own.
+  return Math.max(1, [...grapheme.replace(overlays, '')].length)
+}

@@ -1,0 +1,86 @@
+import {type Amounts, type BucketState, type LimitState, negateAmounts, refillBucket} from '../core/bucket.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {availableTogether, shareOfBucket} from '../core/shards.js'
+import {retryAfterMs, toTokens} from '../core/token-math.js'
+import type {Grant} from './grant.js'
+import type {LimitBalance, LimitBalances} from './headers.js'
+
+/**
+ * What is left of every limit of the first grant, the entity's own; where a second one, the parent's, has the limit too,
+ * of the one with less. By arithmetic from what the writes have shown.
+ */
+export function balancesOf([own, shared]: readonly Grant[], nowMs: number): LimitBalances {
+  if (!own) return {}
+  const balances = levelBalances(own, 'entity', nowMs)
+  for (const [name, theirs] of shared ? levelBalances(shared, 'parent', nowMs) : []) {
+    const mine = balances.get(name)
+    if (mine && theirs.available < mine.available) balances.set(name, theirs)
+  }
+  // Attributes of an item come in any order.
+  return Object.fromEntries([...balances].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** Remembers what a lease has charged (or returned, when negative) since, which its record does not show. */
+export function noteCharge(grant: Grant, deltas: Amounts, nowMs: number): void {
+  const [charged, ...others] = sharesOf(grant)
+  if (charged) grant.shares = [less(refillBucket(charged, nowMs), deltas), ...others]
+}
+
+/** What the shards that were charged hold: after the charge, without the refill since. */
+function sharesOf({record, shards = [record], shares, overflow}: Grant): readonly BucketState[] {
+  if (shares) return shares
+  const stored = shards.map(({state, shard, shardCount}) => shareOfBucket(state, shard, shardCount))
+  const [charged] = stored
+  if (!overflow || !charged) return stored
+  // What a full bucket earned before the charge was lost, although its refill instant does not show that yet.
+  const {takenMilli, atMs} = overflow
+  return [less(refillBucket(less(charged, negateAmounts(takenMilli)), atMs), takenMilli)]
+}
+
+function less(bucket: BucketState, takenMilli: Amounts): BucketState {
+  const limits = new Map(bucket.limits)
+  for (const [name, milli] of takenMilli) {
+    const limit = limits.get(name)
+    if (limit) limits.set(name, {...limit, tokensMilli: limit.tokensMilli - milli})
+  }
+  return {...bucket, limits}
+}
+
+function levelBalances(grant: Grant, level: LimitBalance['level'], nowMs: number): Map<string, LimitBalance> {
+  const {entity, state} = grant.record
+  const shares = sharesOf(grant).map(share => refillBucket(share, nowMs))
+  const balances = new Map<string, LimitBalance>()
+  for (const [name, limit] of state.limits) {
+    if (name === WRITE_PRESSURE_LIMIT) continue
+    balances.set(name, {
+      entity,
+      level,
+      capacity: toTokens(limit.capacityMilli),
+      available: toTokens(wholeBalance(shares, name, limit)),
+      fullAfterMs: fullAfter(shares, name, nowMs),
+      refillAmount: toTokens(limit.refillAmountMilli),
+      refillPeriodSeconds: limit.refillPeriodMs / 1000,
+    })
+  }
+  return balances
+}
+
+/** Shards that were not seen are taken to be as full as those that were. */
+function wholeBalance(shares: readonly BucketState[], name: string, {capacityMilli}: LimitState): bigint {
+  const heldMilli = availableTogether(shares, name)
+  const seenMilli = shares.reduce((sum, {limits}) => sum + (limits.get(name)?.capacityMilli ?? 0n), 0n)
+  const wholeMilli = heldMilli <= 0n || seenMilli === 0n ? heldMilli : (heldMilli * capacityMilli) / seenMilli
+  return wholeMilli < capacityMilli ? wholeMilli : capacityMilli
+}
+
+function fullAfter(shares: readonly BucketState[], name: string, nowMs: number): number | null {
+  let longest = 0
+  for (const {limits, refilledAtMs} of shares) {
+    const limit = limits.get(name)
+    if (!limit) continue
+    const waitMs = retryAfterMs(limit, limit, limit.capacityMilli)
+    // Refill stands still until the clock passes the instant up to which it was credited.
+    if (waitMs > 0) longest = Math.max(longest, waitMs + Math.max(0, refilledAtMs - nowMs))
+  }
+  return Number.isFinite(longest) ? longest : null
+}

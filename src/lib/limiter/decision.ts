@@ -1,0 +1,70 @@
+import {RateLimitExceeded, type RequestTooLarge} from './errors.js'
+import type {HeaderFields, LimitBalances} from './headers.js'
+import type {Lease} from './lease.js'
+
+/** The request was admitted and charged. */
+export interface AdmittedDecision<Name extends string = string> {
+  readonly admitted: true
+  readonly lease: Lease<Name>
+  /** What is left; empty when the table was unreachable and the policy let the request through. */
+  readonly limits: LimitBalances<Name>
+  /** Time spent waiting, in ms. */
+  readonly waitedMs: number
+  /** For the response: the IETF `RateLimit` and `RateLimit-Policy`. */
+  headers(): HeaderFields
+}
+
+/** The request was refused; nothing was charged. */
+export interface RefusedDecision<Name extends string = string> {
+  readonly admitted: false
+  /** `exceeded`: it does not fit now. `too-large`: it asks for more than the limit can ever hold. */
+  readonly reason: 'exceeded' | 'too-large'
+  /** Waiting this long with no competitors admits the request; `null`: waiting never helps. */
+  readonly retryAfterMs: number | null
+  /** What is left of the limits that were asked for; empty when the request is too large. */
+  readonly limits: LimitBalances<Name>
+  /** Time spent waiting, in ms. */
+  readonly waitedMs: number
+  /** What `acquire` throws: it has the details, and its JSON is the body of an HTTP 429. */
+  readonly error: RateLimitExceeded | RequestTooLarge
+  /** For the response: `Retry-After` in whole seconds, the IETF `RateLimit` and `RateLimit-Policy`; none when too large. */
+  headers(): HeaderFields
+}
+
+/** What becomes of a request: `admitted` tells which. */
+export type AcquireDecision<Name extends string = string> = AdmittedDecision<Name> | RefusedDecision<Name>
+
+/** The decision for an admitted request. What is left is computed when it is asked for. */
+export function admittedDecision<Name extends string>(lease: Lease<Name>, waitedMs: number): AdmittedDecision<Name> {
+  return {
+    admitted: true,
+    lease,
+    waitedMs,
+    get limits() {
+      return lease.limits
+    },
+    headers: () => lease.headers(),
+  }
+}
+
+/**
+ * The decision for a refused request. One that is too large is refused as well, and no error: its size usually comes from
+ * the caller's own client, who must be answered either way, and `retryAfterMs` makes the difference.
+ */
+export function refusedDecision<Name extends string>(
+  error: RateLimitExceeded | RequestTooLarge,
+  waitedMs: number,
+): RefusedDecision<Name> {
+  const exceeded = error instanceof RateLimitExceeded ? error : undefined
+  return {
+    admitted: false,
+    reason: exceeded ? 'exceeded' : 'too-large',
+    retryAfterMs: exceeded?.retryAfterMs ?? null,
+    waitedMs,
+    error,
+    get limits() {
+      return (exceeded?.limits ?? {}) as LimitBalances<Name>
+    },
+    headers: () => exceeded?.headers() ?? {},
+  }
+}

@@ -1,0 +1,64 @@
+import {type Amounts, type BucketState, sumAmounts} from '../core/bucket.js'
+import {Unavailable} from '../dynamo/errors.js'
+import type {BucketAddress} from '../repository/buckets/writes.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import type {Admitted, Overflow} from './pending-request.js'
+
+/** What a lease holds of one bucket item; returned tokens go back exactly there. */
+export interface Holding {
+  readonly address: BucketAddress
+  /** Written and not returned, in millitokens. */
+  readonly heldMilli: Map<string, bigint>
+  /** Requests that the item has counted for this; 1 or 0. */
+  requests: number
+}
+
+/** An admitted request at one level: the entity's own or its parent's. */
+export interface Grant {
+  readonly holdings: Holding[]
+  /** The bucket after the charge. */
+  record: BucketRecord
+  /** All shards after the charge, where several were charged together. */
+  shards?: readonly BucketRecord[] | undefined
+  /** What the write took without a refill, if the bucket may have been full by then. */
+  overflow?: Overflow | undefined
+  /** What the shards hold after corrections by this lease; absent as long as there were none. */
+  shares?: readonly BucketState[] | undefined
+}
+
+/** The grant of a request that one bucket item has admitted. */
+export function grantOf({address, amounts, requests, record, overflow}: Admitted): Grant {
+  return {holdings: [{address, heldMilli: new Map(amounts), requests}], record, overflow}
+}
+
+/** Adds to what a holding holds. */
+export function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
+  for (const [name, milli] of deltas) holding.heldMilli.set(name, (holding.heldMilli.get(name) ?? 0n) + sign * milli)
+}
+
+/** Whether a write that failed may have been applied all the same. */
+export function isInDoubt(error: unknown): boolean {
+  return error instanceof Unavailable && error.maybeApplied
+}
+
+/** What a grant holds, over all items, in millitokens. */
+export function heldBy({holdings}: Grant): Map<string, bigint> {
+  return sumAmounts(holdings.map(({heldMilli}) => ({amounts: heldMilli})))
+}
+
+/** Charges go to the first item; returns go to the items that gave the tokens, so that no shard starves. */
+export function partsOf({holdings}: Grant, amounts: Amounts): {holding: Holding; deltas: Map<string, bigint>}[] {
+  const parts = holdings.map(holding => ({holding, deltas: new Map<string, bigint>()}))
+  for (const [name, milli] of amounts) {
+    if (milli > 0n) parts[0]?.deltas.set(name, milli)
+    let left = milli < 0n ? -milli : 0n
+    for (const {holding, deltas} of parts) {
+      const has = holding.heldMilli.get(name) ?? 0n
+      const part = has < left ? has : left
+      if (part <= 0n) continue
+      deltas.set(name, -part)
+      left -= part
+    }
+  }
+  return parts.filter(({deltas}) => deltas.size > 0)
+}

@@ -1,0 +1,79 @@
+import {isUnavailability} from '../dynamo/errors.js'
+import {ConfigCache} from '../repository/limits/cache.js'
+import {namespaceMissing} from '../repository/namespaces/errors.js'
+import {Namespaces} from '../repository/namespaces/namespaces.js'
+import {openNamespace} from '../repository/open-namespace.js'
+import type {Table} from '../repository/table/table.js'
+import {NamespaceLimiter} from './namespace-limiter.js'
+import type {LimiterSeams, LimiterSettings, RateLimiterOptions} from './options.js'
+
+/** Finds the namespace of a limiter, and finds it again from time to time. */
+export class NamespaceLookup {
+  readonly #table: Table
+  readonly #settings: LimiterSettings
+  readonly #options: RateLimiterOptions & LimiterSeams
+  readonly #cache: ConfigCache
+  #namespace: Promise<NamespaceLimiter> | undefined
+  #found: NamespaceLimiter | undefined
+  #lookedUpAtMs = 0
+
+  constructor(table: Table, settings: LimiterSettings, options: RateLimiterOptions & LimiterSeams) {
+    this.#table = table
+    this.#settings = settings
+    this.#options = options
+    this.#cache = new ConfigCache({clock: table.clock, ttlMs: settings.configCheckMs})
+  }
+
+  /** The last one that was found. */
+  get found(): NamespaceLimiter | undefined {
+    return this.#found
+  }
+
+  /** The one that is in use or being looked up; `undefined` when there is none or the lookup fails. */
+  get current(): Promise<NamespaceLimiter | undefined> {
+    return this.#namespace?.catch(() => undefined) ?? Promise.resolve(undefined)
+  }
+
+  /** The namespace is looked up again from time to time: one that was deleted must not be written to. */
+  open(): Promise<NamespaceLimiter> {
+    const nowMs = this.#table.clock()
+    // A clock that was set back must not put the next lookup off.
+    const isOld = nowMs < this.#lookedUpAtMs || nowMs - this.#lookedUpAtMs >= this.#settings.configCheckMs
+    if (!this.#namespace || (isOld && this.#options.namespaceId === undefined)) {
+      const before = this.#namespace
+      this.#lookedUpAtMs = nowMs
+      this.#namespace = this.#lookUp(before)
+      this.#namespace.then(
+        limiter => {
+          this.#found = limiter
+        },
+        () => {
+          this.#namespace = undefined
+        },
+      )
+    }
+    return this.#namespace
+  }
+
+  async #lookUp(before: Promise<NamespaceLimiter> | undefined): Promise<NamespaceLimiter> {
+    const known = await before
+    const namespace = await this.#namespaceId(known !== undefined).catch(error => {
+      if (known && isUnavailability(error)) return known.table.namespace
+      throw error
+    })
+    if (known?.table.namespace === namespace) return known
+    const {defaultLimits = [], merge = true, random = Math.random} = this.#options
+    const table = {...this.#table, namespace}
+    return new NamespaceLimiter({table, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})
+  }
+
+  /** The layout of the table is checked once: a migration never takes it back. */
+  async #namespaceId(isAgain: boolean): Promise<string> {
+    const {namespaceId, namespace = 'default'} = this.#options
+    if (namespaceId !== undefined) return namespaceId
+    if (!isAgain) return openNamespace(this.#table, namespace)
+    const found = await new Namespaces(this.#table).resolve(namespace)
+    if (found) return found.id
+    throw namespaceMissing(namespace)
+  }
+}

@@ -1,0 +1,57 @@
+// What zael itself writes into the state directory. Keys of newer versions are ignored, so that an older one can read them.
+import {isAbsolute} from 'node:path'
+import {z} from 'zod'
+
+/** Signals are sent to these: 0 and negative numbers would mean groups of processes, or all of them. */
+const pidSchema = z.int32().min(1)
+
+const portSchema = z.int().min(1).max(65_535)
+
+/** One line that can be printed. */
+const lineSchema = z
+  .string()
+  .max(4_096)
+  .regex(/^\P{Cc}*$/u, 'control characters are not allowed')
+
+const instantSchema = z.iso.datetime()
+
+/** The engine listens on this machine only. */
+export const endpointSchema = z
+  .string()
+  .regex(/^http:\/\/127\.0\.0\.1:\d{1,5}$/, 'expected an address like http://127.0.0.1:8000')
+
+export const processIdentitySchema = z.object({
+  pid: pidSchema,
+  /** When it started, in the operating system's own format; empty where the system does not tell. */
+  began: lineSchema,
+})
+
+export const lockHolderSchema = processIdentitySchema.extend({token: z.string().min(1).max(200)})
+
+/** Name of the local stack, and of its table. */
+const stackName = z.literal('local')
+
+export const stackStateSchema = processIdentitySchema.extend({
+  stack: stackName,
+  /** Random, new at every start; proves on the control port that both sides belong to this stack. */
+  startToken: z.string().min(1).max(200),
+  controlPort: portSchema,
+  engine: z.enum(['dynoxide', 'dynamodb-local', 'docker']),
+  engineVersion: lineSchema,
+  endpoint: endpointSchema,
+  port: portSchema,
+  /** `null`: everything is in memory. */
+  dataDir: lineSchema.refine(isAbsolute, 'expected an absolute path').nullable(),
+  aggregator: z.boolean(),
+  startedAt: instantSchema,
+  /** Version of zael that started it. */
+  version: lineSchema,
+})
+
+export const stackEndSchema = z.object({
+  endedAt: instantSchema,
+  /** Reused by the next start if it is free, so that endpoints handed out before stay valid. */
+  port: portSchema,
+  /** `null`: it was stopped on request. */
+  reason: z.string().nullable(),
+})

@@ -1,0 +1,11 @@
+import {z} from 'zod'
+
+/** JSON in a text attribute, as an unchecked value. */
+export const jsonText = z.string('expected text').transform((text, context): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    context.addIssue(text === '' ? 'it is empty' : 'it is not JSON')
+    return z.NEVER
+  }
+})

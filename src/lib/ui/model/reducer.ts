@@ -1,0 +1,26 @@
+import type {Cursor} from './cursor.js'
+import {actionOf, type KeyPress, keyStrokesOf} from './keys.js'
+import {reduce, type ScreenState, type ViewContext} from './screen-state.js'
+
+/** What happens to the view. */
+export type ScreenEvent =
+  /** A key as Ink reports it, or several that arrived together; `atMs`: server time. */
+  | {readonly type: 'press'; readonly input: string; readonly key: KeyPress; readonly atMs: number}
+  /** New data has moved the selected line. */
+  | {readonly type: 'settled'; readonly cursor: Cursor}
+
+/** What a state shows; the keys that arrive together need it after each of them, because each may change the list. */
+export type Extent = Omit<ViewContext, 'atMs'>
+
+/** The one reducer of the view, pure: keys mean what they mean in the mode that the keys before them led to. */
+export function screenReducer(
+  state: ScreenState,
+  event: ScreenEvent,
+  extentOf: (state: ScreenState) => Extent,
+): ScreenState {
+  if (event.type === 'settled') return {...state, cursors: {...state.cursors, [state.tab]: event.cursor}}
+  return keyStrokesOf(event.input, event.key).reduce((current, {input, key}) => {
+    const action = actionOf(input, key, current.mode, current.tab)
+    return action ? reduce(current, action, () => ({...extentOf(current), atMs: event.atMs})) : current
+  }, state)
+}

@@ -1,0 +1,182 @@
+import {gauge, sparkline} from '../../core/gauge.js'
+import {
+  formatCount,
+  formatNumber,
+  formatPlural,
+  formatRate,
+  formatShortNumber,
+  formatShortPercent,
+  formatShortSpan,
+} from '../../core/text.js'
+import type {LimitLevel, ShardView} from '../../repository/buckets/view.js'
+import type {Detail, Reading, Row, WatchData} from '../../watch/model.js'
+import {rowAt} from '../../watch/rows.js'
+import type {GlyphSet} from '../draw/glyphs.js'
+import {cell, type Line, seg, wrapPieces} from '../draw/line.js'
+import {ScreenLines} from '../draw/screen-line.js'
+import type {Frame} from '../model/frame.js'
+import {TONE_OF_STATUS, untilText} from './overview.js'
+
+const NAME_WIDTH = 12
+const SHARD_GAUGE_WIDTH = 10
+const GAP = '  '
+/** Width of the shard number. */
+const INDENT = 6
+
+/** The visible part of everything about one bucket. */
+export function DrillIn({frame}: {readonly frame: Frame}) {
+  const lines = detailLines(frame)
+  const {state, heights} = frame
+  const top = Math.max(0, Math.min(state.detailTop, lines.length - heights.text))
+  return <ScreenLines lines={lines.slice(top, top + heights.text)} />
+}
+
+/** Everything about one bucket. */
+export function detailLines(frame: Frame): Line[] {
+  const {state, data, levelsAtMs, nowMs, settings, size} = frame
+  const reading = state.detailId === undefined ? undefined : data.readings.get(state.detailId)
+  if (!reading) return [[seg('This bucket no longer exists; esc goes back.', 'near')]]
+  const row = rowAt(reading, levelsAtMs)
+  const {glyphs} = settings
+  const detail = data.detail?.id === row.id ? data.detail : undefined
+  const width = gaugeWidth(size.columns)
+  return [
+    titleLine(row, agoText(reading.readAtMs, nowMs), glyphs),
+    ...section('Limits', limitLines(row.view.limits, reading, width, glyphs)),
+    [
+      seg('  in use, last polls  ', 'dim'),
+      seg(sparkline(row.used, Math.min(60, size.columns - 24), glyphs), 'history'),
+    ],
+    ...section('Shards', shardLines(row.view.shards, reading.writePressures, size.columns, glyphs)),
+    ...(detail
+      ? [
+          ...parentLines(withLatestParent(detail, data), levelsAtMs, width, glyphs),
+          ...loadedLines(detail, nowMs, glyphs),
+        ]
+      : [[], [seg('Loading the rest.', 'dim')]]),
+  ]
+}
+
+/** Polls may have read the parent after the detail was loaded. */
+function withLatestParent(detail: Detail, {readings}: WatchData): Detail {
+  const polled = detail.parent && readings.get(detail.parent.id)
+  return polled && polled.readAtMs > (detail.parent?.readAtMs ?? 0) ? {...detail, parent: polled} : detail
+}
+
+const gaugeWidth = (columns: number): number => Math.max(8, Math.min(40, columns - 72))
+
+const agoText = (atMs: number, nowMs: number): string => `read ${formatShortSpan(nowMs - atMs)} ago`
+
+/** `age`: of its lines, where it is not shown elsewhere. */
+function section(title: string, lines: readonly Line[], age?: string): Line[] {
+  if (lines.length === 0) return []
+  return [[], [seg(title, 'title'), ...(age === undefined ? [] : [seg(`  ${age}`, 'dim')])], ...lines]
+}
+
+function titleLine(row: Row, age: string, glyphs: GlyphSet): Line {
+  const {view, status, shardCount} = row
+  const charged = view.cascade && view.parent !== null ? `, charged to ${view.parent} too` : ''
+  const [until, tone] = untilText(row, glyphs)
+  return [
+    seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
+    seg(`${row.entity} ${glyphs.dot} ${row.resource}`, 'title'),
+    seg(`  ${formatPlural(shardCount, 'shard')}${charged}, ${age}  `),
+    seg(until, tone),
+  ]
+}
+
+function limitLines(limits: readonly LimitLevel[], reading: Reading, width: number, glyphs: GlyphSet): Line[] {
+  return limits.map(limit => {
+    const rate = reading.ratePerSecond.get(limit.name)
+    const used = rate === undefined ? '' : `, used ${formatShortNumber(rate)}/s`
+    return [...levelPieces(limit, width, glyphs), seg(`  refills ${formatRate(limit.refillPerSecond)}/s${used}`, 'dim')]
+  })
+}
+
+function levelPieces({name, level, capacity, debt}: LimitLevel, width: number, glyphs: GlyphSet): Line {
+  const owed = debt > 0 ? [seg(` ${glyphs.belowZero} ${formatNumber(debt)} in debt`, 'over')] : []
+  return [
+    seg(`  ${cell(name, NAME_WIDTH, glyphs.ellipsis)} `),
+    seg(gauge(level, capacity, width, glyphs), level < 1 ? 'over' : 'ok'),
+    seg(` ${formatNumber(level, 'down')} of ${formatNumber(capacity)}`),
+    ...owed,
+  ]
+}
+
+function parentLines({parent}: Detail, atMs: number, width: number, glyphs: GlyphSet): Line[] {
+  if (!parent) return []
+  const {entity, view} = rowAt(parent, atMs)
+  return section(
+    `Parent ${entity}`,
+    view.limits.map(limit => levelPieces(limit, width, glyphs)),
+  )
+}
+
+/** The parts that polls do not read. */
+function loadedLines({limits, usage, audit, problems, loadedAtMs}: Detail, nowMs: number, glyphs: GlyphSet): Line[] {
+  const age = agoText(loadedAtMs, nowMs)
+  return [
+    ...section(
+      'Effective limits and their source',
+      limits.map(({name, text, source}) => [seg(`  ${name} ${text}`), seg(`  ${source}`, 'dim')]),
+      age,
+    ),
+    ...section(
+      'Usage',
+      usage.map(({start, counters, requests}) => [seg(`  ${start}  `, 'dim'), seg(usageText(counters, requests))]),
+      age,
+    ),
+    ...section(
+      'Changes',
+      audit.map(({timestamp, action, principal}) => [
+        seg(`  ${timestamp}  `, 'dim'),
+        seg(`${action}${principal === undefined ? '' : ` by ${principal}`}`),
+      ]),
+      age,
+    ),
+    ...problems.map((problem): Line => [seg(`${glyphs.status.near} ${problem}`, 'near')]),
+  ]
+}
+
+function usageText(counters: Readonly<Record<string, number>>, requests: number | null): string {
+  const amounts = Object.entries(counters).map(([name, amount]) => `${name} ${formatNumber(amount)}`)
+  return [...amounts, ...(requests === null ? [] : [formatPlural(requests, 'request')])].join(', ')
+}
+
+/** Every shard of a bucket: its limits and its write pressure. */
+function shardLines(
+  shards: readonly ShardView[],
+  writePressures: Reading['writePressures'],
+  columns: number,
+  glyphs: GlyphSet,
+): Line[] {
+  return shards.flatMap(view => {
+    const number = `${formatCount(view.shard).padStart(INDENT - 1)} `
+    if (view.isGhost) return [[seg(`${number}left over from a refund to a deleted shard`, 'dim')]]
+    const pieces = shardPieces(view, writePressures.get(view.shard), glyphs)
+    return wrapPieces(pieces, columns - INDENT, GAP).map((line, at) => [
+      seg(at === 0 ? number : ' '.repeat(INDENT)),
+      ...line,
+    ])
+  })
+}
+
+function shardPieces({limits, incomplete}: ShardView, pressure: number | undefined, glyphs: GlyphSet): Line[] {
+  const tightestFirst = limits.toSorted((a, b) => fractionLeft(a) - fractionLeft(b))
+  return [
+    ...tightestFirst.map(limit => shardLevel(limit, glyphs)),
+    incomplete.length === 0 ? [] : [seg(`without parameters: ${incomplete.join(', ')}`, 'near')],
+    [seg(`writes ${pressure === undefined ? glyphs.dash : formatShortPercent(pressure)}`, 'dim')],
+  ]
+}
+
+/** Limits without a capacity come last. */
+const fractionLeft = ({level, capacity}: LimitLevel): number => (capacity > 0 ? level / capacity : Number.MAX_VALUE)
+
+function shardLevel({name, level, capacity}: LimitLevel, glyphs: GlyphSet): Line {
+  return [
+    seg(`${name} `, 'dim'),
+    seg(gauge(level, capacity, SHARD_GAUGE_WIDTH, glyphs), level < 1 ? 'over' : 'ok'),
+    seg(` ${formatShortNumber(level, 'down')}/${formatShortNumber(capacity)}`),
+  ]
+}

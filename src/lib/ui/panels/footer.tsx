@@ -1,0 +1,109 @@
+import {formatCount, formatPlural, formatShortNumber, formatShortSpan, formatTimeOfDay} from '../../core/text.js'
+import type {WatchData} from '../../watch/model.js'
+import {joinPieces, type Line, seg, withRightEnd} from '../draw/line.js'
+import {ScreenLine} from '../draw/screen-line.js'
+import {type Frame, listIds} from '../model/frame.js'
+import {TABS} from '../model/screen-state.js'
+
+/** Totals and position, the filter, and the status line. */
+export function Footer({frame}: {readonly frame: Frame}) {
+  const {size, settings, heights} = frame
+  const totals = withRightEnd(totalsLine(frame), positionOf(frame), size.columns, settings.glyphs.ellipsis)
+  return (
+    <>
+      <ScreenLine line={totals} />
+      {heights.hasFilterLine && <ScreenLine line={filterLine(frame)} />}
+      <ScreenLine line={statusLine(frame)} />
+    </>
+  )
+}
+
+/** Which lines of a long list are shown: `40–75 of 113`. */
+function positionOf({state, data, ranking, cursor, heights, settings}: Frame): Line {
+  if (state.detailId !== undefined || state.mode === 'help') return []
+  const {length} = listIds(state, data, ranking)
+  if (length <= heights.body) return []
+  const last = Math.min(length, cursor.top + heights.body)
+  return [seg(`${formatCount(cursor.top + 1)}${settings.glyphs.dash}${formatCount(last)} of ${formatCount(length)}`)]
+}
+
+/** Totals over the selected buckets. */
+function totalsLine({ranking, settings}: Frame): Line {
+  const {all, totals} = ranking
+  const {buckets, over, near, inDebt, shards, ratePerSecond} = totals
+  const selected =
+    buckets < all ? `${formatCount(buckets)} of ${formatPlural(all, 'bucket')}` : formatPlural(buckets, 'bucket')
+  const {status, belowZero, dot} = settings.glyphs
+  const rates = [...ratePerSecond].sort(([a], [b]) => (a < b ? -1 : 1))
+  const used = rates.map(([name, rate]) => `${name} ${formatShortNumber(rate)}/s`).join(', ')
+  return joinPieces(
+    [
+      [seg(selected, 'strong')],
+      [seg(`${status.over} ${formatCount(over)} over`, over > 0 ? 'over' : 'dim')],
+      [seg(`${status.near} ${formatCount(near)} near`, near > 0 ? 'near' : 'dim')],
+      [seg(`${belowZero} ${formatCount(inDebt)} in debt`, inDebt > 0 ? 'over' : 'dim')],
+      used === '' ? [] : [seg(`used ${used}`)],
+      [seg(formatPlural(shards, 'shard'), 'dim')],
+    ],
+    ` ${dot} `,
+  )
+}
+
+/** The filter, while it is typed and while it is active. */
+function filterLine({state, ranking, settings}: Frame): Line {
+  const {selection, mode} = state
+  const matches = `  ${formatPlural(ranking.totals.buckets, 'bucket')}`
+  const isTyping = mode === 'filter'
+  const escapeHint = state.filterBefore === undefined ? 'esc clears it' : 'esc goes back'
+  const keys = isTyping ? '' : ` ${settings.glyphs.dot} ${escapeHint}`
+  return [seg(`/${selection.filter}`, 'strong'), ...(isTyping ? [seg('_', 'strong')] : []), seg(matches + keys, 'dim')]
+}
+
+/** Problem, pause and note; otherwise the most important keys. */
+function statusLine(frame: Frame): Line {
+  const {state, settings} = frame
+  const messages = [
+    problemOf(frame),
+    pauseOf(frame),
+    state.note === undefined ? [] : [seg(state.note, 'strong')],
+  ].filter(piece => piece.length > 0)
+  return joinPieces(messages.length > 0 ? messages : hints(frame), ` ${settings.glyphs.dot} `)
+}
+
+function problemOf({data, nowMs, settings}: Frame): Line {
+  const {problem} = data
+  if (!problem) return []
+  const {message, isThrottled, sinceMs} = problem
+  const kind = isThrottled ? 'throttled' : 'cannot read'
+  const text = [`${kind} for ${formatShortSpan(nowMs - sinceMs)}`, ...nextTry(data, nowMs)].join(', ')
+  return [seg(`${settings.glyphs.status.over} ${text}: ${message}`, 'over')]
+}
+
+/** Empty when no next poll is scheduled. */
+function nextTry({problem, isPaused}: WatchData, nowMs: number): string[] {
+  if (isPaused) return ['r tries again']
+  if (problem?.nextTryAtMs === undefined) return []
+  const inMs = problem.nextTryAtMs - nowMs
+  return [inMs > 0 ? `next try in ${formatShortSpan(inMs)}` : 'trying again']
+}
+
+function pauseOf({state, levelsAtMs, nowMs, settings}: Frame): Line {
+  if (state.pausedAtMs === undefined) return []
+  const age = formatShortSpan(nowMs - levelsAtMs)
+  return [
+    seg(`${settings.glyphs.paused} paused: levels of ${formatTimeOfDay(levelsAtMs)}, ${age} ago; p resumes`, 'near'),
+  ]
+}
+
+function hints({state}: Frame): Line[] {
+  const {mode, tab, selection} = state
+  const hint = (text: string): Line => [seg(text, 'dim')]
+  if (mode === 'help') return [hint('esc back'), hint('q quit')]
+  if (mode === 'filter')
+    return [hint('enter keep'), hint('esc drop'), hint('!text inverts'), hint('status:over'), hint('resource:NAME')]
+  if (mode === 'detail') return [hint('esc back'), hint('? help'), hint('r refresh'), hint('q quit')]
+  const next = TABS[(TABS.indexOf(tab) + 1) % TABS.length]
+  const inOverview = tab === 'overview' ? [hint('/ filter'), hint(`s sort: ${selection.sort}`)] : []
+  const drill = tab === 'health' ? [] : [hint('enter drill in')]
+  return [hint('? help'), hint('q quit'), ...inOverview, ...drill, hint(`tab ${next}`), hint('p pause')]
+}

@@ -1,0 +1,62 @@
+import {Box} from 'ink'
+import {useMemo} from 'react'
+import {seg} from '../draw/line.js'
+import type {Palette} from '../draw/palette.js'
+import {CanvasContext, ScreenLine} from '../draw/screen-line.js'
+import {type Frame, isTooSmall, listIds, MIN_SIZE} from '../model/frame.js'
+import type {Extent} from '../model/reducer.js'
+import {DrillIn, detailLines} from './detail.js'
+import {Footer} from './footer.js'
+import {Header} from './header.js'
+import {Health} from './health.js'
+import {Help, helpHeight, helpLines} from './help.js'
+import {Overview} from './overview.js'
+import {Resources} from './resources.js'
+
+/** The whole screen: exactly as many lines as the terminal has, none wider than it. */
+export function Screen({frame, palette}: {readonly frame: Frame; readonly palette: Palette}) {
+  const {size, settings, heights} = frame
+  const {columns, rows} = size
+  const {ellipsis, times} = settings.glyphs
+  const canvas = useMemo(() => ({columns, palette, ellipsis}), [columns, palette, ellipsis])
+  const required = `needs at least ${MIN_SIZE.columns}${times}${MIN_SIZE.rows}; q quits`
+  return (
+    <CanvasContext value={canvas}>
+      <Box flexDirection="column" width={columns} height={rows}>
+        {isTooSmall(size) ? (
+          <ScreenLine line={[seg(required)]} />
+        ) : (
+          <>
+            <Header frame={frame} />
+            <Box flexDirection="column" height={heights.text} flexShrink={0}>
+              <Body frame={frame} />
+            </Box>
+            <Footer frame={frame} />
+          </>
+        )}
+      </Box>
+    </CanvasContext>
+  )
+}
+
+function Body({frame}: {readonly frame: Frame}) {
+  const {mode, tab, detailId} = frame.state
+  if (mode === 'help') return <Help frame={frame} />
+  if (detailId !== undefined) return <DrillIn frame={frame} />
+  if (tab === 'resources') return <Resources frame={frame} />
+  return tab === 'health' ? <Health frame={frame} /> : <Overview frame={frame} />
+}
+
+/** What the keys of a frame depend on. */
+export function extentOf(frame: Frame): Extent {
+  const {state, data, ranking, heights, settings} = frame
+  const ids = listIds(state, data, ranking)
+  return {ids, height: heights.body, text: textExtent(frame), typedFlags: settings.typedFlags ?? ''}
+}
+
+/** Length of the open help or detail, and how many of its lines the screen shows. */
+function textExtent(frame: Frame): Extent['text'] {
+  const {state, heights} = frame
+  if (state.mode === 'help') return {length: helpLines(frame).length, height: helpHeight(frame)}
+  return {length: state.detailId === undefined ? 0 : detailLines(frame).length, height: heights.text}
+}

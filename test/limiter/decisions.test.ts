@@ -1,0 +1,265 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {RateLimitExceeded, type RefusalStatus, RequestTooLarge} from '../../src/lib/limiter/errors.js'
+import {balanceHeaders, quotaHeaders} from '../../src/lib/limiter/headers.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {failure, refusal, request, splitInto} from './visit.js'
+
+describeOnEngine('decisions', () => {
+  const table = useTable()
+  let scene: Scene
+  beforeEach(async () => {
+    scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min', 'tpm=1000/min')
+  })
+
+  it('an admitted request has its lease and what is left, without another call', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    scene.calls.length = 0
+    const decision = await limiter.tryAcquire(request({rpm: 2, tpm: 300}))
+    expect(scene.calls).toEqual(['UpdateItem'])
+    expect(decision).toMatchObject({
+      admitted: true,
+      waitedMs: 0,
+      limits: {
+        rpm: {entity: 'user-1', level: 'entity', capacity: 10, available: 7, refillAmount: 10, refillPeriodSeconds: 60},
+        tpm: {capacity: 1000, available: 700},
+      },
+    })
+    if (!decision.admitted) throw new Error('refused')
+    expect(decision.limits.rpm?.fullAfterMs).toBe(18_001)
+    expect(Object.keys(decision.limits).sort()).toEqual(['rpm', 'tpm'])
+    expect(decision.headers()).toEqual({
+      RateLimit: '"rpm";r=7;t=19, "tpm";r=700;t=19',
+      'RateLimit-Policy': '"rpm";q=10;w=60, "tpm";q=1000;w=60',
+    })
+    await limiter.settled()
+    expect(scene.calls).toEqual(['UpdateItem'])
+  })
+
+  it('a refused request is a value, with the true wait and the fields of a 429', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 10, tpm: 100}))
+    const decision = await limiter.tryAcquire(request({rpm: 1, tpm: 1}))
+    if (decision.admitted) throw new Error('admitted')
+    expect(decision).toMatchObject({
+      reason: 'exceeded',
+      retryAfterMs: 6001,
+      limits: {rpm: {available: 0, capacity: 10, fullAfterMs: 60_000}, tpm: {available: 900, fullAfterMs: 6000}},
+    })
+    expect(decision.error).toBeInstanceOf(RateLimitExceeded)
+    expect(decision.headers()).toEqual({
+      'Retry-After': '7',
+      RateLimit: '"rpm";r=0;t=7, "tpm";r=900;t=6',
+      'RateLimit-Policy': '"rpm";q=10;w=60, "tpm";q=1000;w=60',
+    })
+    scene.nowMs += Number(decision.retryAfterMs)
+    expect(await limiter.tryAcquire(request({rpm: 1, tpm: 1}))).toMatchObject({admitted: true})
+  })
+
+  it('a request that can never fit is refused for ever: no wait, no Retry-After', async () => {
+    const limiter = scene.limiter()
+    const decision = await limiter.tryAcquire(request({rpm: 11}))
+    if (decision.admitted) throw new Error('admitted')
+    expect(decision).toMatchObject({reason: 'too-large', retryAfterMs: null, limits: {}})
+    expect(decision.headers()).toEqual({})
+    expect(decision.error).toMatchObject({limit: 'rpm', requested: 11, capacity: 10, entity: 'user-1'})
+    expect(await failure(limiter.acquire(request({rpm: 11})))).toBeInstanceOf(RequestTooLarge)
+  })
+
+  it('throws where there is no decision: bad input, an abort, an outage', async () => {
+    const limiter = scene.limiter({timeoutMs: 20})
+    await expect(limiter.tryAcquire(request({rpx: 1}))).rejects.toMatchObject({code: 'limit.unknown'})
+    await expect(limiter.tryAcquire(request({rpm: -1}))).rejects.toMatchObject({code: 'request.amount'})
+    const aborted = limiter.tryAcquire({...request({rpm: 1}), signal: AbortSignal.abort()})
+    await expect(aborted).rejects.toMatchObject({code: 'dynamo.aborted'})
+    scene.transport = {send: () => new Promise(() => {})}
+    await expect(limiter.tryAcquire(request({rpm: 1}))).rejects.toMatchObject({code: 'limiter.unavailable'})
+    const open = await limiter.tryAcquire({...request({rpm: 1}), onUnavailable: 'allow'})
+    expect(open).toMatchObject({admitted: true, limits: {}, lease: {isMetered: false}})
+    expect(open.headers()).toEqual({})
+  })
+
+  it('of an entity and its parent the tighter one is told', async () => {
+    await scene.entity('user-1', 'team-1')
+    await scene.configure({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, 'rpm=4/min')
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire(request({rpm: 1, tpm: 1}))
+    expect(lease.limits).toMatchObject({
+      rpm: {entity: 'team-1', level: 'parent', capacity: 4, available: 3},
+      tpm: {entity: 'user-1', level: 'entity', capacity: 1000, available: 999},
+    })
+    expect(lease.headers().RateLimit).toBe('"rpm";r=3;t=16, "tpm";r=999;t=1')
+    const error = await refusal(limiter.acquire(request({rpm: 4, tpm: 1})))
+    expect(error.limits).toMatchObject({rpm: {entity: 'team-1', level: 'parent', available: 3}})
+    expect(error.headers().RateLimit).toBe('"rpm";r=3;t=16')
+  })
+
+  it('what is left follows the corrections of the lease, and the clock', async () => {
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire(request({rpm: 1, tpm: 500}))
+    await lease.adjust({tpm: 600})
+    expect(lease.limits.tpm?.available).toBe(-100)
+    expect(lease.headers().RateLimit).toContain('"tpm";r=0;')
+    scene.nowMs += 12_000
+    expect(lease.limits.tpm?.available).toBe(100)
+    await lease.consume({rpm: 4, tpm: 100})
+    expect(lease.limits).toMatchObject({rpm: {available: 6}, tpm: {available: 0}})
+    await lease.release({tpm: 50})
+    expect(lease.limits.tpm?.available).toBe(50)
+    await lease.rollback()
+    expect(lease.limits).toMatchObject({rpm: {available: 10}, tpm: {available: 1000}})
+    scene.nowMs += 1
+    expect(await limiter.available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpm: 10, tpm: 1000})
+  })
+
+  it('what a full bucket did not earn is not told: not before a first charge, and not before a correction', async () => {
+    await scene.limiter().acquire(request({rpm: 1, tpm: 1}))
+    scene.nowMs += 3_600_000
+    const limiter = scene.limiter()
+    const [lease, other] = await Promise.all([
+      limiter.acquire(request({rpm: 1, tpm: 500})),
+      limiter.acquire(request({rpm: 2, tpm: 300})),
+    ])
+    // The second one came while the first was written.
+    expect(lease.limits).toMatchObject({rpm: {available: 9}, tpm: {available: 500}})
+    expect(other.limits).toMatchObject({rpm: {available: 7}, tpm: {available: 200}})
+    scene.nowMs += 3_600_000
+    await lease.adjust({tpm: 600})
+    expect(lease.limits).toMatchObject({rpm: {available: 10}, tpm: {available: 400}})
+    expect(await limiter.available({entity: 'user-1', resource: 'gpt-4'})).toEqual({rpm: 10, tpm: 400})
+  })
+
+  it('what all shards of a bucket gave together is told exactly; of one shard it is an estimate', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 2}))
+    await splitInto(scene, 4)
+    scene.nowMs += 1000
+    const one = scene.limiter()
+    const lease = await one.acquire(request({tpm: 10}))
+    expect(lease.limits.tpm).toMatchObject({capacity: 1000, available: 960})
+    const gathered = await one.acquire(request({tpm: 900}))
+    expect(gathered.limits.tpm?.available).toBe(90)
+  })
+})
+
+describe('header fields', () => {
+  const status = (more: Partial<RefusalStatus>): RefusalStatus => ({
+    ...{name: 'rpm', entity: 'e', resource: 'r', level: 'entity', shard: 0, source: 'resource'},
+    ...{capacity: 10, refillAmount: 10, refillPeriodSeconds: 60, available: 0, requested: 1, deficit: 1},
+    ...{exceeded: true, retryAfterMs: 6001},
+    ...more,
+  })
+
+  it.each([1, 999, 1000, 1001, 0.2, 2 ** 31])(
+    'Retry-After of %d ms is in whole seconds, rounded up, at least one',
+    ms => {
+      const {'Retry-After': seconds} = new RateLimitExceeded([status({})], ms).headers()
+      expect(seconds).toMatch(/^[1-9]\d*$/)
+      expect(Number(seconds) * 1000).toBeGreaterThanOrEqual(ms)
+      expect(Number(seconds)).toBeLessThan(ms / 1000 + 1.001)
+    },
+  )
+
+  it('never hold anything but whole numbers that are not negative', () => {
+    const quota = {name: 'rpm', refillAmount: 10, refillPeriodSeconds: 60, available: -5}
+    for (const resetMs of [null, Number.POSITIVE_INFINITY, Number.NaN, 0, 1.5]) {
+      const {RateLimit} = quotaHeaders([{...quota, resetMs}])
+      expect(RateLimit).toMatch(/^"rpm";r=0(;t=\d+)?$/)
+    }
+    expect(balanceHeaders({})).toEqual({})
+    const neverFull = new RateLimitExceeded([status({refillAmount: 0, exceeded: false, retryAfterMs: 0})], 1)
+    expect(neverFull.headers().RateLimit).toBe('"rpm";r=0')
+    expect(neverFull.limits.rpm?.fullAfterMs).toBeNull()
+  })
+})
+
+describeOnEngine('withLease', () => {
+  const table = useTable()
+  let scene: Scene
+  beforeEach(async () => {
+    scene = new Scene(table)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=10/min')
+  })
+  const tokens = async () => (await scene.totals('user-1', 'gpt-4', 'rpm')).tokens
+
+  it.each([
+    ['committed', 8],
+    ['rolled back', 10],
+  ])('returns the result of a callback that has %s the lease itself', async (how, left) => {
+    const result = await scene.limiter().withLease(request({rpm: 2}), async lease => {
+      await (how === 'committed' ? lease.commit() : lease.rollback())
+      return 'done'
+    })
+    expect(result).toBe('done')
+    expect(await tokens()).toBe(left)
+  })
+
+  it('throws the error of the callback, and returns the tokens', async () => {
+    const limiter = scene.limiter()
+    const failing = limiter.withLease(request({rpm: 2}), () => {
+      throw new Error('the model failed')
+    })
+    await expect(failing).rejects.toThrow('the model failed')
+    expect(await tokens()).toBe(10)
+  })
+
+  it('throws the error of a callback that has committed before, and keeps the charge', async () => {
+    const failing = scene.limiter().withLease(request({rpm: 2}), async lease => {
+      await lease.commit()
+      throw new Error('too late')
+    })
+    await expect(failing).rejects.toThrow('too late')
+    expect(await tokens()).toBe(8)
+  })
+})
+
+describe('options', () => {
+  const open = {stack: 'test', transport: {send: () => Promise.reject(new Error('nothing is sent'))}}
+  const bad = [Number.NaN, Number.POSITIVE_INFINITY, -1, 2 ** 31, '5' as unknown as number]
+
+  it.each(bad)('a time of %s is refused', async ms => {
+    for (const option of ['timeoutMs', 'denyCacheMs', 'configCacheMs']) {
+      expect(() => new RateLimiter({...open, [option]: ms})).toThrow(expect.objectContaining({code: 'option.invalid'}))
+    }
+    const limiter = new RateLimiter(open)
+    for (const option of ['timeoutMs', 'waitMs']) {
+      const asked = limiter.acquire({...request({rpm: 1}), [option]: ms})
+      await expect(asked).rejects.toMatchObject({name: 'InvalidInput', code: 'option.invalid', details: {option}})
+    }
+  })
+
+  it.each([
+    [{maxShards: 0}, 'option.invalid'],
+    [{maxShards: 1.5}, 'option.invalid'],
+    [{bucketTtlMultiplier: Number.NaN}, 'option.invalid'],
+    [{namespace: ''}, 'name.invalid'],
+    [{namespace: 'a/b'}, 'name.invalid'],
+    [{namespaceId: '_'}, 'name.invalid'],
+    [{namespaceId: 'a/b'}, 'name.invalid'],
+    [{namespaceId: ''}, 'name.invalid'],
+  ])('%j is refused', (options, code) => {
+    expect(() => new RateLimiter({...open, ...options})).toThrow(expect.objectContaining({name: 'InvalidInput', code}))
+  })
+
+  it('names must be strings', async () => {
+    const entity = 42 as unknown as string
+    await expect(new RateLimiter(open).acquire({...request({rpm: 1}), entity})).rejects.toMatchObject({
+      code: 'name.invalid',
+    })
+  })
+
+  it('a typed limiter accepts its limits only; the compiler checks this', () => {
+    const limiter = new RateLimiter<'rpm' | 'tpm'>(open)
+    const ask = (typed: typeof limiter) => [
+      typed.acquire({entity: 'e', resource: 'r', consume: {rpm: 1}}).then(lease => lease.adjust({tpm: 1})),
+      // @ts-expect-error a typing error
+      typed.acquire({entity: 'e', resource: 'r', consume: {rmp: 1}}),
+      // @ts-expect-error a typing error
+      typed.acquire({entity: 'e', resource: 'r', consume: {rpm: 1}}).then(lease => lease.adjust({tmp: 1})),
+    ]
+    expect(ask).toBeTypeOf('function')
+  })
+})

@@ -1,0 +1,46 @@
+import {expect, it} from 'vitest'
+import {acquireJson} from '../../src/lib/cli/acquire/presenter.js'
+import {acquireResult} from '../../src/lib/cli/results/acquire.js'
+import {RateLimitExceeded, type RefusalStatus} from '../../src/lib/limiter/errors.js'
+
+const status = (retryAfterMs: number): RefusalStatus => ({
+  name: 'rpm',
+  entity: 'user-1',
+  resource: 'gpt-4',
+  level: 'entity',
+  shard: 0,
+  source: undefined,
+  capacity: 100,
+  available: 0,
+  requested: 1,
+  deficit: 1,
+  exceeded: true,
+  retryAfterMs,
+  refillAmount: 100,
+  refillPeriodSeconds: 60,
+})
+
+it.each([Infinity, NaN])('L2 a wait of %d is in no header, no JSON and no message of a refusal', waitMs => {
+  const error = new RateLimitExceeded([status(waitMs)], waitMs)
+  const seen = [JSON.stringify(error), JSON.stringify(error.headers()), JSON.stringify(error.details), error.message]
+  for (const text of seen) expect(text).not.toMatch(/Infinity|NaN|null[,}]?"retry/)
+  expect(JSON.parse(JSON.stringify(error))).toMatchObject({
+    retry_after_ms: 86_400_000,
+    limits: [{retry_after_seconds: 86_400}],
+  })
+  expect(error.headers()['Retry-After']).toBe('86400')
+})
+
+it.each([Infinity, NaN])('a wait of %d is null in the result of a command, as its schema states', waitMs => {
+  const attempt = {
+    admitted: false,
+    isMetered: true,
+    parent: undefined,
+    waitedMs: 0,
+    retryAfterMs: waitMs,
+    statuses: [status(waitMs)],
+  }
+  const json = acquireJson({entity: 'user-1', resource: 'gpt-4', consume: {rpm: 1}, dryRun: true, attempt})
+  expect(json).toMatchObject({retryAfterMs: null, limits: [{retryAfterMs: null}]})
+  expect(acquireResult.parse(JSON.parse(JSON.stringify(json)))).toEqual(json)
+})

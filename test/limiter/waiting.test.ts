@@ -1,0 +1,164 @@
+import {getEventListeners} from 'node:events'
+import {beforeEach, describe, expect, it} from 'vitest'
+import {onAbort} from '../../src/lib/limiter/abort.js'
+import type {AcquireRequest} from '../../src/lib/limiter/options.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {failure, request} from './visit.js'
+
+/** The warnings of the process while `work` runs, and for a turn of the event loop after it. */
+async function warningsOf(work: () => Promise<unknown>): Promise<string[]> {
+  const warnings: string[] = []
+  const listen = (warning: Error) => warnings.push(warning.name)
+  process.on('warning', listen)
+  try {
+    await work()
+    await new Promise(resolve => setImmediate(resolve))
+  } finally {
+    process.off('warning', listen)
+  }
+  return warnings
+}
+
+describe('one signal shared by many', () => {
+  it('has one listener, and none when all are done', () => {
+    const {signal} = new AbortController()
+    const watched = Array.from({length: 1000}, () => onAbort(signal, () => {}))
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1)
+    for (const unwatch of watched) unwatch()
+    expect(getEventListeners(signal, 'abort')).toEqual([])
+  })
+
+  it('tells all of them, also one that comes later, but none that has gone', () => {
+    const controller = new AbortController()
+    const told: string[] = []
+    onAbort(controller.signal, () => told.push('first'))
+    onAbort(controller.signal, () => told.push('gone'))()
+    onAbort(controller.signal, () => told.push('second'))
+    controller.abort()
+    onAbort(controller.signal, () => told.push('late'))
+    expect(told).toEqual(['first', 'second', 'late'])
+  })
+})
+
+describeOnEngine('waiting for admission', () => {
+  const table = useTable()
+  let scene: Scene
+  let waits: number[]
+  beforeEach(async () => {
+    scene = new Scene(table)
+    waits = []
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=5/min')
+  })
+
+  /** A sleep that moves the clock. */
+  const sleep = async (ms: number) => {
+    scene.nowMs += ms
+  }
+  const waiting = (rpm: number, waitMs: number): AcquireRequest => ({
+    ...request({rpm}),
+    waitMs,
+    onWait: ms => waits.push(ms),
+  })
+
+  it('waits as long as a refusal tells it to, and no request waits longer than it may', async () => {
+    const limiter = scene.limiter({sleep})
+    await limiter.acquire(request({rpm: 5}))
+    const refused = await limiter.tryAcquire(request({rpm: 1}))
+    const retryAfterMs = Number(refused.admitted || refused.retryAfterMs)
+    expect(await limiter.tryAcquire(waiting(1, retryAfterMs - 1))).toMatchObject({admitted: false, waitedMs: 0})
+    expect(waits).toEqual([])
+    expect(await limiter.tryAcquire(waiting(1, retryAfterMs))).toMatchObject({admitted: true, waitedMs: retryAfterMs})
+    expect(waits).toEqual([retryAfterMs])
+    await limiter.acquire(waiting(1, 60_000))
+    await expect(limiter.acquire(waiting(5, 1))).rejects.toMatchObject({code: 'limit.exceeded'})
+  })
+
+  it('waits again when other requests were faster, but not beyond its limit', async () => {
+    const rival = scene.limiter()
+    const limiter = scene.limiter({
+      sleep: async ms => {
+        scene.nowMs += ms
+        await rival.acquire(request({rpm: 1}))
+      },
+    })
+    await limiter.acquire(request({rpm: 5}))
+    const decision = await limiter.tryAcquire(waiting(1, 40_000))
+    expect(decision.admitted).toBe(false)
+    expect(waits).toHaveLength(3)
+    expect(decision.waitedMs).toBeLessThanOrEqual(40_000)
+  })
+
+  it('sleeps an hour at most, then tries again', async () => {
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=1/day')
+    const naps: number[] = []
+    const limiter = scene.limiter({
+      sleep: async ms => {
+        naps.push(ms)
+        scene.nowMs += ms
+      },
+    })
+    await limiter.acquire(request({rpm: 1}))
+    expect(await limiter.tryAcquire(waiting(1, 2 * 86_400_000))).toMatchObject({admitted: true})
+    expect(Math.max(...naps)).toBe(3_600_000)
+    expect(naps).toHaveLength(24)
+  })
+
+  it('does not wait for what can never be admitted', async () => {
+    const limiter = scene.limiter({sleep})
+    const decision = await limiter.tryAcquire(waiting(6, 60_000))
+    expect(decision).toMatchObject({admitted: false, reason: 'too-large', retryAfterMs: null, waitedMs: 0})
+    expect(waits).toEqual([])
+  })
+
+  it('ends when it is aborted, without a charge', async () => {
+    const stop = new AbortController()
+    const limiter = scene.limiter({
+      sleep: async (_, signal) => {
+        stop.abort(new Error('gone'))
+        expect(signal?.aborted).toBe(true)
+      },
+    })
+    await limiter.acquire(request({rpm: 5}))
+    const aborted = await failure(limiter.acquire({...waiting(1, 60_000), signal: stop.signal}))
+    expect(aborted).toMatchObject({name: 'Aborted', code: 'dynamo.aborted', cause: {message: 'gone'}})
+    expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 5})
+  })
+
+  it('ends when the limiter is closed; a closed limiter answers nothing', async () => {
+    const limiter = scene.limiter({
+      sleep: async (_, signal) => new Promise(done => onAbort(signal as AbortSignal, done)),
+    })
+    await limiter.acquire(request({rpm: 5}))
+    let hasWaited = () => {}
+    const isWaiting = new Promise<void>(resolve => {
+      hasWaited = resolve
+    })
+    const open = failure(limiter.acquire({...waiting(1, 60_000), onWait: hasWaited}))
+    await isWaiting
+    await limiter.close()
+    expect(await open).toMatchObject({name: 'LimiterClosed', code: 'limiter.closed'})
+    for (const call of [
+      limiter.acquire(request({rpm: 1})),
+      limiter.available(request({})),
+      limiter.check(request({})),
+    ]) {
+      expect(await failure(call)).toMatchObject({code: 'limiter.closed'})
+    }
+    await limiter.close()
+  })
+
+  it('a thousand requests share one signal without a warning, and leave no listener behind', async () => {
+    const limiter = scene.limiter({sleep})
+    const {signal} = new AbortController()
+    const warnings = await warningsOf(() =>
+      Promise.all(
+        Array.from({length: 1000}, (_, at) =>
+          limiter.tryAcquire({...request({rpm: 1}), signal, waitMs: at < 20 ? 60_000 : 0}),
+        ),
+      ),
+    )
+    expect(warnings).toEqual([])
+    expect(getEventListeners(signal, 'abort')).toEqual([])
+  })
+})

@@ -1,0 +1,233 @@
+import {mkdtempSync, rmSync, writeFileSync} from 'node:fs'
+import {tmpdir} from 'node:os'
+import {join} from 'node:path'
+import {afterAll, describe, expect, it} from 'vitest'
+import {InvalidInput} from '../../src/lib/core/errors.js'
+import {parseLimit} from '../../src/lib/core/limit.js'
+import type {Problem} from '../../src/lib/documents/problems.js'
+import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
+import {parseManifest} from '../../src/lib/manifest/parse.js'
+import {zael} from '../e2e/zael.js'
+
+const parse = (text: string) => parseManifest(`namespace: a\n${text}`, {file: 'limits.yaml'})
+
+function failureOf(text: string): InvalidInput {
+  try {
+    parseManifest(text, {file: 'limits.yaml'})
+  } catch (error) {
+    if (error instanceof InvalidInput) return error
+    throw error
+  }
+  throw new Error('expected a failure')
+}
+
+const problemsOf = (text: string): string[] =>
+  (failureOf(text).details.problems as Problem[]).map(({line, column, path, message}) => {
+    return `${line}:${column} [${path}] ${message}`
+  })
+
+const aliases = (name: string, count: number) => Array(count).fill(`*${name}`).join(', ')
+
+describe('a manifest that expands', () => {
+  it('by aliases of aliases in every place is refused', () => {
+    const count = 200
+    const text = `namespace: a
+resources:
+  r0: &scope {limits: &limits {${Array.from({length: count}, (_, at) => `l${at}: 1`).join(', ')}}}
+entities:
+  e0: &entity {resources: {${Array.from({length: count}, (_, at) => `r${at}: *scope`).join(', ')}}}
+${Array.from({length: count}, (_, at) => `  e${at + 1}: *entity`).join('\n')}`
+    expect(problemsOf(text)).toEqual(['5:3 [] this has more than 1,000,000 values, aliases written out'])
+  })
+
+  it('within bounds is accepted', () => {
+    const users = Array.from({length: 2000}, (_, at) => `  u${at}: *user`).join('\n')
+    const {entities} = parse(`entities:\n  first: &user {limits: {rpm: 1/min, tpm: 2/min}}\n${users}`)
+    expect(entities.size).toBe(2001)
+    expect(entities.get('u1999')?.limits.get('_default_')).toEqual([parseLimit('rpm=1/min'), parseLimit('tpm=2/min')])
+  })
+
+  it('by a merge list of thousands of aliases is refused', () => {
+    const text = `namespace: a\nresources: {a: {limits: &l {rpm: 1}}, b: {limits: {<<: [${aliases('l', 5000)}]}}}`
+    expect(problemsOf(text)).toEqual([expect.stringContaining('<< merges 5,000 mappings; at most 100 can be merged')])
+    const list = `namespace: a\nresources: {a: {limits: &l {rpm: 1}}, b: {limits: {<<: [${aliases('l', 100)}]}}}`
+    expect(parseManifest(list, {file: 'f'}).resources.get('b')).toEqual([parseLimit('rpm=1/min')])
+  })
+
+  it('by merges of many entries in many places is refused', () => {
+    const entries = Array.from({length: 2000}, (_, at) => `l${at}: 1`).join(', ')
+    const merges = Array.from({length: 6}, (_, at) => `  r${at}: {limits: {<<: [${aliases('l', 100)}]}}`).join('\n')
+    expect(problemsOf(`namespace: a\nresources:\n  a: {limits: &l {${entries}}}\n${merges}`)).toEqual([
+      expect.stringContaining('the merges of this file add more than 1,000,000 entries'),
+    ])
+  })
+
+  it('by merges of merges of merges is as large as its distinct names', () => {
+    const levels = Array.from({length: 40}, (_, at) => {
+      return `  r${at + 1}: {limits: &m${at + 1} {<<: [*m${at}, *m${at}, *m${at}], l${at + 1}: 1}}`
+    })
+    const {resources} = parse(`resources:\n  r0: {limits: &m0 {l0: 1}}\n${levels.join('\n')}`)
+    expect(resources.get('r40')).toHaveLength(41)
+  })
+
+  it.each([
+    ['itself', 'resources: &r {a: *r}', '2:19 [] *r is part of what it stands for'],
+    ['a text', 'resources: {<<: x}', '2:17 [resources] << needs a mapping or a list of mappings, not the text "x"'],
+    [
+      'a list in a list',
+      'resources: {<<: [[{}]]}',
+      '2:18 [resources] << needs a mapping or a list of mappings, not a list',
+    ],
+  ])('by merging or containing %s is refused', (_what, text, problem) => {
+    expect(problemsOf(`namespace: a\n${text}`)).toEqual([problem])
+  })
+
+  it.each([
+    ['brackets', '['.repeat(1e5)],
+    ['closed brackets', '['.repeat(1e4) + ']'.repeat(1e4)],
+    ['braces', '{a: '.repeat(1e4)],
+    ['dashes', '- '.repeat(1e4)],
+    ['question marks', '? '.repeat(1e4)],
+    ['indentation', Array.from({length: 500}, (_, at) => `${' '.repeat(at)}a:`).join('\n')],
+  ])('by thousands of levels of %s is refused instead of ending the process', (_what, text) => {
+    expect(problemsOf(text)).toEqual([expect.stringMatching(/^\d+:\d+ \[\] this is nested more than 64 levels deep$/)])
+  })
+})
+
+describe('names that objects have already', () => {
+  const NAMES = ['constructor', 'toString', 'hasOwnProperty', 'valueOf']
+
+  it('are names like any other where they are legal', () => {
+    const scopes = NAMES.map(name => `  ${name}: {limits: {${NAMES.map(each => `${each}: 1`).join(', ')}}}`).join('\n')
+    const entities = NAMES.map((name, at) => `  ${name}: {parent: ${NAMES[at + 1] ?? 'null'}, name: ${name}}`).join(
+      '\n',
+    )
+    const manifest = parse(`resources:\n${scopes}\nentities:\n${entities}`)
+    expect([...manifest.resources.keys()]).toEqual(NAMES)
+    expect(manifest.resources.get('constructor')?.map(({name}) => name)).toEqual([...NAMES].sort())
+    expect([...manifest.entities.keys()]).toEqual(NAMES)
+    expect(manifest.entities.get('valueOf')).toEqual({parent: null, name: 'valueOf', limits: new Map()})
+    expect(fingerprint(manifest)).toMatch(/^sha256:/)
+  })
+
+  it('__proto__ is refused everywhere except in metadata, and never dropped', () => {
+    expect(
+      problemsOf(`namespace: a
+__proto__: {x: 1}
+system: {limits: {__proto__: 1}}
+resources: {__proto__: {limits: {rpm: 1}}}
+entities: {__proto__: {}, e: {__proto__: 1}, f: {resources: {__proto__: {}}}}`),
+    ).toEqual([
+      expect.stringContaining('2:1 [] "__proto__" is not a key here'),
+      expect.stringContaining('3:19 [system.limits] "__proto__" is not a valid limit name'),
+      expect.stringContaining('4:13 [resources] "__proto__" is not a valid resource name'),
+      expect.stringContaining('5:12 [entities] "__proto__" is not a valid entity id'),
+    ])
+    expect(problemsOf('namespace: a\nentities: {e: {__proto__: 1}, f: {resources: {__proto__: {}}}}')).toEqual([
+      expect.stringContaining('2:16 [entities.e] "__proto__" is not a key here'),
+      expect.stringContaining('2:47 [entities.f.resources] "__proto__" is not a valid resource name'),
+    ])
+  })
+
+  it('are stored as they are in metadata', () => {
+    const {entities} = parse('entities: {e: {metadata: {__proto__: {polluted: 1}, constructor: 2, toString: null}}}')
+    const metadata = entities.get('e')?.metadata as object
+    expect(Object.entries(metadata)).toEqual([
+      ['__proto__', {polluted: 1}],
+      ['constructor', 2],
+      ['toString', null],
+    ])
+    expect(({} as {polluted?: unknown}).polluted).toBeUndefined()
+    expect((metadata as {polluted?: unknown}).polluted).toBeUndefined()
+  })
+
+  it('are unknown keys and texts elsewhere', () => {
+    expect(problemsOf('namespace: a\nsystem: {constructor: 1, on_unavailable: toString}')).toEqual([
+      expect.stringContaining('2:10 [system] "constructor" is not a key here'),
+      expect.stringContaining('2:42 [system.on_unavailable] "toString" is not a policy'),
+    ])
+  })
+})
+
+describe('odd values and texts', () => {
+  it.each([
+    ['rpm: 1e400', '1e400'],
+    ['rpm: 9007199254740993', 'above the largest possible'],
+    ['rpm: {capacity: 1e400}', 'must be a whole number from 1 to 9007199254740, not 1e400'],
+    ['rpm: {capacity: 9007199254740993}', 'not 9007199254740993'],
+    ['rpm: {capacity: -1}', 'not -1'],
+    ['rpm: {capacity: .nan}', 'not .nan'],
+  ])('%s is refused as it is written', (limit, problem) => {
+    expect(problemsOf(`namespace: a\nresources: {g: {limits: {${limit}}}}`)).toEqual([expect.stringContaining(problem)])
+  })
+
+  it.each(['1e400', '9007199254740993', '-9007199254740993'])('%s in metadata is refused as it is written', value => {
+    expect(problemsOf(`namespace: a\nentities: {e: {metadata: {x: ${value}}}}`)).toEqual([
+      `2:30 [entities.e.metadata.x] ${value} cannot be stored exactly; write it in quotes`,
+    ])
+  })
+
+  it('a byte order mark counts for no column', () => {
+    expect(parseManifest('\uFEFFnamespace: a', {file: 'f'}).namespace).toBe('a')
+    expect(problemsOf('\uFEFFnamspace: a')[0]).toMatch(/^1:1 \[\] "namspace"/)
+  })
+
+  it('tabs as indentation are refused with their line', () => {
+    expect(problemsOf('namespace: a\nresources:\n\tg: 1')).toEqual(['3:1 [] Tabs are not allowed as indentation'])
+  })
+
+  it('duplicate keys are refused at every level', () => {
+    expect(
+      problemsOf(
+        'namespace: a\nnamespace: b\nentities: {e: {}, e: {metadata: {x: 1, x: 2}}}\nresources: {1: {}, "1": {}}',
+      ),
+    ).toEqual(
+      expect.arrayContaining([
+        '2:1 [] "namespace" is given twice',
+        '3:19 [entities] "e" is given twice',
+        '3:40 [entities.e.metadata] "x" is given twice',
+        '4:20 [resources] "1" is given twice',
+      ]),
+    )
+  })
+
+  it('more than a hundred problems are counted, not listed', () => {
+    const {message, details} = failureOf('}'.repeat(5000))
+    expect(message.split('\n')).toHaveLength(102)
+    expect(message).toMatch(/^The manifest has 5000 problems:\n.*\n {2}and 4,900 more$/s)
+    expect(details.problems).toHaveLength(100)
+  })
+})
+
+describe('a manifest file', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'zael-hostile-'))
+  afterAll(() => rmSync(folder, {recursive: true}))
+
+  const validate = async (content: string | Buffer | undefined) => {
+    const file = content === undefined ? folder : join(folder, 'limits.yaml')
+    if (content !== undefined) writeFileSync(file, content)
+    const {code, stdout, stderr} = await zael(['limits', 'validate', '-f', file])
+    return {code, stdout, stderr: stderr.replaceAll(folder, '/F')}
+  }
+
+  it.each([
+    ['a folder', undefined, 1, 'cannot read /F: it is a folder'],
+    ['empty', '', 2, '/F/limits.yaml:1:1 the file is empty; it needs at least "namespace"'],
+    ['of comments', '# a\n\n', 2, 'the file is empty; it needs at least "namespace"'],
+    ['of 50 MB', 'x'.repeat(50e6), 2, 'cannot read /F/limits.yaml: it is larger than 16 MiB'],
+    ['with a NUL byte', 'namespace: a\nsystem: \0', 2, 'it is not text: line 2 has a NUL byte'],
+    ['in UTF-16', Buffer.from('\uFEFFnamespace: a', 'utf16le'), 2, 'it is not UTF-8 text'],
+  ])('that is %s is refused', async (_what, content, code, message) => {
+    expect(await validate(content)).toEqual({code, stdout: '', stderr: expect.stringContaining(message)})
+  })
+
+  it('may have a byte order mark, and come from standard input', async () => {
+    expect(await validate('\uFEFFnamespace: a')).toMatchObject({code: 0, stderr: ''})
+    const piped = (stdin: string) => zael(['limits', 'validate', '-f', '-'], {stdin})
+    expect(await piped('\uFEFFnamespace: a')).toMatchObject({code: 0, stderr: ''})
+    expect(await piped('x'.repeat(17 * 2 ** 20))).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('cannot read -: it is larger than 16 MiB'),
+    })
+  })
+})

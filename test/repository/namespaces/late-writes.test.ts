@@ -1,0 +1,125 @@
+import {expect, it} from 'vitest'
+import {sleepMs} from '../../../src/lib/dynamo/retry.js'
+import {Namespaces} from '../../../src/lib/repository/namespaces/namespaces.js'
+import {encodeNamespaceByName} from '../../../src/lib/schema/namespace-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {bucketItem, indexedItems, putAll, scanNamespace, strayItems} from '../namespace-items.js'
+import {newTenant} from '../namespace-table.js'
+
+describeOnEngine('S11 a namespace that clients still write to', () => {
+  const table = useTable()
+
+  /** A namespace of 307 items that was deleted just now. */
+  async function deleted(name: string) {
+    const tenant = newTenant(table)
+    const namespaces = new Namespaces(tenant)
+    const {namespace} = await namespaces.register(name)
+    await putAll(tenant, [...indexedItems(namespace.id), ...strayItems(namespace.id)])
+    await namespaces.delete(name)
+    return {tenant, namespaces, id: namespace.id}
+  }
+
+  it('is purged only when all of them must have noticed: what they write until then goes too', async () => {
+    const {tenant, id} = await deleted('busy')
+    const waits: number[] = []
+    const late = bucketItem(id, 'late', 'r1')
+    const table = {
+      ...tenant,
+      backoff: {
+        ...tenant.backoff,
+        sleep: async (ms: number, signal?: AbortSignal) => {
+          if (ms < 1_000) return sleepMs(ms, signal)
+          // Clients looked the namespace up before it was deleted; meanwhile it shows as being purged.
+          await putAll(tenant, [late])
+          expect(await new Namespaces(tenant).show(id)).toMatchObject({status: 'purging'})
+          tenant.nowMs += ms
+        },
+      },
+    }
+    const removed = await new Namespaces(table).purge(id, {onWait: ms => waits.push(ms)})
+    expect(removed.deleted).toBe(308)
+    expect(waits).toEqual([60_000])
+    expect(await scanNamespace(tenant, id)).toEqual([])
+  })
+
+  it('that was deleted a minute ago is purged at once', async () => {
+    const {tenant, namespaces, id} = await deleted('rested')
+    tenant.nowMs += 60_000
+    const waits: number[] = []
+    await namespaces.purge(id, {onWait: ms => waits.push(ms)})
+    expect(waits).toEqual([])
+  })
+
+  it('is found as one that is not registered, and can be purged by its id', async () => {
+    const {tenant, namespaces, id} = await deleted('haunted')
+    await namespaces.purge(id)
+    expect((await namespaces.unregistered()).map(found => found.id)).not.toContain(id)
+    await putAll(tenant, [bucketItem(id, 'late', 'r1'), ...strayItems(id)])
+    expect(await namespaces.unregistered()).toContainEqual({
+      id,
+      name: '',
+      status: 'deleted',
+      createdAt: '',
+      deletedAt: undefined,
+      halfDeleted: false,
+      isUnregistered: true,
+    })
+    expect(await namespaces.purgeable(id)).toMatchObject({id, isUnregistered: true})
+    const {deleted: count} = await namespaces.purge(id)
+    expect(count).toBe(1 + strayItems(id).length)
+    expect(await scanNamespace(tenant, id)).toEqual([])
+    expect((await namespaces.unregistered()).map(found => found.id)).not.toContain(id)
+    await expect(namespaces.purgeable(id)).rejects.toMatchObject({code: 'namespace.missing'})
+  })
+
+  it('with records in no index is found and purged as well', async () => {
+    const {tenant, namespaces, id} = await deleted('hidden')
+    await namespaces.purge(id)
+    const {GSI4PK: _, GSI4SK: __, ...ghost} = bucketItem(id, 'late', 'r1')
+    await putAll(tenant, [ghost])
+    expect((await namespaces.unregistered()).map(found => found.id)).toContain(id)
+    expect((await namespaces.purge(id)).deleted).toBe(1)
+  })
+
+  it('an interrupted purge of an id that is not registered is found again', async () => {
+    const tenant = newTenant(table)
+    const id = 'wild-id'
+    await putAll(tenant, indexedItems(id))
+    const stop = new AbortController()
+    const interruptible = new Namespaces({...tenant, transport: table.transport})
+    const onProgress = () => stop.abort()
+    await expect(interruptible.purge(id, {signal: stop.signal, onProgress})).rejects.toMatchObject({
+      code: 'dynamo.aborted',
+    })
+    const namespaces = new Namespaces(tenant)
+    expect(await namespaces.orphans()).toContainEqual(expect.objectContaining({id, status: 'purging'}))
+    await namespaces.purge(id)
+    expect((await namespaces.orphans()).map(found => found.id)).not.toContain(id)
+    expect(await scanNamespace(tenant, id)).toEqual([])
+  })
+
+  it('a namespace in use is never taken for one that is not registered, not even one registered by name alone', async () => {
+    const tenant = newTenant(table)
+    const namespaces = new Namespaces(tenant)
+    const {namespace} = await namespaces.register('in-use')
+    const record = {...namespace, id: 'by-name-only', name: 'by-name'}
+    await putAll(tenant, [
+      encodeNamespaceByName(record),
+      ...indexedItems('by-name-only'),
+      ...indexedItems(namespace.id),
+    ])
+    const ids = (await namespaces.unregistered()).map(({id}) => id)
+    expect(ids).not.toContain(namespace.id)
+    expect(ids).not.toContain('by-name-only')
+  })
+
+  it('a name that is the id of another namespace is refused, whatever its state', async () => {
+    const {namespaces, id} = await deleted('first')
+    for (const work of [() => namespaces.register(id), () => namespaces.registerMany(['other', id])]) {
+      await expect(work()).rejects.toMatchObject({code: 'namespace.name-is-id', exitCode: 5})
+    }
+    await namespaces.recover(id)
+    await expect(namespaces.register(id)).rejects.toMatchObject({code: 'namespace.name-is-id'})
+    expect(await namespaces.register('first')).toMatchObject({created: false, namespace: {id}})
+  })
+})

@@ -51,11 +51,11 @@ export default class Verify extends StackCommand<typeof Verify> {
     const repairable = report.findings.filter(({repair}) => repair)
     let outcomes = new Map()
     if (fix && repairable.length > 0) {
-      this.log(verifyLines({stack: stack.stack, entity, report, outcomes}, {all}).join('\n'))
+      this.print(verifyLines({stack: stack.stack, entity, report, outcomes}, {all}))
       await confirm(`This repairs ${repairable.length} of ${report.findings.length} findings`, {yes})
       outcomes = await repairRecords(table, report.findings, stack.principal)
     }
-    this.log(verifyLines({stack: stack.stack, entity, report, outcomes}, {all}).join('\n'))
+    this.print(verifyLines({stack: stack.stack, entity, report, outcomes}, {all}))
     const result = verifyJson({stack: stack.stack, entity, report, outcomes})
     if (!result.clean) process.exitCode = EXIT.negative
     return result

@@ -33,7 +33,7 @@ export function tableCli({name}: Pick<TestTable, 'name'>): TableCli {
       const outcome = await run(`${command} --json`)
       if (outcome.code !== 0 || outcome.stderr !== '') throw new Error(JSON.stringify(outcome))
       const told = JSON.parse(outcome.stdout)
-      const problems = schemaProblems(wordsOf(command).slice(0, 2).join(' '), told)
+      const problems = schemaProblems(commandIn(command), told)
       if (problems.length > 0) throw new Error(`${problems.join('\n')}\n${outcome.stdout}`)
       return told
     },
@@ -48,6 +48,12 @@ export function tableCli({name}: Pick<TestTable, 'name'>): TableCli {
       return stdout.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, '2026-01-01T00:00:00Z')
     },
   }
+}
+
+/** The command without its arguments: at most two words before the first flag. */
+function commandIn(command: string): string {
+  const words = wordsOf(command).slice(0, 2)
+  return words.filter(word => !word.startsWith('-')).join(' ')
 }
 
 function wordsOf(command: string): string[] {

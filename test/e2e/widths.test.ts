@@ -127,6 +127,7 @@ describeOnEngine('what people see', {timeout: 600_000}, () => {
         'migrate cleanup',
         'migrate resolve',
         'namespace purge',
+        'verify',
       ])
       const schemas = (await readdir(join(ROOT, 'docs/schemas'))).map(file =>
         file.replace('.json', '').replace('.', ':'),

@@ -3,7 +3,7 @@ import {batchGet} from '../dynamo/batch.js'
 import type {Item} from '../schema/attribute-value.js'
 import {type BucketRecord, readConsumption} from '../schema/bucket-record.js'
 import {keyOf, keys, spellKey} from '../schema/keys.js'
-import {readMigrationMark} from '../schema/migration-marks.js'
+import {MIGRATION_MARK} from '../schema/migration-marks.js'
 import {decodeUsage, isUsageCounter, readProgress, type UsageRecord} from '../schema/usage-record.js'
 import type {VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
@@ -47,7 +47,7 @@ export async function checkUsage(context: VerifyContext, item: Item): Promise<Fi
 export async function checkCounters(context: VerifyContext, item: Item, record: BucketRecord) {
   const {namespace, entity, shardCount, state} = record
   const nowMs = context.table.clock()
-  if (shardCount > 1 || readMigrationMark(item) !== undefined || nowMs - state.refilledAtMs < SETTLED_MS) return []
+  if (shardCount > 1 || MIGRATION_MARK in item || nowMs - state.refilledAtMs < SETTLED_MS) return []
   const since = (await context.entity(namespace, entity))?.createdAt ?? context.namespaces.get(namespace)?.createdAt
   const sinceMs = Date.parse(since ?? '')
   if (Number.isNaN(sinceMs)) return []

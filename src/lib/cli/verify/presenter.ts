@@ -1,10 +1,10 @@
-import {colorize} from '@oclif/core/ux'
 import {printableText} from '../../core/printable.js'
 import {formatCount, formatPlural} from '../../core/text.js'
 import {FINDING_KINDS, type Finding, type FindingKind} from '../../verify/finding.js'
 import type {RepairOutcome} from '../../verify/repair.js'
 import type {VerifyReport} from '../../verify/verify.js'
 import {nextLines} from '../output/facts.js'
+import {paint} from '../output/paint.js'
 import type {VerifyFindingJson, VerifyResult} from '../results/verify.js'
 
 /** Findings of one kind that are shown without --all. */
@@ -65,7 +65,7 @@ export function verifyLines({stack, entity, report, outcomes}: Verified, {all}: 
   for (const kind of Object.keys(FINDING_KINDS) as FindingKind[]) {
     const found = findings.filter(finding => finding.kind === kind && outcomes.get(finding) !== 'repaired')
     if (found.length === 0) continue
-    lines.push('', `${colorize('bold', kind)}  ${FINDING_KINDS[kind]}`)
+    lines.push('', `${paint('bold', kind)}  ${FINDING_KINDS[kind]}`)
     for (const finding of all ? found : found.slice(0, SHOWN))
       lines.push(...findingLines(finding, outcomes.get(finding)))
     const more =
@@ -74,7 +74,8 @@ export function verifyLines({stack, entity, report, outcomes}: Verified, {all}: 
   }
   if (oldItems > 0)
     lines.push('', `${formatPlural(oldItems, 'item')} of an older layout not checked; see \`zael migrate status\``)
-  return [...lines, ...nextLines(nextOf(stack, findings, outcomes))]
+  const next = nextOf(stack, findings, outcomes)
+  return next.length === 0 ? lines : [...lines, ...nextLines(next)]
 }
 
 function repairedOf(kind: FindingKind | undefined, outcomes: ReadonlyMap<Finding, RepairOutcome>): number {

@@ -143,7 +143,7 @@ describeWithPython('obstacles of a deployment', {timeout: 300_000}, () => {
       const env = {...user.env, AWS_ENDPOINT_URL: user.env.AWS_ENDPOINT_URL?.replace('127.0.0.1', '0.0.0.0') ?? ''}
       const {code, stderr} = await zael(['deploy', '--stack', 'prod'], {env})
       expect(code).toBe(1)
-      expect(stderr).toMatch(/^Error: Cannot read stack "prod": AWS does not answer: /)
+      expect(stderr).toMatch(/^Endpoint: http.*\nError: Cannot read stack "prod": AWS does not answer: /)
     })
 
     it('access denied names the missing action', async () => {

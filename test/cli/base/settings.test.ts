@@ -209,7 +209,7 @@ describe('a settings file of others', () => {
   })
 
   it.skipIf(process.platform === 'win32')('is not waited for if it is a pipe', async () => {
-    execFileSync('mkfifo', [join(folder, 'a', 'zael.config.json')])
+    execFileSync('/bin/sh', ['-c', 'mkfifo "$0"', join(folder, 'a', 'zael.config.json')])
     await expect(find()).rejects.toMatchObject({message: expect.stringContaining('it is not a regular file')})
   })
 })

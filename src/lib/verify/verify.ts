@@ -1,7 +1,7 @@
 import {scanPages} from '../dynamo/paging.js'
 import {rateLimited} from '../dynamo/rate-limit.js'
 import {addressOf, Buckets} from '../repository/buckets/buckets.js'
-import {decodeCursor, encodeCursor} from '../repository/table/cursor.js'
+import {decodeCursor, encodeCursor, readFromCursor} from '../repository/table/cursor.js'
 import {readAll} from '../repository/table/query.js'
 import {getItem, type Table} from '../repository/table/table.js'
 import type {Item, Key} from '../schema/attribute-value.js'
@@ -56,7 +56,11 @@ export interface VerifyReport {
  * Compares the records of a table with each other. A live table changes while it is read, so each finding is looked at
  * again until it is the same at every look; what changes is no finding. Reads only.
  */
-export async function verifyTable(table: Table, options: VerifyTableOptions = {}): Promise<VerifyReport> {
+export function verifyTable(table: Table, options: VerifyTableOptions = {}): Promise<VerifyReport> {
+  return readFromCursor(options.cursor, () => compareAll(table, options))
+}
+
+async function compareAll(table: Table, options: VerifyTableOptions): Promise<VerifyReport> {
   const paced = slowed(table, options.rateLimit)
   const counts = new Map<FindingKind, number>()
   const findings: Finding[] = []

@@ -1,5 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {type CursorKind, decodeCursor, encodeCursor} from '../../../src/lib/repository/table/cursor.js'
+import {ValidationFailed} from '../../../src/lib/dynamo/errors.js'
+import {type CursorKind, decodeCursor, encodeCursor, readFromCursor} from '../../../src/lib/repository/table/cursor.js'
 
 const KEYS: Record<CursorKind, string[]> = {
   entities: ['ns/ENTITY#a', '#META', 'ns', 'ns/ENTITY#a'],
@@ -48,5 +49,15 @@ describe('cursor', () => {
     expect(() => decodeCursor(kind, text)).toThrowError(
       expect.objectContaining({code: 'page.cursor', message: expect.stringContaining('not a cursor of this listing')}),
     )
+  })
+
+  it('that is long is shown by its beginning', () => {
+    expect(() => decodeCursor('entities', 'x'.repeat(5000))).toThrow(`"${'x'.repeat(100)}…" is not a cursor`)
+  })
+
+  it('that DynamoDB refuses as a start is refused as a cursor; the same error without one is a bug', async () => {
+    const read = () => Promise.reject(new ValidationFailed('Query'))
+    await expect(readFromCursor('abc', read)).rejects.toMatchObject({code: 'page.cursor', exitCode: 2})
+    await expect(readFromCursor(undefined, read)).rejects.toMatchObject({code: 'dynamo.validation'})
   })
 })

@@ -1,4 +1,5 @@
 import {InvalidInput} from '../../core/errors.js'
+import {ValidationFailed} from '../../dynamo/errors.js'
 
 /** Listings that come in pages, each with the possible numbers of texts in its cursor. */
 const KEY_LENGTHS = {
@@ -43,9 +44,26 @@ export function decodeCursor(kind: CursorKind, text: string): string[] {
   return key
 }
 
+/**
+ * Reads a page that starts at a cursor. The same query without it is valid, so what DynamoDB rejects is the start: a key
+ * that was made up, or that lies outside of what is selected now.
+ */
+export async function readFromCursor<T>(cursor: string | undefined, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read()
+  } catch (error) {
+    if (cursor !== undefined && error instanceof ValidationFailed) throw badCursor(cursor)
+    throw error
+  }
+}
+
+// Characters; a real cursor can be longer, but its beginning is enough to recognise it.
+const MAX_SHOWN_CURSOR = 100
+
 /** What to throw for a text that is no cursor, or one of another listing. */
 export function badCursor(cursor: string): InvalidInput {
-  return new InvalidInput('page.cursor', `${JSON.stringify(cursor)} is not a cursor of this listing.`, {
+  const shown = cursor.length > MAX_SHOWN_CURSOR ? `${cursor.slice(0, MAX_SHOWN_CURSOR)}…` : cursor
+  return new InvalidInput('page.cursor', `${JSON.stringify(shown)} is not a cursor of this listing.`, {
     hint: 'Pass the cursor of the previous page as it is, with the same selection, or start without one.',
   })
 }

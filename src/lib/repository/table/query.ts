@@ -6,7 +6,7 @@ import {type Item, s} from '../../schema/attribute-value.js'
 import {keyNames} from '../../schema/attributes.js'
 import {type KeyRange, startKeyOf, wireStartKey} from '../../schema/ranges.js'
 import {readString} from '../../schema/read.js'
-import {badCursor, type CursorKind, decodeCursor, encodeCursor} from './cursor.js'
+import {badCursor, type CursorKind, decodeCursor, encodeCursor, readFromCursor} from './cursor.js'
 import type {Table} from './table.js'
 
 // Until src/lib/migrations imports it from schema.
@@ -78,10 +78,12 @@ export async function readPage(
   // DynamoDB counts items before it filters them: with a filter, small pages would only mean more requests.
   const atMost = input.FilterExpression === undefined && wanted !== Infinity ? wanted : undefined
   const found: Item[] = []
-  for await (const item of queryItems(table.transport, input, {backoff: table.backoff, limit: atMost})) {
-    found.push(item)
-    if (found.length === wanted) break
-  }
+  await readFromCursor(cursor, async () => {
+    for await (const item of queryItems(table.transport, input, {backoff: table.backoff, limit: atMost})) {
+      found.push(item)
+      if (found.length === wanted) break
+    }
+  })
   if (found.length < wanted) return {records: found, next: undefined}
   const records = found.slice(0, -1)
   return {records, next: cursorAfter(records.at(-1) as Item, query)}

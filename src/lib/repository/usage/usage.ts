@@ -2,7 +2,7 @@ import {InvalidInput} from '../../core/errors.js'
 import type {Window} from '../../core/window.js'
 import {namespacePrefix} from '../../schema/keys.js'
 import type {UsageRecord} from '../../schema/usage-record.js'
-import {badCursor, type CursorKind, decodeCursor, encodeCursor} from '../table/cursor.js'
+import {badCursor, type CursorKind, decodeCursor, encodeCursor, readFromCursor} from '../table/cursor.js'
 import {checkPageLimit, type PageRequest, type RecordPage} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 import {UsageRange, type UsageSelection} from './range.js'
@@ -51,7 +51,8 @@ export class Usage {
   ): Promise<RecordPage<UsageRecord>> {
     const kind = 'usage-of-entity'
     const after = decodePlace(kind, selection.cursor)
-    return page(kind, this.#walkEntity(entity, selection.resource, this.#walk(selection, after)), selection.limit)
+    const walk = this.#walkEntity(entity, selection.resource, this.#walk(selection, after))
+    return page(kind, walk, selection)
   }
 
   /** Windows of a resource over all entities, newest first. */
@@ -60,7 +61,7 @@ export class Usage {
     const after = decodePlace(kind, selection.cursor)
     // With a key of another namespace, the query would start there (S11).
     if (after && !after[1]?.startsWith(namespacePrefix(this.#table.namespace))) throw badCursor(selection.cursor ?? '')
-    return page(kind, usageOfResource(this.#table, resource, this.#walk(selection, after)), selection.limit)
+    return page(kind, usageOfResource(this.#table, resource, this.#walk(selection, after)), selection)
   }
 
   /** Totals and averages per limit, for one type of window: windows of different types count the same tokens. */
@@ -92,18 +93,20 @@ export function usageSubjectMissing(): InvalidInput {
 async function page(
   kind: CursorKind,
   walk: AsyncGenerator<PlacedUsage, void>,
-  limit: number | undefined,
+  {limit, cursor}: PageRequest,
 ): Promise<RecordPage<UsageRecord>> {
   const wanted = checkPageLimit(limit)
   const records: UsageRecord[] = []
   let last: Place = []
-  for await (const {record, place} of walk) {
-    // One more than wanted shows that there is a next page.
-    if (records.length === wanted) return {records, next: encodeCursor(kind, last)}
-    records.push(record)
-    last = place
-  }
-  return {records, next: undefined}
+  return readFromCursor(cursor, async () => {
+    for await (const {record, place} of walk) {
+      // One more than wanted shows that there is a next page.
+      if (records.length === wanted) return {records, next: encodeCursor(kind, last)}
+      records.push(record)
+      last = place
+    }
+    return {records, next: undefined}
+  })
 }
 
 async function summarise(window: Window, walk: AsyncGenerator<PlacedUsage, void>): Promise<UsageSummary> {

@@ -55,6 +55,12 @@ describe('start-up', () => {
     }
   })
 
+  it('a table in a pipe is written without the package that draws tables', async () => {
+    const scripts = await scriptsLoadedBy([BIN, 'config', 'show'])
+    expect(scripts.filter(url => url.endsWith('/text-table.js'))).toHaveLength(1)
+    expect(scripts.filter(url => HEAVY.test(url))).toEqual([])
+  })
+
   it('looks for no TypeScript, whatever NODE_ENV says', async () => {
     for (const nodeEnv of ['test', 'development']) {
       const scripts = await scriptsLoadedBy([BIN, 'version'], {NODE_ENV: nodeEnv})

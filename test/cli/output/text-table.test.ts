@@ -65,6 +65,14 @@ describe.each([
     expect(await at(32)).toBe('2026-11-01T10:00:00Z  a tex…  12')
   })
 
+  it('shows a spare column whole or not at all', async () => {
+    const columns = [{header: 'ID'}, {header: 'CREATED', fit: 'spare'}] as const
+    const rows = [['short', '2026-11-01T10:00:00Z']]
+    const at = async (width: number) => (await tabled(columns, rows, {header: false, width, isTerminal}))[0]
+    expect(await at(27)).toBe('short  2026-11-01T10:00:00Z')
+    expect(await at(26)).toBe('short')
+  })
+
   it('leaves out columns from the right rather than cut values to nothing; the first column remains', async () => {
     const columns = [{header: 'ID'}, {header: 'TEXT'}, {header: 'N'}]
     const rows = [['an-id-of-20-letters!', 'a text that is thirty letters.', 123456789]]

@@ -17,7 +17,7 @@ const COLUMNS: readonly ListingColumn<EntityRecord>[] = [
   {name: 'name', value: ({name}) => name},
   {name: 'parent', value: ({parent}) => parent},
   {name: 'cascade', value: ({cascade}) => (cascade ? 'yes' : 'no'), raw: ({cascade}) => cascade},
-  {name: 'created', value: ({createdAt}) => createdAt},
+  {name: 'created', fit: 'spare', value: ({createdAt}) => createdAt},
   {name: 'metadata', value: ({metadata}) => formatMetadata(metadata), isExtra: true},
   {name: 'version', value: ({version}) => version, isExtra: true},
 ]

@@ -11,7 +11,7 @@ export interface TextColumn {
   readonly header: string
   /** Numbers are right-aligned by default. */
   readonly align?: 'left' | 'right'
-  /** In narrow tables: `whole` is never shortened; `spare` is left out first. */
+  /** In narrow tables: `whole` is never shortened; nor is `spare`, which is left out first. */
   readonly fit?: 'whole' | 'spare'
 }
 
@@ -90,7 +90,7 @@ function narrowed(columns: readonly PlacedColumn[], width: number, narrowest: nu
   const widths = columns.map(column => column.width)
   let excess = totalOf(columns) - width
   while (excess > 0) {
-    const candidates = columns.map(({isRight, fit}, index) => (isRight || fit === 'whole' ? 0 : (widths[index] ?? 0)))
+    const candidates = columns.map(({isRight, fit}, index) => (isRight || fit !== undefined ? 0 : (widths[index] ?? 0)))
     const widest = Math.max(...candidates)
     if (widest <= narrowest) break
     widths[candidates.indexOf(widest)] = widest - 1

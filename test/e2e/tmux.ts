@@ -19,6 +19,14 @@ export function isTmuxMissing(): boolean {
   return true
 }
 
+interface TerminalOptions {
+  readonly columns: number
+  readonly rows: number
+  readonly env?: Readonly<Record<string, string>>
+  /** Commands of the shell before it prints the exit code, each with a semicolon. */
+  readonly then?: string
+}
+
 /** The built command line on a real terminal of its own. */
 export class TerminalRun {
   readonly #folder: string
@@ -30,14 +38,14 @@ export class TerminalRun {
   /** Starts `zael` below the line "before"; when it has ended, its exit code follows. */
   static async start(
     args: readonly string[],
-    {columns, rows, env = {}}: {columns: number; rows: number; env?: Readonly<Record<string, string>>},
+    {columns, rows, env = {}, then = ''}: TerminalOptions,
   ): Promise<TerminalRun> {
     const terminal = new TerminalRun(await mkdtemp(join(tmpdir(), 'zael-tmux-')))
     const words = [process.execPath, BIN, ...args].map(word => `'${word}'`).join(' ')
     const variables = Object.entries({...env, HOME: terminal.#folder, XDG_CONFIG_HOME: terminal.#folder})
     const exports = variables.map(([name, value]) => `${name}='${value}'`).join(' ')
-    const script = `echo before; env ${exports} ${words}; echo "exit code $?"; exec cat`
-    await terminal.#tmux('new-session', '-d', '-x', String(columns), '-y', String(rows), 'sh', '-c', script)
+    const script = `echo before; env ${exports} ${words}; ${then}echo "exit code $?"; exec cat`
+    await terminal.#tmux('new-session', '-d', '-x', String(columns), '-y', String(rows), 'sh', '-mc', script)
     return terminal
   }
 

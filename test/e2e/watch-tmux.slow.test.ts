@@ -11,10 +11,10 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
     const start = async (
       size: {columns: number; rows: number},
       endpoint = inject('engineEndpoint'),
-      env: Record<string, string> = {},
+      {then = '', ...env}: Record<string, string> = {},
     ) => {
       const args = ['watch', '--stack', table.name, '--endpoint-url', endpoint, '--interval', '1s']
-      const terminal = await TerminalRun.start(args, {...size, env: {NO_COLOR: '1', ...env}})
+      const terminal = await TerminalRun.start(args, {...size, then, env: {NO_COLOR: '1', ...env}})
       running.add(terminal)
       return terminal
     }
@@ -108,6 +108,25 @@ describe.skipIf(isTmuxMissing())('the live view on a terminal', () => {
       await terminal.until(/3 of 3 buckets/)
       await terminal.press('C-c')
       expect(await terminal.until(/exit code \d+\n/)).toMatch(/^before\nWatched .*\nexit code 130\n/)
+      expect(await terminal.state()).toEqual({isAlternate: false, isCursorShown: true})
+    })
+
+    it('Ctrl-Z stops it and gives the terminal back; fg draws it again, in the size that the terminal has by then', async () => {
+      const then = 'echo "stopped with $?"; stty -a | grep -ow -e -*icanon -e -*echo; read -r _; fg; '
+      const terminal = await start({columns: 80, rows: 24}, inject('engineEndpoint'), {then})
+      await terminal.until(/3 of 3 buckets/)
+      await terminal.press('C-z')
+      // 20 is SIGTSTP. Without a minus, the terminal reads lines and echoes them.
+      expect(await terminal.until(/icanon\n-?echo\n/)).toMatch(/^before\n(?:.*\n)*stopped with 148\nicanon\necho\n/)
+      expect(await terminal.state()).toEqual({isAlternate: false, isCursorShown: true})
+      await terminal.resize(120, 24)
+      await terminal.press('Enter')
+      await terminal.until(/^zael watch/, /IN USE/, /\n\? help/)
+      expect(await terminal.state()).toEqual({isAlternate: true, isCursorShown: false})
+      await terminal.press('/', 'search', 'Enter')
+      await terminal.until(/\/search {2}1 bucket/)
+      await terminal.press('q')
+      expect(await terminal.until(/exit code \d+\n/)).toMatch(/Watched .*\nexit code 0\n/)
       expect(await terminal.state()).toEqual({isAlternate: false, isCursorShown: true})
     })
 

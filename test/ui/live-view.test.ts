@@ -141,6 +141,28 @@ describe('a frame', () => {
   })
 })
 
+describe('Ctrl-Z', () => {
+  it('restores the terminal before the process stops, and draws everything again when it continues', async () => {
+    const view = await show(many(3))
+    const restored: unknown[] = []
+    const kill = vi.spyOn(process, 'kill').mockImplementation((pid, signal) => {
+      restored.push([pid, signal, view.terminal.isAlternate, view.terminal.isCursorShown, view.keyboard.isRaw])
+      return true
+    })
+    try {
+      await view.press('\u001a')
+    } finally {
+      kill.mockRestore()
+    }
+    expect(restored[0]).toEqual([0, 'SIGTSTP', false, true, false])
+    expect([view.terminal.isAlternate, view.terminal.isCursorShown, view.keyboard.isRaw]).toEqual([true, false, true])
+    expect(view.terminal.lines[0]).toMatch(/^zael watch/)
+    expect(view.entities).toHaveLength(3)
+    await view.press('j')
+    expect(view.selected).toBe('user-00001')
+  })
+})
+
 describe('moving', () => {
   it('selects the next, the last, the first', async () => {
     const view = await show(many(50))
@@ -230,6 +252,41 @@ describe('filter', () => {
   it('starts with the filter of the command line', async () => {
     const view = await show(SAMPLE, {selection: {sort: 'entity', reversed: false, filter: 'gpt'}})
     expect(view.entities).toEqual(['team-research', 'user-debt', 'user-gone'])
+  })
+})
+
+describe('a long list', () => {
+  it('shows which rows are visible', async () => {
+    const view = await show(many(113), {columns: 100, rows: 41})
+    const position = () => view.terminal.lines.at(-2)?.split('  ').at(-1)?.trim()
+    expect(position()).toBe('1–36 of 113')
+    await view.press(KEY.pageDown, KEY.pageDown)
+    expect(position()).toBe('38–73 of 113')
+    await view.press('G')
+    expect(position()).toBe('78–113 of 113')
+    await view.press('/user-0000', KEY.enter)
+    expect(view.terminal.screen).not.toMatch(/\d–\d/)
+  })
+
+  it('starts at the top when its order changes', async () => {
+    const view = await show(many(113))
+    await view.press('G', 'S')
+    expect([view.entities[0], view.selected]).toEqual(['user-00112', 'user-00112'])
+    view.watch.poll(many(200))
+    await view.pass(100)
+    expect(view.selected).toBe('user-00199')
+  })
+})
+
+describe('names of wide characters', () => {
+  it('do not shift the columns behind them', async () => {
+    const names = ['租户-研究-一个很长的名字-甲', 'テナント', '회사', '🚀-dev', 'plain']
+    const limits = {tpm: {capacity: 100, left: 50}}
+    const view = await show(names.map(name => readingOf(bucketOf(`${name}#gpt-4`, {limits}))))
+    const rows = view.terminal.cells.slice(3, 8)
+    // Column by column, also where a character takes two.
+    expect(new Set(rows.map(cells => cells.slice(19, 25).join('')))).toEqual(new Set(['gpt-4 ']))
+    expect(new Set(rows.map(cells => cells.slice(28, 36).join('')))).toEqual(new Set(['████▊░░░']))
   })
 })
 

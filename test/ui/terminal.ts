@@ -2,7 +2,7 @@ import {EventEmitter} from 'node:events'
 import {stripVTControlCharacters} from 'node:util'
 
 /** Characters that take two columns. */
-const WIDE = /\p{Script=Han}/u
+const WIDE = /\p{Script=Han}|\p{Script=Katakana}|\p{Script=Hangul}|\p{Emoji_Presentation}/u
 const SEQUENCE = new RegExp(`^${'\u001b'}\\[([?0-9;]*)([A-Za-z])`)
 
 /** A terminal emulator for what the view writes: text, cursor movements, erasing, and the alternate screen. */
@@ -34,6 +34,11 @@ export class FakeTerminal extends EventEmitter {
   /** The visible text, without trailing blanks. */
   get screen(): string {
     return this.#lines.map(line => line.join('').trimEnd()).join('\n')
+  }
+
+  /** The characters by column; a wide one is followed by an empty string. */
+  get cells(): readonly (readonly string[])[] {
+    return this.#lines
   }
 
   get lines(): string[] {

@@ -21,6 +21,10 @@ export const KEY = {
   ctrlU: '\u0015',
 } as const
 
+/** React schedules updates that are not caused by a key with the immediates that were there when it was loaded. */
+const {setImmediate: realImmediate} = globalThis
+const reactUpdates = () => new Promise<void>(resolve => realImmediate(resolve))
+
 /** Ink holds a lone escape for 20 ms, and leaves a timer of 34 ms behind when it ends. */
 const SETTLE_MS = 60
 
@@ -84,7 +88,9 @@ export class OpenView {
   }
 
   async pass(ms: number): Promise<void> {
+    await reactUpdates()
     await vi.advanceTimersByTimeAsync(ms)
+    await reactUpdates()
   }
 
   /** Presses keys one after the other, and waits for each frame. */

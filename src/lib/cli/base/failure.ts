@@ -3,10 +3,11 @@ import {ExitError} from '@oclif/core/errors'
 import {colorize} from '@oclif/core/ux'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import type {ErrorResult} from '../results/error.js'
+import {withCommandHint} from './command-hints.js'
 
 /** Any error as a `ZaelError`; one of another class is reported as a bug. */
 export function asFailure(error: unknown): ZaelError {
-  if (error instanceof ZaelError) return error
+  if (error instanceof ZaelError) return withCommandHint(error)
   const text = error instanceof Error ? error.message || error.name : String(error)
   const [firstLine] = text.split('\n')
   const message = `${firstLine} (this is a bug; run again with ZAEL_DEBUG=1 to see where it happened)`

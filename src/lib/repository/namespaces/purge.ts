@@ -61,7 +61,7 @@ export async function countIndexed(table: Table, id: string, signal?: AbortSigna
 /** A namespace in use cannot be purged. */
 export function refuseActive(seen: Namespace): void {
   if (seen.status === 'active' && !seen.halfDeleted) {
-    throw namespaceState(seen, 'is active', `Delete it first with \`zael namespace delete ${seen.name}\`.`)
+    throw namespaceState(seen, 'is active', 'delete')
   }
 }
 

@@ -99,7 +99,7 @@ function manifestChanged(cause: unknown): ZaelError {
     'manifest.changed',
     'A manifest was applied to this namespace by someone else in the meantime.',
     {
-      hint: 'Check the differences with `zael limits plan`, then apply again.',
+      hint: 'Check the differences, then apply again.',
       cause,
     },
   )

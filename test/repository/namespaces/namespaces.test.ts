@@ -114,7 +114,7 @@ describeOnEngine('namespaces', () => {
       await expect(namespaces.show('invisible')).rejects.toMatchObject({
         code: 'namespace.missing',
         exitCode: 3,
-        hint: expect.stringContaining('zael namespace list'),
+        hint: 'Check the spelling, or register it.',
       })
     })
 

@@ -5,10 +5,11 @@ import {printableLines} from '../../core/printable.js'
 import {jsonText} from '../output/json-text.js'
 import {paint, safeLine} from '../output/paint.js'
 import type {ErrorResult} from '../results/error.js'
+import {withCommandHint} from './command-hints.js'
 
 /** Any error as a `ZaelError`; one of another class is reported as a bug. */
 export function asFailure(error: unknown): ZaelError {
-  if (error instanceof ZaelError) return error
+  if (error instanceof ZaelError) return withCommandHint(error)
   const text = error instanceof Error ? error.message || error.name : String(error)
   const [firstLine] = text.split('\n')
   const message = `${firstLine} (this is a bug; run again with ZAEL_DEBUG=1 to see where it happened)`

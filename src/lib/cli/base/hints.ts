@@ -1,5 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/nearest.js'
+import {commandHint} from './command-hints.js'
 import type {StackContext} from './context.js'
 import type {Setting} from './settings.js'
 
@@ -30,7 +31,7 @@ function suggesting(error: ZaelError, typed: string, names: readonly string[]): 
   const meant = nearestNames(typed, names)
   const {kind, code, message, cause} = error
   const details = {...error.details, nearest: meant}
-  const hint = didYouMean(meant) ?? error.hint
+  const hint = didYouMean(meant) ?? commandHint(error)
   return new ZaelError(kind, code, message, {...(hint === undefined ? {} : {hint}), details, cause})
 }
 

@@ -6,7 +6,7 @@ const NAMED_CHILDREN = 5
 /** There is neither a record of the entity nor anything else of it. */
 export function entityMissing(entity: string): ZaelError {
   return new ZaelError('notFound', 'entity.missing', `There is no entity ${JSON.stringify(entity)}.`, {
-    hint: 'See `zael entity list`.',
+    hint: 'Check the spelling, or create it.',
     details: {entity},
   })
 }
@@ -14,7 +14,7 @@ export function entityMissing(entity: string): ZaelError {
 /** The id is in use. */
 export function entityExists(entity: string): ZaelError {
   return new ZaelError('conflict', 'entity.exists', `Entity ${JSON.stringify(entity)} exists already.`, {
-    hint: `Change it with \`zael entity update ${entity}\`.`,
+    hint: 'Update it instead.',
     details: {entity},
   })
 }
@@ -23,7 +23,7 @@ export function entityExists(entity: string): ZaelError {
 export function entityChanged(entity: string, expected: number, version: number): ZaelError {
   const reason = `Entity ${JSON.stringify(entity)} has version ${version}, not ${expected}: someone else changed it.`
   return new ZaelError('conflict', 'entity.version', reason, {
-    hint: `Check it with \`zael entity show ${entity}\`, then try again.`,
+    hint: 'Read it again, then try again.',
     details: {entity, expected, version},
   })
 }
@@ -32,7 +32,7 @@ export function entityChanged(entity: string, expected: number, version: number)
 export function parentMissing(entity: string, parent: string): ZaelError {
   const reason = `Entity ${JSON.stringify(entity)} cannot have the parent ${JSON.stringify(parent)}: it does not exist.`
   return new ZaelError('notFound', 'entity.parent-missing', reason, {
-    hint: `Create it first with \`zael entity create ${parent}\`.`,
+    hint: 'Create it first.',
     details: {entity, parent},
   })
 }
@@ -75,7 +75,7 @@ export function hasChildren(entity: string, children: readonly string[]): ZaelEr
     'entity.has-children',
     `Entity ${JSON.stringify(entity)} is the parent of ${names}.`,
     {
-      hint: 'Delete them first, or give them another parent with `zael entity update`.',
+      hint: 'Delete them first, or give them another parent.',
       details: {entity, children},
     },
   )

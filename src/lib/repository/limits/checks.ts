@@ -62,12 +62,10 @@ function checkSettings(scope: ConfigScope, limits: readonly Limit[], settings: S
 export function missing(scope: ConfigScope, limitName?: string, others: readonly Limit[] = []): ZaelError {
   const what = limitName === undefined ? 'No limits are' : `No limit "${limitName}" is`
   return new ZaelError('notFound', 'limits.missing', `${what} configured for ${nameOf(scope)}.`, {
-    hint:
-      others.length > 0
-        ? `It has ${others.map(({name}) => name).join(', ')}.`
-        : 'Run `zael limits list` to see what is configured.',
+    hint: others.length > 0 ? `It has ${others.map(({name}) => name).join(', ')}.` : 'Check the spelling.',
     details: {
       scope,
+      ...(others.length > 0 ? {others: others.map(({name}) => name)} : {}),
       ...(limitName !== undefined ? {limit: limitName} : scope.level === 'resource' ? {resource: scope.resource} : {}),
     },
   })
@@ -80,7 +78,7 @@ export function nothingApplies(entity: string, resource: string): ZaelError {
     'limits.missing',
     `No limits are configured for ${entity} and ${resource}, at any level.`,
     {
-      hint: `Set some: zael limits set --resource ${resource} rpm=100/min`,
+      hint: 'Set some, for example for the resource.',
       details: {entity, resource},
     },
   )

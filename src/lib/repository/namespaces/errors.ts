@@ -6,7 +6,7 @@ const label = ({name, id}: NamespaceRecord): string => `Namespace ${JSON.stringi
 /** Neither a name nor an id of the registry. */
 export function namespaceMissing(nameOrId: string): ZaelError {
   return new ZaelError('notFound', 'namespace.missing', `There is no namespace ${JSON.stringify(nameOrId)}.`, {
-    hint: 'See `zael namespace list`, or `zael namespace orphans` for deleted ones.',
+    hint: 'Check the spelling, or register it.',
     details: {namespace: nameOrId},
   })
 }
@@ -24,7 +24,7 @@ export function namespaceAmbiguous(
     'namespace.ambiguous',
     `Several namespaces are or were called ${JSON.stringify(name)}: ${list}.`,
     {
-      hint: 'Use the id instead of the name; `zael namespace orphans` shows when each was deleted.',
+      hint: 'Use the id instead of the name.',
       details: {name, active: active?.id ?? null, ids},
     },
   )
@@ -34,15 +34,25 @@ export function namespaceAmbiguous(
 export function nameIsId(name: string): ZaelError {
   const reason = `${JSON.stringify(name)} is the id of another namespace, so it cannot be a name.`
   return new ZaelError('conflict', 'namespace.name-is-id', reason, {
-    hint: `Choose another name; \`zael namespace show ${name}\` shows whose id it is.`,
+    hint: 'Choose another name.',
     details: {name},
   })
 }
 
+const REMEDIES = {
+  delete: 'Delete it first.',
+  purge: 'Purge it to delete its data too.',
+  'finish purge': 'Finish the purge.',
+  none: 'There is nothing to recover.',
+} as const
+
 /** The namespace is not in the state that the operation needs. */
-export function namespaceState(record: NamespaceRecord, why: string, hint: string): ZaelError {
+export function namespaceState(record: NamespaceRecord, why: string, remedy: keyof typeof REMEDIES): ZaelError {
   const {id, name, status} = record
-  return new ZaelError('conflict', 'namespace.state', `${label(record)} ${why}.`, {hint, details: {id, name, status}})
+  return new ZaelError('conflict', 'namespace.state', `${label(record)} ${why}.`, {
+    hint: REMEDIES[remedy],
+    details: {id, name, status, remedy},
+  })
 }
 
 /** Deleting it would give the next client that opens the table a new, empty `default`, and orphan all data (C-5). */
@@ -58,7 +68,7 @@ export function namespaceProtected(record: NamespaceRecord): ZaelError {
 export function namespaceNameTaken(record: NamespaceRecord, takenBy: string | undefined): ZaelError {
   const why = `cannot be recovered: its name now belongs to ${takenBy ?? 'another namespace'}`
   return new ZaelError('conflict', 'namespace.name-taken', `${label(record)} ${why}.`, {
-    hint: `Free the name with \`zael namespace delete ${record.name}\`, then recover ${record.id}.`,
+    hint: 'Delete the namespace that has the name, then recover this one.',
     details: {id: record.id, name: record.name, takenBy},
   })
 }
@@ -70,7 +80,7 @@ export function namespaceChanged(record: NamespaceRecord, cause: unknown): ZaelE
     'namespace.changed',
     `${label(record)} was changed by someone else in the meantime.`,
     {
-      hint: `Check it with \`zael namespace show ${record.id}\`, then try again.`,
+      hint: 'Read it again, then try again.',
       details: {id: record.id, name: record.name},
       cause,
     },

@@ -143,11 +143,7 @@ export class Namespaces {
   async deletable(nameOrId: string): Promise<Namespace> {
     const found = await this.show(nameOrId)
     if (found.status !== 'active') {
-      throw namespaceState(
-        found,
-        'is already deleted',
-        `Use \`zael namespace purge ${found.id}\` to delete its data too.`,
-      )
+      throw namespaceState(found, 'is already deleted', 'purge')
     }
     // A half-deleted `default` may be deleted: another one has its name.
     if (found.name === DEFAULT_NAMESPACE && !found.halfDeleted) throw namespaceProtected(found)
@@ -166,10 +162,10 @@ export class Namespaces {
     const found = await this.#byId(id)
     if (!found) throw namespaceMissing(id)
     if (found.status === 'purging') {
-      throw namespaceState(found, 'is being purged', `Finish with \`zael namespace purge ${id}\`.`)
+      throw namespaceState(found, 'is being purged', 'finish purge')
     }
     if (found.status === 'active' && !found.halfDeleted) {
-      throw namespaceState(found, 'is active', 'There is nothing to recover.')
+      throw namespaceState(found, 'is active', 'none')
     }
     return changeState(this.#table, found, 'active', putNew(this.#table, encodeNamespaceByName(found)))
   }

@@ -98,7 +98,7 @@ export async function hasRecords(table: Table, id: string): Promise<boolean> {
 /** A namespace in use cannot be purged. */
 export function refuseActive(seen: Namespace): void {
   if (seen.status === 'active' && !seen.halfDeleted) {
-    throw namespaceState(seen, 'is active', `Delete it first with \`zael namespace delete ${seen.name}\`.`)
+    throw namespaceState(seen, 'is active', 'delete')
   }
 }
 

@@ -62,7 +62,7 @@ export function checkCompatibility(
 export function needsMigration(schemaVersion: string | undefined): ZaelError {
   const layout = schemaVersion ?? 'one from before namespaces'
   return new ZaelError('conflict', 'schema.needs-migration', `The layout of the table is ${layout}: that is too old.`, {
-    hint: 'Upgrade it with `zael migrate run`; `zael migrate plan` shows the steps first.',
+    hint: 'Migrate it.',
     details: {schemaVersion},
   })
 }

@@ -1,0 +1,54 @@
+import {expect, it} from 'vitest'
+import {withCommandHint} from '../../../src/lib/cli/base/command-hints.js'
+import {asFailure} from '../../../src/lib/cli/base/failure.js'
+import {ZaelError} from '../../../src/lib/core/errors.js'
+import {RequestTooLarge, unknownLimit} from '../../../src/lib/limiter/errors.js'
+import {entityExists} from '../../../src/lib/repository/entities/errors.js'
+import {missing, nothingApplies} from '../../../src/lib/repository/limits/checks.js'
+import {namespaceState} from '../../../src/lib/repository/namespaces/errors.js'
+import {needsMigration} from '../../../src/lib/repository/table/version-compatibility.js'
+import {readSources} from '../../helpers/sources.js'
+
+const record = {id: 'n1', name: 'acme', status: 'active', createdAt: '', deletedAt: undefined} as const
+
+it.each([
+  [new RequestTooLarge('e', 'r', 'rpm', 9, 5), 'zael limits set --resource r rpm=9'],
+  [unknownLimit('e', 'r', ['rmp'], ['rpm']), 'zael limits resolve e r'],
+  [nothingApplies('e', 'r'), 'zael limits set --resource r rpm=100/min'],
+  [missing({level: 'system'}), 'zael limits list'],
+  [
+    missing({level: 'system'}, 'rmp', [{name: 'rpm', capacity: 1, refillAmount: 1, refillPeriodSeconds: 60}]),
+    'It has rpm.',
+  ],
+  [namespaceState(record, 'is active', 'delete'), 'zael namespace delete acme'],
+  [namespaceState(record, 'is already deleted', 'purge'), 'zael namespace purge n1'],
+  [namespaceState(record, 'is active', 'none'), 'There is nothing to recover.'],
+  [entityExists('user-1'), 'zael entity update user-1'],
+  [needsMigration('0.9.0'), 'zael migrate run'],
+])('the command line adds the command that helps: %s', (error, command) => {
+  const told = asFailure(error)
+  expect(told.hint).toContain(command)
+  expect(told).toMatchObject({code: error.code, kind: error.kind, message: error.message, details: error.details})
+})
+
+it('leaves the nearest names and unknown errors as they are', () => {
+  const near = new ZaelError('notFound', 'entity.missing', 'x', {hint: 'Did you mean y?', details: {nearest: ['y']}})
+  const other = new ZaelError('failed', 'other', 'x', {hint: 'h'})
+  for (const error of [near, other]) expect(withCommandHint(error)).toBe(error)
+})
+
+it('errors of the library name no command: services have no terminal', () => {
+  const commands =
+    /zael (acquire|audit|bucket|deploy|doctor|entity|limits|list|local|migrate|namespace|status|usage|why)\b/
+  const library = readSources().filter(({path}) =>
+    /^src\/lib\/(core|schema|dynamo|repository|limiter|testing)\//.test(path),
+  )
+  expect(library.length).toBeGreaterThan(50)
+  const named = library.flatMap(({path, text}) =>
+    text
+      .split('\n')
+      .filter(line => commands.test(line) && !/^\s*(\/\/|\*|\/\*\*)/.test(line))
+      .map(line => `${path}: ${line.trim()}`),
+  )
+  expect(named).toEqual([])
+})

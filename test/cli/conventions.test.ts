@@ -3,6 +3,8 @@ import {tmpdir} from 'node:os'
 import {join} from 'node:path'
 import {afterAll, beforeAll, expect, it} from 'vitest'
 import {Repository} from '../../src/lib/repository/repository.js'
+import {s} from '../../src/lib/schema/attribute-value.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {encodeVersion, type VersionRecord} from '../../src/lib/schema/version-record.js'
 import {tableCli} from '../e2e/table-cli.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
@@ -82,7 +84,14 @@ describeOnEngine('what operators can rely on in every command', () => {
       const {code, error} = await cli.fail(command)
       expect({command, code, error: error.code}).toEqual({command, code: 2, error: 'confirm.needed'})
     }
-    await cli.run('namespace delete c-34 --yes')
+    const {id} = await cli.tell('namespace delete c-34 --yes')
+    // A purge waits until a minute after the deletion.
+    await table.transport.send('UpdateItem', {
+      TableName: table.name,
+      Key: wireKey(keys.namespaceById(id)),
+      UpdateExpression: 'SET deleted_at = :then',
+      ExpressionAttributeValues: {':then': s('2026-01-01T00:00:00Z')},
+    })
     expect((await cli.run('namespace purge c-34 --confirm c-34')).code).toBe(0)
   })
 })

@@ -4,7 +4,7 @@ import {keys} from '../schema/keys.js'
 import {migrationRecordKey} from '../schema/migration-record.js'
 import {decodeVersion} from '../schema/version-record.js'
 import {namespaceMissing} from './namespaces/errors.js'
-import {Namespaces} from './namespaces/namespaces.js'
+import {LOOKUP_TIMEOUT_MS, Namespaces} from './namespaces/namespaces.js'
 import {getItem, type Table} from './table/table.js'
 import {readVersion} from './table/version.js'
 import {checkCompatibility} from './table/version-compatibility.js'
@@ -23,7 +23,7 @@ export async function openNamespace(table: Table, name: string): Promise<string>
 /** A single read: permissions limited to one namespace allow GetItem on these records, but no batch. */
 async function layoutRefusal(table: Table): Promise<ZaelError | undefined> {
   return refusalOf(async () => {
-    const item = await getItem(table, keys.version())
+    const item = await getItem(table, keys.version(), {timeoutMs: LOOKUP_TIMEOUT_MS})
     checkCompatibility(item && decodeVersion(item), undefined, false)
   })
 }

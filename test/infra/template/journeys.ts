@@ -114,10 +114,14 @@ const REGISTRY_LOOKS: Steps<Repository> = {
   'namespaces.find': ({namespaces}) => namespaces.find('spare'),
   'namespaces.list': ({namespaces}) => namespaces.list(),
   'namespaces.orphans': ({namespaces}) => namespaces.orphans(),
+  'namespaces.unregistered': ({namespaces}) => namespaces.unregistered(),
   'namespaces.deletable': ({namespaces}) => namespaces.deletable('spare'),
   'namespaces.countItems': async ({namespaces}) => namespaces.countItems((await namespaces.show('spare')).id),
   'namespaces.countIndexed': async ({namespaces}) => namespaces.countIndexed((await namespaces.show('spare')).id),
 }
+
+/** How far the clock of the journeys is ahead. */
+let laterMs = 0
 
 const REGISTRY_CHANGES: Steps<Repository> = {
   'namespaces.register': ({namespaces}) => namespaces.register('another'),
@@ -128,7 +132,11 @@ const REGISTRY_CHANGES: Steps<Repository> = {
     await namespaces.delete('spare')
     await namespaces.purgeable((await orphan(namespaces)).id)
   },
-  'namespaces.purge': async ({namespaces}) => namespaces.purge((await orphan(namespaces)).id),
+  'namespaces.purge': async ({namespaces}) => {
+    // A purge waits until a minute after the deletion.
+    laterMs += 60_000
+    await namespaces.purge((await orphan(namespaces)).id)
+  },
 }
 
 /** All calls of all code paths, run on a table in a separate namespace. */
@@ -144,7 +152,7 @@ export interface Journeys {
 
 export async function recordJourneys(table: TestTable): Promise<Journeys> {
   const transport = new RecordingTransport(table.transport)
-  const open = {stack: table.name, transport}
+  const open = {stack: table.name, transport, clock: () => Date.now() + laterMs}
   const repository = new Repository(open)
   const {namespace} = await repository.namespaces.register('tenant')
   const spare = await repository.namespaces.register('spare')

@@ -26,6 +26,8 @@ export const DEFAULT_NAMESPACE = 'default'
 
 const CONCURRENT_REGISTRATIONS = 4
 const REGISTER_ATTEMPTS = 5
+// All requests of a process share one lookup: an answer that hangs must soon make room for the next attempt.
+export const LOOKUP_TIMEOUT_MS = 2_000
 /** Place of the check in the transaction. */
 const NAME_AS_ID = 2
 
@@ -86,7 +88,7 @@ export class Namespaces {
 
   /** The namespace of a name; `undefined` when the name is not registered. */
   async resolve(name: string): Promise<Namespace | undefined> {
-    const item = await getItem(this.#table, keys.namespaceByName(name))
+    const item = await getItem(this.#table, keys.namespaceByName(name), {timeoutMs: LOOKUP_TIMEOUT_MS})
     const record = item && decodeNamespace(item)
     return record?.status === 'active' ? whole(record) : undefined
   }

@@ -35,15 +35,19 @@ export function untilAborted<T extends Table>(table: T, signal: AbortSignal): T 
   return {...table, transport: bound, backoff: {...backoff, sleep}}
 }
 
+/** How to read one item. */
+interface ReadOptions {
+  readonly consistent?: boolean
+  readonly signal?: AbortSignal | undefined
+  /** Bound of each attempt; otherwise that of the transport. */
+  readonly timeoutMs?: number | undefined
+}
+
 /** One item, by default strongly consistent; `undefined` when there is none. */
-export async function getItem(
-  table: Table,
-  key: Key,
-  options: {consistent?: boolean; signal?: AbortSignal | undefined} = {},
-): Promise<Item | undefined> {
-  const {consistent = true, signal} = options
+export async function getItem(table: Table, key: Key, options: ReadOptions = {}): Promise<Item | undefined> {
+  const {consistent = true, signal, timeoutMs} = options
   const request = {TableName: table.name, Key: wireKey(key), ConsistentRead: consistent}
-  const answer = await retrying(() => table.transport.send('GetItem', request, {signal}), {
+  const answer = await retrying(() => table.transport.send('GetItem', request, {signal, timeoutMs}), {
     ...table.backoff,
     signal,
     retryable: isRetryableWhenIdempotent,

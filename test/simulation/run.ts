@@ -1,16 +1,19 @@
 import {LeasePlay, type Stage} from './deeds/lease-play.js'
 import {expire, operate} from './deeds/operator.js'
 import {playPatient} from './deeds/patient.js'
+import {checkHealing, readAvailable} from './deeds/probes.js'
 import {playPython} from './deeds/python.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
-import {RESOURCE, type Scenario, type Step} from './scenario.js'
-import {bucketId} from './world/table-writes.js'
+import type {Scenario, Step} from './scenario.js'
 import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
 import {World, type WorldCounts} from './world/world.js'
 
 /** After the last step, so long everything has to end, in ms. */
 const SETTLE_MS = 120_000
+
+/** Callers wait at most so long for a token before they ask again, in ms. */
+const LONGEST_PLAY_MS = 7_300_000
 
 /** The stream must be read to its end within this time once nothing fails any more, in ms. */
 const DRAIN_MS = 1_800_000
@@ -34,8 +37,8 @@ export async function run(scenario: Scenario): Promise<RunResult> {
     world.onWrite = write => oracles.observe(write)
     await world.setUp()
     const stage: Stage = {world, oracles, underway: [], atEnd: []}
-    await playAll(stage)
-    await finish(stage)
+    const plays = await playAll(stage)
+    await finish(stage, plays)
     const {trace, counts, log} = world
     return {violations: oracles.verdicts.violations, trace, counts, operations: stage.underway.length, log}
   } finally {
@@ -43,16 +46,28 @@ export async function run(scenario: Scenario): Promise<RunResult> {
   }
 }
 
-async function playAll(stage: Stage): Promise<void> {
+/** A step that is being played; callers that wait for tokens are long over it. */
+interface Play {
+  isOver: boolean
+}
+
+async function playAll(stage: Stage): Promise<Play[]> {
   const {world} = stage
+  const plays: Play[] = []
   const {time, scenario} = world
   const startMs = time.nowMs
   let lastMs = 0
   for (const step of scenario.steps) {
     lastMs = Math.max(lastMs, step.atMs)
-    time.after(step.atMs, () => void play(stage, step))
+    time.after(step.atMs, async () => {
+      const current = {isOver: false}
+      plays.push(current)
+      await play(stage, step)
+      current.isOver = true
+    })
   }
   await time.runUntil(startMs + lastMs)
+  return plays
 }
 
 async function play(stage: Stage, {by, deed}: Step): Promise<void> {
@@ -98,34 +113,13 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
   }
 }
 
-/** L6: what is published as available is never more than there can be. */
-async function readAvailable({world, oracles, underway}: Stage, by: number, entity: string): Promise<void> {
-  const bucket = bucketId(world.namespace, entity, RESOURCE)
-  const process = world.processes[by]
-  const operation = {what: `p${by} available ${entity}`, startedAtMs: world.time.elapsedMs, isOver: false}
-  underway.push(operation)
-  const startMs = world.time.nowMs
-  try {
-    const told = await process?.limiter.available({entity, resource: RESOURCE})
-    const isQuiet = !(oracles.activity.get(bucket) ?? []).some(({atMs}) => atMs >= startMs - 1000)
-    const isSettled = world.time.nowMs - oracles.timeline.since(bucket) > 60_000
-    for (const [name, tokens] of Object.entries(told ?? {})) {
-      const left = oracles.rates.left(bucket, name, world.time.nowMs)
-      if (!isQuiet || !isSettled || left === undefined || world.spreadMs > 0) continue
-      if (BigInt(tokens) * 1000n > left) oracles.answers.exceedsTruth(`${bucket} ${name}`, tokens, Number(left) / 1000)
-    }
-  } catch (error) {
-    oracles.answers.failed(`available ${entity}`, error)
-  } finally {
-    operation.isOver = true
-  }
-}
-
 /** Faults end; everything under way ends; the stream is read; the books are compared; buckets heal. */
-async function finish(stage: Stage): Promise<void> {
+async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   const {world, oracles, underway, atEnd} = stage
   const {time, scenario} = world
   world.isCalm = true
+  const endMs = time.nowMs + LONGEST_PLAY_MS
+  while (plays.some(({isOver}) => !isOver) && time.nowMs < endMs) await time.runUntil(time.nowMs + 60_000)
   await time.runUntil(time.nowMs + SETTLE_MS)
   const closing = world.processes.filter(({isAlive}) => isAlive).map(process => ({process, isClosed: false}))
   for (const each of closing)
@@ -148,6 +142,7 @@ async function finish(stage: Stage): Promise<void> {
   if (!hasPurge) oracles.books.check({checkHigh: true})
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
   if (hasPurge) checkPurged(stage)
+  else await checkHealing(stage)
 }
 
 function isKilledSince({world}: Stage, what: string, startedAtMs: number): boolean {

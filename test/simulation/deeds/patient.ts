@@ -1,5 +1,6 @@
 import {RateLimitExceeded} from '../../../src/lib/limiter/errors.js'
 import {Claim} from '../oracles/books.js'
+import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
 import {type Deed, RESOURCE} from '../scenario.js'
 import type {SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
@@ -22,6 +23,7 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
     bucketId(world.namespace, each, RESOURCE),
   )
   const startedMs = world.time.elapsedMs
+  const startedEpochMs = world.time.nowMs
   const refusal = await ask()
   if (!refusal || refusal.retryAfterMs > LONGEST_WAIT_MS) return
   const toldAtMs = world.time.nowMs
@@ -33,7 +35,7 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   const isDisturbed =
     process.generation !== generation || process.disturbedAtMs.some(atMs => atMs >= startedMs - 15_000)
   const hasCompetitors = buckets.some(bucket => hasActivity(bucket, toldAtMs, againAtMs))
-  const isSettled = oracles.timeline.changedAtMs <= world.time.nowMs - 120_000 || oracles.timeline.changedAtMs < 1e12
+  const isSettled = oracles.timeline.changedAtMs <= startedEpochMs - 2 * CACHE_PERIOD_MS
   if (isDisturbed || hasCompetitors || !isSettled || world.spreadMs > 0) return
   const subject = `${buckets.join(' + ')} ${JSON.stringify(consume)}`
   oracles.answers.tooShort(subject, refusal.retryAfterMs, again.retryAfterMs)

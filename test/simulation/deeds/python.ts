@@ -104,8 +104,10 @@ export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
   /** What an acquire-only tenant can write into its own bucket, and no usage record can count. */
   function poison(): void {
     if (deed.kind !== 'poison') return
-    const item: Item = {...(stored ?? {...key(0), rf: n(world.time.nowMs)})}
-    if (deed.how === 'huge-number') item.b_big_tc = {N: '9'.repeat(38)}
+    const item: Item = {...(stored ?? {...key(0), rf: n(world.time.nowMs)}), b_big_tc: n(1)}
+    world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: {...item}})
+    // The difference has a hundred digits; 38 are allowed.
+    if (deed.how === 'huge-number') item.b_big_tc = {N: `1${'0'.repeat(100)}`}
     else for (let at = 0; at < 500; at++) item[`b_${`limit-${at}`.padEnd(40, 'x')}_tc`] = n(1000)
     world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: item})
   }

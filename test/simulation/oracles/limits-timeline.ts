@@ -23,13 +23,13 @@ interface Era {
 export class LimitsTimeline {
   readonly #configs = new Map<string, readonly Limit[]>()
   readonly #eras = new Map<string, Era[]>()
-  /** When the configuration last changed, in epoch ms. */
+  /** When the configuration last changed since the start, in epoch ms; 0 when it did not. */
   changedAtMs = 0
 
   constructor(readonly resource: string) {}
 
   /** True when the configuration has changed. */
-  observe({changes, atMs}: TableWrite): boolean {
+  observe({changes, atMs, writer}: TableWrite): boolean {
     let isChanged = false
     for (const {before, after} of changes) {
       const record = decodeConfig(after ?? before ?? {})
@@ -45,7 +45,7 @@ export class LimitsTimeline {
       isChanged = true
     }
     if (!isChanged) return false
-    this.changedAtMs = atMs
+    if (writer.kind !== 'setup') this.changedAtMs = atMs
     for (const [bucket, eras] of this.#eras) {
       const limits = this.#resolve(bucket)
       if (!isSame(limits, eras.at(-1)?.limits)) eras.push({fromMs: atMs, limits})

@@ -35,7 +35,7 @@ export class Oracles {
     this.verdicts = new Verdicts(() => world.time.elapsedMs)
     const {timeline, verdicts} = this
     this.books = new Books(verdicts)
-    this.rates = new RateBound(timeline, verdicts, () => world.spreadMs)
+    this.rates = new RateBound(timeline, verdicts, () => world.spreadMs + world.lagMs)
     this.answers = new Answers(timeline, verdicts)
     this.usage = new UsageTruth(verdicts)
     this.#refills = new Refills(timeline, verdicts)
@@ -52,7 +52,7 @@ export class Oracles {
       const isConsumption = [...(after?.limits ?? [])].some(
         ([name, limit]) => limit.consumed > (before?.limits.get(name)?.consumed ?? 0n),
       )
-      if (!isConsumption && writer.kind === 'limiter') continue
+      if (!isConsumption && (writer.kind === 'limiter' || writer.kind === 'aggregator')) continue
       const known = this.activity.get(bucket)
       if (known) known.push({atMs, process: writer.process})
       else this.activity.set(bucket, [{atMs, process: writer.process}])

@@ -10,12 +10,15 @@ interface IdealBucket {
   atMs: number
   /** Millitokens that were charged whatever the balance. */
   forced: bigint
+  /** What was credited for clocks and delays so far, in ms. */
+  spreadMs: number
 }
 
 /**
  * S1: in every interval the admitted cost is at most capacity + rate × its length. A bucket of that capacity and rate, in
  * exact fractions, from which everything consumed is taken and to which everything returned is given, must never be
- * below zero: that is the same as the bound over all intervals. Clocks that differ by `spreadMs` may be ahead once.
+ * below zero: that is the same as the bound over all intervals. A decision counts from its own clock, which may be off, to
+ * the instant at which it takes effect: both together, `spreadMs`, may be credited once.
  */
 export class RateBound {
   readonly #ideals = new Map<string, IdealBucket>()
@@ -46,10 +49,20 @@ export class RateBound {
     for (const key of this.#ideals.keys()) if (key.startsWith(`${bucket} `)) this.#ideals.delete(key)
   }
 
-  /** Millitokens that may be left, rounded down; `undefined` where no limit of that name applies. */
+  /** Millitokens that may be left, rounded down; `undefined` where that cannot be known. */
   left(bucket: string, name: string, atMs: number): bigint | undefined {
     const ideal = this.#idealOf(bucket, name, atMs)
-    return ideal && ideal.numerator / ideal.period
+    return !ideal || ideal.forced > 0n || this.#exempt.has(bucket) ? undefined : ideal.numerator / ideal.period
+  }
+
+  /** Time after which a bucket that nobody uses is full, in ms; `undefined` where another client creates tokens. */
+  fillTimeMs(bucket: string, atMs: number): number | undefined {
+    if (this.#exempt.has(bucket)) return undefined
+    const times = [...this.#timeline.now(bucket)].map(([name, {capacity, amount, period}]) => {
+      const debt = this.#idealOf(bucket, name, atMs)?.forced ?? 0n
+      return Number(((capacity + debt) * period) / amount)
+    })
+    return Math.max(0, ...times)
   }
 
   /** Brings all buckets forward, so that limits that no longer count are not used for the time before. */
@@ -92,7 +105,7 @@ export class RateBound {
     let ideal = this.#ideals.get(key)
     if (!ideal) {
       const {period} = rate
-      ideal = {numerator: this.#capacityOf(rate) * period, period, atMs, forced: 0n}
+      ideal = {numerator: this.#capacityOf(rate) * period, period, atMs, forced: 0n, spreadMs: this.#spreadMs()}
       this.#ideals.set(key, ideal)
       return ideal
     }
@@ -101,10 +114,10 @@ export class RateBound {
       ideal.numerator = -((-ideal.numerator * rate.period) / ideal.period) + 1n
       ideal.period = rate.period
     }
-    if (atMs > ideal.atMs) {
-      ideal.numerator += rate.amount * BigInt(atMs - ideal.atMs)
-      ideal.atMs = atMs
-    }
+    const spreadMs = this.#spreadMs()
+    const passedMs = Math.max(0, atMs - ideal.atMs) + spreadMs - ideal.spreadMs
+    ideal.numerator += rate.amount * BigInt(Math.ceil(passedMs))
+    Object.assign(ideal, {atMs: Math.max(atMs, ideal.atMs), spreadMs})
     this.#cut(ideal, rate)
     return ideal
   }

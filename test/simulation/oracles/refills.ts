@@ -1,4 +1,10 @@
-import type {ShardChange, StoredLimit, StoredShard, TableWrite} from '../world/table-writes.js'
+import {
+  consumedBy,
+  type ShardChange,
+  type StoredLimit,
+  type StoredShard,
+  type TableWrite,
+} from '../world/table-writes.js'
 import {CACHE_PERIOD_MS, type LimitsTimeline} from './limits-timeline.js'
 import type {Verdicts} from './verdicts.js'
 
@@ -29,12 +35,16 @@ export class Refills {
     if (writer.kind === 'limiter') for (const change of shards) this.#checkLimits(change, write.atMs)
   }
 
-  #checkMarks({bucket, shard, before, after}: ShardChange): void {
+  #checkMarks(change: ShardChange): void {
+    const {bucket, shard, before, after} = change
     for (const [slot, mark] of after?.marks ?? []) {
       if (before?.marks.get(slot) === mark) continue
       const key = `${bucket} ${shard} ${slot} ${mark}`
-      // A new shard is a copy of another one in the eyes of its marks.
-      if (this.#marks.has(key)) this.#verdicts.report('S6-applied-twice', bucket, `the write ${mark} was applied twice`)
+      if (this.#marks.has(key)) {
+        const isReturn = [...consumedBy(change).values()].some(milli => milli < 0n)
+        const oracle = isReturn ? 'S6-returned-twice' : 'S6-charged-twice'
+        this.#verdicts.report(oracle, bucket, `the write ${mark} was applied twice`)
+      }
       this.#marks.add(key)
     }
   }

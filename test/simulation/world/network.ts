@@ -14,8 +14,9 @@ import type {VirtualTime} from './virtual-time.js'
 /** How long an answer may take where the caller names no deadline, in ms: what the limiter passes to its transport. */
 const REQUEST_TIMEOUT_MS = 3000
 
-/** How often a dripping answer brings another byte, in ms. */
+/** How often a dripping answer brings another byte, and for how long, in ms. */
 const DRIP_MS = 500
+const LONGEST_DRIP_MS = 600_000
 
 /** What a client that sees nothing but the wire is told. */
 const EVIDENCE: Partial<Record<FaultKind, object>> = {
@@ -118,8 +119,9 @@ export class SimulatedTransport implements Transport {
   /** The answer never ends, but never stalls either. */
   #drip(exchange: Exchange): void {
     const {time} = this.#options
+    const endMs = time.nowMs + LONGEST_DRIP_MS
     const next = () => {
-      if (exchange.isSettled || !this.#options.isAlive()) return
+      if (time.nowMs > endMs || exchange.isSettled || !this.#options.isAlive()) return
       exchange.notePart()
       time.after(DRIP_MS, next)
     }

@@ -11,6 +11,9 @@ const STREAM_ARN = 'arn:aws:dynamodb:us-east-1:000000000000:table/sim/stream/202
 /** Most records in one delivery. */
 const LARGEST_BATCH = 12
 
+/** The function is stopped after this time, in ms. */
+const FUNCTION_TIMEOUT_MS = 60_000
+
 /** A part of the stream: records of some items, in order. After a split its children continue it. */
 interface StreamShard {
   readonly id: number
@@ -98,8 +101,15 @@ export class SimulatedStream {
       void handled.catch(() => {})
       await time.sleep(midMs)
       if (generation === this.#generation) this.#restart()
+      shard.isPolled = false
+      this.#poll(this.#root)
+      return
+    }
+    const result = await Promise.race([handled, time.sleep(FUNCTION_TIMEOUT_MS)])
+    if (!result) {
+      if (generation === this.#generation) this.#restart()
     } else {
-      const {failures} = await handled
+      const {failures} = result
       const failed = batch.findIndex(({dynamodb}) => failures.includes(dynamodb.SequenceNumber))
       // Now and then what was processed comes once more.
       const isTwice = drawAt(seed, 74, delivery) < 0.1

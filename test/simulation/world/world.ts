@@ -1,4 +1,5 @@
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
+import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {Repository} from '../../../src/lib/repository/repository.js'
 import type {NamespaceTable, Table} from '../../../src/lib/repository/table/table.js'
 import {encodeConfig} from '../../../src/lib/schema/config-record.js'
@@ -9,7 +10,7 @@ import {definitionOf} from '../../helpers/table-definition.js'
 import type {Fault, Scenario} from '../scenario.js'
 import {Draws, drawAt, extendHash} from './draws.js'
 import {SimulatedTransport} from './network.js'
-import {randomBytes, SimulatedProcess} from './process.js'
+import {DECISION_TIMEOUT_MS, randomBytes, SimulatedProcess} from './process.js'
 import {SimulatedStream} from './stream.js'
 import {shardChange, type TableWrite, type Writer} from './table-writes.js'
 import type {VirtualTime} from './virtual-time.js'
@@ -57,6 +58,9 @@ export class World {
   readonly #faults = new Map<string, Fault>()
   #changes: Change[] = []
   #calls = new Map<number, number>()
+  #latestMs = 0
+  #earliestMs = 0
+  #faultLagMs = 0
   readonly #draws: Draws
 
   constructor(scenario: Scenario, time: VirtualTime) {
@@ -154,6 +158,11 @@ export class World {
     return {...this.table(writer), namespace: this.namespace}
   }
 
+  /** A process that knows nothing yet. */
+  freshLimiter(): RateLimiter {
+    return this.#newProcess(this.processes.length, 0).limiter
+  }
+
   note(text: string): void {
     this.trace = extendHash(this.trace, `${this.time.elapsedMs} ${text}`)
     this.log.push(`${String(this.time.elapsedMs).padStart(7)} ${text}`)
@@ -163,8 +172,11 @@ export class World {
   get spreadMs(): number {
     return this.#latestMs - this.#earliestMs
   }
-  #latestMs = 0
-  #earliestMs = 0
+
+  /** How long a decision may be on its way until it takes effect, its repetitions included, in ms. */
+  get lagMs(): number {
+    return this.scenario.longestWayMs + this.#faultLagMs
+  }
 
   noteSkew(ms: number): void {
     this.#latestMs = Math.max(this.#latestMs, ms)
@@ -196,6 +208,10 @@ export class World {
         this.counts.calls++
         if (fault) {
           this.counts.faults++
+          this.#faultLagMs = Math.max(
+            this.#faultLagMs,
+            DECISION_TIMEOUT_MS + (fault.kind === 'late' ? fault.delayMs : 0),
+          )
           this.processes[process]?.disturbedAtMs.push(this.time.elapsedMs)
         }
         this.note(`${nameOf(writer)} call ${call} ${operation}${fault ? ` ${fault.kind}` : ''}`)

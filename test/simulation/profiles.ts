@@ -17,6 +17,7 @@ export function scenarioOf(profile: Profile, seed: number): Scenario {
 
 const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   burst: draws => {
+    if (draws.chance(0.15)) return slowLimitFillsUp(draws)
     const limits = someLimits(draws, 1)
     const [limit] = limits as [Limit]
     const fillMs = fillTimeMs(limits)
@@ -76,6 +77,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       ...plain(processes, limits),
       steps: [...steps, ...kills(draws, processes, 20_000)],
       faults: someFaults(draws, processes, draws.pick([0.05, 0.15, 0.3])),
+      sharedSlots: draws.chance(0.4),
     }
   },
 
@@ -251,11 +253,28 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 }
 
+/** A slow limit beside a fast one, asked for around the instant at which the slow one is full again. */
+function slowLimitFillsUp(draws: Draws): Planned {
+  const capacity = draws.int(2, 10)
+  const slow = {name: 'tpd', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 86_400}
+  const limits = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 1}, slow]
+  const fullMs = Math.floor(86_400_000 / slow.refillAmount)
+  const steps: Step[] = [
+    {atMs: 0, by: 0, deed: {kind: 'acquire', entity: 'u0', consume: {rpm: 1, tpd: 1}, actions: []}},
+  ]
+  for (let at = 0; at < 12; at++) {
+    const atMs = fullMs + draws.int(-100_000, 20_000)
+    steps.push({atMs, by: draws.int(0, 1), deed: {kind: 'patient', entity: 'u0', consume: {rpm: draws.int(5, 10)}}})
+  }
+  return {...plain(2, limits), steps}
+}
+
 function plain(processes: number, limits: readonly Limit[]): Planned {
   return {
     skewsMs: Array.from({length: processes}, () => 0),
     configs: [{scope: SYSTEM, limits}],
     children: {},
+    sharedSlots: false,
     longestWayMs: 12,
     aggregatorLagMs: undefined,
     steps: [],

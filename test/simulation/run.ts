@@ -139,7 +139,7 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   for (const {process, isClosed} of closing) if (!isClosed) oracles.answers.hangs(`p${process.number} close`)
   for (const each of atEnd) each()
   const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
-  if (!hasPurge) oracles.books.check({checkHigh: true})
+  if (!hasPurge) oracles.books.check({checkHigh: !scenario.sharedSlots})
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
   if (hasPurge) checkPurged(stage)
   else await checkHealing(stage)

@@ -107,6 +107,8 @@ export interface Scenario {
   readonly configs: readonly {readonly scope: ConfigScope; readonly limits: readonly Limit[]}[]
   /** Entities that share their charges with a parent. */
   readonly children: Readonly<Record<string, string>>
+  /** Whether all processes use the same slot for their write marks: then a charge may be counted twice (decision 8). */
+  readonly sharedSlots: boolean
   /** Longest way of a message, in ms. */
   readonly longestWayMs: number
   /** Whether the aggregator is running, and how late it gets records, in ms. */

@@ -119,13 +119,14 @@ export function kills(draws: Draws, processes: number, untilMs: number): Step[] 
   return steps
 }
 
-/** Calls that go wrong, of every process and of the aggregator. */
+/** Calls that go wrong: of every process, or of the aggregator when there are none. Often only answers are lost. */
 export function someFaults(draws: Draws, processes: number, share: number): Fault[] {
   const faults: Fault[] = []
+  const kinds = draws.chance(0.3) ? (['lost-before', 'lost-after', 'late'] as const) : FAULT_KINDS
   for (const by of processes === 0 ? [AGGREGATOR] : Array.from({length: processes}, (_, number) => number)) {
     for (let call = 3; call < 200; call++) {
       if (!draws.chance(share)) continue
-      faults.push({by, call, kind: draws.pick(FAULT_KINDS), delayMs: draws.int(5, 4000)})
+      faults.push({by, call, kind: draws.pick(kinds), delayMs: draws.int(5, 4000)})
     }
   }
   return faults

@@ -38,6 +38,8 @@ export interface Stage {
 interface Held {
   readonly claim: Claim
   readonly life: number
+  /** How often the bucket had been reset. */
+  readonly resets: number
 }
 
 /** Plays one request with everything that its caller does afterwards, and keeps the books. */
@@ -142,6 +144,11 @@ export class LeasePlay {
       for (const {claim} of this.#held)
         oracles.rates.noteForced(claim.bucket, name, BigInt(tokens) * 1000n, world.time.nowMs)
     }
+    for (const {claim, resets} of this.#held) {
+      const tokens = action.kind === 'rollback' ? -Number(claim.high) / 1000 : (deltas[claim.limit] ?? 0)
+      if (tokens < 0 && (oracles.resets.get(claim.bucket) ?? 0) !== resets)
+        oracles.rates.noteVoidReturn(claim.bucket, claim.limit, BigInt(-tokens) * 1000n, world.time.nowMs)
+    }
     // Until it is known what became of it.
     const takeBack = this.#expect(action.kind, deltas)
     try {
@@ -221,7 +228,7 @@ export class LeasePlay {
     return Object.entries(consume).flatMap(([limit, tokens]) => {
       if (isParent && !known.has(limit)) return []
       const claim = oracles.books.open(new Claim(bucket, limit, 0n, BigInt(tokens) * 1000n))
-      return [{claim, life: oracles.books.life(bucket, limit)}]
+      return [{claim, life: oracles.books.life(bucket, limit), resets: oracles.resets.get(bucket) ?? 0}]
     })
   }
 

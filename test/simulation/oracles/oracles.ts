@@ -25,6 +25,8 @@ export class Oracles {
   readonly usage: UsageTruth
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
+  /** How often each bucket was reset. */
+  readonly resets = new Map<string, number>()
   /** Buckets that were deleted together with their usage. */
   readonly removed = new Set<string>()
   readonly #refills: Refills
@@ -38,7 +40,7 @@ export class Oracles {
     this.rates = new RateBound(timeline, verdicts, () => world.spreadMs + world.lagMs)
     this.answers = new Answers(timeline, verdicts)
     this.usage = new UsageTruth(verdicts)
-    this.#refills = new Refills(timeline, verdicts)
+    this.#refills = new Refills(timeline, verdicts, world.scenario.sharedSlots)
   }
 
   observe(write: TableWrite): void {
@@ -69,6 +71,7 @@ export class Oracles {
     for (const {bucket} of shards) {
       if (isGone) this.removed.add(bucket)
       if (isGone || writer.deed === 'reset') this.rates.refillWhole(bucket)
+      if (writer.deed === 'reset') this.resets.set(bucket, (this.resets.get(bucket) ?? 0) + 1)
     }
   }
 }

@@ -10,6 +10,8 @@ interface IdealBucket {
   atMs: number
   /** Millitokens that were charged whatever the balance. */
   forced: bigint
+  /** Millitokens whose return adds nothing, because the bucket was filled since they were taken. */
+  void: bigint
   /** What was credited for clocks and delays so far, in ms. */
   spreadMs: number
 }
@@ -39,7 +41,13 @@ export class RateBound {
     if (ideal) ideal.forced += milli
   }
 
-  /** A client that creates tokens has been here. */
+  /** A return of what was taken before the bucket was reset: those tokens are there already. */
+  noteVoidReturn(bucket: string, name: string, milli: bigint, atMs: number): void {
+    const ideal = this.#idealOf(bucket, name, atMs)
+    if (ideal) ideal.void += milli
+  }
+
+  /** A client that creates tokens has been here: from now on nothing can be judged by what may be left. */
   exempt(bucket: string): void {
     this.#exempt.add(bucket)
   }
@@ -87,10 +95,14 @@ export class RateBound {
   #take(bucket: string, name: string, milli: bigint, atMs: number): void {
     const ideal = this.#idealOf(bucket, name, atMs)
     if (!ideal) return
-    ideal.numerator -= milli * ideal.period
+    const isVoid = milli < 0n ? (ideal.void < -milli ? ideal.void : -milli) : 0n
+    ideal.void -= isVoid
+    ideal.numerator -= (milli + isVoid) * ideal.period
     const rate = this.#timeline.allowed(bucket, name, atMs) as Rate
     this.#cut(ideal, rate)
     if (milli <= 0n || this.#exempt.has(bucket) || ideal.numerator >= -ideal.forced * ideal.period) return
+    // What follows from it is no violation of its own.
+    this.#exempt.add(bucket)
     const over = Number(-ideal.numerator / ideal.period - ideal.forced) / 1000
     this.#verdicts.report('S1-rate', `${bucket} ${name}`, `${over} tokens above capacity + refill were admitted`)
   }
@@ -105,7 +117,8 @@ export class RateBound {
     let ideal = this.#ideals.get(key)
     if (!ideal) {
       const {period} = rate
-      ideal = {numerator: this.#capacityOf(rate) * period, period, atMs, forced: 0n, spreadMs: this.#spreadMs()}
+      const numerator = this.#capacityOf(rate) * period
+      ideal = {numerator, period, atMs, forced: 0n, void: 0n, spreadMs: this.#spreadMs()}
       this.#ideals.set(key, ideal)
       return ideal
     }

@@ -17,8 +17,10 @@ export class Refills {
   readonly #verdicts: Verdicts
   readonly #timeline: LimitsTimeline
   readonly #marks = new Set<string>()
+  readonly #sharedSlots: boolean
 
-  constructor(timeline: LimitsTimeline, verdicts: Verdicts) {
+  constructor(timeline: LimitsTimeline, verdicts: Verdicts, sharedSlots: boolean) {
+    this.#sharedSlots = sharedSlots
     this.#timeline = timeline
     this.#verdicts = verdicts
   }
@@ -43,7 +45,7 @@ export class Refills {
       if (this.#marks.has(key)) {
         const isReturn = [...consumedBy(change).values()].some(milli => milli < 0n)
         const oracle = isReturn ? 'S6-returned-twice' : 'S6-charged-twice'
-        this.#verdicts.report(oracle, bucket, `the write ${mark} was applied twice`)
+        if (isReturn || !this.#sharedSlots) this.#verdicts.report(oracle, bucket, `the write ${mark} was applied twice`)
       }
       this.#marks.add(key)
     }

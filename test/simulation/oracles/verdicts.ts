@@ -17,6 +17,11 @@ export class Verdicts {
     this.#elapsedMs = elapsedMs
   }
 
+  /** Whether this was reported of this subject. */
+  has(oracle: string, subject: string): boolean {
+    return this.#seen.has(`${oracle} ${subject}`)
+  }
+
   report(oracle: string, subject: string, message: string): void {
     const key = `${oracle} ${subject}`
     if (this.#seen.has(key)) return

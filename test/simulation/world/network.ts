@@ -45,6 +45,15 @@ export interface NetworkOptions {
   /** The number of the next call, from 1. */
   readonly nextCall: () => number
   readonly onCall: (operation: Operation, call: number, fault: Fault | undefined) => void
+  /** Decides when a request arrives, in place of its way there; the answer then takes no time. */
+  readonly dispatch: () => ((message: Message) => void) | undefined
+}
+
+/** A request under way, for those who decide when it arrives. */
+export interface Message {
+  readonly operation: Operation
+  readonly input: unknown
+  readonly arrive: () => void
 }
 
 /** The way between one process and the table. One `send` is one exchange, with the timers of the shipped transport. */
@@ -97,12 +106,16 @@ export class SimulatedTransport implements Transport {
       return
     }
     if (kind === 'late') answer(() => exchange.fail(EVIDENCE.late), thereMs)
-    time.after(thereMs + (kind === 'late' ? (fault?.delayMs ?? 0) : 0), () => {
+    const dispatch = this.#options.dispatch()
+    const arrive = () => {
       const settle = this.#carryOut(exchange, operation, input, kind)
       if (kind === 'late' || kind === 'hang') return
       if (kind === 'drip') this.#drip(exchange)
+      else if (dispatch) settle()
       else answer(settle, kind === 'slow' ? fault?.delayMs : 0)
-    })
+    }
+    if (dispatch) dispatch({operation, input, arrive})
+    else time.after(thereMs + (kind === 'late' ? (fault?.delayMs ?? 0) : 0), arrive)
   }
 
   #carryOut(exchange: Exchange, operation: Operation, input: unknown, kind: FaultKind | undefined): () => void {

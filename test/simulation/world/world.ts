@@ -9,7 +9,7 @@ import type {Change} from '../../helpers/memory-table/table.js'
 import {definitionOf} from '../../helpers/table-definition.js'
 import type {Fault, Scenario} from '../scenario.js'
 import {Draws, drawAt, extendHash} from './draws.js'
-import {SimulatedTransport} from './network.js'
+import {type Message, SimulatedTransport} from './network.js'
 import {DECISION_TIMEOUT_MS, randomBytes, SimulatedProcess} from './process.js'
 import {SimulatedStream} from './stream.js'
 import {shardChange, type TableWrite, type Writer} from './table-writes.js'
@@ -54,6 +54,8 @@ export class World {
   /** Readable, for a violation. */
   readonly log: string[] = []
   onWrite: (write: TableWrite) => void = () => {}
+  /** Decides when requests of limiters arrive, in place of the delays. */
+  dispatch: ((message: Message) => void) | undefined
   readonly #operations: MemoryOperations
   readonly #faults = new Map<string, Fault>()
   #changes: Change[] = []
@@ -193,7 +195,7 @@ export class World {
       skewMs,
       stack: STACK,
       namespace: TENANT,
-      slotOf: generation => (number * 2 + generation) % OPERATOR_SLOT,
+      slotOf: generation => (scenario.sharedSlots ? 0 : (number * 2 + generation) % OPERATOR_SLOT),
       network: this.#networkOf({kind: 'limiter', process: number}),
     })
   }
@@ -202,6 +204,7 @@ export class World {
     const {process} = writer
     return {
       carryOut: (operation: Operation, input: never) => this.carryOut(writer, operation, input),
+      dispatch: () => (writer.kind === 'limiter' ? this.dispatch : undefined),
       waysMs: (call: number): readonly [number, number] => this.#waysMs(process, call),
       faultAt: (call: number) => (this.isCalm ? undefined : this.#faults.get(`${process} ${call}`)),
       onCall: (operation: Operation, call: number, fault: Fault | undefined) => {

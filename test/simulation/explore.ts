@@ -162,6 +162,7 @@ function scenarioOf({processes, capacity, children}: Situation): Scenario {
     configs: [{scope: {level: 'resource', resource: RESOURCE}, limits: [limit]}],
     children,
     sharedSlots: false,
+    partitionUnits: 1000,
     longestWayMs: 1,
     aggregatorLagMs: undefined,
     steps: [],

@@ -36,12 +36,12 @@ export const isKnown = (oracle: string): boolean => known.has(oracle)
 /** Seeds of every profile that every test run plays. */
 export const FIXED_SEEDS: Readonly<Record<Profile, number>> = {
   burst: 40,
-  config: 25,
+  config: 15,
   faults: 40,
-  cascade: 25,
-  shards: 25,
-  lifecycle: 25,
-  skew: 25,
-  aggregator: 20,
-  mixed: 20,
+  cascade: 20,
+  shards: 20,
+  lifecycle: 20,
+  skew: 20,
+  aggregator: 12,
+  mixed: 15,
 }

@@ -43,22 +43,23 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   config: draws => {
     const limits = someLimits(draws, 1)
     const processes = draws.int(2, 4)
-    const steps = traffic(draws, {
-      processes,
-      limits,
-      entities: ['u0'],
-      untilMs: 400_000,
-      count: draws.int(20, 60),
-      recycle: 0.3,
-    })
-    for (let change = 0; change < draws.int(1, 3); change++) {
-      const atMs = draws.int(10_000, 250_000)
-      steps.push({
-        atMs,
-        by: OTHERS,
-        deed: {kind: draws.chance(0.8) ? 'set-limits' : 'python-config', scope: SYSTEM, limits: changed(draws, limits)},
-      })
+    const entities = ['u0', 'u1']
+    const change = (atMs: number): Step => {
+      const kind = draws.chance(0.8) ? 'set-limits' : 'python-config'
+      return {atMs, by: OTHERS, deed: {kind, scope: SYSTEM, limits: changed(draws, limits)}}
     }
+    // Processes that live long, and end or go on; then mostly those that decide once.
+    const early = traffic(draws, {processes, limits, entities, untilMs: 90_000, count: draws.int(15, 40), recycle: 0.1})
+    const late = traffic(draws, {processes, limits, entities, untilMs: 250_000, count: draws.int(10, 30), recycle: 0.7})
+    const steps = [
+      ...early,
+      ...late.map(step => ({...step, atMs: step.atMs + 100_000})),
+      change(draws.int(5000, 80_000)),
+    ]
+    for (let by = 0; by < processes; by++) {
+      if (draws.chance(0.6)) steps.push({atMs: 95_000, by, deed: {kind: 'recycle'}})
+    }
+    if (draws.chance(0.4)) steps.push(change(draws.int(20_000, 250_000)))
     return {...plain(processes, limits), steps}
   },
 
@@ -249,6 +250,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       steps: [...steps, ...kills(draws, processes, untilMs)],
       faults,
       aggregatorLagMs: lag,
+      partitionUnits: draws.pick([3, 1000, 1000]),
     }
   },
 }
@@ -275,6 +277,7 @@ function plain(processes: number, limits: readonly Limit[]): Planned {
     configs: [{scope: SYSTEM, limits}],
     children: {},
     sharedSlots: false,
+    partitionUnits: 1000,
     longestWayMs: 12,
     aggregatorLagMs: undefined,
     steps: [],

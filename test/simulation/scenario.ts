@@ -109,6 +109,8 @@ export interface Scenario {
   readonly children: Readonly<Record<string, string>>
   /** Whether all processes use the same slot for their write marks: then a charge may be counted twice (decision 8). */
   readonly sharedSlots: boolean
+  /** Write units that one partition takes per second; 1,000 in DynamoDB. */
+  readonly partitionUnits: number
   /** Longest way of a message, in ms. */
   readonly longestWayMs: number
   /** Whether the aggregator is running, and how late it gets records, in ms. */

@@ -1,4 +1,5 @@
 import {describe, expect, it} from 'vitest'
+import {explore, SITUATIONS} from './explore.js'
 import {FIXED_SEEDS, isKnown} from './known.js'
 import {scenarioOf} from './profiles.js'
 import {run} from './run.js'
@@ -30,5 +31,14 @@ describe('the simulator', () => {
     const before = [setTimeout, clearTimeout, Date.now, performance.now, AbortSignal.timeout]
     await run(scenarioOf('burst', 1))
     expect([setTimeout, clearTimeout, Date.now, performance.now, AbortSignal.timeout]).toEqual(before)
+  })
+})
+
+describe('small situations, every order of messages', () => {
+  it.each(SITUATIONS)('finds no violation that is not known: $name', async situation => {
+    const {orders, states, violations} = await explore(situation, 60)
+    expect([...violations.keys()].filter(oracle => !isKnown(oracle))).toEqual([])
+    expect(orders).toBeGreaterThan(20)
+    expect(states).toBeGreaterThan(2)
   })
 })

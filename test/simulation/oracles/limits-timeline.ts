@@ -21,7 +21,9 @@ interface Era {
 
 /** Which limits were in force when, from the configuration as it is stored. */
 export class LimitsTimeline {
-  readonly #configs = new Map<string, readonly Limit[]>()
+  #configs: ReadonlyMap<string, readonly Limit[]> = new Map()
+  /** The configuration at each change. */
+  readonly #history: {readonly fromMs: number; readonly configs: ReadonlyMap<string, readonly Limit[]>}[] = []
   readonly #eras = new Map<string, Era[]>()
   /** When the configuration last changed since the start, in epoch ms; 0 when it did not. */
   changedAtMs = 0
@@ -30,6 +32,7 @@ export class LimitsTimeline {
 
   /** True when the configuration has changed. */
   observe({changes, atMs, writer}: TableWrite): boolean {
+    const configs = new Map(this.#configs)
     let isChanged = false
     for (const {before, after} of changes) {
       const record = decodeConfig(after ?? before ?? {})
@@ -41,15 +44,15 @@ export class LimitsTimeline {
         scope.level === 'entity' ? scope.entity : '',
         'resource' in scope ? scope.resource : '',
       ]
-      this.#configs.set(key.join('#'), after ? record.limits : [])
+      configs.set(key.join('#'), after ? record.limits : [])
       isChanged = true
     }
     if (!isChanged) return false
-    if (writer.kind !== 'setup') this.changedAtMs = atMs
-    for (const [bucket, eras] of this.#eras) {
-      const limits = this.#resolve(bucket)
-      if (!isSame(limits, eras.at(-1)?.limits)) eras.push({fromMs: atMs, limits})
-    }
+    this.#configs = configs
+    if (writer.kind === 'setup') this.#history.length = 0
+    else this.changedAtMs = atMs
+    this.#history.push({fromMs: this.changedAtMs, configs})
+    for (const [bucket, eras] of this.#eras) addEra(eras, atMs, this.#resolve(bucket, configs))
     return true
   }
 
@@ -79,13 +82,14 @@ export class LimitsTimeline {
   #erasOf(bucket: string): Era[] {
     let eras = this.#eras.get(bucket)
     if (!eras) {
-      eras = [{fromMs: 0, limits: this.#resolve(bucket)}]
+      eras = []
+      for (const {fromMs, configs} of this.#history) addEra(eras, fromMs, this.#resolve(bucket, configs))
       this.#eras.set(bucket, eras)
     }
     return eras
   }
 
-  #resolve(bucket: string): Limits {
+  #resolve(bucket: string, configs: ReadonlyMap<string, readonly Limit[]>): Limits {
     const [namespace, entity] = bucket.split('/')
     const scopes = [
       [namespace, 'entity', entity, this.resource],
@@ -93,9 +97,13 @@ export class LimitsTimeline {
       [namespace, 'resource', '', this.resource],
       [namespace, 'system', '', ''],
     ]
-    const found = scopes.map(scope => this.#configs.get(scope.join('#'))).find(limits => limits && limits.length > 0)
+    const found = scopes.map(scope => configs.get(scope.join('#'))).find(limits => limits && limits.length > 0)
     return new Map(found?.map(limit => [limit.name, rateOf(limit)]))
   }
+}
+
+function addEra(eras: Era[], fromMs: number, limits: Limits): void {
+  if (!isSame(limits, eras.at(-1)?.limits)) eras.push({fromMs, limits})
 }
 
 function rateOf({capacity, refillAmount, refillPeriodSeconds}: Limit): Rate {

@@ -63,6 +63,7 @@ export class World {
   #latestMs = 0
   #earliestMs = 0
   #faultLagMs = 0
+  readonly #units = new Map<string, {second: number; used: number}>()
   readonly #draws: Draws
 
   constructor(scenario: Scenario, time: VirtualTime) {
@@ -72,6 +73,7 @@ export class World {
     this.#operations = new MemoryOperations(
       () => time.nowMs,
       change => this.#changes.push(change),
+      (partition, units) => this.#mayWrite(partition, units),
     )
     for (const fault of scenario.faults) this.#faults.set(`${fault.by} ${fault.call}`, fault)
     const kills = new Set(
@@ -226,6 +228,20 @@ export class World {
     const {seed, longestWayMs} = this.scenario
     const way = (direction: number) => Math.floor(drawAt(seed, process + 10, call, direction) * longestWayMs) + 1
     return [way(1), way(2)]
+  }
+
+  /** As many units in a second as a partition takes; beyond that a write is throttled. */
+  #mayWrite(partition: string, units: number): boolean {
+    const second = Math.floor(this.time.nowMs / 1000)
+    const known = this.#units.get(partition)
+    const used = (known?.second === second ? known.used : 0) + units
+    if (this.isCalm || this.processes.length === 0 || used <= this.scenario.partitionUnits) {
+      this.#units.set(partition, {second, used})
+      return true
+    }
+    this.#faultLagMs = Math.max(this.#faultLagMs, DECISION_TIMEOUT_MS)
+    for (const process of this.processes) process.disturbedAtMs.push(this.time.elapsedMs)
+    return false
   }
 
   #nextCall(process: number): number {

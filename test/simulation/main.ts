@@ -14,6 +14,7 @@ const USAGE = `npm run simulate -- --seed 42 | --seeds 1000 | --minutes 10 | --o
   --known          exit 0 where only known violations were found
   --orders N       explores up to N orders of messages of each small situation
   --log            every call and every write of a shortened scenario
+  --list           only the violations: profile, seed and oracle of each
   --write          puts the figures into docs/how-tested.md`
 
 const {values} = parseArgs({
@@ -28,6 +29,7 @@ const {values} = parseArgs({
     known: {type: 'boolean', default: false},
     log: {type: 'boolean', default: false},
     write: {type: 'boolean', default: false},
+    list: {type: 'boolean', default: false},
     help: {type: 'boolean', default: false},
   },
 })
@@ -47,9 +49,11 @@ let isBroken = false
 const beganMs = performance.now()
 await playSeeds()
 await exploreAll()
-console.log(`\n${totals.tables}\n`)
-for (const [key, found] of totals.found) console.log(`${key}: seeds ${found.slice(0, 12).join(', ')}`)
-console.log(`${Math.round((performance.now() - beganMs) / 1000)} s`)
+if (!values.list) {
+  console.log(`\n${totals.tables}\n`)
+  for (const [key, found] of totals.found) console.log(`${key}: seeds ${found.slice(0, 12).join(', ')}`)
+  console.log(`${Math.round((performance.now() - beganMs) / 1000)} s`)
+}
 if (values.write) await writeFigures(totals.tables)
 process.exitCode = isBroken ? 1 : 0
 
@@ -72,7 +76,8 @@ async function playSeed(profile: Profile, number: number): Promise<void> {
     isBroken ||= !(values.known && isKnown(oracle))
     // The first of a kind is explained, the others are only counted.
     const key = `${profile} ${oracle}`
-    if (explained.has(key)) continue
+    if (values.list) console.log(`${profile} ${number} ${oracle}`)
+    if (values.list || explained.has(key)) continue
     explained.add(key)
     const shortest = await shorten(scenario, oracle)
     console.log(`\n${oracle} ${message}\n${describeScenario(shortest)}`)

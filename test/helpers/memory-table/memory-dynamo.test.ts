@@ -9,6 +9,7 @@ import {type AttributeValue, n} from '../../../src/lib/schema/attribute-value.js
 import {describeOnEngine, useTable} from '../table.js'
 import {definitionOf} from '../table-definition.js'
 import {MemoryDynamo, type MemoryDynamoOptions} from './memory-dynamo.js'
+import {MemoryOperations} from './operations.js'
 import {type RandomRequest, randomRequest} from './random-requests.js'
 import type {Change} from './table.js'
 
@@ -151,5 +152,58 @@ describe('the table in memory, by itself', () => {
     const {Item: first} = await memory.send('GetItem', {TableName, Key})
     if (first?.m && 'M' in first.m) first.m.M.x = n(2)
     expect((await memory.send('GetItem', {TableName, Key})).Item?.m).toEqual({M: {x: n(1)}})
+  })
+
+  it('refuses expressions that are too long or have too many operators, as DynamoDB does', async () => {
+    const update = (count: number, name: (at: number) => string) => {
+      const parts = Array.from({length: count}, (_, at) => `${name(at)} = :v`)
+      const fields = {UpdateExpression: `SET ${parts.join(', ')}`, ExpressionAttributeValues: {':v': n(1)}}
+      return memory.send('UpdateItem', {TableName, Key, ...fields})
+    }
+    await update(140, at => `a${at}`)
+    await expect(update(200, at => `a${at}`)).rejects.toThrow(ValidationFailed)
+    await expect(update(45, at => `a${at}`.padEnd(100, 'x'))).rejects.toThrow(ValidationFailed)
+  })
+
+  it('lets an index follow the table later, in order', async () => {
+    const follow: (() => void)[] = []
+    memory.table(TableName).deferIndexes = each => follow.push(each)
+    const indexed = {GSI4PK: {S: 'ns'}, GSI4SK: {S: 'x'}}
+    const query = async () => {
+      const fields = {KeyConditionExpression: 'GSI4PK = :p', ExpressionAttributeValues: {':p': {S: 'ns'}}}
+      return (await memory.send('Query', {TableName, IndexName: 'GSI4', ...fields})).Count
+    }
+    await memory.send('PutItem', {TableName, Item: {...Key, ...indexed}})
+    expect(await query()).toBe(0)
+    follow.shift()?.()
+    expect(await query()).toBe(1)
+    await memory.send('DeleteItem', {TableName, Key})
+    expect([await query(), follow.length]).toEqual([1, 1])
+    follow.shift()?.()
+    expect(await query()).toBe(0)
+  })
+
+  it('throttles a partition that takes no more writes, alone and in transactions', () => {
+    const operations = new MemoryOperations(
+      () => 17,
+      change => changes.push(change),
+      partition => partition !== 'Sa',
+    )
+    operations.carryOut('CreateTable', memory.table(TableName).definition)
+    const names = (error: unknown) => (error as Error).name
+    const put = (PK: string) => ({TableName, Item: {...Key, PK: {S: PK}}})
+    const thrown = (work: () => unknown) => {
+      try {
+        work()
+        return undefined
+      } catch (error) {
+        return names(error)
+      }
+    }
+    expect(thrown(() => operations.carryOut('PutItem', put('a')))).toBe('ProvisionedThroughputExceededException')
+    const both = {TransactItems: [{Put: put('b')}, {Put: put('a')}]}
+    expect(thrown(() => operations.carryOut('TransactWriteItems', both))).toBe('TransactionCanceledException')
+    expect(changes).toEqual([])
+    expect(thrown(() => operations.carryOut('PutItem', put('b')))).toBeUndefined()
   })
 })

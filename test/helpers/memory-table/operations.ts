@@ -17,16 +17,21 @@ type Input<O extends Operation> = OperationInput<O>
 type Output<O extends Operation> = OperationOutput<O>
 type Handlers = {[O in Operation]?: (input: Input<O>) => Output<O>}
 
+/** Whether a partition, by its key, takes so many more write units now; where it does not, the write is throttled. */
+export type MayWrite = (partition: string, units: number) => boolean
+
 /** The operations of DynamoDB, each carried out at once. */
 export class MemoryOperations {
   readonly #tables = new Map<string, MemoryTable>()
   readonly #tokens = new Map<string, string>()
   readonly #clock: () => number
   readonly #onChange: (change: Change) => void
+  readonly #mayWrite: MayWrite
 
-  constructor(clock: () => number, onChange: (change: Change) => void) {
+  constructor(clock: () => number, onChange: (change: Change) => void, mayWrite: MayWrite = () => true) {
     this.#clock = clock
     this.#onChange = onChange
+    this.#mayWrite = mayWrite
   }
 
   carryOut<O extends Operation>(operation: O, input: Input<O>): Output<O> {
@@ -91,9 +96,19 @@ export class MemoryOperations {
 
   #write(input: object, planned: PlannedWrite): never {
     const {ReturnValues} = input as {ReturnValues?: string}
+    if (!this.#takes(planned)) {
+      throw new MemoryServiceError('ProvisionedThroughputExceededException', 'The partition takes no more writes now')
+    }
     const units = this.#perform(planned)
     const Attributes = returnedItem(planned, ReturnValues)
     return {...(Attributes && {Attributes}), ...told(input, planned.table, units)} as never
+  }
+
+  #takes({table, before, after}: PlannedWrite): boolean {
+    const item = after ?? before
+    if (!item) return true
+    const units = Math.max(1, ...[before, after].map(each => (each ? Math.ceil(itemSize(each) / 1024) : 0)))
+    return this.#mayWrite(textOf(item[table.schema.hash]), units)
   }
 
   #perform(planned: PlannedWrite): Units {
@@ -150,6 +165,8 @@ export class MemoryOperations {
     }
     this.#refuseSameItem(TransactItems)
     const planned = this.#planAll(TransactItems)
+    const throttled = planned.map(each => ({Code: this.#takes(each) ? 'None' : 'ThrottlingError'}))
+    if (throttled.some(({Code}) => Code !== 'None')) throw cancelled(throttled)
     if (token !== undefined) this.#tokens.set(token, asked)
     const units = planned.map(each => ({name: each.table.name, units: this.#perform(each)}))
     const capacity = [...new Set(units.map(({name}) => name))].map(name => {

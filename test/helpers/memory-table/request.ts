@@ -27,14 +27,23 @@ export interface Expressions {
   readonly placeholders: Placeholders
 }
 
+/** DynamoDB's own bounds of one expression. */
+const MOST_BYTES = 4096
+const MOST_OPERATORS = 300
+
+const OPERATOR = /<>|<=|>=|[=<>+,]|\b(?:AND|OR|NOT|BETWEEN|IN|attribute_\w+|begins_with|contains|size|if_not_exists)\b/g
+
 /** Reads the expressions of a request; refuses placeholders that stand for nothing, and those that nobody uses. */
 export function readExpressions(fields: ExpressionFields): Expressions {
   const names = fields.ExpressionAttributeNames
   const values = fields.ExpressionAttributeValues
   if (names && Object.keys(names).length === 0) throw invalid('ExpressionAttributeNames must not be empty')
   if (values && Object.keys(values).length === 0) throw invalid('ExpressionAttributeValues must not be empty')
-  const read = <T>(text: string | undefined, parse: (text: string) => T) =>
-    text === undefined ? undefined : parse(text)
+  const read = <T>(text: string | undefined, parse: (text: string) => T) => {
+    if (text === undefined) return undefined
+    checkSize(text)
+    return parse(text)
+  }
   const condition = read(fields.ConditionExpression, parseCondition)
   const update = read(fields.UpdateExpression, parseUpdate)
   const keyCondition = read(fields.KeyConditionExpression, parseCondition)
@@ -51,6 +60,13 @@ export function readExpressions(fields: ExpressionFields): Expressions {
     projection: projection?.root,
     placeholders: {names: names ?? {}, values: values ?? {}},
   }
+}
+
+function checkSize(text: string): void {
+  if (text.length <= MOST_OPERATORS) return
+  if (Buffer.byteLength(text) > MOST_BYTES) throw invalid('Expression size has exceeded the maximum allowed size')
+  const operators = text.match(OPERATOR)?.length ?? 0
+  if (operators > MOST_OPERATORS) throw invalid(`The expression contains too many operators: ${operators}`)
 }
 
 function checkPlaceholders(

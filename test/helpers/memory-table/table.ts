@@ -21,6 +21,8 @@ export class MemoryTable {
   readonly schema: TableSchema
   readonly items: OrderedItems
   timeToLive: {AttributeName: string; Enabled: boolean} | undefined
+  /** Says when an index follows the table; unless given, at once. Must keep the order. */
+  deferIndexes: ((follow: () => void) => void) | undefined
   readonly #indexes: ReadonlyMap<string, {readonly schema: IndexSchema; readonly items: OrderedItems}>
   #changes = 0
 
@@ -46,8 +48,11 @@ export class MemoryTable {
     else if (before) this.items.delete(before)
     const indexes: Record<string, number> = {}
     for (const [name, index] of this.#indexes) {
-      const units = writeIndex(index, before, after)
-      if (units > 0) indexes[name] = units
+      const {units, follow} = planIndex(index, before, after)
+      if (units === 0) continue
+      indexes[name] = units
+      if (this.deferIndexes) this.deferIndexes(follow)
+      else follow()
     }
     return {table: Math.max(unitsOf(before), unitsOf(after), 1), indexes}
   }
@@ -59,21 +64,23 @@ export class MemoryTable {
   }
 }
 
-function writeIndex(
+/** What a write costs in an index, and how the index follows it. */
+function planIndex(
   {schema, items}: {schema: IndexSchema; items: OrderedItems},
   before: Item | undefined,
   after: Item | undefined,
-): number {
-  if (before && after && isSameFor(schema, before, after)) return 0
+): {units: number; follow: () => void} {
+  if (before && after && isSameFor(schema, before, after)) return {units: 0, follow: () => {}}
   const old = before && keyOf(before, schema) ? copyFor(schema, before) : undefined
   const now = after && keyOf(after, schema) ? copyFor(schema, after) : undefined
-  if (old && now && items.compareAll(old, now) === 0) {
-    items.put(now)
-    return Math.max(unitsOf(old), unitsOf(now))
+  const isInPlace = old && now && items.compareAll(old, now) === 0
+  return {
+    units: isInPlace ? Math.max(unitsOf(old), unitsOf(now)) : unitsOf(old) + unitsOf(now),
+    follow: () => {
+      if (old && !isInPlace) items.delete(old)
+      if (now) items.put(now)
+    },
   }
-  if (old) items.delete(old)
-  if (now) items.put(now)
-  return unitsOf(old) + unitsOf(now)
 }
 
 /** Whether an index holds the same of both. */

@@ -1,0 +1,81 @@
+import {RateLimitExceeded} from '../../../src/lib/limiter/errors.js'
+import {Claim} from '../oracles/books.js'
+import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
+import {type Deed, RESOURCE} from '../scenario.js'
+import type {SimulatedProcess} from '../world/process.js'
+import {bucketId} from '../world/table-writes.js'
+import type {Stage} from './lease-play.js'
+
+/** A longer wait is not played: the scenario would end before it. */
+const LONGEST_WAIT_MS = 7_200_000
+
+type Patient = Extract<Deed, {kind: 'patient'}>
+
+/**
+ * L2: asks, waits exactly as long as it is told, asks again. Where nobody else took anything meanwhile, and no call was
+ * disturbed, the second answer must be an admission.
+ */
+export async function playPatient(stage: Stage, process: SimulatedProcess, {entity, consume}: Patient): Promise<void> {
+  const {world, oracles} = stage
+  const {generation} = process
+  const parent = world.scenario.children[entity]
+  const buckets = [entity, ...(parent === undefined ? [] : [parent])].map(each =>
+    bucketId(world.namespace, each, RESOURCE),
+  )
+  const startedMs = world.time.elapsedMs
+  const startedEpochMs = world.time.nowMs
+  const refusal = await ask()
+  if (!refusal || refusal.retryAfterMs > LONGEST_WAIT_MS) return
+  const toldAtMs = world.time.nowMs
+  await world.time.sleep(refusal.retryAfterMs)
+  const againAtMs = world.time.nowMs
+  if (process.generation !== generation || !process.isAlive) return
+  const again = await ask()
+  if (!again) return
+  const isDisturbed =
+    process.generation !== generation || process.disturbedAtMs.some(atMs => atMs >= startedMs - 15_000)
+  const hasCompetitors = buckets.some(bucket => hasActivity(bucket, toldAtMs, againAtMs))
+  const isSettled = oracles.timeline.changedAtMs <= startedEpochMs - 2 * CACHE_PERIOD_MS
+  if (isDisturbed || hasCompetitors || !isSettled || world.spreadMs > 0) return
+  const subject = `${buckets.join(' + ')} ${JSON.stringify(consume)}`
+  oracles.answers.tooShort(subject, refusal.retryAfterMs, again.retryAfterMs)
+
+  function hasActivity(bucket: string, fromMs: number, secondMs: number): boolean {
+    return (oracles.activity.get(bucket) ?? []).some(
+      ({atMs, process: by}) => atMs > fromMs && (atMs < secondMs || by !== process.number),
+    )
+  }
+
+  async function ask(): Promise<RateLimitExceeded | undefined> {
+    const beganMs = world.time.elapsedMs
+    const operation = {what: `p${process.number} patient ${entity}`, startedAtMs: beganMs, isOver: false}
+    stage.underway.push(operation)
+    const claims = buckets.flatMap((bucket, level) =>
+      Object.entries(consume).flatMap(([limit, tokens]) =>
+        level > 0 && !oracles.timeline.now(bucket).has(limit)
+          ? []
+          : [oracles.books.open(new Claim(bucket, limit, 0n, BigInt(tokens) * 1000n))],
+      ),
+    )
+    try {
+      const lease = await process.limiter.acquire({entity, resource: RESOURCE, consume})
+      operation.isOver = true
+      const charged = [lease.entity, lease.parent ?? ''].map(each => bucketId(world.namespace, each, RESOURCE))
+      for (const claim of claims) if (charged.includes(claim.bucket)) claim.low = claim.high
+      world.note(`p${process.number} patient admitted ${entity} ${JSON.stringify(consume)}`)
+      return undefined
+    } catch (error) {
+      operation.isOver = true
+      const endedMs = world.time.elapsedMs
+      stage.atEnd.push(() => {
+        const isDisturbed = process.disturbedAtMs.some(atMs => atMs >= beganMs - 15_000 && atMs <= endedMs + 15_000)
+        if (!isDisturbed) for (const claim of claims) claim.high = 0n
+      })
+      oracles.answers.failed(`patient ${entity}`, error)
+      if (!(error instanceof RateLimitExceeded)) return undefined
+      world.note(`p${process.number} patient told ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
+      oracles.answers.refused(buckets, consume, error, world.time.nowMs)
+      return error
+    }
+  }
+}

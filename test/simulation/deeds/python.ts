@@ -1,0 +1,114 @@
+import {type Item, n, s} from '../../../src/lib/schema/attribute-value.js'
+import {encodeConfig} from '../../../src/lib/schema/config-record.js'
+import {type Deed, RESOURCE, type Tokens} from '../scenario.js'
+import {bucketId, type Writer} from '../world/table-writes.js'
+import {OTHERS, STACK} from '../world/world.js'
+import type {Stage} from './lease-play.js'
+
+const WRITER: Writer = {kind: 'python', process: OTHERS}
+
+type PythonDeed = Extract<Deed, {kind: `python-${string}` | 'heat' | 'poison'}>
+
+/** Writes as the Python client and its aggregator do, at this instant; faults included (docs/reference-faults.md). */
+export function playPython({world, oracles}: Stage, deed: PythonDeed): void {
+  world.note(`python ${deed.kind}`)
+  if (deed.kind === 'python-config') {
+    // The whole item is replaced: marks and revisions of others are gone.
+    const {scope, limits} = deed
+    const record = {namespace: world.namespace, scope, limits, onUnavailable: undefined, auditRetentionDays: undefined}
+    world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: encodeConfig(record)})
+    return
+  }
+  const {entity} = deed
+  const bucket = bucketId(world.namespace, entity, RESOURCE)
+  const key = (shard: number) => ({PK: s(`${world.namespace}/BUCKET#${entity}#${RESOURCE}#${shard}`), SK: s('#STATE')})
+  const stored = world.items.find(item => JSON.stringify(item.PK) === JSON.stringify(key(0).PK))
+  switch (deed.kind) {
+    case 'python-consume':
+      consume(deed.consume, true)
+      return
+    case 'python-adjust':
+      for (const [name, tokens] of Object.entries(deed.consume))
+        if (tokens > 0) oracles.rates.noteForced(bucket, name, BigInt(tokens) * 1000n, world.time.nowMs)
+      consume(deed.consume, false)
+      return
+    case 'python-clone':
+      oracles.rates.exempt(bucket)
+      clone()
+      return
+    case 'heat':
+      if (stored) add({b_wcu_tc: deed.writes * 1000}, [])
+      return
+    case 'poison':
+      oracles.usage.exempt(bucket)
+      poison()
+      return
+  }
+
+  function consume(amounts: Tokens, isConditional: boolean): void {
+    if (!stored) return
+    const numbers: Record<string, number> = {}
+    const conditions: string[] = []
+    for (const [name, tokens] of Object.entries(amounts)) {
+      numbers[`b_${name}_tk`] = -tokens * 1000
+      numbers[`b_${name}_tc`] = tokens * 1000
+      conditions.push(`b_${name}_tk >= :n${Object.keys(numbers).length - 1}`)
+    }
+    add(numbers, isConditional ? conditions : [])
+  }
+
+  function add(numbers: Readonly<Record<string, number | bigint>>, conditions: readonly string[]): void {
+    const values: Item = {}
+    const parts = Object.entries(numbers).map(([name, value], at) => {
+      values[`:v${at}`] = n(value)
+      if (conditions.some(each => each.endsWith(`:n${at + 1}`))) values[`:n${at + 1}`] = n(-BigInt(value))
+      return `${name} :v${at}`
+    })
+    try {
+      world.carryOut(WRITER, 'UpdateItem', {
+        TableName: STACK,
+        Key: key(0),
+        UpdateExpression: `ADD ${parts.join(', ')}`,
+        ExpressionAttributeValues: values,
+        ...(conditions.length > 0 && {ConditionExpression: conditions.join(' AND ')}),
+      })
+    } catch (error) {
+      if ((error as Error).name !== 'ConditionalCheckFailedException') throw error
+    }
+  }
+
+  /** Doubles the count on shard 0 and puts full copies of it beside it: tokens are created. */
+  function clone(): void {
+    const count = stored?.shard_count && 'N' in stored.shard_count ? Number(stored.shard_count.N) : 1
+    if (!stored || count > 8) return
+    const to = count * 2
+    world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: {...stored, shard_count: n(to)}})
+    for (let shard = count; shard < to; shard++) {
+      const item: Item = {
+        ...stored,
+        ...key(shard),
+        GSI2SK: s(`BUCKET#${entity}#${shard}`),
+        GSI3SK: s(`BUCKET#${RESOURCE}#${shard}`),
+        GSI4SK: s(`BUCKET#${entity}#${RESOURCE}#${shard}`),
+        shard_count: n(to),
+      }
+      for (const name of Object.keys(item)) {
+        const capacity = item[name.replace(/_tk$/, '_cp')]
+        if (name.endsWith('_tk') && capacity && 'N' in capacity) item[name] = n(BigInt(capacity.N) / BigInt(to))
+        if (name.endsWith('_tc')) item[name] = n(0)
+      }
+      world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: item})
+    }
+  }
+
+  /** What an acquire-only tenant can write into its own bucket, and no usage record can count. */
+  function poison(): void {
+    if (deed.kind !== 'poison') return
+    const item: Item = {...(stored ?? {...key(0), rf: n(world.time.nowMs)}), b_big_tc: n(1)}
+    world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: {...item}})
+    // The difference has a hundred digits; 38 are allowed.
+    if (deed.how === 'huge-number') item.b_big_tc = {N: `1${'0'.repeat(100)}`}
+    else for (let at = 0; at < 500; at++) item[`b_${`limit-${at}`.padEnd(40, 'x')}_tc`] = n(1000)
+    world.carryOut(WRITER, 'PutItem', {TableName: STACK, Item: item})
+  }
+}

@@ -1,0 +1,96 @@
+import {parseArgs} from 'node:util'
+import {explore, SITUATIONS} from './explore.js'
+import {isKnown} from './known.js'
+import {scenarioOf} from './profiles.js'
+import {run} from './run.js'
+import {PROFILES, type Profile} from './scenario.js'
+import {describeScenario, shorten} from './shrink.js'
+import {Totals, writeFigures} from './totals.js'
+
+const USAGE = `npm run simulate -- --seed 42 | --seeds 1000 | --minutes 10 | --orders 1000
+  --profile NAME   only this profile, several times for several: ${PROFILES.join(', ')}
+  --from SEED      the first seed; 1 unless given
+  --oracle PREFIX  only these violations
+  --known          exit 0 where only known violations were found
+  --orders N       explores up to N orders of messages of each small situation
+  --log            every call and every write of a shortened scenario
+  --list           only the violations: profile, seed and oracle of each
+  --write          puts the figures into docs/how-tested.md`
+
+const {values} = parseArgs({
+  options: {
+    seed: {type: 'string'},
+    seeds: {type: 'string'},
+    minutes: {type: 'string'},
+    from: {type: 'string'},
+    orders: {type: 'string'},
+    profile: {type: 'string', multiple: true},
+    oracle: {type: 'string', default: ''},
+    known: {type: 'boolean', default: false},
+    log: {type: 'boolean', default: false},
+    write: {type: 'boolean', default: false},
+    list: {type: 'boolean', default: false},
+    help: {type: 'boolean', default: false},
+  },
+})
+
+const {seed, seeds, minutes, from, orders, oracle: wanted} = values
+const profiles = (values.profile ?? PROFILES) as readonly Profile[]
+const isUnknown = profiles.some(profile => !PROFILES.includes(profile))
+const isEmpty = [seed, seeds, minutes, orders].every(value => value === undefined)
+if (values.help || isUnknown || isEmpty) {
+  console.log(USAGE)
+  process.exit(values.help ? 0 : 2)
+}
+
+const totals = new Totals()
+const explained = new Set<string>()
+let isBroken = false
+const beganMs = performance.now()
+await playSeeds()
+await exploreAll()
+if (!values.list) {
+  console.log(`\n${totals.tables}\n`)
+  for (const [key, found] of totals.found) console.log(`${key}: seeds ${found.slice(0, 12).join(', ')}`)
+  console.log(`${Math.round((performance.now() - beganMs) / 1000)} s`)
+}
+if (values.write) await writeFigures(totals.tables)
+process.exitCode = isBroken ? 1 : 0
+
+async function playSeeds(): Promise<void> {
+  if (seed === undefined && seeds === undefined && minutes === undefined) return
+  const first = Number(seed ?? from ?? 1)
+  const count = seed === undefined ? Number(seeds ?? Number.POSITIVE_INFINITY) : 1
+  const endMs = minutes === undefined ? Number.POSITIVE_INFINITY : beganMs + Number(minutes) * 60_000
+  for (let each = first; each < first + count && performance.now() < endMs; each++) {
+    for (const profile of profiles) await playSeed(profile, each)
+  }
+}
+
+async function playSeed(profile: Profile, number: number): Promise<void> {
+  const scenario = scenarioOf(profile, number)
+  const result = await run(scenario)
+  const violations = result.violations.filter(({oracle}) => oracle.startsWith(wanted))
+  totals.add(profile, number, {...result, violations})
+  for (const {oracle, message} of violations) {
+    isBroken ||= !(values.known && isKnown(oracle))
+    // The first of a kind is explained, the others are only counted.
+    const key = `${profile} ${oracle}`
+    if (values.list) console.log(`${profile} ${number} ${oracle}`)
+    if (values.list || explained.has(key)) continue
+    explained.add(key)
+    const shortest = await shorten(scenario, oracle)
+    console.log(`\n${oracle} ${message}\n${describeScenario(shortest)}`)
+    if (values.log) console.log((await run(shortest)).log.join('\n'))
+  }
+  if (values.log && violations.length === 0 && seed !== undefined) console.log(result.log.join('\n'))
+}
+
+async function exploreAll(): Promise<void> {
+  if (orders === undefined) return
+  for (const situation of SITUATIONS) {
+    const exploration = await explore(situation, Number(orders))
+    totals.addExploration(situation, exploration)
+    for (const oracle of exploration.violations.keys()) isBroken ||= !(values.known && isKnown(oracle))
+  }
+}

@@ -1,0 +1,103 @@
+import {consumedBy, type TableWrite} from '../world/table-writes.js'
+import type {Verdicts} from './verdicts.js'
+
+/** What a caller knows it was charged at one bucket for one limit, in millitokens: exactly, or within bounds. */
+export class Claim {
+  low: bigint
+  high: bigint
+
+  constructor(
+    readonly bucket: string,
+    readonly limit: string,
+    low: bigint,
+    high = low,
+  ) {
+    this.low = low
+    this.high = high
+  }
+
+  /** A charge or return that was reported as done. */
+  add(milli: bigint): void {
+    this.low += milli
+    this.high += milli
+  }
+
+  /** A charge or return that may have happened or not. Nobody can return more than they were charged. */
+  mayAdd(milli: bigint): void {
+    if (milli > 0n) this.high += milli
+    else this.low = this.low + milli < 0n ? (this.low < 0n ? this.low : 0n) : this.low + milli
+  }
+
+  /** Everything was returned; in doubt, perhaps not. */
+  returnAll(isCertain: boolean): void {
+    this.low = 0n
+    if (isCertain) this.high = 0n
+  }
+}
+
+/**
+ * S2, S4, S5, S6, S10: what the counters of a bucket have gained over all its life is the sum of what its callers were
+ * told they were charged. Unknown outcomes widen the bounds, and nothing else does.
+ */
+export class Books {
+  readonly #claims: Claim[] = []
+  readonly #consumed = new Map<string, bigint>()
+  readonly #lives = new Map<string, number>()
+  readonly #verdicts: Verdicts
+
+  constructor(verdicts: Verdicts) {
+    this.#verdicts = verdicts
+  }
+
+  open(claim: Claim): Claim {
+    this.#claims.push(claim)
+    return claim
+  }
+
+  /** Changes when the bucket, or the limit in it, is gone: what was charged before can then not be returned. */
+  life(bucket: string, limit: string): number {
+    return (this.#lives.get(bucket) ?? 0) + (this.#lives.get(`${bucket} ${limit}`) ?? 0)
+  }
+
+  observe({writer, shards}: TableWrite): void {
+    for (const change of shards) {
+      const {bucket, before, after} = change
+      if (before?.refilledAt !== undefined && after?.refilledAt === undefined) this.#bump(bucket)
+      for (const name of before?.limits.keys() ?? []) {
+        if (after && !after.limits.has(name)) this.#bump(`${bucket} ${name}`)
+      }
+      if (writer.kind === 'python' || writer.kind === 'setup') continue
+      for (const [name, milli] of consumedBy(change)) {
+        const key = `${bucket} ${name}`
+        this.#consumed.set(key, (this.#consumed.get(key) ?? 0n) + milli)
+      }
+    }
+  }
+
+  /** Compares, once nothing is under way any more. */
+  check({checkHigh}: {readonly checkHigh: boolean}): void {
+    const sums = new Map<string, {low: bigint; high: bigint}>()
+    for (const {bucket, limit, low, high} of this.#claims) {
+      const key = `${bucket} ${limit}`
+      const sum = sums.get(key) ?? {low: 0n, high: 0n}
+      sums.set(key, {low: sum.low + low, high: sum.high + high})
+    }
+    for (const key of new Set([...sums.keys(), ...this.#consumed.keys()])) {
+      const {low, high} = sums.get(key) ?? {low: 0n, high: 0n}
+      const consumed = this.#consumed.get(key) ?? 0n
+      const tokens = (milli: bigint) => Number(milli) / 1000
+      const said = low === high ? `${tokens(low)}` : `${tokens(low)} to ${tokens(high)}`
+      const message = `the counters show ${tokens(consumed)} tokens, callers were charged ${said}`
+      const bucket = key.slice(0, key.lastIndexOf(' '))
+      // Where a single write is known to be the cause, its own verdict says more.
+      const isExplained = (oracle: string) => this.#verdicts.has(oracle, bucket)
+      if (consumed < low && !isExplained('S6-returned-twice')) this.#verdicts.report('S6-counted-less', key, message)
+      if (consumed > high && checkHigh && !isExplained('S6-charged-twice'))
+        this.#verdicts.report('S5-counted-more', key, message)
+    }
+  }
+
+  #bump(key: string): void {
+    this.#lives.set(key, (this.#lives.get(key) ?? 0) + 1)
+  }
+}

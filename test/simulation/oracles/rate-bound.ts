@@ -1,0 +1,148 @@
+import {consumedBy, type TableWrite} from '../world/table-writes.js'
+import type {LimitsTimeline, Rate} from './limits-timeline.js'
+import type {Verdicts} from './verdicts.js'
+
+/** A bucket that loses nothing by being divided: no real one may admit what this one would not. */
+interface IdealBucket {
+  /** Millitokens as a fraction: `numerator` over `period`. */
+  numerator: bigint
+  period: bigint
+  atMs: number
+  /** Millitokens that were charged whatever the balance. */
+  forced: bigint
+  /** Millitokens whose return adds nothing, because the bucket was filled since they were taken. */
+  void: bigint
+  /** What was credited for clocks and delays so far, in ms. */
+  spreadMs: number
+}
+
+/**
+ * S1: in every interval the admitted cost is at most capacity + rate × its length. A bucket of that capacity and rate, in
+ * exact fractions, from which everything consumed is taken and to which everything returned is given, must never be
+ * below zero: that is the same as the bound over all intervals. A decision counts from its own clock, which may be off, to
+ * the instant at which it takes effect: both together, `spreadMs`, may be credited once.
+ */
+export class RateBound {
+  readonly #ideals = new Map<string, IdealBucket>()
+  readonly #exempt = new Set<string>()
+  readonly #timeline: LimitsTimeline
+  readonly #verdicts: Verdicts
+  readonly #spreadMs: () => number
+
+  constructor(timeline: LimitsTimeline, verdicts: Verdicts, spreadMs: () => number) {
+    this.#timeline = timeline
+    this.#verdicts = verdicts
+    this.#spreadMs = spreadMs
+  }
+
+  /** A charge that is made whatever the balance: so much debt is no violation. */
+  noteForced(bucket: string, name: string, milli: bigint, atMs: number): void {
+    const ideal = this.#idealOf(bucket, name, atMs)
+    if (ideal) ideal.forced += milli
+  }
+
+  /** A return of what was taken before the bucket was reset: those tokens are there already. */
+  noteVoidReturn(bucket: string, name: string, milli: bigint, atMs: number): void {
+    const ideal = this.#idealOf(bucket, name, atMs)
+    if (ideal) ideal.void += milli
+  }
+
+  /** A client that creates tokens has been here: from now on nothing can be judged by what may be left. */
+  exempt(bucket: string): void {
+    this.#exempt.add(bucket)
+  }
+
+  /** The bucket may be full from now on: it was reset, or deleted by an operator. */
+  refillWhole(bucket: string): void {
+    for (const key of this.#ideals.keys()) if (key.startsWith(`${bucket} `)) this.#ideals.delete(key)
+  }
+
+  /** Millitokens that may be left, rounded down; `undefined` where that cannot be known. */
+  left(bucket: string, name: string, atMs: number): bigint | undefined {
+    const ideal = this.#idealOf(bucket, name, atMs)
+    return !ideal || ideal.forced > 0n || this.#exempt.has(bucket) ? undefined : ideal.numerator / ideal.period
+  }
+
+  /** Time after which a bucket that nobody uses is full, in ms; `undefined` where another client creates tokens. */
+  fillTimeMs(bucket: string, atMs: number): number | undefined {
+    if (this.#exempt.has(bucket)) return undefined
+    const times = [...this.#timeline.now(bucket)].map(([name, {capacity, amount, period}]) => {
+      const debt = this.#idealOf(bucket, name, atMs)?.forced ?? 0n
+      return Number(((capacity + debt) * period) / amount)
+    })
+    return Math.max(0, ...times)
+  }
+
+  /** Brings all buckets forward, so that limits that no longer count are not used for the time before. */
+  tick(atMs: number): void {
+    for (const key of this.#ideals.keys()) {
+      const at = key.lastIndexOf(' ')
+      this.#idealOf(key.slice(0, at), key.slice(at + 1), atMs)
+    }
+  }
+
+  observe({shards, atMs}: TableWrite): void {
+    const net = new Map<string, {bucket: string; name: string; milli: bigint}>()
+    for (const change of shards) {
+      for (const [name, milli] of consumedBy(change)) {
+        const key = `${change.bucket} ${name}`
+        net.set(key, {bucket: change.bucket, name, milli: milli + (net.get(key)?.milli ?? 0n)})
+      }
+    }
+    for (const {bucket, name, milli} of net.values()) this.#take(bucket, name, milli, atMs)
+  }
+
+  #take(bucket: string, name: string, milli: bigint, atMs: number): void {
+    const ideal = this.#idealOf(bucket, name, atMs)
+    if (!ideal) return
+    const isVoid = milli < 0n ? (ideal.void < -milli ? ideal.void : -milli) : 0n
+    ideal.void -= isVoid
+    ideal.numerator -= (milli + isVoid) * ideal.period
+    const rate = this.#timeline.allowed(bucket, name, atMs) as Rate
+    this.#cut(ideal, rate)
+    if (milli <= 0n || this.#exempt.has(bucket) || ideal.numerator >= -ideal.forced * ideal.period) return
+    // What follows from it is no violation of its own.
+    this.#exempt.add(bucket)
+    const over = Number(-ideal.numerator / ideal.period - ideal.forced) / 1000
+    this.#verdicts.report('S1-rate', `${bucket} ${name}`, `${over} tokens above capacity + refill were admitted`)
+  }
+
+  #idealOf(bucket: string, name: string, atMs: number): IdealBucket | undefined {
+    const rate = this.#timeline.allowed(bucket, name, atMs)
+    const key = `${bucket} ${name}`
+    if (!rate) {
+      this.#ideals.delete(key)
+      return undefined
+    }
+    let ideal = this.#ideals.get(key)
+    if (!ideal) {
+      const {period} = rate
+      const numerator = this.#capacityOf(rate) * period
+      ideal = {numerator, period, atMs, forced: 0n, void: 0n, spreadMs: this.#spreadMs()}
+      this.#ideals.set(key, ideal)
+      return ideal
+    }
+    if (ideal.period !== rate.period) {
+      // Rounded up: in doubt for the bucket.
+      ideal.numerator = -((-ideal.numerator * rate.period) / ideal.period) + 1n
+      ideal.period = rate.period
+    }
+    const spreadMs = this.#spreadMs()
+    const passedMs = Math.max(0, atMs - ideal.atMs) + spreadMs - ideal.spreadMs
+    ideal.numerator += rate.amount * BigInt(Math.ceil(passedMs))
+    Object.assign(ideal, {atMs: Math.max(atMs, ideal.atMs), spreadMs})
+    this.#cut(ideal, rate)
+    return ideal
+  }
+
+  #cut(ideal: IdealBucket, rate: Rate): void {
+    const most = this.#capacityOf(rate) * ideal.period
+    if (ideal.numerator > most) ideal.numerator = most
+  }
+
+  /** With what clocks that are ahead of others may credit once. */
+  #capacityOf({capacity, amount, period}: Rate): bigint {
+    const ahead = amount * BigInt(Math.ceil(this.#spreadMs()))
+    return capacity + (ahead + period - 1n) / period
+  }
+}

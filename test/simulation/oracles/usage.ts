@@ -1,0 +1,57 @@
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import {decodeUsage, readProgress} from '../../../src/lib/schema/usage-record.js'
+import {bucketId, consumedBy, type TableWrite} from '../world/table-writes.js'
+import type {Verdicts} from './verdicts.js'
+
+/** L4: once the stream is read to its end, the usage records of every window hold what the counters have gained. */
+export class UsageTruth {
+  readonly #consumed = new Map<string, bigint>()
+  readonly #uncountable = new Set<string>()
+  readonly #verdicts: Verdicts
+
+  constructor(verdicts: Verdicts) {
+    this.#verdicts = verdicts
+  }
+
+  /** No usage record can hold what was written to this bucket. */
+  exempt(bucket: string): void {
+    this.#uncountable.add(bucket)
+  }
+
+  observe({shards}: TableWrite): void {
+    for (const change of shards) {
+      for (const [name, milli] of consumedBy(change)) {
+        const key = `${change.bucket} ${name}`
+        this.#consumed.set(key, (this.#consumed.get(key) ?? 0n) + milli)
+      }
+    }
+  }
+
+  /** `removed` are buckets whose usage was deleted together with their entity. */
+  check(items: readonly Item[], removed: ReadonlySet<string>): void {
+    const counted = new Map<string, bigint>()
+    const windows = new Set<string>()
+    for (const item of items) {
+      const record = decodeUsage(item)
+      if (!record) continue
+      const {namespace, entity, resource, window, tokens} = record
+      windows.add(window)
+      const {fractions} = readProgress(item)
+      for (const name of new Set([...tokens.keys(), ...fractions.keys()])) {
+        const key = `${window} ${bucketId(namespace, entity, resource)} ${name}`
+        const milli = BigInt(tokens.get(name) ?? 0) * 1000n + (fractions.get(name) ?? 0n)
+        counted.set(key, (counted.get(key) ?? 0n) + milli)
+      }
+    }
+    for (const [key, consumed] of this.#consumed) {
+      const bucket = key.slice(0, key.lastIndexOf(' '))
+      if (removed.has(bucket) || this.#uncountable.has(bucket)) continue
+      for (const window of windows.size > 0 ? windows : ['hourly']) {
+        const usage = counted.get(`${window} ${key}`) ?? 0n
+        if (usage === consumed) continue
+        const message = `${window} usage is ${Number(usage) / 1000}, the counters show ${Number(consumed) / 1000}`
+        this.#verdicts.report('L4-usage', key, message)
+      }
+    }
+  }
+}

@@ -1,0 +1,286 @@
+import type {Limit} from '../../src/lib/core/limit.js'
+import {type Deed, type Profile, RESOURCE, type Scenario, type Step} from './scenario.js'
+import {changed, fillTimeMs, kills, someFaults, someLimits, traffic} from './traffic.js'
+import {Draws} from './world/draws.js'
+import {OTHERS} from './world/world.js'
+
+const SYSTEM = {level: 'resource', resource: RESOURCE} as const
+const ENTITIES = ['u0', 'u1'] as const
+const CHILDREN = {c0: 'team', c1: 'team'} as const
+
+type Planned = Omit<Scenario, 'seed' | 'profile'>
+
+/** Makes up a scenario: the same for the same seed. */
+export function scenarioOf(profile: Profile, seed: number): Scenario {
+  return {seed, profile, ...PLANS[profile](new Draws(seed * 2_654_435 + profile.length))}
+}
+
+const PLANS: Record<Profile, (draws: Draws) => Planned> = {
+  burst: draws => {
+    if (draws.chance(0.15)) return slowLimitFillsUp(draws)
+    const limits = someLimits(draws, 1)
+    const [limit] = limits as [Limit]
+    const fillMs = fillTimeMs(limits)
+    const processes = draws.int(2, 4)
+    const steps: Step[] = []
+    let atMs = 0
+    for (let burst = 0; burst < draws.int(2, 4); burst++) {
+      for (let by = 0; by < processes; by++) {
+        if (draws.chance(0.3)) steps.push({atMs: atMs + draws.int(0, 5), by, deed: {kind: 'recycle'}})
+        for (let request = 0; request < draws.int(1, 4); request++) {
+          const consume = {[limit.name]: draws.int(1, limit.capacity)}
+          const deed: Deed = {kind: 'acquire', entity: 'u0', consume, actions: []}
+          steps.push({atMs: atMs + 10 + draws.int(0, 30), by, deed})
+        }
+        if (draws.chance(0.1)) steps.push({atMs: atMs + draws.int(10, 60), by, deed: {kind: 'kill'}})
+      }
+      for (let by = 0; by < processes; by++) steps.push({atMs: atMs + 900, by, deed: {kind: 'restart'}})
+      atMs += Math.floor(fillMs * draws.pick([0.3, 1, 1.2, 3])) + 1000
+    }
+    return {...plain(processes, limits), steps}
+  },
+
+  config: draws => {
+    const limits = someLimits(draws, 1)
+    const processes = draws.int(2, 4)
+    const entities = ['u0', 'u1']
+    const change = (atMs: number): Step => {
+      const kind = draws.chance(0.8) ? 'set-limits' : 'python-config'
+      return {atMs, by: OTHERS, deed: {kind, scope: SYSTEM, limits: changed(draws, limits)}}
+    }
+    // Processes that live long, and end or go on; then mostly those that decide once.
+    const early = traffic(draws, {processes, limits, entities, untilMs: 90_000, count: draws.int(15, 40), recycle: 0.1})
+    const late = traffic(draws, {processes, limits, entities, untilMs: 250_000, count: draws.int(10, 30), recycle: 0.7})
+    const steps = [
+      ...early,
+      ...late.map(step => ({...step, atMs: step.atMs + 100_000})),
+      change(draws.int(5000, 80_000)),
+    ]
+    for (let by = 0; by < processes; by++) {
+      if (draws.chance(0.6)) steps.push({atMs: 95_000, by, deed: {kind: 'recycle'}})
+    }
+    if (draws.chance(0.4)) steps.push(change(draws.int(20_000, 250_000)))
+    return {...plain(processes, limits), steps}
+  },
+
+  faults: draws => {
+    const limits = someLimits(draws, draws.int(1, 3))
+    const processes = draws.int(2, 3)
+    const steps = traffic(draws, {
+      processes,
+      limits,
+      entities: ['u0'],
+      untilMs: 20_000,
+      count: draws.int(6, 20),
+      lease: 0.8,
+    })
+    return {
+      ...plain(processes, limits),
+      steps: [...steps, ...kills(draws, processes, 20_000)],
+      faults: someFaults(draws, processes, draws.pick([0.05, 0.15, 0.3])),
+      sharedSlots: draws.chance(0.4),
+    }
+  },
+
+  cascade: draws => {
+    const limits = someLimits(draws, draws.int(1, 2))
+    const parent = limits
+      .slice(0, draws.int(1, limits.length))
+      .map(limit => ({...limit, capacity: Math.max(1, Math.ceil(limit.capacity * draws.pick([0.5, 1, 1.5])))}))
+    const processes = draws.int(1, 3)
+    const steps = traffic(draws, {
+      processes,
+      limits,
+      entities: ['c0', 'c1', 'team'],
+      untilMs: 120_000,
+      count: draws.int(8, 30),
+      lease: 0.3,
+      patient: 0.4,
+    })
+    const configs = [
+      ...plain(processes, limits).configs,
+      {scope: {level: 'entity', entity: 'team', resource: RESOURCE} as const, limits: parent},
+    ]
+    const faults = draws.chance(0.3) ? someFaults(draws, processes, 0.08) : []
+    return {...plain(processes, limits), configs, children: CHILDREN, steps, faults}
+  },
+
+  shards: draws => {
+    const limits = someLimits(draws, draws.int(1, 2))
+    const processes = draws.int(1, 3)
+    const steps = traffic(draws, {
+      processes,
+      limits,
+      entities: ['u0'],
+      untilMs: 200_000,
+      count: draws.int(8, 30),
+      lease: 0.3,
+      patient: 0.4,
+    })
+    steps.push({
+      atMs: 0,
+      by: 0,
+      deed: {kind: 'acquire', entity: 'u0', consume: {[(limits[0] as Limit).name]: 1}, actions: []},
+    })
+    for (let split = 0; split < draws.int(1, 3); split++) {
+      const atMs = draws.chance(0.6) ? 500 + split * 500 : draws.int(1000, 150_000)
+      const kind = draws.pick(['split', 'split', 'python-clone', 'heat'] as const)
+      const deed: Deed = kind === 'heat' ? {kind, entity: 'u0', writes: 5000} : {kind, entity: 'u0'}
+      steps.push({atMs, by: OTHERS, deed})
+    }
+    if (draws.chance(0.3))
+      steps.push({
+        atMs: draws.int(5000, 60_000),
+        by: OTHERS,
+        deed: {kind: 'set-limits', scope: SYSTEM, limits: changed(draws, limits)},
+      })
+    const faults = draws.chance(0.3) ? someFaults(draws, processes, 0.05) : []
+    return {...plain(processes, limits), steps, faults, aggregatorLagMs: draws.chance(0.5) ? 2000 : undefined}
+  },
+
+  lifecycle: draws => {
+    const limits = someLimits(draws, draws.int(1, 2))
+    const processes = draws.int(1, 3)
+    const untilMs = 300_000
+    const steps = traffic(draws, {
+      processes,
+      limits,
+      entities: ENTITIES,
+      untilMs,
+      count: draws.int(8, 30),
+      lease: 0.7,
+      recycle: 0.1,
+    })
+    const isPurge = draws.chance(0.25)
+    for (let event = 0; event < draws.int(1, 4); event++) {
+      const entity = draws.pick(ENTITIES)
+      const kind = draws.pick(['reset', 'delete-entity', 'expire'] as const)
+      const deed: Deed = kind === 'expire' ? {kind} : {kind, entity}
+      steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
+    }
+    if (isPurge) steps.push({atMs: draws.int(20_000, untilMs), by: OTHERS, deed: {kind: 'purge'}})
+    const faults = draws.chance(0.2) ? someFaults(draws, processes, 0.05) : []
+    return {...plain(processes, limits), steps, faults}
+  },
+
+  skew: draws => {
+    const limits = someLimits(draws, 1)
+    const processes = draws.int(2, 4)
+    const steps = traffic(draws, {
+      processes,
+      limits,
+      entities: ['u0'],
+      untilMs: 120_000,
+      count: draws.int(10, 40),
+      lease: 0.2,
+    })
+    for (let jump = 0; jump < draws.int(0, 3); jump++) {
+      const ms = draws.chance(0.1) ? draws.pick([3_600_000, 86_400_000]) : draws.int(-10_000, 10_000)
+      steps.push({atMs: draws.int(1000, 100_000), by: draws.int(0, processes - 1), deed: {kind: 'skew', ms}})
+    }
+    const skewsMs = Array.from({length: processes}, () => draws.int(-10_000, 10_000))
+    return {...plain(processes, limits), skewsMs, steps}
+  },
+
+  aggregator: draws => {
+    const limits = someLimits(draws, draws.int(1, 2))
+    const processes = draws.int(1, 2)
+    const steps = traffic(draws, {
+      processes,
+      limits,
+      entities: ENTITIES,
+      untilMs: 60_000,
+      count: draws.int(10, 40),
+      lease: 0.4,
+    })
+    const isPoisoned = draws.chance(0.2)
+    if (isPoisoned)
+      steps.push({
+        atMs: draws.int(1000, 40_000),
+        by: OTHERS,
+        deed: {kind: 'poison', entity: 'villain', how: draws.pick(['many-limits', 'huge-number'])},
+      })
+    if (draws.chance(0.3))
+      steps.push({atMs: draws.int(1000, 40_000), by: OTHERS, deed: {kind: 'heat', entity: 'u0', writes: 4000}})
+    if (draws.chance(0.2))
+      steps.push({
+        atMs: draws.int(1000, 40_000),
+        by: OTHERS,
+        deed: {kind: 'python-consume', entity: 'u0', consume: {[(limits[0] as Limit).name]: 1}},
+      })
+    const faults = [
+      ...someFaults(draws, 0, draws.pick([0, 0.1, 0.3])),
+      ...(draws.chance(0.2) ? someFaults(draws, processes, 0.05) : []),
+    ]
+    return {...plain(processes, limits), steps, faults, aggregatorLagMs: draws.pick([200, 2000, 20_000])}
+  },
+
+  mixed: draws => {
+    const limits = someLimits(draws, draws.int(1, 3))
+    const processes = draws.int(2, 4)
+    const entities = ['u0', 'c0', 'c1']
+    const untilMs = 200_000
+    const steps = traffic(draws, {
+      processes,
+      limits,
+      entities,
+      untilMs,
+      count: draws.int(15, 50),
+      lease: 0.5,
+      patient: 0.15,
+      recycle: 0.1,
+    })
+    const others: Deed[] = [
+      {kind: 'set-limits', scope: SYSTEM, limits: changed(draws, limits)},
+      {kind: 'python-config', scope: SYSTEM, limits: changed(draws, limits)},
+      {kind: 'split', entity: 'u0'},
+      {kind: 'split', entity: 'team'},
+      {kind: 'reset', entity: 'u0'},
+      {kind: 'delete-entity', entity: 'u0'},
+      {kind: 'expire'},
+      {kind: 'heat', entity: 'u0', writes: 4000},
+      {kind: 'python-consume', entity: 'u0', consume: {[(limits[0] as Limit).name]: 1}},
+    ]
+    for (const deed of others) if (draws.chance(0.25)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
+    const faults = draws.chance(0.6) ? someFaults(draws, processes, 0.06) : []
+    const lag = draws.chance(0.5) ? 3000 : undefined
+    return {
+      ...plain(processes, limits),
+      children: CHILDREN,
+      steps: [...steps, ...kills(draws, processes, untilMs)],
+      faults,
+      aggregatorLagMs: lag,
+      partitionUnits: draws.pick([3, 1000, 1000]),
+    }
+  },
+}
+
+/** A slow limit beside a fast one, asked for around the instant at which the slow one is full again. */
+function slowLimitFillsUp(draws: Draws): Planned {
+  const capacity = draws.int(2, 10)
+  const slow = {name: 'tpd', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 86_400}
+  const limits = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 1}, slow]
+  const fullMs = Math.floor(86_400_000 / slow.refillAmount)
+  const steps: Step[] = [
+    {atMs: 0, by: 0, deed: {kind: 'acquire', entity: 'u0', consume: {rpm: 1, tpd: 1}, actions: []}},
+  ]
+  for (let at = 0; at < 12; at++) {
+    const atMs = fullMs + draws.int(-100_000, 20_000)
+    steps.push({atMs, by: draws.int(0, 1), deed: {kind: 'patient', entity: 'u0', consume: {rpm: draws.int(5, 10)}}})
+  }
+  return {...plain(2, limits), steps}
+}
+
+function plain(processes: number, limits: readonly Limit[]): Planned {
+  return {
+    skewsMs: Array.from({length: processes}, () => 0),
+    configs: [{scope: SYSTEM, limits}],
+    children: {},
+    sharedSlots: false,
+    partitionUnits: 1000,
+    longestWayMs: 12,
+    aggregatorLagMs: undefined,
+    steps: [],
+    faults: [],
+  }
+}

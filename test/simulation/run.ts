@@ -1,0 +1,169 @@
+import {LeasePlay, type Stage} from './deeds/lease-play.js'
+import {expire, operate} from './deeds/operator.js'
+import {playPatient} from './deeds/patient.js'
+import {checkHealing, readAvailable} from './deeds/probes.js'
+import {playPython} from './deeds/python.js'
+import {Oracles} from './oracles/oracles.js'
+import type {Violation} from './oracles/verdicts.js'
+import type {Scenario, Step} from './scenario.js'
+import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
+import {World, type WorldCounts} from './world/world.js'
+
+/** After the last step, so long everything has to end, in ms. */
+const SETTLE_MS = 120_000
+
+/** Callers wait at most so long for a token before they ask again, in ms. */
+const LONGEST_PLAY_MS = 7_300_000
+
+/** The stream must be read to its end within this time once nothing fails any more, in ms. */
+const DRAIN_MS = 1_800_000
+
+export interface RunResult {
+  readonly violations: readonly Violation[]
+  /** The same for the same scenario. */
+  readonly trace: number
+  readonly counts: WorldCounts
+  readonly operations: number
+  readonly log: readonly string[]
+}
+
+/** Plays a scenario from start to end and judges it. */
+export async function run(scenario: Scenario): Promise<RunResult> {
+  const time = new VirtualTime()
+  const restore = installVirtualTime(time)
+  try {
+    const world = new World(scenario, time)
+    const oracles = new Oracles(world)
+    world.onWrite = write => oracles.observe(write)
+    await world.setUp()
+    const stage: Stage = {world, oracles, underway: [], atEnd: []}
+    const plays = await playAll(stage)
+    await finish(stage, plays)
+    const {trace, counts, log} = world
+    return {violations: oracles.verdicts.violations, trace, counts, operations: stage.underway.length, log}
+  } finally {
+    restore()
+  }
+}
+
+/** A step that is being played; callers that wait for tokens are long over it. */
+interface Play {
+  isOver: boolean
+}
+
+async function playAll(stage: Stage): Promise<Play[]> {
+  const {world} = stage
+  const plays: Play[] = []
+  const {time, scenario} = world
+  const startMs = time.nowMs
+  let lastMs = 0
+  for (const step of scenario.steps) {
+    lastMs = Math.max(lastMs, step.atMs)
+    time.after(step.atMs, async () => {
+      const current = {isOver: false}
+      plays.push(current)
+      await play(stage, step)
+      current.isOver = true
+    })
+  }
+  await time.runUntil(startMs + lastMs)
+  return plays
+}
+
+async function play(stage: Stage, {by, deed}: Step): Promise<void> {
+  const {world} = stage
+  const process = world.processes[by]
+  try {
+    switch (deed.kind) {
+      case 'expire':
+        return expire(world)
+      case 'python-config':
+      case 'python-consume':
+      case 'python-adjust':
+      case 'python-clone':
+      case 'heat':
+      case 'poison':
+        return playPython(stage, deed)
+      case 'acquire':
+        if (process?.isAlive) await new LeasePlay(stage, process, deed).play()
+        return
+      case 'patient':
+        if (process?.isAlive) await playPatient(stage, process, deed)
+        return
+      case 'available':
+        if (process?.isAlive) await readAvailable(stage, by, deed.entity)
+        return
+      case 'kill':
+        world.note(`p${by} killed`)
+        return process?.kill()
+      case 'restart':
+        return process?.restart()
+      case 'recycle':
+        if (process?.isAlive) await process.recycle()
+        return
+      case 'skew':
+        world.noteSkew(deed.ms)
+        if (process) process.skewMs = deed.ms
+        return
+      default:
+        return await operate(stage, deed)
+    }
+  } catch (error) {
+    stage.oracles.verdicts.report('simulator', deed.kind, (error as Error).stack ?? String(error))
+  }
+}
+
+/** Faults end; everything under way ends; the stream is read; the books are compared; buckets heal. */
+async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
+  const {world, oracles, underway, atEnd} = stage
+  const {time, scenario} = world
+  world.isCalm = true
+  const endMs = time.nowMs + LONGEST_PLAY_MS
+  while (plays.some(({isOver}) => !isOver) && time.nowMs < endMs) await time.runUntil(time.nowMs + 60_000)
+  await time.runUntil(time.nowMs + SETTLE_MS)
+  const closing = world.processes.filter(({isAlive}) => isAlive).map(process => ({process, isClosed: false}))
+  for (const each of closing)
+    void each.process.limiter.close().then(() => {
+      each.isClosed = true
+    })
+  await time.runUntil(time.nowMs + SETTLE_MS)
+  const dead = new Set(
+    world.processes
+      .filter(({disturbedAtMs, isAlive}) => !isAlive || disturbedAtMs.length > 0)
+      .map(({number}) => `p${number}`),
+  )
+  for (const {what, isOver, startedAtMs} of underway) {
+    const wasKilled = dead.has(what.split(' ')[0] ?? '') && isKilledSince(stage, what, startedAtMs)
+    if (!isOver && !wasKilled) oracles.answers.hangs(what)
+  }
+  for (const {process, isClosed} of closing) if (!isClosed) oracles.answers.hangs(`p${process.number} close`)
+  for (const each of atEnd) each()
+  const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
+  if (!hasPurge) oracles.books.check({checkHigh: !scenario.sharedSlots})
+  if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
+  if (hasPurge) checkPurged(stage)
+  else await checkHealing(stage)
+}
+
+function isKilledSince({world}: Stage, what: string, startedAtMs: number): boolean {
+  const process = world.processes[Number(what.slice(1).split(' ')[0])]
+  return process?.killedAtMs.some(atMs => atMs >= startedAtMs) ?? false
+}
+
+async function drain({world, oracles}: Stage): Promise<void> {
+  const {time, stream} = world
+  const endMs = time.nowMs + DRAIN_MS
+  while (stream.waiting > 0 && time.nowMs < endMs) await time.runUntil(time.nowMs + 10_000)
+  await time.runUntil(time.nowMs + 10_000)
+  if (stream.waiting > 0) oracles.verdicts.report('L4-stalled', 'stream', `${stream.waiting} records wait for ever`)
+  oracles.usage.check(world.items, oracles.removed)
+}
+
+/** S11: a purge leaves nothing behind. */
+function checkPurged({world, oracles}: Stage): void {
+  const prefix = `${world.namespace}/`
+  const left = world.items.filter(({PK}) => PK && 'S' in PK && PK.S.startsWith(prefix))
+  if (left.length === 0) return
+  const keys = left.map(({PK}) => (PK && 'S' in PK ? PK.S.slice(prefix.length) : ''))
+  oracles.verdicts.report('S11-purged', 'tenant', `${left.length} items after the purge: ${keys.join(', ')}`)
+}

@@ -1,0 +1,123 @@
+import type {Limit} from '../../src/lib/core/limit.js'
+import type {ConfigScope} from '../../src/lib/schema/config-record.js'
+
+/** Whole tokens per limit. */
+export type Tokens = Readonly<Record<string, number>>
+
+export const PROFILES = [
+  'burst',
+  'config',
+  'faults',
+  'cascade',
+  'shards',
+  'lifecycle',
+  'skew',
+  'aggregator',
+  'mixed',
+] as const
+
+export type Profile = (typeof PROFILES)[number]
+
+/** What a caller does with an admitted request, `afterMs` after the action before. */
+export type LeaseAction =
+  | {readonly kind: 'adjust'; readonly deltas: Tokens; readonly afterMs: number}
+  | {readonly kind: 'release' | 'consume'; readonly amounts: Tokens; readonly afterMs: number}
+  | {readonly kind: 'commit' | 'rollback'; readonly afterMs: number}
+
+/** What one process does. */
+export type Deed =
+  | {
+      readonly kind: 'acquire'
+      readonly entity: string
+      readonly consume: Tokens
+      readonly actions: readonly LeaseAction[]
+      /** The caller gives up after so long. */
+      readonly abortAfterMs?: number
+    }
+  /** Asks, waits exactly as long as the refusal says, asks again. */
+  | {readonly kind: 'patient'; readonly entity: string; readonly consume: Tokens}
+  | {readonly kind: 'available'; readonly entity: string}
+  | {readonly kind: 'kill'}
+  | {readonly kind: 'restart'}
+  /** Sets the process's clock so far ahead of the true time, or behind it. */
+  | {readonly kind: 'skew'; readonly ms: number}
+  /** Closes the limiter and starts a new one, as a short-lived process does. */
+  | {readonly kind: 'recycle'}
+  // By an operator.
+  | {readonly kind: 'set-limits'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
+  | {readonly kind: 'delete-limits'; readonly scope: ConfigScope}
+  | {readonly kind: 'reset' | 'split'; readonly entity: string}
+  | {readonly kind: 'delete-entity'; readonly entity: string}
+  | {readonly kind: 'purge'}
+  /** The table drops what has expired. */
+  | {readonly kind: 'expire'}
+  /** Other clients write the bucket so often that it is split. */
+  | {readonly kind: 'heat'; readonly entity: string; readonly writes: number}
+  // By a Python client.
+  | {readonly kind: 'python-config'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
+  | {readonly kind: 'python-consume' | 'python-adjust'; readonly entity: string; readonly consume: Tokens}
+  | {readonly kind: 'python-clone'; readonly entity: string}
+  /** Writes what no usage record can hold. */
+  | {readonly kind: 'poison'; readonly entity: string; readonly how: 'many-limits' | 'huge-number'}
+
+export interface Step {
+  /** Since the start, in ms. */
+  readonly atMs: number
+  /** Number of the process; operators, Python clients and the table itself have none. */
+  readonly by: number
+  readonly deed: Deed
+}
+
+export const FAULT_KINDS = [
+  'lost-before',
+  'lost-after',
+  'late',
+  'server-error',
+  'server-error-applied',
+  'throttled',
+  'conflict',
+  'expired-token',
+  'denied',
+  'slow',
+  'drip',
+  'hang',
+  'unprocessed',
+] as const
+
+export type FaultKind = (typeof FAULT_KINDS)[number]
+
+/** What goes wrong with one call of one process. */
+export interface Fault {
+  /** Number of the process; -1 for the aggregator. */
+  readonly by: number
+  /** Which of its calls, from 1. */
+  readonly call: number
+  readonly kind: FaultKind
+  /** How much later than usual, where the kind has a delay. */
+  readonly delayMs: number
+}
+
+/** Everything that a run depends on. */
+export interface Scenario {
+  readonly seed: number
+  readonly profile: Profile
+  /** How far ahead of the true time the clock of each process is at the start, in ms. */
+  readonly skewsMs: readonly number[]
+  /** The configuration at the start. */
+  readonly configs: readonly {readonly scope: ConfigScope; readonly limits: readonly Limit[]}[]
+  /** Entities that share their charges with a parent. */
+  readonly children: Readonly<Record<string, string>>
+  /** Whether all processes use the same slot for their write marks: then a charge may be counted twice (decision 8). */
+  readonly sharedSlots: boolean
+  /** Write units that one partition takes per second; 1,000 in DynamoDB. */
+  readonly partitionUnits: number
+  /** Longest way of a message, in ms. */
+  readonly longestWayMs: number
+  /** Whether the aggregator is running, and how late it gets records, in ms. */
+  readonly aggregatorLagMs: number | undefined
+  readonly steps: readonly Step[]
+  readonly faults: readonly Fault[]
+}
+
+/** The resource of all requests. */
+export const RESOURCE = 'gpt-4'

@@ -1,0 +1,83 @@
+import {run} from './run.js'
+import type {Deed, Fault, Scenario, Step} from './scenario.js'
+
+/** Runs that shortening may take. */
+const MOST_RUNS = 400
+
+/** A part of a scenario that can be left out. */
+type Part = {readonly step: Step} | {readonly fault: Fault}
+
+/** Leaves out everything without which an oracle still finds the same: steps, faults, then actions of leases. */
+export async function shorten(scenario: Scenario, oracle: string): Promise<Scenario> {
+  let runs = 0
+  const fails = async (candidate: Scenario): Promise<boolean> => {
+    if (runs++ >= MOST_RUNS) return false
+    return (await run(candidate)).violations.some(violation => violation.oracle === oracle)
+  }
+  const parts: Part[] = [...scenario.steps.map(step => ({step})), ...scenario.faults.map(fault => ({fault}))]
+  const kept = await smallest(parts, subset => fails(assembled(scenario, subset)))
+  return withFewerActions(assembled(scenario, kept), fails)
+}
+
+function assembled(scenario: Scenario, parts: readonly Part[]): Scenario {
+  return {
+    ...scenario,
+    steps: parts.flatMap(part => ('step' in part ? [part.step] : [])),
+    faults: parts.flatMap(part => ('fault' in part ? [part.fault] : [])),
+  }
+}
+
+/** Delta debugging: leaves out halves, then quarters, and so on, as long as the rest still fails. */
+async function smallest<T>(
+  all: readonly T[],
+  fails: (subset: readonly T[]) => Promise<boolean>,
+): Promise<readonly T[]> {
+  let kept = all
+  for (let size = Math.ceil(kept.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
+    for (let at = 0; at < kept.length; ) {
+      const without = [...kept.slice(0, at), ...kept.slice(at + size)]
+      if (await fails(without)) kept = without
+      else at += size
+    }
+  }
+  return kept
+}
+
+async function withFewerActions(
+  scenario: Scenario,
+  fails: (candidate: Scenario) => Promise<boolean>,
+): Promise<Scenario> {
+  let shortest = scenario
+  for (const [at, {deed}] of scenario.steps.entries()) {
+    if (deed.kind !== 'acquire') continue
+    const replaced = (actions: typeof deed.actions): Scenario => {
+      const steps = shortest.steps.map((step, index) =>
+        index === at ? {...step, deed: {...deed, actions} as Deed} : step,
+      )
+      return {...shortest, steps}
+    }
+    const actions = await smallest(deed.actions, subset => fails(replaced(subset)))
+    shortest = replaced(actions)
+  }
+  return shortest
+}
+
+/** A scenario in words, one line for each step and fault. */
+export function describeScenario({profile, seed, skewsMs, configs, children, steps, faults}: Scenario): string {
+  const limits = configs.map(({scope, limits: all}) => {
+    const texts = all.map(
+      ({name, capacity, refillAmount, refillPeriodSeconds}) =>
+        `${name}=${refillAmount}/${refillPeriodSeconds}s:${capacity}`,
+    )
+    return `${'entity' in scope ? scope.entity : scope.level} ${texts.join(' ')}`
+  })
+  const who = (by: number) => (by >= 0 ? `p${by}` : by === -1 ? 'aggregator' : 'other')
+  const ordered = steps.toSorted((a, b) => a.atMs - b.atMs)
+  return [
+    `seed ${seed}, profile ${profile}, ${skewsMs.length} processes${skewsMs.some(ms => ms !== 0) ? ` with clocks ${skewsMs.join(', ')} ms ahead` : ''}`,
+    ...limits.map(text => `  limits of ${text}`),
+    ...Object.entries(children).map(([child, parent]) => `  ${child} shares with ${parent}`),
+    ...ordered.map(({atMs, by, deed}) => `  ${atMs} ms ${who(by)} ${JSON.stringify(deed)}`),
+    ...faults.map(({by, call, kind, delayMs}) => `  fault: call ${call} of ${who(by)} ${kind} (${delayMs} ms)`),
+  ].join('\n')
+}

@@ -1,0 +1,44 @@
+import {describe, expect, it} from 'vitest'
+import {explore, SITUATIONS} from './explore.js'
+import {FIXED_SEEDS, isKnown} from './known.js'
+import {scenarioOf} from './profiles.js'
+import {run} from './run.js'
+import {PROFILES} from './scenario.js'
+
+describe('the simulator', () => {
+  it.each(PROFILES)('finds no violation that is not known, in a fixed set of seeds: %s', async profile => {
+    for (let seed = 1; seed <= FIXED_SEEDS[profile]; seed++) {
+      const {violations} = await run(scenarioOf(profile, seed))
+      const unknown = violations.filter(({oracle}) => !isKnown(oracle))
+      expect(unknown, `npm run simulate -- --seed ${seed} --profile ${profile}`).toEqual([])
+    }
+  })
+
+  it.each(PROFILES)('plays a seed the same way every time: %s', async profile => {
+    const first = await run(scenarioOf(profile, 7))
+    const second = await run(scenarioOf(profile, 7))
+    expect(second.log).toEqual(first.log)
+    expect(second.trace).toBe(first.trace)
+    expect(first.counts.calls).toBeGreaterThan(0)
+  })
+
+  it('plays different seeds differently', async () => {
+    const traces = await Promise.all([1, 2, 3].map(seed => scenarioOf('mixed', seed)).map(each => JSON.stringify(each)))
+    expect(new Set(traces).size).toBe(3)
+  })
+
+  it('gives timers and clocks back', async () => {
+    const before = [setTimeout, clearTimeout, Date.now, performance.now, AbortSignal.timeout]
+    await run(scenarioOf('burst', 1))
+    expect([setTimeout, clearTimeout, Date.now, performance.now, AbortSignal.timeout]).toEqual(before)
+  })
+})
+
+describe('small situations, every order of messages', () => {
+  it.each(SITUATIONS)('finds no violation that is not known: $name', async situation => {
+    const {orders, states, violations} = await explore(situation, 60)
+    expect([...violations.keys()].filter(oracle => !isKnown(oracle))).toEqual([])
+    expect(orders).toBeGreaterThan(20)
+    expect(states).toBeGreaterThan(2)
+  })
+})

@@ -1,0 +1,92 @@
+import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {Draws} from './draws.js'
+import {type NetworkOptions, SimulatedTransport} from './network.js'
+import type {VirtualTime} from './virtual-time.js'
+
+/** How long a decision may take in simulated processes, in ms. */
+export const DECISION_TIMEOUT_MS = 1000
+
+interface ProcessOptions {
+  readonly number: number
+  readonly seed: number
+  readonly time: VirtualTime
+  readonly skewMs: number
+  readonly stack: string
+  readonly namespace: string
+  /** The slot of the write marks of each incarnation. */
+  readonly slotOf: (generation: number) => number
+  readonly network: Omit<NetworkOptions, 'time' | 'isAlive' | 'nextCall'>
+}
+
+/** One simulated process: a limiter with its own caches, clock, connection and faults. */
+export class SimulatedProcess {
+  readonly number: number
+  skewMs: number
+  generation = 0
+  isAlive = true
+  limiter: RateLimiter
+  /** When its calls were disturbed, or it was killed, in ms since the start. */
+  readonly disturbedAtMs: number[] = []
+  readonly killedAtMs: number[] = []
+  readonly #options: ProcessOptions
+  #calls = 0
+  #kills = 0
+
+  constructor(options: ProcessOptions) {
+    this.#options = options
+    this.number = options.number
+    this.skewMs = options.skewMs
+    this.limiter = this.#start()
+  }
+
+  /** Nothing of it is heard any more; what it has sent may still arrive. */
+  kill(): void {
+    this.isAlive = false
+    this.#kills++
+    this.generation++
+    this.disturbedAtMs.push(this.#options.time.elapsedMs)
+    this.killedAtMs.push(this.#options.time.elapsedMs)
+  }
+
+  /** Starts it again, with nothing in its caches. */
+  restart(): void {
+    if (this.isAlive) return
+    this.isAlive = true
+    this.limiter = this.#start()
+  }
+
+  /** Ends it in good order and starts it again. */
+  async recycle(): Promise<void> {
+    const before = this.limiter
+    this.generation++
+    this.limiter = this.#start()
+    await before.close()
+  }
+
+  #start(): RateLimiter {
+    const {number, seed, time, stack, namespace, network, slotOf} = this.#options
+    const {generation} = this
+    const kills = this.#kills
+    // One that was recycled still finishes its work; only a killed one falls silent.
+    const isAlive = () => this.#kills === kills
+    const draws = new Draws(seed * 1009 + number * 31 + generation)
+    const transport = new SimulatedTransport({...network, time, isAlive, nextCall: () => ++this.#calls})
+    return new RateLimiter({
+      stack,
+      namespace,
+      transport,
+      clock: () => time.nowMs + this.skewMs,
+      random: draws.random,
+      randomBytes: count => randomBytes(draws, count, slotOf(generation)),
+      onUnavailable: 'block',
+      timeoutMs: DECISION_TIMEOUT_MS,
+    })
+  }
+}
+
+/** Random bytes, but with the slot of the marks given: of one byte in the limiter, the first of nine elsewhere. */
+export function randomBytes(draws: Draws, count: number, slot: number): Uint8Array {
+  const bytes = Uint8Array.from({length: count}, () => draws.int(0, 255))
+  if (count === 1 || count === 9) bytes[0] = slot
+  return bytes
+}

@@ -1,0 +1,126 @@
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import type {Change} from '../../helpers/memory-table/table.js'
+
+/** Who wrote: a numbered process, or one of the others. */
+export interface Writer {
+  readonly kind: 'limiter' | 'operator' | 'aggregator' | 'python' | 'expiry' | 'setup'
+  readonly process: number
+  /** What an operator is doing. */
+  readonly deed?: string
+}
+
+/** One limit of a bucket item, read without the library's decoder. */
+export interface StoredLimit {
+  readonly tokens: bigint
+  readonly consumed: bigint
+  readonly capacity: bigint
+  readonly amount: bigint
+  readonly period: bigint
+  /** Numerator over `period` of a millitoken that was earned and not credited. */
+  readonly remainder: bigint
+}
+
+/** A bucket item as stored; amounts in millitokens, times in epoch ms. */
+export interface StoredShard {
+  readonly refilledAt: bigint | undefined
+  readonly shardCount: number
+  readonly requests: number
+  readonly limits: ReadonlyMap<string, StoredLimit>
+  readonly marks: ReadonlyMap<string, string>
+}
+
+/** What one write did to one bucket item. */
+export interface ShardChange {
+  readonly namespace: string
+  readonly entity: string
+  readonly resource: string
+  readonly shard: number
+  /** `namespace/entity/resource`. */
+  readonly bucket: string
+  readonly before: StoredShard | undefined
+  readonly after: StoredShard | undefined
+}
+
+/** One request that changed something. */
+export interface TableWrite {
+  readonly atMs: number
+  readonly writer: Writer
+  readonly shards: readonly ShardChange[]
+  readonly changes: readonly Change[]
+}
+
+export const bucketId = (namespace: string, entity: string, resource: string): string =>
+  `${namespace}/${entity}/${resource}`
+
+/** The change of a bucket item; `undefined` for other items. */
+export function shardChange({before, after}: Change): ShardChange | undefined {
+  const key = text(before ?? after ?? {}, 'PK')
+  const match = /^([^/]*)\/BUCKET#([^#]*)#(.*)#(\d+)$/.exec(key)
+  if (!match) return undefined
+  const [, namespace = '', entity = '', resource = '', shard = '0'] = match
+  const bucket = bucketId(namespace, entity, resource)
+  return {
+    namespace,
+    entity,
+    resource,
+    shard: Number(shard),
+    bucket,
+    before: before && storedShard(before),
+    after: after && storedShard(after),
+  }
+}
+
+export function storedShard(item: Item): StoredShard {
+  const refilledAt = whole(item, 'rf')
+  const [tag, list = ''] = text(item, 'rfr').split('|')
+  const remainders = new Map<string, bigint>()
+  if (tag === String(refilledAt)) {
+    for (const part of list.split(',')) {
+      const [, name = '', remainder = '0'] = /^(.+):(\d+)\/\d+$/.exec(part) ?? []
+      remainders.set(name, BigInt(remainder))
+    }
+  }
+  const limits = new Map<string, StoredLimit>()
+  const marks = new Map<string, string>()
+  for (const attribute of Object.keys(item)) {
+    if (attribute.startsWith('wn_')) marks.set(attribute, text(item, attribute))
+    const name = /^b_(.+)_t[kc]$/.exec(attribute)?.[1]
+    if (name === undefined || name === 'wcu' || limits.has(name)) continue
+    const number = (field: string) => whole(item, `b_${name}_${field}`) ?? 0n
+    limits.set(name, {
+      tokens: number('tk'),
+      consumed: number('tc'),
+      capacity: number('cp'),
+      amount: number('ra'),
+      period: number('rp'),
+      remainder: remainders.get(name) ?? 0n,
+    })
+  }
+  return {
+    refilledAt,
+    shardCount: Number(whole(item, 'shard_count') ?? 1n),
+    requests: Number(whole(item, 'rq') ?? 0n),
+    limits,
+    marks,
+  }
+}
+
+/** Net millitokens that a write consumed, per limit. What was removed has been consumed before. */
+export function consumedBy({before, after}: ShardChange): Map<string, bigint> {
+  const consumed = new Map<string, bigint>()
+  for (const [name, limit] of after?.limits ?? []) {
+    const delta = limit.consumed - (before?.limits.get(name)?.consumed ?? 0n)
+    if (delta !== 0n) consumed.set(name, delta)
+  }
+  return consumed
+}
+
+function text(item: Item, name: string): string {
+  const value = item[name]
+  return value && 'S' in value ? value.S : ''
+}
+
+function whole(item: Item, name: string): bigint | undefined {
+  const value = item[name]
+  return value && 'N' in value && /^-?\d+$/.test(value.N) ? BigInt(value.N) : undefined
+}

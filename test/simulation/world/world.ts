@@ -1,0 +1,278 @@
+import type {Operation} from '../../../src/lib/dynamo/transport.js'
+import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
+import {Repository} from '../../../src/lib/repository/repository.js'
+import type {NamespaceTable, Table} from '../../../src/lib/repository/table/table.js'
+import {encodeConfig} from '../../../src/lib/schema/config-record.js'
+import {encodeEntity} from '../../../src/lib/schema/entity-record.js'
+import {MemoryOperations} from '../../helpers/memory-table/operations.js'
+import type {Change} from '../../helpers/memory-table/table.js'
+import {definitionOf} from '../../helpers/table-definition.js'
+import type {Fault, Scenario} from '../scenario.js'
+import {Draws, drawAt, extendHash} from './draws.js'
+import {type Message, SimulatedTransport} from './network.js'
+import {DECISION_TIMEOUT_MS, randomBytes, SimulatedProcess} from './process.js'
+import {SimulatedStream} from './stream.js'
+import {shardChange, type TableWrite, type Writer} from './table-writes.js'
+import type {VirtualTime} from './virtual-time.js'
+
+export const STACK = 'sim'
+
+/** The tenant that everything happens in, and one beside it that nothing may touch. */
+export const TENANT = 'tenant'
+const BYSTANDER = 'bystander'
+
+/** Slots of the write marks: limiters have the others. */
+const OPERATOR_SLOT = 6
+const AGGREGATOR_SLOT = 7
+
+/** The aggregator among those who call. */
+export const AGGREGATOR = -1
+/** Operators, Python clients and the table itself. */
+export const OTHERS = -2
+
+export interface WorldCounts {
+  calls: number
+  faults: number
+  writes: number
+  deliveries: number
+}
+
+/** One table, the processes around it, and the ways between them. */
+export class World {
+  readonly time: VirtualTime
+  readonly scenario: Scenario
+  readonly counts: WorldCounts = {calls: 0, faults: 0, writes: 0, deliveries: 0}
+  readonly stream: SimulatedStream
+  processes: SimulatedProcess[] = []
+  /** The id of the tenant. */
+  namespace = ''
+  bystander = ''
+  /** No more faults from here on. */
+  isCalm = false
+  /** A hash of every call and every write, in order. */
+  trace = 0x811c9dc5
+  /** Readable, for a violation. */
+  readonly log: string[] = []
+  onWrite: (write: TableWrite) => void = () => {}
+  /** Decides when requests of limiters arrive, in place of the delays. */
+  dispatch: ((message: Message) => void) | undefined
+  readonly #operations: MemoryOperations
+  readonly #faults = new Map<string, Fault>()
+  #changes: Change[] = []
+  #calls = new Map<number, number>()
+  #latestMs = 0
+  #earliestMs = 0
+  #faultLagMs = 0
+  readonly #units = new Map<string, {second: number; used: number}>()
+  readonly #draws: Draws
+
+  constructor(scenario: Scenario, time: VirtualTime) {
+    this.scenario = scenario
+    this.time = time
+    this.#draws = new Draws(scenario.seed ^ 0x5f3759df)
+    this.#operations = new MemoryOperations(
+      () => time.nowMs,
+      change => this.#changes.push(change),
+      (partition, units) => this.#mayWrite(partition, units),
+    )
+    for (const fault of scenario.faults) this.#faults.set(`${fault.by} ${fault.call}`, fault)
+    const kills = new Set(
+      scenario.faults.filter(({by, kind}) => by === AGGREGATOR && kind === 'hang').map(({call}) => call),
+    )
+    this.stream = new SimulatedStream({
+      seed: scenario.seed,
+      time,
+      table: () => this.table({kind: 'aggregator', process: AGGREGATOR}, AGGREGATOR_SLOT),
+      lagMs: scenario.aggregatorLagMs,
+      isKilled: delivery => !this.isCalm && kills.has(delivery),
+      onDelivery: () => this.counts.deliveries++,
+    })
+  }
+
+  /** The table, the tenants, the configuration and the processes. */
+  async setUp(): Promise<void> {
+    const {create} = await definitionOf({tableName: STACK})
+    this.#operations.carryOut('CreateTable', create as never)
+    const setup: Writer = {kind: 'setup', process: OTHERS}
+    const repository = this.repository(setup)
+    const register = async (name: string) => (await repository.namespaces.register(name)).namespace.id
+    this.namespace = await this.#now(register(TENANT))
+    this.bystander = await this.#now(register(BYSTANDER))
+    const {configs, children} = this.scenario
+    for (const namespace of [this.namespace, this.bystander]) {
+      for (const {scope, limits} of configs) {
+        const record = {namespace, scope, limits, onUnavailable: undefined, auditRetentionDays: undefined}
+        this.carryOut(setup, 'PutItem', {TableName: STACK, Item: encodeConfig(record)})
+      }
+    }
+    for (const [entity, parent] of Object.entries(children)) {
+      const named = {namespace: this.namespace, entity, name: entity, parent, cascade: true}
+      const record = {...named, metadata: {}, createdAt: '', version: 1}
+      this.carryOut(setup, 'PutItem', {TableName: STACK, Item: encodeEntity(record)})
+    }
+    const table = this.#operations.table(STACK)
+    table.deferIndexes = follow => {
+      this.time.after(this.isCalm ? 0 : 40, follow)
+    }
+    this.processes = this.scenario.skewsMs.map((skewMs, number) => this.#newProcess(number, skewMs))
+  }
+
+  /** Carries a request out at this instant, past all faults. */
+  carryOut(writer: Writer, operation: Operation, input: object): unknown {
+    try {
+      return this.#operations.carryOut(operation, input as never)
+    } finally {
+      const changes = this.#changes
+      this.#changes = []
+      if (changes.length > 0) this.#wrote(writer, changes)
+    }
+  }
+
+  /** All items as stored. */
+  get items() {
+    return this.#operations.table(STACK).items.all()
+  }
+
+  /** Everything that an operator works with. */
+  repository(writer: Writer): Repository {
+    const {transport, clock, randomBytes: bytes} = this.table(writer, OPERATOR_SLOT)
+    return new Repository({stack: STACK, transport, clock, randomBytes: bytes, random: this.#draws.random})
+  }
+
+  /** The table as one of the others sees it, with a connection of its own. */
+  table(writer: Writer, slot = OPERATOR_SLOT): Table {
+    const transport = new SimulatedTransport({
+      ...this.#networkOf(writer),
+      time: this.time,
+      isAlive: () => true,
+      nextCall: () => this.#nextCall(writer.process),
+    })
+    const {time} = this
+    return {
+      name: STACK,
+      transport,
+      clock: () => time.nowMs,
+      randomBytes: count => randomBytes(this.#draws, count, slot),
+      backoff: {random: this.#draws.random, sleep: time.sleep},
+    }
+  }
+
+  /** The same within the tenant. */
+  tenantTable(writer: Writer): NamespaceTable {
+    return {...this.table(writer), namespace: this.namespace}
+  }
+
+  /** A process that knows nothing yet. */
+  freshLimiter(): RateLimiter {
+    return this.#newProcess(this.processes.length, 0).limiter
+  }
+
+  note(text: string): void {
+    this.trace = extendHash(this.trace, `${this.time.elapsedMs} ${text}`)
+    this.log.push(`${String(this.time.elapsedMs).padStart(7)} ${text}`)
+  }
+
+  /** How far apart the clocks of the processes have been, in ms. */
+  get spreadMs(): number {
+    return this.#latestMs - this.#earliestMs
+  }
+
+  /** How long a decision may be on its way until it takes effect, its repetitions included, in ms. */
+  get lagMs(): number {
+    return this.scenario.longestWayMs + this.#faultLagMs
+  }
+
+  noteSkew(ms: number): void {
+    this.#latestMs = Math.max(this.#latestMs, ms)
+    this.#earliestMs = Math.min(this.#earliestMs, ms)
+  }
+
+  #newProcess(number: number, skewMs: number): SimulatedProcess {
+    const {scenario, time} = this
+    this.noteSkew(skewMs)
+    return new SimulatedProcess({
+      number,
+      seed: scenario.seed,
+      time,
+      skewMs,
+      stack: STACK,
+      namespace: TENANT,
+      slotOf: generation => (scenario.sharedSlots ? 0 : (number * 2 + generation) % OPERATOR_SLOT),
+      network: this.#networkOf({kind: 'limiter', process: number}),
+    })
+  }
+
+  #networkOf(writer: Writer) {
+    const {process} = writer
+    return {
+      carryOut: (operation: Operation, input: never) => this.carryOut(writer, operation, input),
+      dispatch: () => (writer.kind === 'limiter' ? this.dispatch : undefined),
+      waysMs: (call: number): readonly [number, number] => this.#waysMs(process, call),
+      faultAt: (call: number) => (this.isCalm ? undefined : this.#faults.get(`${process} ${call}`)),
+      onCall: (operation: Operation, call: number, fault: Fault | undefined) => {
+        this.counts.calls++
+        if (fault) {
+          this.counts.faults++
+          this.#faultLagMs = Math.max(
+            this.#faultLagMs,
+            DECISION_TIMEOUT_MS + (fault.kind === 'late' ? fault.delayMs : 0),
+          )
+          this.processes[process]?.disturbedAtMs.push(this.time.elapsedMs)
+        }
+        this.note(`${nameOf(writer)} call ${call} ${operation}${fault ? ` ${fault.kind}` : ''}`)
+      },
+    }
+  }
+
+  #waysMs(process: number, call: number): readonly [number, number] {
+    const {seed, longestWayMs} = this.scenario
+    const way = (direction: number) => Math.floor(drawAt(seed, process + 10, call, direction) * longestWayMs) + 1
+    return [way(1), way(2)]
+  }
+
+  /** As many units in a second as a partition takes; beyond that a write is throttled. */
+  #mayWrite(partition: string, units: number): boolean {
+    const second = Math.floor(this.time.nowMs / 1000)
+    const known = this.#units.get(partition)
+    const used = (known?.second === second ? known.used : 0) + units
+    if (this.isCalm || this.processes.length === 0 || used <= this.scenario.partitionUnits) {
+      this.#units.set(partition, {second, used})
+      return true
+    }
+    this.#faultLagMs = Math.max(this.#faultLagMs, DECISION_TIMEOUT_MS)
+    for (const process of this.processes) process.disturbedAtMs.push(this.time.elapsedMs)
+    return false
+  }
+
+  #nextCall(process: number): number {
+    const call = (this.#calls.get(process) ?? 0) + 1
+    this.#calls.set(process, call)
+    return call
+  }
+
+  #wrote(writer: Writer, changes: readonly Change[]): void {
+    this.counts.writes++
+    for (const change of changes) if (writer.kind !== 'setup') this.stream.append(change)
+    const shards = changes.flatMap(change => shardChange(change) ?? [])
+    for (const {entity, shard, before, after} of shards) {
+      const limits = [...(after?.limits ?? before?.limits ?? [])]
+      const shown = limits.map(([name, {tokens, consumed}]) => `${name} ${tokens}/${consumed}`).join(' ')
+      this.note(`${nameOf(writer)} wrote ${entity}#${shard} ${after ? shown : 'deleted'}`)
+    }
+    this.onWrite({atMs: this.time.nowMs, writer, shards, changes})
+  }
+
+  /** Runs virtual time until a promise of the set-up is settled. */
+  async #now<T>(work: Promise<T>): Promise<T> {
+    let isDone = false
+    const done = work.finally(() => {
+      isDone = true
+    })
+    for (let ms = 1; !isDone && ms < 10_000; ms++) await this.time.runUntil(this.time.nowMs + 1)
+    return done
+  }
+}
+
+function nameOf({kind, process, deed}: Writer): string {
+  return kind === 'limiter' ? `p${process}` : (deed ?? kind)
+}

@@ -7,9 +7,16 @@ import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {type Correction, correctionUpdates, planOverflow, remainingCorrection} from './corrections.js'
 import {KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
-import type {LimitSource} from './limit-source.js'
-import {isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
-import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
+import type {AppliedLimits, LimitSource, LimitsInForce} from './limit-source.js'
+import {differsFrom, hasLimits, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
+import {
+  nextStep,
+  type QueueStep,
+  type RefuseStep,
+  refuseMisfits,
+  type SupposedBucket,
+  type WriteStep,
+} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {
   type Demand,
@@ -40,6 +47,12 @@ export interface QueueServices {
   readonly limits: LimitSource
   readonly shards: ShardRepair
   readonly nextMark: () => WriteMark
+  /** What a bucket is supposed to be like; `last` is what it was like when it was last seen, `applied` what must be in it. */
+  readonly supposed: (
+    address: BucketAddress,
+    last: BucketRecord | undefined,
+    applied: AppliedLimits | undefined,
+  ) => SupposedBucket
 }
 
 /**
@@ -155,24 +168,33 @@ export class BucketQueue {
       if (round >= FIRST_WAITING_ROUND)
         await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
       const isCertain = round > 0 || bucket.isFresh(this.#now())
-      await this.#checkLimitsIfDue()
+      const inForce = await this.#checkLimitsIfDue()
       const nowMs = this.#now()
       for (const request of open) bucket.narrow(request, nowMs)
-      const isContended = round >= 2
-      const step = nextStep({table, settings, address, bucket, requests: open, nowMs, isCertain, isContended})
+      const rules = {isCertain, isContended: round >= 2, isLastResort: round >= MOST_ROUNDS / 2}
+      const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
+      const step = nextStep({table, settings, address, bucket, requests: open, nowMs, supposed, ...rules})
       if (step.kind !== 'apply-limits') await this.#perform(step, open)
       else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
     }
   }
 
-  /** Limits that have not changed need no write. */
-  async #checkLimitsIfDue(): Promise<void> {
-    const {state} = this.#bucket
-    if (!state?.exists || !this.#bucket.isCheckDue(this.#now())) return
+  /** Limits that have not changed need no write. Resolves to those in force if it had to look. */
+  async #checkLimitsIfDue(): Promise<LimitsInForce | undefined> {
+    const bucket = this.#bucket
+    const {state} = bucket
     const {limits, settings} = this.#services
+    if (!bucket.isCheckDue(this.#now())) {
+      if (!state?.exists || bucket.hasCheckedLimits) return undefined
+      const applied = limits.atHand(this.#address)
+      if (applied && !hasLimits(state.seen, applied)) bucket.noteDoubt()
+      return undefined
+    }
     const inForce = await limits.inForce(this.#address)
     const nowMs = this.#now()
-    if (isUpToDate(state.seen, inForce, settings, nowMs)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+    if (state?.exists && isUpToDate(state.seen, inForce, settings, nowMs))
+      bucket.noteLimitsChecked(inForce.applied, nowMs)
+    return inForce
   }
 
   async #perform(step: QueueStep, open: readonly PendingRequest[]): Promise<void> {
@@ -203,7 +225,10 @@ export class BucketQueue {
   ): Promise<void> {
     const {table, limits, settings} = this.#services
     const address = this.#address
-    const inForce = await limits.inForce(address)
+    const {seenAtMs} = this.#bucket
+    let inForce = await limits.inForce(address)
+    // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 23).
+    if (!state.exists || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, seenAtMs)
     const nowMs = this.#now()
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
@@ -221,10 +246,9 @@ export class BucketQueue {
     if (!record) throw new Error('a bucket that was charged is not there')
     this.#admit(step.admits, record)
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
-    if (step.mayHaveOverflowed) await this.#settleOverflow(sumAmounts(step.admits))
   }
 
-  /** After tokens were taken without a refill; the requests are decided, so a competing refill or an outage is ignored. */
+  /** After a charge whatever the balance, without a refill; a competing refill or an outage is ignored. */
   async #settleOverflow(taken: Amounts): Promise<void> {
     const plan = planOverflow(this.#bucket.state, taken, this.#now())
     if (!plan) return

@@ -46,6 +46,8 @@ export const attributes = {
     requests: 'rq',
     /** Epoch seconds. */
     expiresAt: 'ttl',
+    /** Names the write that last changed limits, parent or cascade: whether they are still what they were when seen. */
+    limitsRevision: 'lr',
   },
 
   /** Besides these, three numbers per limit: `configAttribute`. */

@@ -17,7 +17,7 @@ import {
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {readString} from '../../schema/read.js'
 import type {NamespaceTable, Table} from '../table/table.js'
-import type {BucketPlan, PlannedLimit} from './plan.js'
+import {type BucketPlan, changesLimits, type PlannedLimit} from './plan.js'
 
 const names = attributes.bucket
 
@@ -55,29 +55,6 @@ export function markIn(item: Item | undefined, slot: number): string | undefined
 /** Whether an item contains a write: then a repetition of the write was refused because it had been applied. */
 export function carriesMark(item: Item | undefined, mark: WriteMark): boolean {
   return markIn(item, mark.slot) === mark.nonce
-}
-
-/** Consumption alone, without reading the item first: the only request of an admitted acquire. */
-export function consumeUpdate(
-  table: NamespaceTable,
-  address: BucketAddress,
-  amounts: Amounts,
-  mark: WriteMark,
-  options: {nowMs: number; requests: number; repairPressure?: boolean},
-): BucketUpdate {
-  const e = new ExpressionBuilder()
-  for (const [name, milli] of amounts) {
-    if (milli === 0n) continue
-    addConsumption(e, name, milli)
-    e.condition(`${e.name(limitAttribute(name, 'tokens'))} >= ${e.value(n(milli))}`)
-  }
-  countWrite(e)
-  countRequests(e, options.requests)
-  if (options.repairPressure)
-    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
-  e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
-  refuseExpired(e, options.nowMs)
-  return markedUpdate(table, address, e, mark)
 }
 
 /**
@@ -141,6 +118,7 @@ export function createUpdate(
     if (milli === undefined) e.set(name, value)
     else e.add(name, n(milli))
   }
+  e.set(names.limitsRevision, s(mark.nonce))
   countRequests(e, requests)
   e.condition(`attribute_not_exists(${e.name(names.refilledAt)})`)
   return markedUpdate(table, record, e, mark)
@@ -171,6 +149,8 @@ export function plannedUpdate(
   e.condition(`${e.name(names.refilledAt)} = ${e.value(n(record.state.refilledAtMs))}`)
   // A split does not move the refill instant, but changes what this shard may be credited.
   requireShardCount(e, record.shardCount)
+  requireLimitsRevision(e, record)
+  if (changesLimits(plan) || write.family) e.set(names.limitsRevision, s(mark.nonce))
   if (plan.refilledAtMs !== record.state.refilledAtMs) e.set(names.refilledAt, n(plan.refilledAtMs))
   for (const [name, change] of plan.changes) {
     planLimit(e, name, change, write.amounts.get(name) ?? 0n)
@@ -244,7 +224,8 @@ function remaindersOf(plan: BucketPlan): AttributeValue | undefined {
   return text === undefined ? undefined : s(text)
 }
 
-function addConsumption(e: ExpressionBuilder, name: string, milli: bigint): void {
+/** Takes tokens of one limit, or returns them. */
+export function addConsumption(e: ExpressionBuilder, name: string, milli: bigint): void {
   e.add(limitAttribute(name, 'tokens'), n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))
 }
 
@@ -277,6 +258,17 @@ export function requireShardCount(e: ExpressionBuilder, count: number): void {
   const stored = e.name(names.shardCount)
   const isSame = `${stored} = ${e.value(n(count))}`
   e.condition(count === 1 ? `attribute_not_exists(${stored}) OR ${isSame}` : isSame)
+}
+
+/** Neither limits nor family have changed since the bucket was seen: what follows from older ones is void (decision 23). */
+export function requireLimitsRevision(
+  e: ExpressionBuilder,
+  {limitsRevision}: Pick<BucketRecord, 'limitsRevision'>,
+): void {
+  const stored = e.name(names.limitsRevision)
+  e.condition(
+    limitsRevision === undefined ? `attribute_not_exists(${stored})` : `${stored} = ${e.value(s(limitsRevision))}`,
+  )
 }
 
 /** Completes an update with the key, the mark and the answers that every write asks for. */

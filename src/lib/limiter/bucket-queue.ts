@@ -1,11 +1,11 @@
-import {type Amounts, negateAmounts, sumAmounts} from '../core/bucket.js'
+import {type Amounts, negateAmounts} from '../core/bucket.js'
 import {isRetryable, Throttled} from '../dynamo/errors.js'
 import {pause, retrying} from '../dynamo/retry.js'
-import {sendMarked, type WriteOutcome} from '../repository/buckets/marked-write.js'
-import {type BucketAddress, type BucketUpdate, plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
+import {mayHaveBeenApplied, sendMarked, type WriteOutcome} from '../repository/buckets/marked-write.js'
+import type {BucketAddress, BucketUpdate, WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import {type Correction, correctionUpdates, planOverflow, remainingCorrection} from './corrections.js'
+import {type Correction, writeCorrections} from './corrections.js'
 import {KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
 import type {AppliedLimits, LimitSource, LimitsInForce} from './limit-source.js'
 import {differsFrom, hasLimits, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
@@ -18,14 +18,7 @@ import {
   type WriteStep,
 } from './next-step.js'
 import type {LimiterSettings} from './options.js'
-import {
-  type Demand,
-  leaveOutMissing,
-  type PendingRequest,
-  type Refused,
-  requestCount,
-  ShardGone,
-} from './pending-request.js'
+import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from './pending-request.js'
 import type {ShardRepair} from './shard-repair.js'
 
 /** Steps before a contended batch is refused. */
@@ -39,6 +32,14 @@ const LONGEST_WAIT_MS = 8
 
 /** Tries to return tokens, the first included. */
 const RETURN_ATTEMPTS = 10
+
+/** What a correction is besides its amounts. */
+interface CorrectOptions {
+  /** Change of the number of admitted requests. */
+  readonly requests?: number
+  /** The bucket that gave the tokens: what is returned goes to no other. */
+  readonly incarnation?: string | undefined
+}
 
 /** What all queues of a namespace share. */
 export interface QueueServices {
@@ -66,6 +67,7 @@ export class BucketQueue {
   readonly #bucket: KnownBucket
   #requests: PendingRequest[] = []
   #corrections: Correction[] = []
+  #isCorrecting = false
   #running: Promise<void> | undefined
 
   /** `onSeen` is called with every state of the bucket that the answer to a write shows. */
@@ -102,18 +104,19 @@ export class BucketQueue {
   }
 
   /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
-  correct(deltas: Amounts, requests = 0): Promise<void> {
+  correct(deltas: Amounts, {requests = 0, incarnation}: CorrectOptions = {}): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#corrections.push({amounts: deltas, requests, resolve, reject})
+      this.#corrections.push({amounts: deltas, requests, incarnation, resolve, reject})
       this.#running ??= this.#run()
     })
   }
 
   /** Returns what was charged; never fails. */
-  async giveBack(amounts: Amounts, requests: number): Promise<void> {
-    const attempt = () => this.correct(negateAmounts(amounts), -requests)
+  async giveBack(amounts: Amounts, requests: number, incarnation: string | undefined): Promise<void> {
+    const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, incarnation})
+    const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
     const {backoff} = this.#services.table
-    await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable: isRetryable}).catch(() => {})
+    await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable}).catch(() => {})
   }
 
   /** Learns a state that was read apart from the queue, not before `sinceMs`. */
@@ -126,9 +129,16 @@ export class BucketQueue {
     this.#bucket.forget(mark)
   }
 
-  /** Whether the state allows a refusal without a call. Corrections that wait may return tokens. */
+  /** Whether the state allows a refusal without a call. Corrections that wait or are under way may return tokens. */
   #isCurrent(nowMs: number): boolean {
-    return this.#corrections.length === 0 && this.#bucket.isFresh(nowMs)
+    return this.#corrections.length === 0 && !this.#isCorrecting && this.#bucket.isFresh(nowMs)
+  }
+
+  #writeCorrections(corrections: readonly Correction[]): Promise<void> {
+    const {table, settings, nextMark} = this.#services
+    const [address, bucket, ttlMultiplier] = [this.#address, this.#bucket, settings.bucketTtlMultiplier]
+    const write = (update: BucketUpdate, mark: WriteMark) => this.#write(update, mark)
+    return writeCorrections({table, address, bucket, ttlMultiplier, nextMark, write}, corrections)
   }
 
   #now(): number {
@@ -139,7 +149,9 @@ export class BucketQueue {
     while (this.#corrections.length > 0 || this.#requests.length > 0) {
       const corrections = this.#corrections
       this.#corrections = []
+      this.#isCorrecting = corrections.length > 0
       if (corrections.length > 0) await this.#writeCorrections(corrections)
+      this.#isCorrecting = false
       const requests = this.#requests
       this.#requests = []
       try {
@@ -248,49 +260,14 @@ export class BucketQueue {
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
   }
 
-  /** After a charge whatever the balance, without a refill; a competing refill or an outage is ignored. */
-  async #settleOverflow(taken: Amounts): Promise<void> {
-    const plan = planOverflow(this.#bucket.state, taken, this.#now())
-    if (!plan) return
-    const {table, nextMark} = this.#services
-    const mark = nextMark()
-    await this.#write(plannedUpdate(table, plan, {amounts: new Map()}, mark), mark).catch(() => {})
-  }
-
-  /** Writes all waiting corrections in one call. */
-  async #writeCorrections(corrections: readonly Correction[]): Promise<void> {
-    try {
-      await this.#writeCorrection(sumAmounts(corrections), requestCount(corrections))
-      for (const correction of corrections) correction.resolve()
-    } catch (error) {
-      for (const correction of corrections) correction.reject(error)
-    }
-  }
-
-  /** What concerns a bucket or limit that is gone is dropped. */
-  async #writeCorrection(deltas: Amounts, requests: number): Promise<void> {
-    const {table, settings, nextMark} = this.#services
-    const target = {table, address: this.#address, bucket: this.#bucket, ttlMultiplier: settings.bucketTtlMultiplier}
-    for (let rest: Amounts | undefined = deltas; rest; ) {
-      const changes = new Map([...rest].filter(([, milli]) => milli !== 0n))
-      if (changes.size === 0 && requests === 0) return
-      const mark = nextMark()
-      const {update, repetition} = correctionUpdates(target, changes, requests, mark, this.#now())
-      const {applied, item} = await this.#write(update, mark, repetition)
-      if (applied) return this.#settleOverflow(changes)
-      rest = remainingCorrection(changes, item, mark)
-    }
-  }
-
   /** Sends one write and remembers the state that its answer shows; `record` is undefined when there is no bucket. */
   async #write(
     update: BucketUpdate,
     mark: WriteMark,
-    repetition = update,
   ): Promise<WriteOutcome & {readonly record: BucketRecord | undefined}> {
     const {table, settings} = this.#services
     try {
-      const outcome = await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs, repetition})
+      const outcome = await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs})
       const seen = this.#bucket.learn(outcome.item, mark, this.#now())
       if (seen) this.#onSeen(seen)
       return {...outcome, record: seen?.record}
@@ -305,7 +282,7 @@ export class BucketQueue {
   #admit(requests: readonly PendingRequest[], record: BucketRecord): void {
     for (const request of requests) {
       const {amounts, requests: count} = request
-      if (request.isAbandoned) request.cleanUp(this.giveBack(amounts, count))
+      if (request.isAbandoned) request.cleanUp(this.giveBack(amounts, count, record.incarnation))
       else request.settle({admitted: true, address: this.#address, amounts, requests: count, record})
     }
   }

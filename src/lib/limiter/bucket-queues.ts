@@ -120,6 +120,11 @@ export class BucketQueues {
     }
   }
 
+  /** Charges (or returns, when negative) what a lease holds of one item, whatever the balance. */
+  correct({address, incarnation}: Holding, deltas: Amounts): Promise<void> {
+    return this.at(address).correct(deltas, {incarnation})
+  }
+
   /** Returns everything that holdings hold; never fails. */
   async refund(holdings: readonly Holding[]): Promise<void> {
     const returns = holdings.map(holding => {
@@ -127,7 +132,7 @@ export class BucketQueues {
       const {requests} = holding
       holding.heldMilli.clear()
       holding.requests = 0
-      return this.run(this.at(holding.address).giveBack(held, requests))
+      return this.run(this.at(holding.address).giveBack(held, requests, holding.incarnation))
     })
     await Promise.all(returns)
   }

@@ -141,6 +141,7 @@ export class ShardGatherer {
     for (const [shard, mark] of marks) this.#queues.at({entity, resource, shard}).forget(mark)
     const holdings = [...parts].map(([shard, taken]) => ({
       address: {entity, resource, shard},
+      incarnation: plans.get(shard)?.seen.record.incarnation,
       heldMilli: new Map(taken),
       requests: counted(shard),
     }))

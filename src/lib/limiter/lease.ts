@@ -2,7 +2,7 @@ import {type Amounts, sumAmounts} from '../core/bucket.js'
 import {type Consumption, checkConsumption, signedAmountsOf} from '../core/consumption.js'
 import {InvalidInput} from '../core/errors.js'
 import {toTokens} from '../core/token-math.js'
-import {Unavailable} from '../dynamo/errors.js'
+import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {LeaseEnded} from './errors.js'
@@ -11,6 +11,8 @@ import type {Admitted} from './pending-request.js'
 /** What a lease holds of one bucket item; returned tokens go back exactly there. */
 export interface Holding {
   readonly address: BucketAddress
+  /** The bucket that was charged; one that was created or filled anew since has not given these tokens. */
+  readonly incarnation: string | undefined
   /** Written and not returned, in millitokens. */
   readonly heldMilli: Map<string, bigint>
   /** Requests that the item has counted for this; 1 or 0. */
@@ -26,13 +28,13 @@ export interface Grant {
 
 /** The grant of a request that one bucket item has admitted. */
 export function grantOf({address, amounts, requests, record}: Admitted): Grant {
-  return {holdings: [{address, heldMilli: new Map(amounts), requests}], record}
+  return {holdings: [{address, incarnation: record.incarnation, heldMilli: new Map(amounts), requests}], record}
 }
 
 /** How a lease changes what it holds. */
 export interface LeaseActions {
   /** Charges or returns at one bucket item, whatever its balance. An outage is thrown as it is. */
-  correct(address: BucketAddress, deltas: Amounts): Promise<void>
+  correct(holding: Holding, deltas: Amounts): Promise<void>
   /** Takes more for the same request, at both levels or not at all. */
   takeMore(amounts: Amounts): Promise<readonly Grant[]>
   /** Ignores an outage, or throws `RateLimiterUnavailable`, by policy; throws everything else as it is. */
@@ -145,9 +147,9 @@ export class Lease {
       // Off the books before it is written: tokens whose return is under way or in doubt must not be returned again.
       book(holding, returned, 1n)
       try {
-        await this.#actions?.correct(holding.address, deltas)
+        await this.#actions?.correct(holding, deltas)
       } catch (error) {
-        if (!isInDoubt(error)) book(holding, returned, -1n)
+        if (!mayHaveBeenApplied(error)) book(holding, returned, -1n)
         throw error
       }
       book(
@@ -208,11 +210,6 @@ export class Lease {
 
 function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
   for (const [name, milli] of deltas) holding.heldMilli.set(name, (holding.heldMilli.get(name) ?? 0n) + sign * milli)
-}
-
-/** Whether a write that failed may have been applied all the same. */
-function isInDoubt(error: unknown): boolean {
-  return error instanceof Unavailable && error.maybeApplied
 }
 
 function held({holdings}: Grant): Map<string, bigint> {

@@ -138,7 +138,7 @@ export class RateLimiter {
     const {queues} = limiter
     const {entity, resource} = request
     return {
-      correct: (address, deltas) => queues.at(address).correct(deltas),
+      correct: (holding, deltas) => queues.correct(holding, deltas),
       takeMore: amounts =>
         this.#withDeadline(request, deadline => limiter.acquire({entity, resource, amounts, requests: 0, deadline})),
       handleFailure: error => this.#handleFailure(error, request),

@@ -48,7 +48,7 @@ const fill: Rewrite = (seen, nowMs) => {
     const stored = state.limits.get(name)
     changes.set(name, stored && name !== WRITE_PRESSURE_LIMIT ? filled(name, stored, change) : change)
   }
-  return {plan: {...plan, changes}, write: {amounts: new Map()}}
+  return {plan: {...plan, changes}, write: {amounts: new Map(), isReset: true}}
 
   function filled(name: string, stored: LimitState, change: PlannedLimit): PlannedLimit {
     const {capacityMilli: tokensMilli} = shareOfRate(name, stored, shard, shardCount)

@@ -2,7 +2,7 @@ import {Agent, request} from 'node:http'
 import {DynamoDBClient, UpdateItemCommand, type UpdateItemCommandInput} from '@aws-sdk/client-dynamodb'
 import {markSource} from '../src/lib/limiter/bucket-queues.js'
 import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
-import {consumeUpdate} from '../src/lib/repository/buckets/writes.js'
+import {consumeUpdate} from '../src/lib/repository/buckets/consume-write.js'
 import type {BenchEnvironment} from './environment.js'
 import {type Measured, measure, median} from './measure.js'
 import {short, textTable} from './report.js'
@@ -72,7 +72,8 @@ async function prepare(environment: BenchEnvironment): Promise<{contenders: Cont
   const nextMark = markSource(tenant.randomBytes)
   const body = () => {
     const address = {entity: `bare-${turn()}`, resource: RESOURCE, shard: 0}
-    return consumeUpdate(tenant, address, amounts, nextMark(), {requests: 1, nowMs: Date.now()})
+    const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 1}
+    return consumeUpdate(tenant, address, amounts, nextMark(), {requests: 1, nowMs: Date.now(), room})
   }
   const client = new DynamoDBClient({
     endpoint: environment.endpoint,

@@ -89,7 +89,8 @@ describeOnBoth('a bucket driven at a steady rate below its limit', {timeout: 300
   it('needs one call per request for an hour, and never has more tokens than the limits allow', async () => {
     const outcome = await simulate({minutes: minutes(60), clients: processes(1), hasAggregator: true})
     report('one process', outcome)
-    expect(outcome.slow).toBe(0)
+    // Only the first decision of the process, which knows nothing, has to look first.
+    expect(outcome.slow).toBeLessThanOrEqual(1)
     const usage = [...usageIn(await usageItems(table, scene.namespace))]
     for (const window of ['hourly', 'daily', 'monthly']) {
       const counted = usage.filter(([key]) => key.includes(window)).reduce((sum, [, {tpm}]) => sum + tpm, 0n)
@@ -102,8 +103,8 @@ describeOnBoth('a bucket driven at a steady rate below its limit', {timeout: 300
     async hasAggregator => {
       const outcome = await simulate({minutes: minutes(20), clients: processes(10), hasAggregator})
       report(`ten processes, ${hasAggregator ? 'with' : 'without'} aggregator`, outcome)
-      if (hasAggregator) expect(outcome.slow).toBe(0)
-      else expect(outcome.slow).toBeGreaterThan(0)
+      if (hasAggregator) expect(outcome.slow).toBeLessThanOrEqual(10)
+      else expect(outcome.slow).toBeGreaterThan(10)
     },
     600_000,
   )

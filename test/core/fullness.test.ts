@@ -3,8 +3,9 @@ import {describe, expect, it} from 'vitest'
 import {type BucketState, type LimitState, refillBucket} from '../../src/lib/core/bucket.js'
 import {
   boundsOfFullness,
+  boundsOfRoom,
+  boundsOfUnseenRoom,
   type FullnessBounds,
-  hasFilledUp,
   hasOverflowed,
   isOverfull,
 } from '../../src/lib/core/fullness.js'
@@ -94,13 +95,45 @@ describe('overflow', () => {
     limits: new Map(Object.entries(limits)),
   })
 
-  it('a bucket has filled up when a limit asked for has reached its capacity since the last refill', () => {
-    expect(hasFilledUp(share({rpm: limit(90)}), ['rpm'], NOW)).toBe(true)
-    expect(hasFilledUp(share({rpm: limit(89)}), ['rpm'], NOW)).toBe(false)
-    expect(hasFilledUp(share({rpm: limit(89), tpm: limit(100)}), ['rpm'], NOW)).toBe(false)
-    expect(hasFilledUp(share({rpm: limit(89), tpm: limit(100)}), ['rpm', 'tpm'], NOW)).toBe(true)
-    expect(hasFilledUp(share({rpm: limit(100)}), ['rpm'], NOW - 1000)).toBe(false)
-    expect(hasFilledUp(share({rpm: limit(100)}), ['missing'], NOW)).toBe(false)
+  it('a bucket has room while no limit asked for can have reached its capacity since the last refill', () => {
+    const hasRoom = (limits: Record<string, LimitState>, names: string[], nowMs = NOW) =>
+      boundsOfRoom(share(limits), names, nowMs).length > 0
+    expect(hasRoom({rpm: limit(90)}, ['rpm'])).toBe(false)
+    expect(hasRoom({rpm: limit(89)}, ['rpm'])).toBe(true)
+    expect(hasRoom({rpm: limit(89), tpm: limit(100)}, ['rpm'])).toBe(true)
+    expect(hasRoom({rpm: limit(89), tpm: limit(100)}, ['rpm', 'tpm'])).toBe(false)
+    expect(hasRoom({rpm: limit(100)}, ['rpm'], NOW - 1000)).toBe(true)
+    expect(hasRoom({rpm: limit(50)}, ['missing'])).toBe(false)
+  })
+
+  it('S1 a state within the bounds of room has not overflowed, whatever its refill instant and remainder', () => {
+    fc.assert(
+      fc.property(
+        fc.record({
+          capacityMilli: fc.bigInt(1n, 10_000_000n),
+          refillAmountMilli: fc.bigInt(1n, 10_000_000n),
+          refillPeriodMs: fc.integer({min: 1, max: 100_000}),
+        }),
+        fc.integer({min: 0, max: 200_000}),
+        fc.double({min: 0, max: 1, noNaN: true}),
+        fc.double({min: 0, max: 1, noNaN: true}),
+        (rate, elapsedMs, fraction, part) => {
+          const remainder = BigInt(Math.floor(fraction * rate.refillPeriodMs * 0.999))
+          const tokensMilli = BigInt(Math.floor(part * Number(rate.capacityMilli)))
+          const state = {...rate, tokensMilli, remainder, consumedMilli: 0n}
+          const bucket = {refilledAtMs: NOW - elapsedMs, limits: new Map([['rpm', state]])}
+          const all = [...boundsOfRoom(bucket, ['rpm'], NOW), ...boundsOfUnseenRoom(bucket.limits, ['rpm'], NOW)]
+          const isWithin = all.some(
+            ({earliestRefillMs, highestMilli}) =>
+              bucket.refilledAtMs >= earliestRefillMs && tokensMilli <= (highestMilli.get('rpm') as bigint),
+          )
+          // Exactly, with fractions: (tokens · period + elapsed · amount + remainder) / period.
+          const period = BigInt(rate.refillPeriodMs)
+          const earned = elapsedMs > 0 ? BigInt(elapsedMs) * rate.refillAmountMilli + remainder : 0n
+          if (isWithin) expect(tokensMilli * period + earned <= rate.capacityMilli * period).toBe(true)
+        },
+      ),
+    )
   })
 
   it('a bucket had overflowed when what was taken just now and the credit since exceed the capacity', () => {

@@ -1,5 +1,5 @@
 import {describe, expect, it} from 'vitest'
-import {parseLimits, rateOf} from '../../src/lib/core/limit.js'
+import {type Limit, parseLimits, rateOf} from '../../src/lib/core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../src/lib/core/names.js'
 import type {KnownState} from '../../src/lib/limiter/known-bucket.js'
 import {type LimitStepInput, planWithLimits} from '../../src/lib/limiter/limit-steps.js'
@@ -46,14 +46,41 @@ const seen = (bucket: BucketRecord): KnownState => ({
 
 function stepFor(state: KnownState | undefined, requests: PendingRequest[], change: Partial<StepInput> = {}) {
   const bucket = {state, isCheckDue: () => false, needsPressureRepair: false}
-  const rules = {isCertain: true, isContended: false}
+  const supposed = () => ({rates: new Map(), shardCount: 1})
+  const rules = {isCertain: true, isContended: false, isLastResort: false, supposed}
   return nextStep({table, settings, address, bucket, requests, nowMs: NOW, ...rules, ...change})
 }
 
 describe('the next step', () => {
-  it('for a bucket never seen is to consume, and to settle what may have overflowed', () => {
+  const conditionOf = (step: ReturnType<typeof stepFor>) => {
+    const {
+      ConditionExpression = '',
+      ExpressionAttributeNames = {},
+      ExpressionAttributeValues = {},
+    } = 'update' in step ? step.update(mark) : {}
+    const named = ConditionExpression.replace(/#n\d+/g, name => ExpressionAttributeNames[name] as string)
+    return named.replace(/:v\d+/g, value => Object.values(ExpressionAttributeValues[value] ?? {})[0])
+  }
+
+  it('S1 for a bucket never seen is to consume what was refilled just now, and no other', () => {
     const requests = [request({rpm: 1})]
-    expect(stepFor(undefined, requests)).toMatchObject({kind: 'consume', admits: requests, mayHaveOverflowed: true})
+    const step = stepFor(undefined, requests)
+    expect(step).toMatchObject({kind: 'consume', admits: requests})
+    expect(conditionOf(step)).toContain(`(b_rpm_tk >= 1000) AND (attribute_not_exists(shard_count) OR shard_count = 1)`)
+    expect(conditionOf(step)).toContain(`(rf >= ${NOW})`)
+  })
+
+  it('S1 for a bucket never seen, of a resource that was, is to consume if its limits are the same and have room', () => {
+    const supposed = () => ({rates: record(0).state.limits, shardCount: 1})
+    const condition = conditionOf(stepFor(undefined, [request({rpm: 1})], {supposed}))
+    expect(condition).toContain('(b_rpm_cp = 100000) AND (b_rpm_ra = 100000) AND (b_rpm_rp = 60000)')
+    expect(condition).toContain(`rf >= ${NOW - 15_000} AND b_rpm_tk <= 74998`)
+  })
+
+  it('S1 when the stored balance is enough is to consume on condition that others have returned nothing to overflow', () => {
+    const condition = conditionOf(stepFor(seen(record(50)), [request({rpm: 1})]))
+    expect(condition).toContain('(b_rpm_tk BETWEEN 1000 AND 98332)')
+    expect(condition).toContain(`(rf >= ${NOW - 1000})`)
   })
 
   it('for a bucket that is not there is to create it; for a shard, to fill it', () => {
@@ -65,7 +92,7 @@ describe('the next step', () => {
   it('when all requests fit into the stored balance is to consume them in one write', () => {
     const requests = [request({rpm: 20}), request({rpm: 30})]
     const step = stepFor(seen(record(50)), requests)
-    expect(step).toMatchObject({kind: 'consume', admits: requests, mayHaveOverflowed: false})
+    expect(step).toMatchObject({kind: 'consume', admits: requests})
   })
 
   it('when only a refill makes room is to rewrite the bucket', () => {
@@ -81,7 +108,6 @@ describe('the next step', () => {
     expect(stepFor(seen(bucket), requests, {isCertain: false})).toMatchObject({
       kind: 'consume',
       admits: requests,
-      mayHaveOverflowed: false,
     })
   })
 
@@ -93,11 +119,24 @@ describe('the next step', () => {
     })
   })
 
-  it('for a bucket that has filled up is to consume from full, and under contention to settle afterwards', () => {
+  it('for a bucket that has filled up is to consume from full, and under contention to give up the refill', () => {
     const requests = [request({rpm: 1})]
     const full = seen(record(99))
     expect(stepFor(full, requests)).toMatchObject({kind: 'consume-from-full', admits: requests})
-    expect(stepFor(full, requests, {isContended: true})).toMatchObject({kind: 'consume', mayHaveOverflowed: true})
+    const contended = stepFor(full, requests, {isContended: true})
+    expect(contended).toMatchObject({kind: 'consume', admits: requests})
+    const update = 'update' in contended ? contended.update(mark) : undefined
+    expect(Object.values(update?.ExpressionAttributeNames ?? {})).toContain('rfr')
+    expect(update?.ExpressionAttributeValues).toMatchObject({':v0': {N: '-1000'}})
+    expect(conditionOf(contended)).toContain(`(rf <= ${NOW}) AND (rf >= ${NOW - 1000})`)
+  })
+
+  it('for a bucket that is full only thanks to a fraction carried over is to rewrite it', () => {
+    const limit = {...rateOf(parseLimits(['rpm=100/min'])[0] as Limit), consumedMilli: 0n}
+    // A second brings 1,666 milli and two thirds; with the third that was left over it is full.
+    const rpm = {...limit, tokensMilli: 98_333n, remainder: 20_000n}
+    const full = record(0, {state: {refilledAtMs: NOW - 1000, limits: new Map([['rpm', rpm]])}})
+    expect(stepFor(seen(full), [request({rpm: 1})])).toMatchObject({kind: 'apply-limits'})
   })
 
   it.each<[string, BucketRecord, Record<string, number>]>([

@@ -144,11 +144,13 @@ describeOnBoth('write pressure', {timeout: 300_000}, (table, extent) => {
     }
     scene.calls.length = 0
     await all()
-    // Always two updates each: the reference needs three and a read once the budget is spent.
+    // Always two updates each: the reference needs three and a read once the budget is spent. Besides, the first write to
+    // a shard that a split has just made may only show it.
     expect(scene.calls.every(call => call === 'UpdateItem')).toBe(true)
-    expect(scene.calls.length).toBeLessThanOrEqual(2 * children.length)
     await limiter.settled()
     const count = await parent.number('shard_count')
+    expect(scene.calls.length).toBeLessThanOrEqual(2 * children.length + count)
+    await limiter.close()
     expect(count).toBeGreaterThanOrEqual(4)
     for (const child of children) {
       expect(await new PythonPeer(scene, child).number('shard_count')).toBe(1)

@@ -5,7 +5,9 @@ import {DEFAULT_RESOURCE} from '../../src/lib/core/names.js'
 import {shareOfBucket} from '../../src/lib/core/shards.js'
 import {Aborted, ConditionFailed, Throttled} from '../../src/lib/dynamo/errors.js'
 import {Buckets, visibleLimits} from '../../src/lib/repository/buckets/buckets.js'
-import {consumeUpdate, newMark} from '../../src/lib/repository/buckets/writes.js'
+import {consumeUpdate} from '../../src/lib/repository/buckets/consume-write.js'
+import {readShards} from '../../src/lib/repository/buckets/split.js'
+import {newMark} from '../../src/lib/repository/buckets/writes.js'
 import {type SyncResult, syncLimits} from '../../src/lib/repository/limit-sync.js'
 import {Configs} from '../../src/lib/repository/limits/configs.js'
 import type {Item} from '../../src/lib/schema/attribute-value.js'
@@ -41,7 +43,13 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('limits in sync, with %s in
     const amounts = new Map([[limit, BigInt(tokens) * 1000n]])
     const address = {entity: 'e', resource: 'r', shard}
     try {
-      const update = consumeUpdate(tenant, address, amounts, newMark(tenant), {requests: 1, nowMs: tenant.nowMs})
+      const shardCount = (await readShards(tenant, 'e', 'r', 1)).get(0)?.shardCount ?? 1
+      const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount}
+      const update = consumeUpdate(tenant, address, amounts, newMark(tenant), {
+        requests: 1,
+        nowMs: tenant.nowMs,
+        room,
+      })
       await tenant.transport.send('UpdateItem', update)
       return true
     } catch (error) {

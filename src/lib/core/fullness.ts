@@ -1,24 +1,11 @@
 import {type Amounts, type BucketState, refillBucket} from './bucket.js'
 import {WRITE_PRESSURE_LIMIT} from './names.js'
+import type {Rate} from './token-math.js'
 
 /** Whether tokens that were returned late exceed what the shard may hold: the next write must cut them off. */
 export function isOverfull(share: BucketState): boolean {
   for (const [name, limit] of share.limits) {
     if (name !== WRITE_PRESSURE_LIMIT && limit.tokensMilli > limit.capacityMilli) return true
-  }
-  return false
-}
-
-/**
- * Whether one of the limits has filled up since the last refill. Consuming without a refill would then give back later
- * what has overflowed: twice the capacity at once.
- */
-export function hasFilledUp(share: BucketState, names: Iterable<string>, nowMs: number): boolean {
-  if (nowMs <= share.refilledAtMs) return false
-  const {limits} = refillBucket(share, nowMs)
-  for (const name of names) {
-    const limit = limits.get(name)
-    if (limit && limit.tokensMilli >= limit.capacityMilli) return true
   }
   return false
 }
@@ -46,7 +33,7 @@ const RUNGS = [1, 2, 4, 8] as const
 
 /**
  * For a bucket that several processes share and that is full between their requests. None of them knows its exact state,
- * but each can name bounds; it is full when its state lies within one of them. Empty when some limit is not full.
+ * but each can name bounds; it is full when its state lies within one of them. Empty when the state that was seen does not.
  */
 export function boundsOfFullness(share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
   const sinceSeenMs = nowMs - share.refilledAtMs
@@ -64,13 +51,87 @@ export function boundsOfFullness(share: BucketState, amounts: Amounts, nowMs: nu
   }
   // Beyond what was seen nothing is gained: that instant lies within the widest bounds itself.
   const rests = RUNGS.map(times => Math.min(times * restMs, sinceSeenMs))
+  const lowestAfter = (limit: Rate, elapsedMs: number) =>
+    limit.capacityMilli - (limit.refillAmountMilli * BigInt(elapsedMs)) / BigInt(limit.refillPeriodMs)
+  // Bounds know no carried fraction: a bucket that is full only thanks to one lies within none of them.
+  if (limits.some(([, limit]) => limit.tokensMilli < lowestAfter(limit, sinceSeenMs))) return []
   return [...new Set(rests)].map(elapsedMs => ({
     latestRefillMs: nowMs - elapsedMs,
-    lowestMilli: new Map(
-      limits.map(([name, {capacityMilli, refillAmountMilli, refillPeriodMs}]) => [
-        name,
-        capacityMilli - (refillAmountMilli * BigInt(elapsedMs)) / BigInt(refillPeriodMs),
-      ]),
-    ),
+    lowestMilli: new Map(limits.map(([name, limit]) => [name, lowestAfter(limit, elapsedMs)])),
   }))
+}
+
+/**
+ * Bounds within which no limit has overflowed at an instant, whatever others have written: only then may tokens be taken
+ * without a refill. Otherwise what has overflowed would come back with the next refill: twice the capacity at once.
+ */
+export interface RoomBounds {
+  /** Refilled no earlier than this, in epoch ms. */
+  readonly earliestRefillMs: number
+  /** Per limit, the highest balance that the time since then does not fill up. */
+  readonly highestMilli: ReadonlyMap<string, bigint>
+}
+
+/** A state may have been refilled by others since it was seen, so shares of the time since then are bounds as well. */
+const SHARES_OF_TIME_SINCE_SEEN = [1, 4, 16] as const
+
+/** Where the refill instant is unknown: shares of the time in which the first limit fills up, in 64ths. */
+const SHARES_OF_FILLING = [1, 4, 16, 32, 48] as const
+
+/** A limit that gains less than this part of its capacity has room enough within a single bound. */
+const SMALL_GAIN = 16n
+
+/** More names would make the expression too long for more than one bound. */
+const MOST_NAMES_IN_ROOM = 8
+
+/** Bounds for a bucket that was seen; empty when one of the limits may have overflowed as it was seen. */
+export function boundsOfRoom(share: BucketState, names: readonly string[], nowMs: number): RoomBounds[] {
+  const elapsedMs = Math.max(0, nowMs - share.refilledAtMs)
+  const first = roomAfter(share.limits, names, elapsedMs, nowMs)
+  const isInside = (name: string) =>
+    (share.limits.get(name)?.tokensMilli ?? 0n) <= (first?.highestMilli.get(name) ?? 0n)
+  if (!first || !names.every(isInside)) return []
+  const isSmall = (name: string) => {
+    const limit = share.limits.get(name) as Rate
+    return earnedMilli(limit, elapsedMs) * SMALL_GAIN <= limit.capacityMilli
+  }
+  if (names.length > MOST_NAMES_IN_ROOM || names.every(isSmall)) return [first]
+  const shares = SHARES_OF_TIME_SINCE_SEEN.map(part => Math.floor(elapsedMs / part))
+  return shares.flatMap(eachMs => roomAfter(share.limits, names, eachMs, nowMs) ?? [])
+}
+
+/** Bounds for a bucket of which only the rates are known, or supposed. */
+export function boundsOfUnseenRoom(
+  rates: ReadonlyMap<string, Rate>,
+  names: readonly string[],
+  nowMs: number,
+): RoomBounds[] {
+  if (names.length === 0 || names.length > MOST_NAMES_IN_ROOM || names.some(name => !rates.has(name))) return []
+  const fillMs = names.map(name => {
+    const {capacityMilli, refillAmountMilli, refillPeriodMs} = rates.get(name) as Rate
+    return refillAmountMilli > 0n ? Number((capacityMilli * BigInt(refillPeriodMs)) / refillAmountMilli) : 0
+  })
+  const firstFullMs = Math.min(...fillMs)
+  return SHARES_OF_FILLING.flatMap(part => roomAfter(rates, names, Math.floor((firstFullMs * part) / 64), nowMs) ?? [])
+}
+
+function roomAfter(
+  rates: ReadonlyMap<string, Rate>,
+  names: readonly string[],
+  elapsedMs: number,
+  nowMs: number,
+): RoomBounds | undefined {
+  const highestMilli = new Map<string, bigint>()
+  for (const name of names) {
+    const rate = rates.get(name)
+    const highest = rate && rate.capacityMilli - earnedMilli(rate, elapsedMs)
+    if (highest === undefined || highest < 0n) return undefined
+    highestMilli.set(name, highest)
+  }
+  return {earliestRefillMs: nowMs - elapsedMs, highestMilli}
+}
+
+/** What a limit gains, rounded up: with the fraction of this time and the one carried over it is less. */
+function earnedMilli({refillAmountMilli, refillPeriodMs}: Rate, elapsedMs: number): bigint {
+  return elapsedMs <= 0 ? 0n : (refillAmountMilli * BigInt(elapsedMs)) / BigInt(refillPeriodMs) + 2n
 }

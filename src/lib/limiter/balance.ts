@@ -1,4 +1,4 @@
-import {type Amounts, type BucketState, type LimitState, negateAmounts, refillBucket} from '../core/bucket.js'
+import {type Amounts, type BucketState, type LimitState, refillBucket} from '../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {availableTogether, shareOfBucket} from '../core/shards.js'
 import {retryAfterMs, toTokens} from '../core/token-math.js'
@@ -27,14 +27,8 @@ export function noteCharge(grant: Grant, deltas: Amounts, nowMs: number): void {
 }
 
 /** What the shards that were charged hold: after the charge, without the refill since. */
-function sharesOf({record, shards = [record], shares, overflow}: Grant): readonly BucketState[] {
-  if (shares) return shares
-  const stored = shards.map(({state, shard, shardCount}) => shareOfBucket(state, shard, shardCount))
-  const [charged] = stored
-  if (!overflow || !charged) return stored
-  // What a full bucket earned before the charge was lost, although its refill instant does not show that yet.
-  const {takenMilli, atMs} = overflow
-  return [less(refillBucket(less(charged, negateAmounts(takenMilli)), atMs), takenMilli)]
+function sharesOf({record, shards = [record], shares}: Grant): readonly BucketState[] {
+  return shares ?? shards.map(({state, shard, shardCount}) => shareOfBucket(state, shard, shardCount))
 }
 
 function less(bucket: BucketState, takenMilli: Amounts): BucketState {

@@ -1,25 +1,24 @@
-import {type Amounts, negateAmounts, sumAmounts} from '../core/bucket.js'
+import {type Amounts, negateAmounts} from '../core/bucket.js'
 import {isRetryable, Throttled} from '../dynamo/errors.js'
 import {pause, retrying} from '../dynamo/retry.js'
-import {sendMarked, type WriteOutcome} from '../repository/buckets/marked-write.js'
-import {type BucketAddress, type BucketUpdate, plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
+import {mayHaveBeenApplied, sendMarked, type WriteOutcome} from '../repository/buckets/marked-write.js'
+import type {BucketAddress, BucketUpdate, WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import {type Correction, correctionUpdates, planOverflow, remainingCorrection} from './corrections.js'
+import {type Correction, writeCorrections} from './corrections.js'
 import {KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
-import type {LimitSource} from './limit-source.js'
-import {isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
-import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
-import type {LimiterSettings} from './options.js'
+import type {AppliedLimits, LimitSource, LimitsInForce} from './limit-source.js'
+import {differsFrom, hasLimits, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
 import {
-  type Demand,
-  leaveOutMissing,
-  type Overflow,
-  type PendingRequest,
-  type Refused,
-  requestCount,
-  ShardGone,
-} from './pending-request.js'
+  nextStep,
+  type QueueStep,
+  type RefuseStep,
+  refuseMisfits,
+  type SupposedBucket,
+  type WriteStep,
+} from './next-step.js'
+import type {LimiterSettings} from './options.js'
+import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from './pending-request.js'
 import type {ShardRepair} from './shard-repair.js'
 
 /** Steps before a contended batch is refused. */
@@ -34,6 +33,14 @@ const LONGEST_WAIT_MS = 8
 /** Tries to return tokens, the first included. */
 const RETURN_ATTEMPTS = 10
 
+/** What a correction is besides its amounts. */
+interface CorrectOptions {
+  /** Change of the number of admitted requests. */
+  readonly requests?: number
+  /** The bucket that gave the tokens: what is returned goes to no other. */
+  readonly incarnation?: string | undefined
+}
+
 /** What all queues of a namespace share. */
 export interface QueueServices {
   readonly table: NamespaceTable
@@ -41,6 +48,12 @@ export interface QueueServices {
   readonly limits: LimitSource
   readonly shards: ShardRepair
   readonly nextMark: () => WriteMark
+  /** What a bucket is supposed to be like; `last` is what it was like when it was last seen, `applied` what must be in it. */
+  readonly supposed: (
+    address: BucketAddress,
+    last: BucketRecord | undefined,
+    applied: AppliedLimits | undefined,
+  ) => SupposedBucket
 }
 
 /**
@@ -54,6 +67,7 @@ export class BucketQueue {
   readonly #bucket: KnownBucket
   #requests: PendingRequest[] = []
   #corrections: Correction[] = []
+  #isCorrecting = false
   #running: Promise<void> | undefined
 
   /** `onSeen` is called with every state of the bucket that the answer to a write shows. */
@@ -90,18 +104,19 @@ export class BucketQueue {
   }
 
   /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
-  correct(deltas: Amounts, requests = 0): Promise<void> {
+  correct(deltas: Amounts, {requests = 0, incarnation}: CorrectOptions = {}): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#corrections.push({amounts: deltas, requests, resolve, reject})
+      this.#corrections.push({amounts: deltas, requests, incarnation, resolve, reject})
       this.#running ??= this.#run()
     })
   }
 
   /** Returns what was charged; never fails. */
-  async giveBack(amounts: Amounts, requests: number): Promise<void> {
-    const attempt = () => this.correct(negateAmounts(amounts), -requests)
+  async giveBack(amounts: Amounts, requests: number, incarnation: string | undefined): Promise<void> {
+    const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, incarnation})
+    const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
     const {backoff} = this.#services.table
-    await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable: isRetryable}).catch(() => {})
+    await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable}).catch(() => {})
   }
 
   /** Learns a state that was read apart from the queue, not before `sinceMs`. */
@@ -114,9 +129,16 @@ export class BucketQueue {
     this.#bucket.forget(mark)
   }
 
-  /** Whether the state allows a refusal without a call. Corrections that wait may return tokens. */
+  /** Whether the state allows a refusal without a call. Corrections that wait or are under way may return tokens. */
   #isCurrent(nowMs: number): boolean {
-    return this.#corrections.length === 0 && this.#bucket.isFresh(nowMs)
+    return this.#corrections.length === 0 && !this.#isCorrecting && this.#bucket.isFresh(nowMs)
+  }
+
+  #writeCorrections(corrections: readonly Correction[]): Promise<void> {
+    const {table, settings, nextMark} = this.#services
+    const [address, bucket, ttlMultiplier] = [this.#address, this.#bucket, settings.bucketTtlMultiplier]
+    const write = (update: BucketUpdate, mark: WriteMark) => this.#write(update, mark)
+    return writeCorrections({table, address, bucket, ttlMultiplier, nextMark, write}, corrections)
   }
 
   #now(): number {
@@ -127,7 +149,9 @@ export class BucketQueue {
     while (this.#corrections.length > 0 || this.#requests.length > 0) {
       const corrections = this.#corrections
       this.#corrections = []
+      this.#isCorrecting = corrections.length > 0
       if (corrections.length > 0) await this.#writeCorrections(corrections)
+      this.#isCorrecting = false
       const requests = this.#requests
       this.#requests = []
       try {
@@ -156,24 +180,33 @@ export class BucketQueue {
       if (round >= FIRST_WAITING_ROUND)
         await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
       const isCertain = round > 0 || bucket.isFresh(this.#now())
-      await this.#checkLimitsIfDue()
+      const inForce = await this.#checkLimitsIfDue()
       const nowMs = this.#now()
       for (const request of open) bucket.narrow(request, nowMs)
-      const isContended = round >= 2
-      const step = nextStep({table, settings, address, bucket, requests: open, nowMs, isCertain, isContended})
+      const rules = {isCertain, isContended: round >= 2, isLastResort: round >= MOST_ROUNDS / 2}
+      const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
+      const step = nextStep({table, settings, address, bucket, requests: open, nowMs, supposed, ...rules})
       if (step.kind !== 'apply-limits') await this.#perform(step, open)
       else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
     }
   }
 
-  /** Limits that have not changed need no write. */
-  async #checkLimitsIfDue(): Promise<void> {
-    const {state} = this.#bucket
-    if (!state?.exists || !this.#bucket.isCheckDue(this.#now())) return
+  /** Limits that have not changed need no write. Resolves to those in force if it had to look. */
+  async #checkLimitsIfDue(): Promise<LimitsInForce | undefined> {
+    const bucket = this.#bucket
+    const {state} = bucket
     const {limits, settings} = this.#services
+    if (!bucket.isCheckDue(this.#now())) {
+      if (!state?.exists || bucket.hasCheckedLimits) return undefined
+      const applied = limits.atHand(this.#address)
+      if (applied && !hasLimits(state.seen, applied)) bucket.noteDoubt()
+      return undefined
+    }
     const inForce = await limits.inForce(this.#address)
     const nowMs = this.#now()
-    if (isUpToDate(state.seen, inForce, settings, nowMs)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+    if (state?.exists && isUpToDate(state.seen, inForce, settings, nowMs))
+      bucket.noteLimitsChecked(inForce.applied, nowMs)
+    return inForce
   }
 
   async #perform(step: QueueStep, open: readonly PendingRequest[]): Promise<void> {
@@ -204,7 +237,10 @@ export class BucketQueue {
   ): Promise<void> {
     const {table, limits, settings} = this.#services
     const address = this.#address
-    const inForce = await limits.inForce(address)
+    const {seenAtMs} = this.#bucket
+    let inForce = await limits.inForce(address)
+    // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 23).
+    if (!state.exists || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, seenAtMs)
     const nowMs = this.#now()
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
@@ -220,55 +256,18 @@ export class BucketQueue {
     const {applied, record} = await this.#write(step.update(mark), mark)
     if (!applied) return
     if (!record) throw new Error('a bucket that was charged is not there')
-    const overflow = step.mayHaveOverflowed ? {takenMilli: sumAmounts(step.admits), atMs: this.#now()} : undefined
-    this.#admit(step.admits, record, overflow)
+    this.#admit(step.admits, record)
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
-    if (overflow) await this.#settleOverflow(overflow.takenMilli)
-  }
-
-  /** After tokens were taken without a refill; the requests are decided, so a competing refill or an outage is ignored. */
-  async #settleOverflow(taken: Amounts): Promise<void> {
-    const plan = planOverflow(this.#bucket.state, taken, this.#now())
-    if (!plan) return
-    const {table, nextMark} = this.#services
-    const mark = nextMark()
-    await this.#write(plannedUpdate(table, plan, {amounts: new Map()}, mark), mark).catch(() => {})
-  }
-
-  /** Writes all waiting corrections in one call. */
-  async #writeCorrections(corrections: readonly Correction[]): Promise<void> {
-    try {
-      await this.#writeCorrection(sumAmounts(corrections), requestCount(corrections))
-      for (const correction of corrections) correction.resolve()
-    } catch (error) {
-      for (const correction of corrections) correction.reject(error)
-    }
-  }
-
-  /** What concerns a bucket or limit that is gone is dropped. */
-  async #writeCorrection(deltas: Amounts, requests: number): Promise<void> {
-    const {table, settings, nextMark} = this.#services
-    const target = {table, address: this.#address, bucket: this.#bucket, ttlMultiplier: settings.bucketTtlMultiplier}
-    for (let rest: Amounts | undefined = deltas; rest; ) {
-      const changes = new Map([...rest].filter(([, milli]) => milli !== 0n))
-      if (changes.size === 0 && requests === 0) return
-      const mark = nextMark()
-      const {update, repetition} = correctionUpdates(target, changes, requests, mark, this.#now())
-      const {applied, item} = await this.#write(update, mark, repetition)
-      if (applied) return this.#settleOverflow(changes)
-      rest = remainingCorrection(changes, item, mark)
-    }
   }
 
   /** Sends one write and remembers the state that its answer shows; `record` is undefined when there is no bucket. */
   async #write(
     update: BucketUpdate,
     mark: WriteMark,
-    repetition = update,
   ): Promise<WriteOutcome & {readonly record: BucketRecord | undefined}> {
     const {table, settings} = this.#services
     try {
-      const outcome = await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs, repetition})
+      const outcome = await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs})
       const seen = this.#bucket.learn(outcome.item, mark, this.#now())
       if (seen) this.#onSeen(seen)
       return {...outcome, record: seen?.record}
@@ -280,11 +279,11 @@ export class BucketQueue {
   }
 
   /** Settles requests whose charge has been written; returns the charge of abandoned ones. */
-  #admit(requests: readonly PendingRequest[], record: BucketRecord, overflow: Overflow | undefined): void {
+  #admit(requests: readonly PendingRequest[], record: BucketRecord): void {
     for (const request of requests) {
       const {amounts, requests: count} = request
-      if (request.isAbandoned) request.cleanUp(this.giveBack(amounts, count))
-      else request.settle({admitted: true, address: this.#address, amounts, requests: count, record, overflow})
+      if (request.isAbandoned) request.cleanUp(this.giveBack(amounts, count, record.incarnation))
+      else request.settle({admitted: true, address: this.#address, amounts, requests: count, record})
     }
   }
 

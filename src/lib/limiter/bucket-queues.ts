@@ -1,5 +1,7 @@
 import type {Amounts} from '../core/bucket.js'
+import {type Limit, rateOf} from '../core/limit.js'
 import {shouldGrow} from '../core/shard-growth.js'
+import type {Rate} from '../core/token-math.js'
 import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../repository/buckets/writes.js'
 import {Lru} from '../repository/table/lru.js'
 import type {NamespaceTable} from '../repository/table/table.js'
@@ -22,6 +24,9 @@ import {ShardRepair} from './shard-repair.js'
 
 /** Queues kept; beyond that idle ones are dropped, those not used for longest first. */
 const MOST_QUEUES = 10_000
+
+/** Resources of which a bucket is remembered. */
+const MOST_RESOURCES = 1000
 
 /** What is asked of one bucket: the entity's own or its parent's. */
 export interface BucketRequest {
@@ -48,12 +53,15 @@ export class BucketQueues {
   readonly services: QueueServices
   readonly #options: BucketQueuesOptions
   readonly #queues = new Map<string, BucketQueue>()
+  /** The bucket last seen of each resource: most entities have the same limits. */
+  readonly #lastOfResource: Lru<BucketRecord>
   readonly #changing = new Set<string>()
   readonly #background = new Set<Promise<void>>()
 
   constructor(options: BucketQueuesOptions) {
     const {table, settings, limits, entities} = options
     this.#options = options
+    this.#lastOfResource = new Lru({clock: table.clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries: MOST_RESOURCES})
     const shards = new ShardRepair({
       table,
       counts: entities,
@@ -62,7 +70,14 @@ export class BucketQueues {
         for (let shard = 0; shard <= count; shard++) this.find({entity, resource, shard})?.forget()
       },
     })
-    this.services = {table, settings, limits, shards, nextMark: markSource(table.randomBytes)}
+    const supposed: QueueServices['supposed'] = (address, last, inForce) => {
+      const {entity, resource} = address
+      const applied = inForce ?? limits.atHand(address)
+      const seen = last ?? this.#lastOfResource.get(resource)
+      const rates = applied ? ratesOf(applied.limits) : (seen?.state.limits ?? new Map<string, Rate>())
+      return {rates, shardCount: entities.shardCount(entity, resource)}
+    }
+    this.services = {table, settings, limits, shards, nextMark: markSource(table.randomBytes), supposed}
   }
 
   /** The queue of one bucket item. */
@@ -105,6 +120,11 @@ export class BucketQueues {
     }
   }
 
+  /** Charges (or returns, when negative) what a lease holds of one item, whatever the balance. */
+  correct({address, incarnation}: Holding, deltas: Amounts): Promise<void> {
+    return this.at(address).correct(deltas, {incarnation})
+  }
+
   /** Returns everything that holdings hold; never fails. */
   async refund(holdings: readonly Holding[]): Promise<void> {
     const returns = holdings.map(holding => {
@@ -112,7 +132,7 @@ export class BucketQueues {
       const {requests} = holding
       holding.heldMilli.clear()
       holding.requests = 0
-      return this.run(this.at(holding.address).giveBack(held, requests))
+      return this.run(this.at(holding.address).giveBack(held, requests, holding.incarnation))
     })
     await Promise.all(returns)
   }
@@ -148,6 +168,7 @@ export class BucketQueues {
       return
     }
     entities.notice(record)
+    this.#lastOfResource.set(address.resource, record)
     const isBehind = address.shard > 0 && shardCount < entities.shardCount(address.entity, address.resource)
     if (isBehind) this.#changeShards(address, () => shards.fill(address))
     if (unitsPerSecond === undefined) return
@@ -259,6 +280,9 @@ export function markSource(randomBytes: (count: number) => Uint8Array): () => Wr
   let count = 0
   return () => ({slot, nonce: `${stem}${(count++).toString(36)}`})
 }
+
+const ratesOf = (limits: readonly Limit[]): Map<string, Rate> =>
+  new Map(limits.map(limit => [limit.name, rateOf(limit)]))
 
 function queueKey({entity, resource, shard}: BucketAddress): string {
   return `${entity}#${resource}#${shard}`

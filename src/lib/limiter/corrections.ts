@@ -1,92 +1,128 @@
-import {type Amounts, expiresAtSeconds} from '../core/bucket.js'
+import {type Amounts, expiresAtSeconds, sumAmounts} from '../core/bucket.js'
 import {hasOverflowed} from '../core/fullness.js'
-import {type BucketPlan, planBucket} from '../repository/buckets/plan.js'
+import {Throttled} from '../dynamo/errors.js'
+import type {WriteOutcome} from '../repository/buckets/marked-write.js'
+import {planBucket} from '../repository/buckets/plan.js'
 import {
   adjustUpdate,
   type BucketAddress,
   type BucketUpdate,
-  carriesMark,
+  plannedUpdate,
   type WriteMark,
 } from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
-import type {Item} from '../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket} from '../schema/bucket-record.js'
-import {type KnownBucket, type KnownState, shareOfRecord} from './known-bucket.js'
+import {type KnownBucket, shareOfRecord} from './known-bucket.js'
+import {requestCount} from './pending-request.js'
+
+/** Tries to find the slot of the mark unchanged, with other processes of the same slot in between. */
+const MOST_TRIES = 20
 
 /** A charge or return after the fact, waiting in a queue. */
 export interface Correction {
   readonly amounts: Amounts
   /** Change of the number of admitted requests. */
   readonly requests: number
+  /** The bucket that gave the tokens: what is returned goes to no other. */
+  readonly incarnation: string | undefined
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
 }
 
-/** Where a correction is written. */
-interface CorrectionTarget {
+/** The bucket item that corrections are written to. */
+interface CorrectedItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
   readonly bucket: Pick<KnownBucket, 'state' | 'slotMark'>
   readonly ttlMultiplier: number
+  readonly nextMark: () => WriteMark
+  readonly write: (update: BucketUpdate, mark: WriteMark) => Promise<WriteOutcome>
+}
+
+/** Writes all waiting corrections, in one call unless they belong to different incarnations of the bucket. */
+export async function writeCorrections(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
+  for (const group of byIncarnation(corrections)) {
+    try {
+      await writeGroup(item, group)
+      for (const correction of group) correction.resolve()
+    } catch (error) {
+      for (const correction of group) correction.reject(error)
+    }
+  }
+}
+
+/** Charges go with the first group: they are written whatever the incarnation. */
+function byIncarnation(corrections: readonly Correction[]): Correction[][] {
+  const groups = new Map<string | undefined, Correction[]>()
+  for (const correction of corrections.filter(returnsTokens))
+    groups.set(correction.incarnation, [...(groups.get(correction.incarnation) ?? []), correction])
+  const [first = [], ...others] = groups.values()
+  return [[...first, ...corrections.filter(correction => !returnsTokens(correction))], ...others]
+}
+
+const returnsTokens = ({amounts, requests}: Correction): boolean =>
+  requests < 0 || [...amounts.values()].some(milli => milli < 0n)
+
+/** What concerns a bucket or limit that is gone is dropped. */
+async function writeGroup(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
+  const {table, address, bucket, nextMark} = item
+  let [deltas, requests] = [sumAmounts(corrections), requestCount(corrections)]
+  let returning = corrections.find(returnsTokens)
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const changes = new Map([...deltas].filter(([, milli]) => milli !== 0n))
+    if (changes.size === 0 && requests === 0) return
+    const mark = nextMark()
+    const returns = returning && {slotMark: bucket.slotMark, incarnation: returning.incarnation}
+    const ttlSeconds = expiryForDebt(item, changes)
+    const update = adjustUpdate(table, address, changes, mark, {ttlSeconds, requests, returns})
+    const outcome = await item.write(update, mark)
+    if (outcome.applied) return settleOverflow(item, changes)
+    const stored = outcome.item && decodeBucket(outcome.item)
+    if (stored?.kind !== 'bucket') return
+    const isOther = returning && stored.record.incarnation !== returning.incarnation
+    if (returning && (outcome.isInDoubt || isOther)) {
+      // A return that may have been applied is not repeated, one to another bucket not made. Charges are owed all the same.
+      deltas = chargesOf(corrections)
+      requests = 0
+      returning = undefined
+    }
+    deltas = new Map([...deltas].filter(([name]) => stored.record.state.limits.has(name)))
+  }
+  throw new Throttled('UpdateItem', new Error('the bucket changes faster than it can be read'))
+}
+
+/** What is charged, apart from what others return in the same write. */
+function chargesOf(corrections: readonly Correction[]): Map<string, bigint> {
+  return sumAmounts(
+    corrections.map(({amounts}) => ({amounts: new Map([...amounts].filter(([, milli]) => milli > 0n))})),
+  )
 }
 
 /**
- * The write of a correction, and the one to send after a lost answer: tokens must not be returned twice, so a repetition
- * needs proof that the first try was not applied.
+ * Tokens were charged just now, whatever the balance and without a refill: if the bucket had overflowed by then, a rewrite
+ * moves its refill instant, so that the overflow does not come back (decision 10). A competing refill or an outage is
+ * ignored: the charge is written.
  */
-export function correctionUpdates(
-  {table, address, bucket, ttlMultiplier}: CorrectionTarget,
-  deltas: Amounts,
-  requests: number,
-  mark: WriteMark,
-  nowMs: number,
-): {update: BucketUpdate; repetition: BucketUpdate} {
-  const {state, slotMark: since} = bucket
-  const ttlSeconds = state?.exists ? expiryForDebt(state.seen.record, deltas, ttlMultiplier, nowMs) : undefined
-  const update = adjustUpdate(table, address, deltas, mark, {ttlSeconds, requests})
-  const returnsTokens = [...deltas.values()].some(milli => milli < 0n)
-  if (!returnsTokens) return {update, repetition: update}
-  const slotUnchanged = {since}
-  return {update, repetition: adjustUpdate(table, address, deltas, mark, {ttlSeconds, requests, slotUnchanged})}
-}
-
-/** What to try again after a correction was refused: without the limits that are gone, `undefined` if that is no reason. */
-export function remainingCorrection(
-  deltas: Amounts,
-  item: Item | undefined,
-  mark: WriteMark,
-): Map<string, bigint> | undefined {
-  const stored = item && decodeBucket(item)
-  if (carriesMark(item, mark) || stored?.kind !== 'bucket') return undefined
-  const remaining = [...deltas].filter(([name]) => stored.record.state.limits.has(name))
-  // Refused although every limit is there: a repetition that could not prove that the first try was lost.
-  return remaining.length === deltas.size ? undefined : new Map(remaining)
-}
-
-/**
- * Tokens were taken just now without a refill: if the bucket had overflowed by then, a rewrite that moves its refill
- * instant, so that the overflow does not come back (decision 10).
- */
-export function planOverflow(state: KnownState | undefined, taken: Amounts, nowMs: number): BucketPlan | undefined {
-  if (!state?.exists || !hasOverflowed(shareOfRecord(state.seen.record), taken, nowMs)) return undefined
-  return planBucket(state.seen, nowMs, undefined, taken)
+async function settleOverflow({table, bucket, nextMark, write}: CorrectedItem, taken: Amounts): Promise<void> {
+  const {state} = bucket
+  const nowMs = table.clock()
+  if (!state?.exists || !hasOverflowed(shareOfRecord(state.seen.record), taken, nowMs)) return
+  const mark = nextMark()
+  const plan = planBucket(state.seen, nowMs, undefined, taken)
+  await write(plannedUpdate(table, plan, {amounts: new Map()}, mark), mark).catch(() => {})
 }
 
 /**
  * The expiry that a charge after the fact needs, in epoch seconds: expiry must not forgive a debt, so the bucket is kept
  * until the debt could be repaid. `undefined` when the stored one will do.
  */
-function expiryForDebt(
-  record: BucketRecord,
-  deltas: Amounts,
-  ttlMultiplier: number,
-  nowMs: number,
-): number | undefined {
-  if (record.ttlSeconds === undefined) return undefined
+function expiryForDebt({table, bucket, ttlMultiplier}: CorrectedItem, deltas: Amounts): number | undefined {
+  const record: BucketRecord | undefined = bucket.state?.exists ? bucket.state.seen.record : undefined
+  if (record?.ttlSeconds === undefined) return undefined
   const charged = [...shareOfRecord(record).limits].map(([name, limit]) => ({
     ...limit,
     tokensMilli: limit.tokensMilli - (deltas.get(name) ?? 0n),
   }))
-  const needed = expiresAtSeconds(charged, ttlMultiplier, nowMs)
+  const needed = expiresAtSeconds(charged, ttlMultiplier, table.clock())
   return charged.some(limit => limit.tokensMilli < 0n) && needed > record.ttlSeconds ? needed : undefined
 }

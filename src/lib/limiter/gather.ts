@@ -10,7 +10,7 @@ import type {BucketQueues, BucketRequest} from './bucket-queues.js'
 import {type Grant, grantOf} from './grant.js'
 import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
-import {expiryOf, plannedRecord} from './limit-steps.js'
+import {expiryOf, hasLimits, plannedRecord} from './limit-steps.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 
 const ATTEMPTS = 5
@@ -65,10 +65,14 @@ export class ShardGatherer {
     const {table, limits, shards} = this.#queues.services
     for (let attempt = 1; ; attempt++) {
       const sinceMs = table.clock()
-      const [seen, applied] = await Promise.all([
+      const [seen, cached] = await Promise.all([
         readSeenShards(table, entity, resource, range(count)),
         limits.limitsOf(entity, resource),
       ])
+      const seenAtMs = performance.now()
+      // As for a single bucket: limits from before the shards were read never replace theirs (decision 23).
+      const isChange = [...seen.values()].some(bucket => !hasLimits(bucket, cached))
+      const applied = isChange ? await limits.limitsOf(entity, resource, seenAtMs) : cached
       if (seen.size < count && attempt === 1) {
         // Without all of them a request for the whole capacity could never be admitted.
         await shards.fill({entity, resource, shard: count - 1})
@@ -137,6 +141,7 @@ export class ShardGatherer {
     for (const [shard, mark] of marks) this.#queues.at({entity, resource, shard}).forget(mark)
     const holdings = [...parts].map(([shard, taken]) => ({
       address: {entity, resource, shard},
+      incarnation: plans.get(shard)?.seen.record.incarnation,
       heldMilli: new Map(taken),
       requests: counted(shard),
     }))

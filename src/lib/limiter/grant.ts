@@ -1,12 +1,13 @@
 import {type Amounts, type BucketState, sumAmounts} from '../core/bucket.js'
-import {Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {Admitted, Overflow} from './pending-request.js'
+import type {Admitted} from './pending-request.js'
 
 /** What a lease holds of one bucket item; returned tokens go back exactly there. */
 export interface Holding {
   readonly address: BucketAddress
+  /** The bucket that was charged; one that was created or filled anew since has not given these tokens. */
+  readonly incarnation: string | undefined
   /** Written and not returned, in millitokens. */
   readonly heldMilli: Map<string, bigint>
   /** Requests that the item has counted for this; 1 or 0. */
@@ -20,25 +21,18 @@ export interface Grant {
   record: BucketRecord
   /** All shards after the charge, where several were charged together. */
   shards?: readonly BucketRecord[] | undefined
-  /** What the write took without a refill, if the bucket may have been full by then. */
-  overflow?: Overflow | undefined
   /** What the shards hold after corrections by this lease; absent as long as there were none. */
   shares?: readonly BucketState[] | undefined
 }
 
 /** The grant of a request that one bucket item has admitted. */
-export function grantOf({address, amounts, requests, record, overflow}: Admitted): Grant {
-  return {holdings: [{address, heldMilli: new Map(amounts), requests}], record, overflow}
+export function grantOf({address, amounts, requests, record}: Admitted): Grant {
+  return {holdings: [{address, incarnation: record.incarnation, heldMilli: new Map(amounts), requests}], record}
 }
 
 /** Adds to what a holding holds. */
 export function book(holding: Holding, deltas: Iterable<readonly [string, bigint]>, sign: bigint): void {
   for (const [name, milli] of deltas) holding.heldMilli.set(name, (holding.heldMilli.get(name) ?? 0n) + sign * milli)
-}
-
-/** Whether a write that failed may have been applied all the same. */
-export function isInDoubt(error: unknown): boolean {
-  return error instanceof Unavailable && error.maybeApplied
 }
 
 /** What a grant holds, over all items, in millitokens. */

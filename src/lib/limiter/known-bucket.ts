@@ -29,10 +29,13 @@ export class KnownBucket {
   readonly #settings: LimiterSettings
   readonly #gauge = new PressureGauge()
   #state: KnownState | undefined
+  #lastRecord: BucketRecord | undefined
+  #seenAtMs = 0
   #slotMark: string | undefined
   #largest = new Map<string, bigint>()
   #limitsCheckedAtMs: number | undefined
   #hasDecided = false
+  #isDoubtful = false
   #source: AppliedLimits['source'] | undefined
 
   constructor(settings: LimiterSettings) {
@@ -41,6 +44,16 @@ export class KnownBucket {
 
   get state(): KnownState | undefined {
     return this.#state
+  }
+
+  /** When the state was seen, on the clock of `performance`: limits read after that are newer than those it has. */
+  get seenAtMs(): number {
+    return this.#seenAtMs
+  }
+
+  /** The bucket as it was last seen, also after the state was forgotten: its limits seldom change. */
+  get lastRecord(): BucketRecord | undefined {
+    return this.#lastRecord
   }
 
   /** The mark that this process's slot showed when the item was last seen. An old value proves less, but never too much. */
@@ -55,9 +68,11 @@ export class KnownBucket {
   /** Learns the state that the answer to a write shows; `undefined` if there is no bucket. */
   learn(item: Item | undefined, {slot}: WriteMark, nowMs: number): SeenLoad | undefined {
     this.#slotMark = markIn(item, slot)
+    this.#seenAtMs = performance.now()
     this.#state = stateIn(item, nowMs)
     if (!this.#state.exists) return undefined
     const {record} = this.#state.seen
+    this.#lastRecord = record
     const unitsPerSecond = this.#gauge.observe(record, nowMs)
     const largestRequestMilli = this.#largest
     if (unitsPerSecond !== undefined) this.#largest = new Map()
@@ -68,6 +83,8 @@ export class KnownBucket {
   learnRecord(record: BucketRecord, sinceMs: number, nowMs: number): void {
     if (this.#state && this.#state.atMs > sinceMs) return
     this.#state = {exists: true, atMs: nowMs, seen: {record, incomplete: new Map()}}
+    this.#seenAtMs = performance.now()
+    this.#lastRecord = record
   }
 
   /** Forgets the state; `mark` is that of a write that was not sent by the queue. */
@@ -88,7 +105,18 @@ export class KnownBucket {
 
   noteLimitsChecked({source}: AppliedLimits, nowMs: number): void {
     this.#limitsCheckedAtMs = nowMs
+    this.#isDoubtful = false
     this.#source = source
+  }
+
+  /** The limits differ from those in force. */
+  noteDoubt(): void {
+    this.#isDoubtful = true
+  }
+
+  /** Whether the limits were compared with the configuration before. */
+  get hasCheckedLimits(): boolean {
+    return this.#limitsCheckedAtMs !== undefined
   }
 
   /** Whether the state is young enough to refuse without a call: tokens that others return are not known. */
@@ -100,8 +128,12 @@ export class KnownBucket {
     return denyCacheMs > 0 && ageMs >= 0 && ageMs <= denyCacheMs
   }
 
-  /** The first decision of this process takes the limits as they are stored; from the second on they are checked. */
+  /**
+   * From the second decision of this process on the limits are checked. The first takes them as they are stored, unless
+   * the configuration is cached and differs.
+   */
   isCheckDue(nowMs: number): boolean {
+    if (this.#isDoubtful) return true
     if (this.#limitsCheckedAtMs === undefined) return this.#hasDecided
     const ageMs = nowMs - this.#limitsCheckedAtMs
     return ageMs < 0 || ageMs >= this.#settings.configCheckMs

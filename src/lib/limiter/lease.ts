@@ -2,16 +2,16 @@ import {type Amounts, negateAmounts} from '../core/bucket.js'
 import {type Consumption, checkConsumption, signedAmountsOf} from '../core/consumption.js'
 import {InvalidInput} from '../core/errors.js'
 import {toTokens} from '../core/token-math.js'
-import type {BucketAddress} from '../repository/buckets/writes.js'
+import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge} from './balance.js'
 import {LeaseEnded} from './errors.js'
-import {book, type Grant, type Holding, heldBy, isInDoubt, partsOf} from './grant.js'
+import {book, type Grant, type Holding, heldBy, partsOf} from './grant.js'
 import {balanceHeaders, type HeaderFields, type LimitBalances} from './headers.js'
 
 /** How a lease changes what it holds. */
 export interface LeaseActions {
   /** Charges or returns at one bucket item, whatever its balance. An outage is thrown as it is. */
-  correct(address: BucketAddress, deltas: Amounts): Promise<void>
+  correct(holding: Holding, deltas: Amounts): Promise<void>
   /** Takes more for the same request, at both levels or not at all. */
   takeMore(amounts: Amounts): Promise<readonly Grant[]>
   /** Ignores an outage, or throws `RateLimiterUnavailable`, by policy; throws everything else as it is. */
@@ -151,9 +151,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
       // Off the books before it is written: tokens whose return is under way or in doubt must not be returned again.
       book(holding, returned, 1n)
       try {
-        await this.#actions?.correct(holding.address, deltas)
+        await this.#actions?.correct(holding, deltas)
       } catch (error) {
-        if (!isInDoubt(error)) book(holding, returned, -1n)
+        if (!mayHaveBeenApplied(error)) book(holding, returned, -1n)
         throw error
       }
       book(
@@ -175,7 +175,6 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
           mine.holdings.push(...grant.holdings)
           mine.record = grant.record
           mine.shards = grant.shards
-          mine.overflow = grant.overflow
           mine.shares = undefined
         }
       }

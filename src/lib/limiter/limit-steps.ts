@@ -1,5 +1,6 @@
 import {type Amounts, chooseFitting, expiresAtSeconds, type LimitState, sumAmounts} from '../core/bucket.js'
 import {rateOf} from '../core/limit.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {toTokens} from '../core/token-math.js'
 import {
   type BucketPlan,
@@ -129,6 +130,26 @@ function planRewrite(
   // A certain state refuses the others at once: they need not wait for the write.
   if (!isCertain) return {...step, leftOver: others}
   return {...step, refused: {kind: 'refuse', requests: others, record: plannedRecord(plan, amounts), nowMs}}
+}
+
+/** Whether a bucket has other limits or another family than the configuration asks for. */
+export function differsFrom({record, incomplete}: SeenBucket, {applied, family}: LimitsInForce): boolean {
+  return !isSameFamily(record, family) || !hasLimits({record, incomplete}, applied)
+}
+
+/** Whether a bucket has exactly these limits. */
+export function hasLimits({record, incomplete}: SeenBucket, {limits}: AppliedLimits): boolean {
+  const stored = record.state.limits
+  const count = stored.size - (stored.has(WRITE_PRESSURE_LIMIT) ? 1 : 0)
+  if (incomplete.size > 0 || count !== limits.length) return false
+  return limits.every(limit => {
+    const [now, wanted] = [stored.get(limit.name), rateOf(limit)]
+    return (
+      now?.capacityMilli === wanted.capacityMilli &&
+      now.refillAmountMilli === wanted.refillAmountMilli &&
+      now.refillPeriodMs === wanted.refillPeriodMs
+    )
+  })
 }
 
 /** Whether a bucket already has the limits, family and expiry that the configuration asks for. */

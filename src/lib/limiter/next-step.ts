@@ -6,10 +6,14 @@ import {
   isAheadOfTime,
   sumAmounts,
 } from '../core/bucket.js'
-import {boundsOfFullness, type FullnessBounds, hasFilledUp, isOverfull} from '../core/fullness.js'
+import {boundsOfFullness, boundsOfRoom, boundsOfUnseenRoom, type FullnessBounds, isOverfull} from '../core/fullness.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {shareOfRate} from '../core/shards.js'
+import type {Rate} from '../core/token-math.js'
+import {consumeUpdate, type RoomDemand} from '../repository/buckets/consume-write.js'
 import {fullBucketUpdate} from '../repository/buckets/full-bucket-write.js'
 import {planBucket, plannedTokens, type SeenBucket} from '../repository/buckets/plan.js'
-import {type BucketAddress, type BucketUpdate, consumeUpdate, type WriteMark} from '../repository/buckets/writes.js'
+import type {BucketAddress, BucketUpdate, WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {
@@ -41,8 +45,6 @@ export interface WriteStep {
   readonly refused?: RefuseStep
   /** To be judged by the state that the answer shows, at the instant of the decision. */
   readonly leftOver?: readonly PendingRequest[]
-  /** Consumed without a refill, from a bucket that may have filled up since the last one. */
-  readonly mayHaveOverflowed?: boolean
 }
 
 /** Reads the limits in force, then creates or rewrites the bucket. */
@@ -54,6 +56,13 @@ interface ApplyLimitsStep {
 /** What a queue does next for the requests that are open. After `forget` the next step reads the item by writing. */
 export type QueueStep = WriteStep | RefuseStep | {readonly kind: 'forget' | 'fill-shard' | 'repair-shard-count'}
 
+/** The rates that a bucket probably has, undivided. */
+export interface SupposedBucket {
+  /** Empty when nothing is known of this bucket or of others of its resource. */
+  readonly rates: ReadonlyMap<string, Rate>
+  readonly shardCount: number
+}
+
 /** What the next step follows from. */
 export interface StepInput {
   readonly table: NamespaceTable
@@ -62,17 +71,21 @@ export interface StepInput {
   readonly bucket: Pick<KnownBucket, 'state' | 'isCheckDue' | 'needsPressureRepair'>
   readonly requests: readonly PendingRequest[]
   readonly nowMs: number
+  /** What a bucket of unknown state is supposed to be like; a write that rests on it fails where it is not. */
+  readonly supposed: () => SupposedBucket
   /** The state may refuse. */
   readonly isCertain: boolean
   /** Other clients have written in between again and again. */
   readonly isContended: boolean
+  /** So often that part of a refill may be given up. */
+  readonly isLastResort: boolean
 }
 
 /** Decides the next step by what is known, without a call. */
 export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep {
   const {address, bucket, requests, nowMs, isContended, settings} = input
   const {state} = bucket
-  if (!state) return consume(input, requests, true)
+  if (!state) return consume(input, requests, unseenRoom(input))
   if (!state.exists) return address.shard > 0 ? {kind: 'fill-shard'} : {kind: 'apply-limits', state}
   const {record} = state.seen
   if (record.shardCount > settings.maxShards) return {kind: 'repair-shard-count'}
@@ -85,9 +98,15 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep {
   const stored = chooseFitting(requests, storedTokens(record))
   const isWorthTaking = stored.others.length === 0 || (isContended && stored.fitting.length > 0)
   const amounts = sumAmounts(requests)
-  const mayHaveOverflowed = hasFilledUp(share, amounts.keys(), nowMs)
-  if (isWorthTaking && (!mayHaveOverflowed || isContended)) return consume(input, stored.fitting, mayHaveOverflowed)
-  const bounds = mayHaveOverflowed ? fullnessFor(state.seen, share, amounts, nowMs) : []
+  const room = boundsOfRoom(share, takenNames(amounts), nowMs)
+  if (isWorthTaking && room.length > 0)
+    return consume(input, stored.fitting, {bounds: room, shardCount: record.shardCount, seen: record})
+  if (isWorthTaking && (input.isLastResort || (isContended && isAboutFull(share, nowMs)))) {
+    const since = {earliestRefillMs: Math.min(record.state.refilledAtMs, nowMs), highestMilli: new Map()}
+    const {shardCount} = record
+    return consume(input, stored.fitting, {bounds: [since], shardCount, seen: record, forgoesRefill: true})
+  }
+  const bounds = room.length > 0 ? [] : fullnessFor(state.seen, share, amounts, nowMs)
   if (bounds.length > 0) {
     const ttlSeconds = renewedExpiry(record, share, settings.bucketTtlMultiplier, nowMs)
     const write = {amounts, requests: requestCount(requests), nowMs, ttlSeconds}
@@ -96,20 +115,37 @@ export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep {
   }
   const {fitting} = chooseFitting(requests, plannedTokens(planBucket(state.seen, nowMs)))
   if (fitting.length > 0) return {kind: 'apply-limits', state}
-  return input.isCertain ? {kind: 'refuse', requests, record, nowMs} : consume(input, requests, false)
+  return input.isCertain ? {kind: 'refuse', requests, record, nowMs} : consume(input, requests, unseenRoom(input))
 }
 
 /** Takes from the stored balance, which the write itself checks; refused, its answer shows the state. */
 function consume(
   {table, address, bucket, nowMs}: StepInput,
   admits: readonly PendingRequest[],
-  mayHaveOverflowed: boolean,
+  room: RoomDemand,
 ): WriteStep {
   const amounts = sumAmounts(admits)
-  const options = {nowMs, requests: requestCount(admits), repairPressure: bucket.needsPressureRepair}
+  const options = {nowMs, requests: requestCount(admits), room, repairPressure: bucket.needsPressureRepair}
   const update: WriteStep['update'] = mark => consumeUpdate(table, address, amounts, mark, options)
-  return {kind: 'consume', update, admits, nowMs, mayHaveOverflowed}
+  return {kind: 'consume', update, admits, nowMs}
 }
+
+/** For a bucket whose state is not known. Unless it is as supposed and has not overflowed, the write only shows it. */
+function unseenRoom({address, supposed, requests, nowMs}: StepInput): RoomDemand {
+  const {rates, shardCount} = supposed()
+  const names = takenNames(sumAmounts(requests))
+  const shares = new Map([...rates].map(([name, rate]) => [name, shareOfRate(name, rate, address.shard, shardCount)]))
+  const bounds = boundsOfUnseenRoom(shares, names, nowMs)
+  return bounds.length > 0 ? {bounds, shardCount, supposed: rates} : {bounds, shardCount}
+}
+
+/** Every limit is full or nearly: hardly anything is lost without the refill. */
+const isAboutFull = (share: BucketState, nowMs: number): boolean =>
+  [...share.limits.keys()].every(
+    name => name === WRITE_PRESSURE_LIMIT || boundsOfRoom(share, [name], nowMs).length === 0,
+  )
+
+const takenNames = (amounts: Amounts): string[] => [...amounts].flatMap(([name, milli]) => (milli > 0n ? [name] : []))
 
 /** Requests that a state refuses at the instant of a decision, in one step. */
 export function refuseMisfits(requests: readonly PendingRequest[], record: BucketRecord, nowMs: number): RefuseStep {

@@ -18,12 +18,6 @@ export function leaveOutMissing(demand: Demand, limits: {has(name: string): bool
   demand.amounts = new Map([...demand.amounts].filter(([name]) => limits.has(name)))
 }
 
-/** Tokens taken in one write without a refill, at `atMs`, from a bucket that may have been full by then. */
-export interface Overflow {
-  readonly takenMilli: Amounts
-  readonly atMs: number
-}
-
 export interface Admitted {
   readonly admitted: true
   readonly address: BucketAddress
@@ -32,7 +26,6 @@ export interface Admitted {
   readonly requests: number
   /** The bucket after the charge. */
   readonly record: BucketRecord
-  readonly overflow?: Overflow | undefined
 }
 
 export interface Refused {

@@ -199,7 +199,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
   #actionsFor(limiter: NamespaceLimiter, request: RequestRules, {entity, resource}: BucketName): LeaseActions {
     const {queues} = limiter
     return {
-      correct: (address, deltas) => queues.at(address).correct(deltas),
+      correct: (holding, deltas) => queues.correct(holding, deltas),
       takeMore: amounts =>
         this.#withDeadline(request, async deadline => {
           const grants = await limiter.acquire({entity, resource, amounts, requests: 0, deadline})

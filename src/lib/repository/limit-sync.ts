@@ -5,8 +5,8 @@ import {isUnavailability} from '../dynamo/errors.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
 import {type ConfigScope, levelOf} from '../schema/config-record.js'
 import {addressOf, Buckets, type ShardedBucket} from './buckets/buckets.js'
-import {changesLimits, planBucket, plannedLimits} from './buckets/plan.js'
-import {type Rewrite, rewriteStoredBucket} from './buckets/rewrite.js'
+import {changesLimits, planBucket, plannedLimits, type SeenBucket} from './buckets/plan.js'
+import {type Rewrite, type RewriteDecision, rewriteStoredBucket} from './buckets/rewrite.js'
 import {ConfigCache} from './limits/cache.js'
 import {ConfigResolver, type Resolution} from './limits/resolver.js'
 import type {NamespaceTable} from './table/table.js'
@@ -15,9 +15,6 @@ const CONCURRENT_WRITES = 8
 
 /** A bucket expires when it was not used for this many times the time it takes to fill. */
 const LIFETIME_MULTIPLIER = 7
-
-/** Short, so that a long run does not spread limits that were changed again since it started. */
-const CACHE_TTL_MS = 5000
 
 /** How many bucket shards were checked, updated, and could not be updated. */
 export interface SyncResult {
@@ -44,15 +41,20 @@ export async function syncLimits(
   options: SyncOptions = {},
 ): Promise<SyncResult> {
   const {onProgress, signal} = options
-  // Not the caller's cache: its entries of other levels may be a minute old.
-  const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: CACHE_TTL_MS}))
+  // No cache: limits are read after the bucket was, so that they are newer than those it has (decision 23).
+  const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: 0}))
   const result = {checked: 0, updated: 0, failed: 0}
   await forEachConcurrently(liveShards(table, scope, signal), CONCURRENT_WRITES, async shard => {
     const {entity, resource} = addressOf(shard)
     try {
-      const resolution = await resolver.resolve(entity, resource, {signal})
-      if (!isAffected(levelOf(scope), resolution.source)) return
-      const outcome = await rewriteStoredBucket(table, shard, withLimits(resolution), signal)
+      const align: Rewrite = async (seen, nowMs) => {
+        const resolution = await resolver.resolve(entity, resource, {signal})
+        isAffectedHere = isAffected(levelOf(scope), resolution.source)
+        return isAffectedHere ? alignWith(resolution, seen, nowMs) : undefined
+      }
+      let isAffectedHere = true
+      const outcome = await rewriteStoredBucket(table, shard, align, signal)
+      if (!isAffectedHere) return
       if (outcome === 'written') result.updated++
       if (outcome === 'contended') result.failed++
     } catch (error) {
@@ -70,17 +72,15 @@ function isAffected(changed: Level, source: Level | undefined): boolean {
   return source !== undefined && LEVELS.indexOf(source) >= LEVELS.indexOf(changed)
 }
 
-/** Gives a bucket the limits and the lifetime that apply to it. */
-export const withLimits =
-  ({limits, source}: Resolution): Rewrite =>
-  (seen, nowMs) => {
-    const plan = planBucket(seen, nowMs, limits)
-    const isPermanent = source === 'entity'
-    const hasRightLifetime = isPermanent === (seen.record.ttlSeconds === undefined)
-    if (hasRightLifetime && !changesLimits(plan)) return undefined
-    const ttlSeconds = isPermanent ? null : expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, nowMs)
-    return {plan, write: {amounts: new Map(), ttlSeconds}}
-  }
+/** Gives a bucket the limits and the lifetime that apply to it; `undefined` when it has them. */
+export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs: number): RewriteDecision | undefined {
+  const plan = planBucket(seen, nowMs, limits)
+  const isPermanent = source === 'entity'
+  const hasRightLifetime = isPermanent === (seen.record.ttlSeconds === undefined)
+  if (hasRightLifetime && !changesLimits(plan)) return undefined
+  const ttlSeconds = isPermanent ? null : expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, nowMs)
+  return {plan, write: {amounts: new Map(), ttlSeconds}}
+}
 
 async function* liveShards(
   table: NamespaceTable,

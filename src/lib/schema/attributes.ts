@@ -46,6 +46,10 @@ export const attributes = {
     requests: 'rq',
     /** Epoch seconds. */
     expiresAt: 'ttl',
+    /** Names the write that last changed limits, parent or cascade: whether they are still what they were when seen. */
+    limitsRevision: 'lr',
+    /** Names the write that has filled the bucket, when it was created or reset: tokens from before do not go back. */
+    incarnation: 'bi',
   },
 
   /** Besides these, three numbers per limit: `configAttribute`. */

@@ -20,6 +20,10 @@ export interface BucketRecord {
   readonly ttlSeconds: number | undefined
   /** Includes the write-pressure limit. */
   readonly state: BucketState
+  /** The write that last changed limits, parent or cascade; absent where no client that marks them has done so. */
+  readonly limitsRevision?: string | undefined
+  /** The creation or reset that has filled it; absent where no client that marks it has done so. */
+  readonly incarnation?: string | undefined
 }
 
 /** What another client left of a limit or of a whole bucket: counters without parameters. */
@@ -111,6 +115,8 @@ export function encodeBucket(record: BucketRecord): Item {
   Object.assign(item, bucketIndexKeys(record))
   if (record.parent !== undefined) item[names.parent] = s(record.parent)
   if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
+  if (record.incarnation !== undefined) item[names.incarnation] = s(record.incarnation)
+  if (record.limitsRevision !== undefined) item[names.limitsRevision] = s(record.limitsRevision)
   for (const [name, limit] of state.limits) encodeLimit(item, name, limit)
   if (!state.limits.has(WRITE_PRESSURE_LIMIT)) encodeLimit(item, WRITE_PRESSURE_LIMIT, freshWritePressure())
   const remainders = encodeRemainders(state)
@@ -157,6 +163,8 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
       parent: readString(item, names.parent),
       ttlSeconds: readNumber(item, names.expiresAt),
       state: {refilledAtMs, limits},
+      limitsRevision: readString(item, names.limitsRevision),
+      incarnation: readString(item, names.incarnation),
     },
     incomplete,
   }

@@ -7,7 +7,7 @@ import {MAX_SHARDS} from '../repository/buckets/buckets.js'
 import {planBucket} from '../repository/buckets/plan.js'
 import {type Rewrite, rewriteStoredBucket} from '../repository/buckets/rewrite.js'
 import {fillMissingShards, readShards} from '../repository/buckets/split.js'
-import {withLimits} from '../repository/limit-sync.js'
+import {alignWith} from '../repository/limit-sync.js'
 import {bool, type Item, s} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
 import {decodeBucket, hasReadableRemainders, type StoredBucket} from '../schema/bucket-record.js'
@@ -76,7 +76,8 @@ async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promi
     return difference === undefined ? [] : [{name, difference}]
   })
   const repair = async () =>
-    (await rewriteStoredBucket(context.in(namespace), stored, withLimits(resolution))) === 'written'
+    (await rewriteStoredBucket(context.in(namespace), stored, (seen, atMs) => alignWith(resolution, seen, atMs))) ===
+    'written'
   return differences.map(({name, difference}) => ({
     kind: 'limits',
     subject: name,

@@ -3,8 +3,9 @@ import {beforeEach, describe, expect, it} from 'vitest'
 import {type Limit, parseLimit} from '../../../src/lib/core/limit.js'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import {addressOf, Buckets, type ShardedBucket, visibleLimits} from '../../../src/lib/repository/buckets/buckets.js'
+import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {resetBucket} from '../../../src/lib/repository/buckets/reset.js'
-import {consumeUpdate, MARK_SLOTS, newMark} from '../../../src/lib/repository/buckets/writes.js'
+import {MARK_SLOTS, newMark} from '../../../src/lib/repository/buckets/writes.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
@@ -188,6 +189,7 @@ describeOnEngine('a bucket reset', () => {
       const update = consumeUpdate(tenant, address, new Map([['rpm', 1000n]]), newMark(tenant), {
         requests: 1,
         nowMs: tenant.nowMs,
+        room: {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 2},
       })
       await tenant.transport.send('UpdateItem', update).then(
         () => admitted++,

@@ -1,9 +1,10 @@
 import {expect, it} from 'vitest'
 import {parseLimit} from '../../../src/lib/core/limit.js'
 import {Buckets} from '../../../src/lib/repository/buckets/buckets.js'
+import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {fullBucketUpdate} from '../../../src/lib/repository/buckets/full-bucket-write.js'
 import {sendMarked} from '../../../src/lib/repository/buckets/marked-write.js'
-import {consumeUpdate, newMark} from '../../../src/lib/repository/buckets/writes.js'
+import {newMark} from '../../../src/lib/repository/buckets/writes.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newTenant, putBucket} from '../namespace-table.js'
 
@@ -25,7 +26,9 @@ describeOnEngine('a bucket that expires', () => {
     await putBucket(tenant, {entity: 'e', resource: 'r', limits: [parseLimit('rpm=10/min')], ttlSeconds})
 
     const mark = newMark(tenant)
-    const consumed = await sendMarked(tenant, consumeUpdate(tenant, address, amounts, mark, {nowMs, requests: 1}), mark)
+    const room = {bounds: [], shardCount: 1}
+    const update = consumeUpdate(tenant, address, amounts, mark, {nowMs, requests: 1, room})
+    const consumed = await sendMarked(tenant, update, mark)
     expect(consumed.applied).toBe(applied)
 
     const stored = await new Buckets(tenant).get('e', 'r', 0)

@@ -1,12 +1,12 @@
 import {describe, expect, it} from 'vitest'
 import type {BucketState} from '../../../src/lib/core/bucket.js'
-import {boundsOfFullness} from '../../../src/lib/core/fullness.js'
+import {boundsOfFullness, boundsOfRoom, boundsOfUnseenRoom} from '../../../src/lib/core/fullness.js'
+import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {fullBucketUpdate} from '../../../src/lib/repository/buckets/full-bucket-write.js'
 import {planBucket} from '../../../src/lib/repository/buckets/plan.js'
 import {
   adjustUpdate,
   type BucketUpdate,
-  consumeUpdate,
   createUpdate,
   plannedUpdate,
 } from '../../../src/lib/repository/buckets/writes.js'
@@ -17,13 +17,13 @@ const NOW = 1_700_000_000_000
 const tenant = {name: 'table', namespace: 'ns'} as NamespaceTable
 const mark = {slot: 3, nonce: 'AbCdEfGh1'}
 
-function bucketOf(count: number): BucketRecord {
+function bucketOf(count: number, sinceMs = 90_000): BucketRecord {
   const limits = Array.from({length: count}, (_, at) => {
     const capacityMilli = 100_000n + BigInt(at)
     const rate = {capacityMilli, refillAmountMilli: capacityMilli, refillPeriodMs: 60_000 + at}
     return [`limit-${at}`, {...rate, tokensMilli: 90_000n + BigInt(at), remainder: 7n, consumedMilli: 5n}] as const
   })
-  const state: BucketState = {refilledAtMs: NOW - 90_000, limits: new Map(limits)}
+  const state: BucketState = {refilledAtMs: NOW - sinceMs, limits: new Map(limits)}
   const whose = {namespace: 'ns', entity: 'user-1', resource: 'gpt-4', shard: 0, shardCount: 1, cascade: false}
   return {...whose, parent: undefined, ttlSeconds: 1_700_000_420, state}
 }
@@ -48,11 +48,23 @@ describe('expressions of bucket writes are within what DynamoDB accepts', () => 
     expectAccepted(fullBucketUpdate(tenant, record, bounds, {amounts, requests: 1, nowMs: NOW, ttlSeconds: 1}, mark))
   })
 
+  it('for 8 limits of a bucket of which little is known', () => {
+    const record = bucketOf(8)
+    const amounts = amountsOf(record)
+    const bounds = boundsOfUnseenRoom(record.state.limits, [...amounts.keys()], NOW)
+    expect(bounds.length).toBe(5)
+    const room = {bounds, shardCount: 1, supposed: record.state.limits}
+    expectAccepted(consumeUpdate(tenant, record, amounts, mark, {nowMs: NOW, requests: 1, room}))
+  })
+
   it('for 48 limits of which all are asked for', () => {
     const record = bucketOf(48)
     const amounts = amountsOf(record)
     const plan = planBucket({record, incomplete: new Map()}, NOW)
-    expectAccepted(consumeUpdate(tenant, record, amounts, mark, {nowMs: NOW, requests: 1}))
+    const bounds = boundsOfRoom(bucketOf(48, 1000).state, [...amounts.keys()], NOW)
+    expect(bounds).toHaveLength(1)
+    const room = {bounds, shardCount: 1}
+    expectAccepted(consumeUpdate(tenant, record, amounts, mark, {nowMs: NOW, requests: 1, room}))
     expectAccepted(adjustUpdate(tenant, record, amounts, mark, {requests: 1}))
     expectAccepted(createUpdate(tenant, record, {amounts, requests: 1}, mark))
     expectAccepted(plannedUpdate(tenant, plan, {amounts, requests: 1, ttlSeconds: 1, isExact: true}, mark))

@@ -58,7 +58,7 @@ describe('the config cache', () => {
     const items = new Map([[keyId(resourceKey('a')), resourceItem('a')]])
     const table = fakeTable(items)
     const cache = new ConfigCache({clock: () => clock.ms, ...options})
-    const read = (resource: string, signal?: AbortSignal) => cache.read([resourceKey(resource)], table.fetch, signal)
+    const read = (resource: string, signal?: AbortSignal) => cache.read([resourceKey(resource)], table.fetch, {signal})
     const limitsOf = async (resource: string) => (await read(resource)).get(keyId(resourceKey(resource)))?.limits
     return {clock, items, table, cache, read, limitsOf}
   }

@@ -2,7 +2,8 @@ import {expect, it} from 'vitest'
 import {parseLimit} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {ConditionFailed} from '../../../src/lib/dynamo/errors.js'
-import {consumeUpdate, newMark} from '../../../src/lib/repository/buckets/writes.js'
+import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
+import {newMark} from '../../../src/lib/repository/buckets/writes.js'
 import {syncLimits} from '../../../src/lib/repository/limit-sync.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import type {ConfigScope} from '../../../src/lib/schema/config-record.js'
@@ -36,7 +37,12 @@ describeOnEngine('D-18: config changes reach live buckets', () => {
     for (let request = 0; request < 60; request++) {
       const address = {entity: 'user-1', resource: 'gpt-4', shard: request % 4}
       const amounts = new Map([['rpm', 1000n]])
-      const update = consumeUpdate(tenant, address, amounts, newMark(tenant), {requests: 1, nowMs: tenant.nowMs})
+      const room = {bounds: [{earliestRefillMs: 0, highestMilli: new Map()}], shardCount: 4}
+      const update = consumeUpdate(tenant, address, amounts, newMark(tenant), {
+        requests: 1,
+        nowMs: tenant.nowMs,
+        room,
+      })
       await tenant.transport.send('UpdateItem', update).then(
         () => admitted++,
         error => expect(error).toBeInstanceOf(ConditionFailed),

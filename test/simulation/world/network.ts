@@ -14,6 +14,9 @@ import type {VirtualTime} from './virtual-time.js'
 /** How long an answer may take where the caller names no deadline, in ms: what the limiter passes to its transport. */
 const REQUEST_TIMEOUT_MS = 3000
 
+/** As the transport bounds an exchange whose answer keeps arriving, in ms. */
+const LONGEST_EXCHANGE_MS = 4 * REQUEST_TIMEOUT_MS
+
 /** How often a dripping answer brings another byte, and for how long, in ms. */
 const DRIP_MS = 500
 const LONGEST_DRIP_MS = 600_000
@@ -78,7 +81,7 @@ export class SimulatedTransport implements Transport {
     let stop: (() => void) | undefined
     try {
       signal?.throwIfAborted()
-      const exchange = new Exchange('', timeoutMs === undefined ? undefined : performance.now() + timeoutMs)
+      const exchange = new Exchange('', performance.now() + (timeoutMs ?? LONGEST_EXCHANGE_MS))
       exchange.failAfter(REQUEST_TIMEOUT_MS, 'no answer')
       isSent = true
       stop = () => exchange.fail(signal?.reason)

@@ -77,7 +77,7 @@ export class SimulatedProcess {
       transport,
       clock: () => time.nowMs + this.skewMs,
       random: draws.random,
-      randomBytes: count => randomBytes(draws, count, slotOf(generation)),
+      randomBytes: (count: number) => randomBytes(draws, count, slotOf(generation)),
       onUnavailable: 'block',
       timeoutMs: DECISION_TIMEOUT_MS,
     })

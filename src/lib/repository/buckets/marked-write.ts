@@ -1,5 +1,12 @@
 import {classifyError} from '../../dynamo/classify.js'
-import {ConditionFailed, isUnavailability, TransactionConflict, Unavailable} from '../../dynamo/errors.js'
+import {
+  Aborted,
+  ConditionFailed,
+  isUnavailability,
+  Throttled,
+  TransactionConflict,
+  Unavailable,
+} from '../../dynamo/errors.js'
 import {type Backoff, DEFAULT_ATTEMPTS, pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
 import type {Table} from '../table/table.js'
@@ -8,22 +15,23 @@ import {type BucketUpdate, carriesMark, type WriteMark} from './writes.js'
 /** The outcome of one conditional write of a bucket. */
 export type WriteOutcome =
   | {readonly applied: true; readonly item: Item}
-  /** Refused by its condition; with the current item, `undefined` when there is none. */
-  | {readonly applied: false; readonly item: Item | undefined}
+  /**
+   * Refused by its condition; with the current item, `undefined` when there is none. In doubt, an earlier attempt without
+   * an answer may have been applied all the same: its mark may have been overwritten since.
+   */
+  | {readonly applied: false; readonly item: Item | undefined; readonly isInDoubt: boolean}
 
 interface MarkedWriteOptions {
   /** Ends the waiting, not the write: one that is in flight may still be applied. */
   signal?: AbortSignal | undefined
   /** Bound of all attempts together. */
   timeoutMs?: number
-  /** What to send after an answer was lost; by default the same again. */
-  repetition?: BucketUpdate
 }
 
 /**
  * Sends one marked write until its outcome is known. Throttling, conflicts, outages and lost answers are retried with the
  * same mark; when the item turns out to carry the mark already, an earlier attempt was applied (S6). When the outcome stays
- * unknown the outage is thrown; `maybeApplied` says whether any attempt may have arrived.
+ * unknown, whatever ended the attempts is thrown; `mayHaveBeenApplied` says whether any of them may have arrived.
  */
 export async function sendMarked(
   table: Table,
@@ -32,18 +40,20 @@ export async function sendMarked(
   options: MarkedWriteOptions = {},
 ): Promise<WriteOutcome> {
   const {attempts = DEFAULT_ATTEMPTS} = table.backoff
-  const {signal, timeoutMs, repetition = update} = options
+  const {signal, timeoutMs} = options
   const deadlineMs = timeoutMs === undefined ? Infinity : performance.now() + timeoutMs
   let leftMs = timeoutMs
   let maybeApplied = false
   for (let attempt = 0; ; attempt++) {
     try {
       const sending = {signal, timeoutMs: leftMs}
-      const answer = await table.transport.send('UpdateItem', maybeApplied ? repetition : update, sending)
+      const answer = await table.transport.send('UpdateItem', update, sending)
       return {applied: true, item: answer.Attributes ?? {}}
     } catch (error) {
       if (error instanceof ConditionFailed) {
-        return {applied: maybeApplied && carriesMark(error.oldItem, mark), item: error.oldItem} as WriteOutcome
+        const {oldItem} = error
+        if (maybeApplied && oldItem && carriesMark(oldItem, mark)) return {applied: true, item: oldItem}
+        return {applied: false, item: oldItem, isInDoubt: maybeApplied}
       }
       if (error instanceof Unavailable) maybeApplied ||= error.maybeApplied
       const isTransient = isUnavailability(error) || error instanceof TransactionConflict
@@ -67,8 +77,24 @@ function untilDeadline(backoff: Backoff, deadlineMs: number): Backoff {
   return {...backoff, sleep}
 }
 
-/** An earlier attempt may have arrived even if the last one certainly did not. */
+/** Errors after which an earlier attempt of the same write may have been applied. */
+const inDoubt = new WeakSet<object>()
+
+/** Whether a write that failed may have been applied all the same. */
+export function mayHaveBeenApplied(error: unknown): boolean {
+  if (error instanceof Unavailable || error instanceof Aborted) return error.maybeApplied
+  return typeof error === 'object' && error !== null && inDoubt.has(error)
+}
+
+/**
+ * An earlier attempt may have arrived even if the last one certainly did not, whatever kept it from arriving. A conflict
+ * that lasts is an outage: the item is held by others.
+ */
 function withEarlierAttempts(error: unknown, maybeApplied: boolean): unknown {
-  const isUnderstated = maybeApplied && isUnavailability(error) && !(error instanceof Unavailable && error.maybeApplied)
-  return isUnderstated ? new Unavailable('UpdateItem', true, error) : error
+  if (mayHaveBeenApplied(error)) return error
+  const isOutage = isUnavailability(error) || error instanceof TransactionConflict
+  if (isOutage && maybeApplied) return new Unavailable('UpdateItem', true, error)
+  if (error instanceof TransactionConflict) return new Throttled('UpdateItem', error)
+  if (maybeApplied && typeof error === 'object' && error !== null) inDoubt.add(error)
+  return error
 }

@@ -49,7 +49,7 @@ const fill: Rewrite = (seen, nowMs) => {
     changes.set(name, stored && name !== WRITE_PRESSURE_LIMIT ? filled(name, stored, change) : change)
   }
   // A refill instant ahead of time would keep the full bucket from refilling until then.
-  return {plan: {...plan, refilledAtMs: nowMs, changes}, write: {amounts: new Map()}}
+  return {plan: {...plan, refilledAtMs: nowMs, changes}, write: {amounts: new Map(), isReset: true}}
 
   function filled(name: string, stored: LimitState, change: PlannedLimit): PlannedLimit {
     const {capacityMilli: tokensMilli} = shareOfRate(name, stored, shard, shardCount)

@@ -9,7 +9,15 @@ import {newMark, type PlannedWrite, plannedUpdate} from './writes.js'
 const ATTEMPTS = 10
 
 /** Decides how to change a bucket as it is now; `undefined` when it needs no change. */
-export type Rewrite = (seen: SeenBucket, nowMs: number) => {plan: BucketPlan; write: PlannedWrite} | undefined
+export type Rewrite = (
+  seen: SeenBucket,
+  nowMs: number,
+) => RewriteDecision | undefined | Promise<RewriteDecision | undefined>
+
+export interface RewriteDecision {
+  readonly plan: BucketPlan
+  readonly write: PlannedWrite
+}
 
 /** `contended` when other writes came first every time; `gone` when there is no bucket, or only a ghost. */
 type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
@@ -24,7 +32,7 @@ export async function rewriteStoredBucket(
   let seen = bucket
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (seen?.kind !== 'bucket') return 'gone'
-    const decision = rewrite(seen, table.clock())
+    const decision = await rewrite(seen, table.clock())
     if (!decision) return 'unchanged'
     const mark = newMark(table)
     // The first item may be as old as the listing it comes from; each later one is the answer to the attempt before.

@@ -19,7 +19,7 @@ import {keyId, keys, wireKey, withoutKey} from '../../schema/keys.js'
 import type {NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import type {SeenBucket} from './plan.js'
-import {countWrite} from './writes.js'
+import {countWrite, requireLimitsRevision} from './writes.js'
 
 const names = attributes.bucket
 
@@ -195,6 +195,7 @@ function moveTokens(
   // The new shard starts at the donor's refill instant: a refill of the donor since then would count twice.
   give.condition(`${give.name(names.refilledAt)} = ${give.value(n(donor.state.refilledAtMs))}`)
   give.condition(`${give.name(names.shardCount)} = ${give.value(n(donor.shardCount))}`)
+  requireLimitsRevision(give, donor)
   if (shardCount !== donor.shardCount) give.set(names.shardCount, n(shardCount))
   else countWrite(give)
   for (const [name, milli] of movedMilli) {

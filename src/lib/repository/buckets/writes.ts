@@ -17,7 +17,7 @@ import {
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {readString} from '../../schema/read.js'
 import type {NamespaceTable, Table} from '../table/table.js'
-import type {BucketPlan, PlannedLimit} from './plan.js'
+import {type BucketPlan, changesLimits, type PlannedLimit} from './plan.js'
 
 const names = attributes.bucket
 
@@ -57,33 +57,17 @@ export function carriesMark(item: Item | undefined, mark: WriteMark): boolean {
   return markIn(item, mark.slot) === mark.nonce
 }
 
-/** Consumption alone, without reading the item first: the only request of an admitted acquire. */
-export function consumeUpdate(
-  table: NamespaceTable,
-  address: BucketAddress,
-  amounts: Amounts,
-  mark: WriteMark,
-  options: {nowMs: number; requests: number; repairPressure?: boolean},
-): BucketUpdate {
-  const e = new ExpressionBuilder()
-  for (const [name, milli] of amounts) {
-    if (milli === 0n) continue
-    addConsumption(e, name, milli)
-    e.condition(`${e.name(limitAttribute(name, 'tokens'))} >= ${e.value(n(milli))}`)
-  }
-  countWrite(e)
-  countRequests(e, options.requests)
-  if (options.repairPressure)
-    e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
-  e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
-  refuseExpired(e, options.nowMs)
-  return markedUpdate(table, address, e, mark)
+/** What an item must be like to take tokens back. */
+interface ReturnGuard {
+  /** The mark in the slot of this process, as it was last seen. */
+  readonly slotMark: string | undefined
+  readonly incarnation: string | undefined
 }
 
 /**
- * Returns or charges tokens after the fact, into debt if need be; a deleted bucket is not created again. With
- * `slotUnchanged` it is only applied while the slot of its mark still holds what it held before the first attempt: tokens
- * must not be returned twice, so a repetition needs proof that the first attempt was never applied.
+ * Returns or charges tokens after the fact, into debt if need be; a deleted bucket is not created again. A return is only
+ * applied to the bucket that gave the tokens, and while the slot of its mark still holds what it held before: so neither
+ * a repetition nor an attempt that arrives late returns tokens for the second time.
  */
 export function adjustUpdate(
   table: NamespaceTable,
@@ -91,20 +75,19 @@ export function adjustUpdate(
   deltas: Amounts,
   mark: WriteMark,
   options: {
-    readonly slotUnchanged?: {readonly since: string | undefined}
+    readonly returns?: ReturnGuard | undefined
     /** New expiry in epoch seconds, for a debt that outlives the old one. */
     readonly ttlSeconds?: number | undefined
     /** Change of the number of admitted requests. */
     readonly requests?: number
   } = {},
 ): BucketUpdate {
-  const {slotUnchanged, ttlSeconds, requests = 0} = options
+  const {returns, ttlSeconds, requests = 0} = options
   const e = new ExpressionBuilder()
   if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
-  if (slotUnchanged) {
-    const slot = e.name(markAttribute(mark.slot))
-    const {since} = slotUnchanged
-    e.condition(since === undefined ? `attribute_not_exists(${slot})` : `${slot} = ${e.value(s(since))}`)
+  if (returns) {
+    requireText(e, markAttribute(mark.slot), returns.slotMark)
+    requireText(e, names.incarnation, returns.incarnation)
   }
   for (const [name, milli] of deltas) {
     if (milli === 0n) continue
@@ -141,6 +124,7 @@ export function createUpdate(
     if (milli === undefined) e.set(name, value)
     else e.add(name, n(milli))
   }
+  e.set(names.limitsRevision, s(mark.nonce)).set(names.incarnation, s(mark.nonce))
   countRequests(e, requests)
   e.condition(`attribute_not_exists(${e.name(names.refilledAt)})`)
   return markedUpdate(table, record, e, mark)
@@ -155,6 +139,8 @@ export interface PlannedWrite {
   readonly ttlSeconds?: number | null
   /** `null` for no parent. */
   readonly family?: {readonly cascade: boolean; readonly parent: string | null}
+  /** The bucket is filled: tokens taken before do not come back to it. */
+  readonly isReset?: boolean
   /** A credit that was cut at the capacity is right only for the balance that was read: require that it is unchanged. */
   readonly isExact?: boolean
 }
@@ -171,6 +157,9 @@ export function plannedUpdate(
   e.condition(`${e.name(names.refilledAt)} = ${e.value(n(record.state.refilledAtMs))}`)
   // A split does not move the refill instant, but changes what this shard may be credited.
   requireShardCount(e, record.shardCount)
+  requireLimitsRevision(e, record)
+  if (changesLimits(plan) || write.family) e.set(names.limitsRevision, s(mark.nonce))
+  if (write.isReset) e.set(names.incarnation, s(mark.nonce))
   if (plan.refilledAtMs !== record.state.refilledAtMs) e.set(names.refilledAt, n(plan.refilledAtMs))
   for (const [name, change] of plan.changes) {
     planLimit(e, name, change, write.amounts.get(name) ?? 0n)
@@ -244,7 +233,8 @@ function remaindersOf(plan: BucketPlan): AttributeValue | undefined {
   return text === undefined ? undefined : s(text)
 }
 
-function addConsumption(e: ExpressionBuilder, name: string, milli: bigint): void {
+/** Takes tokens of one limit, or returns them. */
+export function addConsumption(e: ExpressionBuilder, name: string, milli: bigint): void {
   e.add(limitAttribute(name, 'tokens'), n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))
 }
 
@@ -277,6 +267,20 @@ export function requireShardCount(e: ExpressionBuilder, count: number): void {
   const stored = e.name(names.shardCount)
   const isSame = `${stored} = ${e.value(n(count))}`
   e.condition(count === 1 ? `attribute_not_exists(${stored}) OR ${isSame}` : isSame)
+}
+
+/** Neither limits nor family have changed since the bucket was seen: what follows from older ones is void (decision 23). */
+export function requireLimitsRevision(
+  e: ExpressionBuilder,
+  {limitsRevision}: Pick<BucketRecord, 'limitsRevision'>,
+): void {
+  requireText(e, names.limitsRevision, limitsRevision)
+}
+
+/** An attribute has this value, or is missing. */
+function requireText(e: ExpressionBuilder, attribute: string, value: string | undefined): void {
+  const stored = e.name(attribute)
+  e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored} = ${e.value(s(value))}`)
 }
 
 /** Completes an update with the key, the mark and the answers that every write asks for. */

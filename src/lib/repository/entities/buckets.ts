@@ -78,6 +78,7 @@ async function alignOnce(table: NamespaceTable, {entity, cascade, parent}: Entit
       chunk.map(({resource, shard}) => {
         const e = new ExpressionBuilder()
         e.set(names.cascade, bool(cascade))
+        e.set(names.limitsRevision, s(Buffer.from(table.randomBytes(8)).toString('base64url')))
         if (parent === undefined) e.remove(names.parent)
         else e.set(names.parent, s(parent))
         return updateBucket(table, keys.bucket(table.namespace, entity, resource, shard), e)

@@ -33,10 +33,22 @@ type ConfigsByKey = ReadonlyMap<string, ConfigRecord | undefined>
 /** A cached answer; without a record when the table has none. */
 interface Known {
   readonly record: ConfigRecord | undefined
+  /** When its read began, on the clock of `performance`, which is never set back. */
+  readonly readFromMs: number
 }
 
 /** A read in progress, shared by all callers that need one of its keys. */
-type Flight = Promise<ConfigsByKey>
+interface Flight {
+  readonly records: Promise<ConfigsByKey>
+  readonly readFromMs: number
+}
+
+/** How to read through the cache. */
+export interface CachedReadOptions {
+  /** Only answers of reads that began after this instant on the clock of `performance` count. */
+  readonly after?: number | undefined
+  readonly signal?: AbortSignal | undefined
+}
 
 /** A read that takes longer is not joined any more: the next caller reads again. */
 const LONGEST_FLIGHT_MS = 2_000
@@ -64,7 +76,11 @@ export class ConfigCache {
   }
 
   /** The records of all keys. A read is shared, so it continues for the others when one caller aborts. */
-  async read(keys: readonly Key[], fetch: FetchConfigs, signal?: AbortSignal): Promise<ConfigsByKey> {
+  async read(
+    keys: readonly Key[],
+    fetch: FetchConfigs,
+    {after = Number.NEGATIVE_INFINITY, signal}: CachedReadOptions = {},
+  ): Promise<ConfigsByKey> {
     const records = new Map<string, ConfigRecord | undefined>()
     const awaited = new Map<string, Flight>()
     const missing: Key[] = []
@@ -72,8 +88,8 @@ export class ConfigCache {
       const id = keyId(key)
       const known = this.#known.get(id)
       const flight = this.#underWay(id)
-      if (known !== undefined) records.set(id, known.record)
-      else if (flight !== undefined) awaited.set(id, flight)
+      if (known !== undefined && known.readFromMs > after) records.set(id, known.record)
+      else if (flight !== undefined && flight.readFromMs > after) awaited.set(id, flight)
       else missing.push(key)
     }
     this.#hits += keys.length - missing.length
@@ -85,10 +101,22 @@ export class ConfigCache {
     }
     if (awaited.size > 0) {
       // All at once, so that no rejection stays unhandled while another is awaited.
-      const answers = await unlessStopped(Promise.all(awaited.values()), {signal}).catch(error => {
+      const reads = [...awaited.values()].map(flight => flight.records)
+      const answers = await unlessStopped(Promise.all(reads), {signal}).catch(error => {
         throw signal?.aborted ? stopped(signal) : error
       })
       for (const [at, id] of [...awaited.keys()].entries()) records.set(id, answers[at]?.get(id))
+    }
+    return records
+  }
+
+  /** The records of all keys if none needs a read. */
+  peek(keys: readonly Key[]): ConfigsByKey | undefined {
+    const records = new Map<string, ConfigRecord | undefined>()
+    for (const key of keys) {
+      const known = this.#known.get(keyId(key))
+      if (known === undefined) return undefined
+      records.set(keyId(key), known.record)
     }
     return records
   }
@@ -123,12 +151,13 @@ export class ConfigCache {
 
   #take(keys: readonly Key[], fetch: FetchConfigs): Flight {
     const ids = keys.map(keyId)
-    const flight = fetch(keys).then(
+    const readFromMs = performance.now()
+    const records = fetch(keys).then(
       items => {
         const records = new Map<string, ConfigRecord | undefined>()
         for (const id of ids) {
           const item = items.get(id)
-          const known = {record: item && decodeConfig(item)}
+          const known = {record: item && decodeConfig(item), readFromMs}
           records.set(id, known.record)
           this.#remember(id, known, flight)
         }
@@ -139,6 +168,7 @@ export class ConfigCache {
         throw error
       },
     )
+    const flight = {records, readFromMs}
     this.#startedAtMs.set(flight, this.#clock())
     if (!this.#keepsNothing) for (const id of ids) this.#flights.set(id, flight)
     return flight

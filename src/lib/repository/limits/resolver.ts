@@ -6,7 +6,7 @@ import {isUnavailability} from '../../dynamo/errors.js'
 import {type ConfigRecord, type ConfigScope, configKey, type OnUnavailable} from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
 import type {NamespaceTable} from '../table/table.js'
-import type {ConfigCache, FetchConfigs} from './cache.js'
+import type {CachedReadOptions, ConfigCache, FetchConfigs} from './cache.js'
 
 /** What applies to one entity and resource, and why. */
 export interface Resolution {
@@ -27,10 +27,8 @@ export interface LevelTrace {
   readonly limits: readonly Limit[]
 }
 
-/** How to stop waiting for the table. */
-export interface ResolveOptions {
-  readonly signal?: AbortSignal | undefined
-}
+/** How new the answer must be, and how to stop waiting for the table. */
+export type ResolveOptions = CachedReadOptions
 
 /** Finds the limits that apply, through a cache: at most one BatchGetItem for what is not known. */
 export class ConfigResolver {
@@ -52,14 +50,21 @@ export class ConfigResolver {
       LEVELS.map(level => scopes[level]),
       options,
     )
-    const trace = LEVELS.map((level, at) => ({level, scope: scopes[level], limits: records[at]?.limits ?? []}))
-    const resolved = resolveLimits(Object.fromEntries(trace.map(({level, limits}) => [level, limits])))
-    return {
-      source: resolved?.source,
-      limits: resolved?.limits ?? [],
-      onUnavailable: records.at(-1)?.onUnavailable,
-      trace,
-    }
+    return resolutionOf(scopes, records)
+  }
+
+  /** The same if it is cached; makes no call. */
+  peek(entity: string, resource: string): Resolution | undefined {
+    const scopes = scopesOf(entity, resource)
+    const keys = LEVELS.map(level => configKey(this.#table.namespace, scopes[level]))
+    const records = this.#cache.peek(keys)
+    return (
+      records &&
+      resolutionOf(
+        scopes,
+        keys.map(key => records.get(keyId(key))),
+      )
+    )
   }
 
   /** The stored policy for outages; when the table is unavailable, the last known one. */
@@ -74,10 +79,21 @@ export class ConfigResolver {
     }
   }
 
-  async #read(scopes: readonly ConfigScope[], {signal}: ResolveOptions): Promise<(ConfigRecord | undefined)[]> {
+  async #read(scopes: readonly ConfigScope[], options: ResolveOptions): Promise<(ConfigRecord | undefined)[]> {
     const keys = scopes.map(scope => configKey(this.#table.namespace, scope))
-    const records = await this.#cache.read(keys, this.#fetch, signal)
+    const records = await this.#cache.read(keys, this.#fetch, options)
     return keys.map(key => records.get(keyId(key)))
+  }
+}
+
+function resolutionOf(scopes: Record<Level, ConfigScope>, records: readonly (ConfigRecord | undefined)[]): Resolution {
+  const trace = LEVELS.map((level, at) => ({level, scope: scopes[level], limits: records[at]?.limits ?? []}))
+  const resolved = resolveLimits(Object.fromEntries(trace.map(({level, limits}) => [level, limits])))
+  return {
+    source: resolved?.source,
+    limits: resolved?.limits ?? [],
+    onUnavailable: records.at(-1)?.onUnavailable,
+    trace,
   }
 }
 

@@ -1,0 +1,97 @@
+import {afterAll, beforeAll, beforeEach, expect, inject, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/limit.js'
+import {Audit} from '../../src/lib/repository/audit/audit.js'
+import {syncLimits} from '../../src/lib/repository/limit-sync.js'
+import {Configs} from '../../src/lib/repository/limits/configs.js'
+import type {BucketRecord} from '../../src/lib/schema/bucket-record.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {consumedMilli} from './fixtures/ledger.js'
+import type {Assignment} from './fixtures/worker-protocol.js'
+import {Worker} from './fixtures/workers.js'
+
+/** `ZAEL_TEST_SIZE=full` runs the sizes that the goals name; otherwise enough to notice a broken guard. */
+const SIZE =
+  process.env.ZAEL_TEST_SIZE === 'full'
+    ? {runs: 20, users: 40, requestsPerUser: 12, requests: 4000}
+    : {runs: 1, users: 24, requestsPerUser: 12, requests: 600}
+
+const PROCESSES = 4
+const RESOURCE = 'gpt-4'
+const SCOPE = {level: 'resource', resource: RESOURCE} as const
+const DAY_MS = 86_400_000
+
+describeOnEngine('races between processes', {timeout: 600_000}, () => {
+  const table = useTable()
+  let workers: Worker[]
+  let scene: Scene
+
+  beforeAll(() => {
+    workers = Array.from({length: PROCESSES}, () => new Worker())
+  })
+  afterAll(async () => {
+    await Promise.all(workers.map(worker => worker.kill()))
+  })
+  beforeEach(() => {
+    scene = new Scene(table)
+  })
+
+  async function prepare(options: Pick<Assignment, 'entities' | 'requests'> & Partial<Assignment>): Promise<void> {
+    const assignment = {
+      endpoint: inject('engineEndpoint'),
+      stack: table.name,
+      namespaceId: scene.namespace,
+      resource: RESOURCE,
+      lanes: 4,
+      largest: 5,
+      maxShards: 1,
+      configCacheMs: 60_000,
+      corrects: 'none' as const,
+      ...options,
+    }
+    await Promise.all(workers.map((worker, seed) => worker.prepare({...assignment, seed})))
+  }
+
+  it.each(Array.from({length: SIZE.runs}, (_, run) => run + 1))(
+    'S1 rested users get their capacity and no more from four processes that meet them at once (run %d)',
+    async () => {
+      await scene.configure(SCOPE, 'tpm=100/day', 'rpd=1M/day')
+      const users = Array.from({length: SIZE.users}, (_, index) => `user-${index}`)
+      const yesterday = scene.limiter({clock: () => Date.now() - DAY_MS})
+      await Promise.all(users.map(entity => yesterday.acquire({entity, resource: RESOURCE, consume: {tpm: 1, rpd: 1}})))
+      await yesterday.close()
+      await prepare({entities: users, requests: SIZE.users * SIZE.requestsPerUser, order: 'in turn'})
+      const startMs = Date.now()
+      const outcomes = await Promise.all(workers.map(worker => worker.go()))
+      const refilled = Math.ceil(((Date.now() - startMs) * 100) / DAY_MS)
+
+      expect(outcomes.flatMap(({tally}) => tally.errors)).toEqual([])
+      const granted = users.map(user => outcomes.reduce((sum, {tally}) => sum + (tally.held[user]?.[0] ?? 0), 0))
+      expect(granted.filter(tokens => tokens > 100 + refilled)).toEqual([])
+      // Enough was asked for that this would show.
+      expect(granted.filter(tokens => tokens >= 95).length).toBeGreaterThan(SIZE.users / 2)
+    },
+  )
+
+  it('S9 a limit lowered under traffic from four processes holds from then on, and never comes back', async () => {
+    const tenant = {...scene.tenant, clock: Date.now}
+    const configs = new Configs(tenant, {audit: new Audit(tenant)})
+    await configs.set(SCOPE, parseLimits(['tpm=60000/min', 'rpd=1M/day']))
+    await prepare({entities: ['user-1'], requests: SIZE.requests})
+    const working = Promise.all(workers.map(worker => worker.go()))
+    await Promise.all(workers.map(worker => worker.decided(SIZE.requests / 10)))
+    await configs.set(SCOPE, parseLimits(['tpm=60/min', 'rpd=1M/day']))
+    const {failed} = await syncLimits(tenant, SCOPE)
+    expect(failed).toBe(0)
+    const [lowered] = (await scene.shards('user-1', RESOURCE)) as [BucketRecord]
+    const outcomes = await working
+    const [last] = (await scene.shards('user-1', RESOURCE)) as [BucketRecord]
+
+    expect(outcomes.flatMap(({tally}) => tally.errors)).toEqual([])
+    expect(last.state.limits.get('tpm')).toMatchObject({capacityMilli: 60_000n})
+    const sinceMs = Date.now() - lowered.state.refilledAtMs
+    const consumed = Number(consumedMilli([last], 'tpm') - consumedMilli([lowered], 'tpm')) / 1000
+    expect(consumed).toBeLessThanOrEqual(60 + sinceMs / 1000)
+    expect(outcomes.reduce((sum, {tally}) => sum + tally.denied, 0)).toBeGreaterThan(0)
+  })
+})

@@ -1,0 +1,86 @@
+import {describe, expect, it} from 'vitest'
+import {createTable} from '../../src/lib/dynamo/create-table.js'
+import {MemoryDynamo} from '../helpers/memory-table/memory-dynamo.js'
+import {definitionOf} from '../helpers/table-definition.js'
+import {exploreOrders, plainProcess} from './fixtures/interleavings.js'
+
+const LIMIT = 'tpm=100/min'
+/** Long enough to be full, too short to expire. */
+const RESTED_MS = 5 * 60_000
+
+/** Several processes meet a bucket that has been full for long: at one instant it gives its capacity, and no more. */
+describe('S1 a rested bucket', {timeout: 60_000}, () => {
+  async function newStage() {
+    let nowMs = 1_700_000_000_000
+    const transport = new MemoryDynamo()
+    await createTable(transport, await definitionOf({tableName: 'memory', stream: false}))
+    const stage = {table: {name: 'memory', transport}, namespace: 'ns', clock: () => nowMs, limit: LIMIT}
+    const rest = () => {
+      nowMs += RESTED_MS
+    }
+    return {stage, rest}
+  }
+
+  /** What a bucket still gives at this very instant, to a process that knows nothing. */
+  async function drain(stage: Parameters<typeof plainProcess>[0]): Promise<number> {
+    const process = plainProcess(stage)
+    let drained = 0
+    for (const tokens of [50, 20, 10, 5, 5, 2, 2, 1, 1, 1, 1, 1, 1]) {
+      while (await process.acquire(tokens)) drained += tokens
+    }
+    return drained
+  }
+
+  it.each<[string, number[][], boolean]>([
+    ['two processes that do not know it', [[60], [60]], false],
+    [
+      'two processes with two requests each',
+      [
+        [30, 30],
+        [30, 30],
+      ],
+      false,
+    ],
+    ['two processes that know it', [[60], [60]], true],
+    ['three processes that do not know it', [[40], [40], [40]], false],
+  ])('gives its capacity and no more to %s, in every order of their calls', async (_, wishes, isKnown) => {
+    const runs = await exploreOrders(async schedule => {
+      const {stage, rest} = await newStage()
+      await plainProcess(stage).acquire(1)
+      const processes = wishes.map(() => schedule.process(stage))
+      if (isKnown) for (const process of processes) await schedule.run(process.acquire(1))
+      rest()
+      const taken = await schedule.run(
+        ...wishes.map(async (tokens, at) => {
+          let sum = 0
+          for (const each of tokens) if (await processes[at]?.acquire(each)) sum += each
+          return sum
+        }),
+      )
+      const total = taken.reduce((sum, each) => sum + each, 0) + (await drain(stage))
+      expect({order: schedule.taken.map(({chosen}) => chosen).join(''), total}).toEqual({
+        order: expect.any(String),
+        total: 100,
+      })
+    })
+    expect(runs).toBeGreaterThan(1)
+  })
+
+  it.each([0, 1, 2, 3])(
+    'gives no more when a process ends after %d of its calls, whatever the order',
+    async diesAfter => {
+      await exploreOrders(async schedule => {
+        const {stage, rest} = await newStage()
+        await plainProcess(stage).acquire(1)
+        rest()
+        const [mortal, other] = [schedule.process(stage, {diesAfter}), schedule.process(stage)]
+        const taken = await schedule.run(
+          mortal.acquire(60).then(isAdmitted => (isAdmitted ? 60 : 0)),
+          other.acquire(60).then(isAdmitted => (isAdmitted ? 60 : 0)),
+        )
+        const total = taken.reduce((sum, each) => sum + each, 0) + (await drain(stage))
+        expect(total).toBeLessThanOrEqual(100)
+      })
+    },
+  )
+})

@@ -1,0 +1,177 @@
+import {beforeEach, expect, it} from 'vitest'
+import {Denied, TransactionConflict, Unavailable, ValidationFailed} from '../../src/lib/dynamo/errors.js'
+import type {Transport} from '../../src/lib/dynamo/transport.js'
+import {Audit} from '../../src/lib/repository/audit/audit.js'
+import {resetBucket} from '../../src/lib/repository/buckets/reset.js'
+import {wireKey} from '../../src/lib/repository/table/table.js'
+import {keys} from '../../src/lib/schema/keys.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {failure, request} from './visit.js'
+
+/** All limiters with this source of randomness share a slot for their marks. */
+const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
+
+describeOnBoth('charges and returns after the fact', {timeout: 60_000}, table => {
+  let scene: Scene
+  let faults: FaultTransport
+  beforeEach(async () => {
+    scene = new Scene(table)
+    faults = new FaultTransport(table.transport)
+    scene.transport = faults
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'input=1000/day', 'output=1000/day')
+  })
+
+  const consumed = async () => ({
+    input: (await scene.totals('user-1', 'gpt-4', 'input')).consumed,
+    output: (await scene.totals('user-1', 'gpt-4', 'output')).consumed,
+  })
+  const tokens = async () => (await scene.totals('user-1', 'gpt-4', 'input')).tokens
+  const dropBucket = () =>
+    table.transport.send('DeleteItem', {
+      TableName: table.name,
+      Key: wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', 0)),
+    })
+
+  /** Does something just before write number `at` from now on is sent. */
+  function before(at: number, intrude: () => Promise<unknown>): void {
+    let writes = 0
+    scene.transport = {
+      send: async (operation, input, options) => {
+        if (operation === 'UpdateItem' && ++writes === at) await intrude()
+        return faults.send(operation, input, options)
+      },
+    }
+  }
+
+  it.each(['lost before apply', 'lost after apply'] as const)(
+    'S6 a correction with both signs that is %s, its mark overwritten meanwhile, is charged at least once and returned at most once',
+    async kind => {
+      const lossy = scene.limiter({randomBytes: sameSlot(1)})
+      const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
+      const lease = await lossy.acquire(request({input: 100, output: 100}))
+      faults.start({kind, at: 1})
+      before(2, () => rival.acquire(request({input: 1, output: 1})))
+      await lease.adjust({input: 300, output: -40})
+      expect(faults.hits).toBe(1)
+      const after = await consumed()
+      expect(after.input).toBeGreaterThanOrEqual(401)
+      expect(after.output).toBeGreaterThanOrEqual(61)
+      await lease.rollback()
+      // The rival's lease is still held.
+      expect((await consumed()).input).toBeGreaterThanOrEqual(1)
+      expect((await consumed()).output).toBeGreaterThanOrEqual(1)
+    },
+  )
+
+  it('S6 a charge that shares its write with a larger return is not lost with it', async () => {
+    const lossy = scene.limiter({randomBytes: sameSlot(1)})
+    const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
+    const [held, charged] = [await lossy.acquire(request({input: 100})), await lossy.acquire(request({input: 1}))]
+    faults.start({kind: 'lost before apply', at: 2})
+    // The first write occupies the queue, so that the other two share the next one, which gets lost.
+    before(3, () => rival.acquire(request({input: 1})))
+    await Promise.all([charged.adjust({input: 1}), held.rollback(), charged.adjust({input: 50})])
+    expect((await consumed()).input).toBeGreaterThanOrEqual(1 + 1 + 50 + 1)
+  })
+
+  it.each([
+    ['an expired token', new Denied('UpdateItem')],
+    ['a validation error', new ValidationFailed('UpdateItem')],
+    ['conflicts', new TransactionConflict('UpdateItem')],
+  ])('S6 a return whose answer was lost and whose repetition meets %s is not made again', async (_, error) => {
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire(request({input: 100}))
+    await limiter.acquire(request({input: 10}))
+    let writes = 0
+    const transport: Transport = {
+      send: async (operation, input, options) => {
+        if (operation !== 'UpdateItem' || ++writes > 6) return table.transport.send(operation, input, options)
+        if (writes > 1) throw error
+        await table.transport.send(operation, input, options)
+        throw new Unavailable(operation, true)
+      },
+    }
+    scene.transport = transport
+    await failure(lease.release({input: 60}))
+    expect((await consumed()).input).toBe(50)
+    scene.transport = table.transport
+    await lease.rollback()
+    expect((await consumed()).input).toBe(10)
+    await limiter.close()
+  })
+
+  it.each([
+    ['an expired token', new Denied('UpdateItem')],
+    ['conflicts', new TransactionConflict('UpdateItem')],
+  ])('S6 nor is the return of a whole lease that meets %s', async (_, error) => {
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire(request({input: 100}))
+    await limiter.acquire(request({input: 10}))
+    let writes = 0
+    scene.transport = {
+      send: async (operation, input, options) => {
+        if (operation !== 'UpdateItem' || ++writes > 6) return table.transport.send(operation, input, options)
+        if (writes > 1) throw error
+        await table.transport.send(operation, input, options)
+        throw new Unavailable(operation, true)
+      },
+    }
+    await lease.rollback()
+    expect((await consumed()).input).toBe(10)
+  })
+
+  it('S6 the first try of a return that arrives after its repetition and a later write changes nothing', async () => {
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire(request({input: 100}))
+    let late: (() => Promise<unknown>) | undefined
+    scene.transport = {
+      send: async (operation, input, options) => {
+        if (operation !== 'UpdateItem' || late) return table.transport.send(operation, input, options)
+        late = () => table.transport.send(operation, input).catch(() => {})
+        throw new Unavailable(operation, true)
+      },
+    }
+    await lease.release({input: 60})
+    await limiter.acquire(request({input: 5}))
+    await late?.()
+    expect((await consumed()).input).toBe(45)
+  })
+
+  it('a return costs one call, also when the slot of its mark is shared, and then at most one more', async () => {
+    const [first, second] = [1, 2].map(stem => scene.limiter({randomBytes: sameSlot(stem)}))
+    const lease = await first?.acquire(request({input: 100}))
+    faults.start()
+    await lease?.release({input: 10})
+    expect(faults.calls).toHaveLength(1)
+    await second?.acquire(request({input: 1}))
+    faults.start()
+    await lease?.release({input: 10})
+    expect(faults.calls).toHaveLength(2)
+    expect((await consumed()).input).toBe(81)
+  })
+
+  it.each(['release', 'rollback'] as const)(
+    'S2 %s to a bucket that was deleted and created again pays for no other',
+    async what => {
+      const lease = await scene.limiter().acquire(request({input: 100}))
+      await dropBucket()
+      await scene.limiter().acquire(request({input: 30}))
+      await (what === 'rollback' ? lease.rollback() : lease.release({input: 50}))
+      expect([await tokens(), (await consumed()).input]).toEqual([970, 30])
+    },
+  )
+
+  it('S2 a return to a bucket that was reset pays for no other, while charges still count', async () => {
+    const limiter = scene.limiter()
+    const lease = await limiter.acquire(request({input: 100}))
+    await resetBucket(scene.tenant, new Audit(scene.tenant), 'user-1', 'gpt-4')
+    await scene.limiter().acquire(request({input: 30}))
+    await lease.adjust({input: -50, output: 7})
+    expect(await tokens()).toBe(970)
+    expect((await scene.totals('user-1', 'gpt-4', 'output')).tokens).toBe(993)
+    await lease.rollback()
+    expect(await tokens()).toBe(970)
+  })
+})

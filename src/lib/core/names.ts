@@ -70,6 +70,18 @@ const RULES = {
   },
 } satisfies Record<string, NameRule>
 
+/** The rules of a name as a JSON Schema states them. */
+export interface NameForm {
+  readonly pattern: string
+  readonly maxLength: number
+  readonly not?: {readonly enum: readonly string[]}
+}
+
+export function nameForm(kind: keyof typeof RULES): NameForm {
+  const {pattern, longest, reserved}: NameRule = RULES[kind]
+  return {pattern: pattern.source, maxLength: longest, ...(reserved && {not: {enum: [...reserved]}})}
+}
+
 export const checkEntityId = (name: string): string => check(RULES.entity, name)
 export const checkResourceName = (name: string): string => check(RULES.resource, name)
 export const checkLimitName = (name: string): string => check(RULES.limit, name)

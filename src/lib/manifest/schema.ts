@@ -8,6 +8,7 @@ import {
   checkNamespaceName,
   checkResourceName,
   DEFAULT_RESOURCE,
+  nameForm,
 } from '../core/names.js'
 import {checkedNameOf, entriesOf, fieldsOf} from '../documents/issues.js'
 import {notOneOf} from '../documents/problems.js'
@@ -20,31 +21,21 @@ type Rate = Omit<Limit, 'name'>
 
 const POLICIES = ['allow', 'block'] as const
 
-// The patterns are for editors: zael's own checks have better messages.
-const STRUCTURAL = 'PK|SK|GSI[1-4][PS]K|LSI[1-5]SK|ttl'
+// The forms are for editors: zael's own checks have better messages.
 const entityId = checkedNameOf(checkEntityId, 'must be the id of an entity').meta({
   id: 'entityId',
-  pattern: '^[a-zA-Z0-9][a-zA-Z0-9_.\\-:@]*$',
-  maxLength: 256,
+  ...nameForm('entity'),
 })
 const resourceName = checkedNameOf(checkResourceName, 'must be a name').meta({
   id: 'resourceName',
-  pattern: '^[a-zA-Z][a-zA-Z0-9_.\\-/]*$',
-  maxLength: 64,
-  not: {pattern: `^(${STRUCTURAL})$`},
+  ...nameForm('resource'),
 })
 const configResource = checkedNameOf(checkConfigResource, 'must be a name').meta({
   id: 'configResource',
-  pattern: `^(${DEFAULT_RESOURCE}|[a-zA-Z][a-zA-Z0-9_.\\-/]*)$`,
-  maxLength: 64,
-  not: {pattern: `^(${STRUCTURAL})$`},
+  ...nameForm('resource'),
+  pattern: `^${DEFAULT_RESOURCE}$|${nameForm('resource').pattern}`,
 })
-const limitName = checkedNameOf(checkLimitName, 'must be a name').meta({
-  id: 'limitName',
-  pattern: '^[a-zA-Z][a-zA-Z0-9_.-]*$',
-  maxLength: 64,
-  not: {pattern: `^(${STRUCTURAL}|wcu|entity_id|resource|window|window_start|total_events)$`},
-})
+const limitName = checkedNameOf(checkLimitName, 'must be a name').meta({id: 'limitName', ...nameForm('limit')})
 
 const NUMBER = '[0-9]+(\\.[0-9]+)?[kKM]?'
 const ANY_NAME = 'limit='
@@ -208,7 +199,7 @@ export const manifestSchema = fieldsOf('a manifest', {
         checkNamespaceName,
         'must be a name',
         'the key "namespace" is missing; it names the namespace of this file',
-      ).meta({pattern: '^[a-zA-Z0-9][a-zA-Z0-9_.-]*$', maxLength: 128}),
+      ).meta({...nameForm('namespace')}),
     )
     .describe('Name of the namespace that the file is for.'),
   system: system.optional(),

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
+import {printableText} from '../../src/lib/core/printable.js'
 import {cutText, graphemesOf, padText, textWidth} from '../../src/lib/core/text-width.js'
 
 describe('textWidth', () => {
@@ -24,7 +25,22 @@ describe('textWidth', () => {
     ['…·→█', 4],
   ])('of %s is %i columns', (text, width) => {
     expect(textWidth(text)).toBe(width)
+    // A mark makes every character be looked at as a whole; the sum is the same.
+    expect(textWidth(`${text}e\u0301`)).toBe(width + 1)
   })
+})
+
+it('characters are those that Unicode defines, for any text', () => {
+  const segmenter = new Intl.Segmenter('en', {granularity: 'grapheme'})
+  for (const unit of ['grapheme', 'grapheme-composite', 'binary'] as const) {
+    fc.assert(
+      fc.property(fc.string({unit}), any => {
+        const shown = printableText(any)
+        expect(graphemesOf(shown)).toEqual(Array.from(segmenter.segment(shown), ({segment}) => segment))
+      }),
+      {numRuns: 500},
+    )
+  }
 })
 
 describe('cutText', () => {

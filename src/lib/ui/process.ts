@@ -12,8 +12,9 @@ export function onExitSignal(end: (exitCode: ExitCode) => void): () => void {
   }
 }
 
-/** Stops the process; returns when it continues. */
+/** Stops the process; returns when it continues. Does nothing on Windows, which has no job control. */
 export function stopProcess(): void {
+  if (process.platform === 'win32') return
   // The whole process group, as the terminal would do: the shell waits for the process that started this one.
   process.kill(0, 'SIGTSTP')
   // The terminal does not report changes of its size to a stopped process.

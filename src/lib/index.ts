@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * The public library: limit requests with {@link RateLimiter}, look after limits and entities with {@link Repository}.
  *

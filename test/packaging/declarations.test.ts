@@ -125,6 +125,10 @@ describe('the types of the library', () => {
     expect(publicFace(entry).hidden).toEqual([])
   })
 
+  it.each(['index.d.ts', 'testing/index.d.ts'])('%s brings the types of "await using" for older targets', entry => {
+    expect(files.get(entry)?.text).toMatch(/^\/\/\/ <reference lib="esnext\.disposable"/)
+  })
+
   it('exports every error class that the library throws', () => {
     const {exported} = files.get('index.d.ts') as DeclarationFile
     const errors = [...files].flatMap(([path, {declared}]) =>

@@ -31,7 +31,7 @@ export declare function expect(actual: unknown): {toBe(expected: unknown): void}
 /** The options under which the examples and all declarations they load must compile. */
 export const COMPILER_OPTIONS = {
   target: 'es2022',
-  lib: ['es2022', 'esnext.disposable'],
+  lib: ['es2022'],
   module: 'nodenext',
   types: ['node'],
   strict: true,

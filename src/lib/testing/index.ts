@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * For tests of programs that use zael: a table on an embedded engine, with time and faults under control.
  *

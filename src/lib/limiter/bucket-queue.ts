@@ -255,7 +255,8 @@ export class BucketQueue {
     const mark = this.#services.nextMark()
     const {applied, record} = await this.#write(step.update(mark), mark)
     if (!applied) return
-    if (!record) throw new Error('a bucket that was charged is not there')
+    // Charged and gone again: the charge is void, and the next step decides anew.
+    if (!record) return this.#bucket.forget()
     this.#admit(step.admits, record)
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
   }

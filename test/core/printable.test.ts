@@ -33,7 +33,7 @@ describe('printableText', () => {
   })
 
   it('changes nothing the second time, and leaves nothing hidden', () => {
-    assert(
+    void assert(
       property(string({unit: 'binary'}), text => {
         const once = printableText(text)
         expect(printableText(once)).toBe(once)

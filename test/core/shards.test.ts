@@ -242,6 +242,12 @@ describe('several shards together', () => {
     expect(timeUntilTogether([one], of(5000n), 0)).toBe(tryConsumeBucket(one, of(5000n), 0).retryAfterMs)
   })
 
+  it('L2 a balance above the capacity is no reason for a shorter wait: the next write takes it away', () => {
+    const waitMs = timeUntilTogether(shards(50_000n, 15_000n), of(90_000n), 0)
+    expect(timeUntilTogether(shards(80_000n, 15_000n), of(90_000n), 0)).toBe(waitMs)
+    expect(timeUntilTogether(shards(80_000n), of(50_000n), 0)).toBe(0)
+  })
+
   it('L3 never hold more than their capacities, nor a limit that none of them has', () => {
     expect(timeUntilTogether(shards(0n, 0n), of(100_001n), 0)).toBe(Number.POSITIVE_INFINITY)
     expect(timeUntilTogether(shards(0n), new Map([['missing', 1n]]), 0)).toBe(Number.POSITIVE_INFINITY)

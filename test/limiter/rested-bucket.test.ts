@@ -15,8 +15,8 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     const transport = new MemoryDynamo()
     await createTable(transport, await definitionOf({tableName: 'memory', stream: false}))
     const stage = {table: {name: 'memory', transport}, namespace: 'ns', clock: () => nowMs, limit: LIMIT}
-    const rest = () => {
-      nowMs += RESTED_MS
+    const rest = (ms = RESTED_MS) => {
+      nowMs += ms
     }
     return {stage, rest}
   }
@@ -64,6 +64,19 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
       })
     })
     expect(runs).toBeGreaterThan(1)
+  })
+
+  it('gives no more to a process that knows it as nearly empty when another has returned its tokens since', async () => {
+    const {stage, rest} = await newStage()
+    const [one, other] = [plainProcess(stage), plainProcess(stage)]
+    const queue = other.limiter.queues.at({entity: 'user-1', resource: 'gpt-4', shard: 0})
+    await other.acquire(95)
+    const incarnation = queue.state?.exists ? queue.state.seen.record.incarnation : undefined
+    await one.acquire(1)
+    rest(10_000)
+    await queue.giveBack(new Map([['tpm', 95_000n]]), 1, incarnation)
+    expect(await one.acquire(4)).toBe(true)
+    expect(4 + (await drain(stage))).toBe(100)
   })
 
   it.each([0, 1, 2, 3])(

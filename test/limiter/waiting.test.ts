@@ -1,6 +1,6 @@
 import {getEventListeners} from 'node:events'
 import {beforeEach, describe, expect, it} from 'vitest'
-import {onAbort} from '../../src/lib/limiter/abort.js'
+import {onAbort} from '../../src/lib/dynamo/abort.js'
 import type {AcquireRequest} from '../../src/lib/limiter/options.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

@@ -13,8 +13,8 @@ export default class EntityUpdate extends StackCommand<typeof EntityUpdate> {
   static override summary = 'Update an entity'
 
   static override description =
-    'Fields that are not given, including other metadata, do not change. A change of parent or cascade takes effect in live ' +
-    'buckets at once.'
+    'Fields that are not given, including other metadata, do not change. A change of parent or cascade is written to live ' +
+    'buckets before the command ends; a bucket that was created in the last seconds follows within 60 seconds.'
 
   static override args = {
     id: stringArg({description: 'Entity id.', required: true, ignoreStdin: true}),

@@ -88,8 +88,19 @@ export function availableTogether(shares: readonly BucketState[], name: string):
 /** Ten years in ms: a longer wait counts as never. */
 const HORIZON_MS = 10 * 365 * 86_400_000
 
+/** The bucket without what exceeds its capacities: the next write takes that away, so no wait may count on it. */
+export function withoutExcess(bucket: BucketState): BucketState {
+  const limits = new Map<string, LimitState>()
+  for (const [name, limit] of bucket.limits) {
+    const {capacityMilli, tokensMilli} = limit
+    limits.set(name, tokensMilli > capacityMilli ? {...limit, tokensMilli: capacityMilli, remainder: 0n} : limit)
+  }
+  return {...bucket, limits}
+}
+
 /** Milliseconds until several shards together hold the amounts; `Infinity` when they never will. */
-export function timeUntilTogether(shares: readonly BucketState[], amounts: Amounts, nowMs: number): number {
+export function timeUntilTogether(stored: readonly BucketState[], amounts: Amounts, nowMs: number): number {
+  const shares = stored.map(withoutExcess)
   const [only, another] = shares
   // Of a single shard the wait follows by arithmetic; the search below costs most of a refusal.
   if (only && !another && [...amounts.keys()].every(name => only.limits.has(name))) {

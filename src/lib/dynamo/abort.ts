@@ -1,45 +1,53 @@
-const subscribers = new WeakMap<AbortSignal, Set<() => void>>()
+/** Callbacks per signal; the signal itself has one listener for all of them. */
+const callbacks = new WeakMap<AbortSignal, Map<symbol, () => void>>()
 
 /**
- * Calls `stop` when the signal aborts; the result unsubscribes. All subscribers share one listener: callers use one signal
- * for many requests at once, and Node warns of a leak from the eleventh listener on.
+ * Calls back when the signal aborts, at once if it has; the function that is returned takes that back. However many
+ * requests share a signal it has one listener, and none when all are done: Node warns from the eleventh on.
  */
-export function onAbort(signal: AbortSignal, stop: () => void): () => void {
-  const all = subscribers.get(signal) ?? listenTo(signal)
-  all.add(stop)
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  if (signal.aborted) {
+    callback()
+    return () => {}
+  }
+  const shared = callbacks.get(signal) ?? listenTo(signal)
+  const key = Symbol()
+  shared.set(key, callback)
   return () => {
-    all.delete(stop)
-    if (all.size > 0 || subscribers.get(signal) !== all) return
-    subscribers.delete(signal)
+    shared.delete(key)
+    if (shared.size > 0 || callbacks.get(signal) !== shared) return
+    callbacks.delete(signal)
     signal.removeEventListener('abort', callAll)
   }
 }
 
-function listenTo(signal: AbortSignal): Set<() => void> {
-  const all = new Set<() => void>()
-  subscribers.set(signal, all)
+function listenTo(signal: AbortSignal): Map<symbol, () => void> {
+  const shared = new Map<symbol, () => void>()
+  callbacks.set(signal, shared)
   signal.addEventListener('abort', callAll, {once: true})
-  return all
+  return shared
 }
 
-function callAll(this: AbortSignal): void {
-  for (const stop of [...(subscribers.get(this) ?? [])]) stop()
+function callAll(event: Event): void {
+  const signal = event.target as AbortSignal
+  const shared = callbacks.get(signal)
+  callbacks.delete(signal)
+  for (const callback of shared?.values() ?? []) callback()
 }
 
 /** How long one caller waits for work that it shares with others. */
-interface Patience {
+interface WaitLimits {
   readonly signal?: AbortSignal | undefined
   /** By the monotonic clock. */
   readonly deadlineMs?: number | undefined
 }
 
 /** The result of shared work, or the signal's reason or a `TimeoutError`: the work itself goes on for the others. */
-export async function unlessStopped<T>(work: Promise<T>, {signal, deadlineMs}: Patience): Promise<T> {
+export async function unlessStopped<T>(work: Promise<T>, {signal, deadlineMs}: WaitLimits): Promise<T> {
   let unsubscribe: (() => void) | undefined
   let timer: NodeJS.Timeout | undefined
   const stopped = new Promise<never>((_, reject) => {
-    if (signal?.aborted) reject(signal.reason)
-    else if (signal) unsubscribe = onAbort(signal, () => reject(signal.reason))
+    if (signal) unsubscribe = onAbort(signal, () => reject(signal.reason))
     if (deadlineMs === undefined) return
     timer = setTimeout(
       () => reject(new TimeoutError('nothing happened in time')),

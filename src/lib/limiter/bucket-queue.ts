@@ -239,7 +239,7 @@ export class BucketQueue {
     const address = this.#address
     const {seenAtMs} = this.#bucket
     let inForce = await limits.inForce(address)
-    // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 23).
+    // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
     if (!state.exists || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, seenAtMs)
     const nowMs = this.#now()
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
@@ -255,7 +255,8 @@ export class BucketQueue {
     const mark = this.#services.nextMark()
     const {applied, record} = await this.#write(step.update(mark), mark)
     if (!applied) return
-    if (!record) throw new Error('a bucket that was charged is not there')
+    // Charged and gone again: the charge is void, and the next step decides anew.
+    if (!record) return this.#bucket.forget()
     this.#admit(step.admits, record)
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
   }

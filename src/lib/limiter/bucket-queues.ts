@@ -223,11 +223,14 @@ export class KnownRefusals implements Demand {
   byAll(): Refusal | undefined {
     const records: BucketRecord[] = []
     let source: AppliedLimits['source'] | undefined
-    for (let shard = 0; shard < this.shardCount; shard++) {
+    let count = this.shardCount
+    for (let shard = 0; shard < count; shard++) {
       const refused = this.by(shard)
       if (!refused) return undefined
       records.push(refused.record)
       source ??= refused.source
+      // A split that this process has not noticed otherwise: the other shards may hold enough.
+      count = Math.max(count, refused.record.shardCount)
     }
     const nowMs = this.queues.services.table.clock()
     const refusal = explainRefusal({records, amounts: this.amounts, nowMs, source}, this.level)
@@ -235,41 +238,41 @@ export class KnownRefusals implements Demand {
   }
 }
 
-interface KnownEntity extends Family {
-  readonly shardCounts: Map<string, number>
-}
-
 /** What answers have shown of entities: their parent, and the number of shards of their buckets. */
 export class EntityCache {
-  readonly #entities: Lru<KnownEntity>
+  readonly #families: Lru<Family>
+  /** By entity and resource, unless it is 1. Does not expire: the states of shards that refuse are remembered as well. */
+  readonly #shardCounts: Lru<number>
 
-  constructor(options: {clock: () => number; ttlMs: number; maxEntries?: number}) {
-    this.#entities = new Lru({maxEntries: 10_000, ...options})
+  constructor({maxEntries = 10_000, ...options}: {clock: () => number; ttlMs: number; maxEntries?: number}) {
+    this.#families = new Lru({...options, maxEntries})
+    this.#shardCounts = new Lru({...options, maxEntries, ttlMs: Number.POSITIVE_INFINITY})
   }
 
   family(entity: string): Family | undefined {
-    return this.#entities.get(entity)
+    return this.#families.get(entity)
   }
 
   /** 1 as long as nothing else was seen. */
   shardCount(entity: string, resource: string): number {
-    return this.#entities.get(entity)?.shardCounts.get(resource) ?? 1
+    return this.#shardCounts.get(`${entity}#${resource}`) ?? 1
   }
 
   /** Learns from the state of a bucket. */
   notice(record: BucketRecord): void {
     const {entity, resource, cascade, parent, shardCount} = record
-    const known = this.#entities.get(entity)
+    const known = this.#families.get(entity)
+    if (known?.cascade !== cascade || known.parent !== parent) this.#families.set(entity, {cascade, parent})
     // Only shard 0 shows that there are fewer shards; the others may be behind.
-    const before = known?.shardCounts.get(resource) ?? 1
+    const before = this.shardCount(entity, resource)
     const count = record.shard === 0 ? shardCount : Math.max(before, shardCount)
-    if (known && known.cascade === cascade && known.parent === parent && before === count) return
-    const shardCounts = new Map(known?.shardCounts).set(resource, count)
-    this.#entities.set(entity, {cascade, parent, shardCounts})
+    if (count !== before) this.setShardCount(entity, resource, count)
   }
 
   setShardCount(entity: string, resource: string, count: number): void {
-    this.#entities.get(entity)?.shardCounts.set(resource, count)
+    const key = `${entity}#${resource}`
+    if (count === 1) this.#shardCounts.delete(key)
+    else this.#shardCounts.set(key, count)
   }
 }
 

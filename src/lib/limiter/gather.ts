@@ -1,7 +1,8 @@
 import {type GatherPlan, planGather} from '../core/shards.js'
 import {TransactionCancelled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
-import {type BucketPlan, planBucket, plannedLimits} from '../repository/buckets/plan.js'
+import {sendMarked} from '../repository/buckets/marked-write.js'
+import {type BucketPlan, changesLimits, planBucket, plannedLimits} from '../repository/buckets/plan.js'
 import {readSeenShards} from '../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
 import {type TransactItem, transact} from '../repository/table/transact.js'
@@ -60,9 +61,10 @@ export class ShardGatherer {
    * Where a single shard is enough after all, its queue decides, which lets requests share a write; otherwise each gives
    * what it can, in one transaction. Losing to competitors every time is a refusal, not a failure.
    */
-  async #readAndTake(request: BucketRequest, count: number): Promise<Grant | Refusal> {
+  async #readAndTake(request: BucketRequest, expectedCount: number): Promise<Grant | Refusal> {
     const {entity, resource, amounts, level} = request
-    const {table, limits, shards} = this.#queues.services
+    const {table, limits, shards, settings} = this.#queues.services
+    let count = expectedCount
     for (let attempt = 1; ; attempt++) {
       const sinceMs = table.clock()
       const [seen, cached] = await Promise.all([
@@ -70,9 +72,16 @@ export class ShardGatherer {
         limits.limitsOf(entity, resource),
       ])
       const seenAtMs = performance.now()
-      // As for a single bucket: limits from before the shards were read never replace theirs (decision 23).
+      // As for a single bucket: limits from before the shards were read never replace theirs (decision 25).
       const isChange = [...seen.values()].some(bucket => !hasLimits(bucket, cached))
       const applied = isChange ? await limits.limitsOf(entity, resource, seenAtMs) : cached
+      const real = Math.max(0, ...[...seen.values()].map(({record}) => record.shardCount))
+      if (real > count && real <= settings.maxShards) {
+        // Split meanwhile: without all of its shards a bucket seems smaller than it is.
+        count = real
+        continue
+      }
+      if (seen.size === 0) return this.#askFirst(request)
       if (seen.size < count && attempt === 1) {
         // Without all of them a request for the whole capacity could never be admitted.
         await shards.fill({entity, resource, shard: count - 1})
@@ -91,13 +100,26 @@ export class ShardGatherer {
         if (grant) return grant
       }
       if (!parts || attempt >= ATTEMPTS) {
-        const records = [...seen.values()].map(({record}) => record)
-        for (const record of records)
+        for (const {record} of seen.values())
           this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
+        // The wait is true only for shards that have the limits in force.
+        const outdated = [...plans.values()].filter(changesLimits)
+        await Promise.all(outdated.map(plan => this.#bringInLine(plan, applied)))
+        const records = [...plans.values()].map(plan => plannedRecord(plan))
         return explainRefusal({records, amounts, nowMs, source: applied.source}, level)
       }
       await pause(attempt, {...table.backoff, baseMs: 5})
     }
+  }
+
+  /** There is no bucket any more: the first shard creates it. */
+  async #askFirst(request: BucketRequest): Promise<Grant | Refusal> {
+    const {entity, resource} = request
+    this.#queues.at({entity, resource, shard: 0}).forget()
+    const answer = await this.#queues.ask(0, request)
+    if (answer.admitted) return grantOf(answer)
+    const {record, amounts, nowMs, source} = answer
+    return explainRefusal({records: [record], amounts, nowMs, source}, request.level)
   }
 
   async #askOne(request: BucketRequest, record: BucketRecord, sinceMs: number): Promise<Grant | undefined> {
@@ -105,6 +127,16 @@ export class ShardGatherer {
     this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
     const answer = await this.#queues.ask(record.shard, request)
     return answer.admitted ? grantOf(answer) : undefined
+  }
+
+  /** Writes the limits in force to one shard; another client that was faster has done so, or is seen by the next request. */
+  async #bringInLine(plan: BucketPlan, applied: AppliedLimits): Promise<void> {
+    const {table, settings, nextMark} = this.#queues.services
+    const mark = nextMark()
+    const ttlSeconds = expiryOf(applied, plannedLimits(plan), settings, table.clock())
+    const update = plannedUpdate(table, plan, {amounts: new Map(), ttlSeconds, isExact: true}, mark)
+    await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs}).catch(() => {})
+    this.#queues.at(plan.seen.record).forget(mark)
   }
 
   /** Takes from several shards or from none; `undefined` when another client wrote in between. */

@@ -1,5 +1,5 @@
 import {type Amounts, chooseFitting, expiresAtSeconds, type LimitState, sumAmounts} from '../core/bucket.js'
-import {rateOf} from '../core/limit.js'
+import {type Limit, rateOf} from '../core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {toTokens} from '../core/token-math.js'
 import {
@@ -50,7 +50,7 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   for (const request of input.requests) {
     // Given up while the configuration was read.
     if (request.isAbandoned) continue
-    const reason = impossibility(address, request.amounts, inForce.applied)
+    const reason = impossibility(address, request.amounts, inForce.applied.limits)
     if (reason) impossible.set(request, reason)
     else possible.push(request)
   }
@@ -58,10 +58,11 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   return {impossible, step: possible.length === 0 ? undefined : planCreation(state.residue, possible, input)}
 }
 
-function impossibility(
-  {entity, resource}: BucketAddress,
+/** Why these limits can never admit a request, if so. */
+export function impossibility(
+  {entity, resource}: Pick<BucketAddress, 'entity' | 'resource'>,
   amounts: Amounts,
-  {limits}: AppliedLimits,
+  limits: readonly Limit[],
 ): Error | undefined {
   const capacities = new Map(limits.map(limit => [limit.name, rateOf(limit).capacityMilli]))
   const unknown = [...amounts.keys()].filter(name => !capacities.has(name))

@@ -6,10 +6,12 @@ import {ConfigResolver} from '../repository/limits/resolver.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {BucketQueues, type BucketRequest, EntityCache, type KnownRefusals} from './bucket-queues.js'
-import {RateLimitExceeded} from './errors.js'
+import {RateLimitExceeded, RequestTooLarge} from './errors.js'
 import {ShardGatherer} from './gather.js'
 import {type Grant, grantOf} from './grant.js'
+import {needsLimits} from './known-bucket.js'
 import {type Family, LimitSource} from './limit-source.js'
+import {impossibility} from './limit-steps.js'
 import type {LimiterSettings} from './options.js'
 import type {Deadline, Refused} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
@@ -103,7 +105,7 @@ export class NamespaceLimiter {
       known = this.queues.knownRefusals(request)
     }
     const {record, amounts, nowMs, source} = refused as Refused
-    const count = this.#entities.shardCount(entity, resource)
+    const count = Math.max(this.#entities.shardCount(entity, resource), record.shardCount)
     if (count === 1) return explainRefusal({records: [record], amounts, nowMs, source}, level)
     const gathering = this.#gatherer.gather({...request, amounts}, count)
     try {
@@ -131,9 +133,11 @@ export class NamespaceLimiter {
     const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
     const grants = answers.filter(answer => 'holdings' in answer)
     if (grants.length === asked.length) return grants
-    for (const grant of grants) void this.queues.refund(grant.holdings)
+    const refunds = grants.map(grant => this.queues.refund(grant.holdings))
     const failure = outcomes.find(outcome => outcome.status === 'rejected')
     if (failure) throw failure.reason
+    // Who comes back after the wait, perhaps through another process, must not find the charge still there.
+    if (refunds.length > 0) await request.deadline.until(Promise.all(refunds)).catch(() => {})
     const refusals = answers.filter(answer => 'statuses' in answer)
     // A level that was charged and refunded would admit: it adds no wait.
     return grants.length > 0 ? exceeded(refusals) : this.#exceeded(request, refusals)
@@ -148,7 +152,10 @@ export class NamespaceLimiter {
     const other: BucketRequest = isParentMissing
       ? {...request, entity: parent, level: 'parent'}
       : {...request, level: 'entity'}
-    const refusal = await request.deadline.until(this.#expectedRefusal(other)).catch(() => undefined)
+    const refusal = await request.deadline.until(this.#expectedRefusal(other)).catch(error => {
+      if (error instanceof RequestTooLarge) throw error
+      return undefined
+    })
     if (!refusal) return exceeded(refusals)
     return exceeded(isParentMissing ? [...refusals, refusal] : [refusal, ...refusals])
   }
@@ -156,16 +163,24 @@ export class NamespaceLimiter {
   /**
    * What a level would answer that was not asked because the other one refused already: without its wait the retry-after
    * would not be true. Based on what was last seen there, however old, since only competitors can have changed that; a
-   * level never seen is read once. `undefined` when it would admit, or never could.
+   * level never seen is read once. `undefined` when it would admit. Throws `RequestTooLarge` when it never could.
    */
   async #expectedRefusal({entity, resource, amounts, level}: BucketRequest): Promise<Refusal | undefined> {
     const records = this.#seenRecords(entity, resource) ?? (await this.#readRecords(entity, resource))
     const [first] = records
+    if (!first || needsLimits(first, amounts)) await this.#checkCapacity(entity, resource, amounts)
     if (!first) return undefined
     const asked = new Map([...amounts].filter(([name]) => first.state.limits.has(name)))
     const refusal = explainRefusal({records, amounts: asked, nowMs: this.table.clock(), source: undefined}, level)
-    const isRefused = refusal.statuses.some(status => status.exceeded) && Number.isFinite(refusal.retryAfterMs)
-    return isRefused ? refusal : undefined
+    return refusal.statuses.some(status => status.exceeded) ? refusal : undefined
+  }
+
+  /** What the limits in force could never hold is not a matter of waiting. */
+  async #checkCapacity(entity: string, resource: string, amounts: Amounts): Promise<void> {
+    const {limits} = await this.limits.limitsOf(entity, resource)
+    const known = new Map([...amounts].filter(([name]) => limits.some(limit => limit.name === name)))
+    const reason = impossibility({entity, resource}, known, limits)
+    if (reason) throw reason
   }
 
   #seenRecords(entity: string, resource: string): BucketRecord[] | undefined {

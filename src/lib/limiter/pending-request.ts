@@ -1,8 +1,8 @@
 import type {Amounts} from '../core/bucket.js'
+import {onAbort} from '../dynamo/abort.js'
 import {Aborted, Unavailable} from '../dynamo/errors.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import {onAbort} from './abort.js'
 import type {RefusalStatus} from './errors.js'
 import type {AppliedLimits} from './limit-source.js'
 

@@ -1,6 +1,6 @@
-import {type Amounts, refillBucket} from '../core/bucket.js'
-import {availableTogether, timeUntilTogether} from '../core/shards.js'
-import {toTokens} from '../core/token-math.js'
+import {type Amounts, type BucketState, refillBucket} from '../core/bucket.js'
+import {availableTogether, timeUntilTogether, withoutExcess} from '../core/shards.js'
+import {type Rate, toTokens} from '../core/token-math.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {RefusalStatus} from './errors.js'
 import {shareOfRecord} from './known-bucket.js'
@@ -25,7 +25,7 @@ export function explainRefusal(
   {records, amounts, nowMs, source}: RefusalGrounds,
   level: RefusalStatus['level'],
 ): Refusal {
-  const shares = records.map(shareOfRecord)
+  const shares = records.map(record => withoutExcess(shareOfRecord(record)))
   const refilled = shares.map(share => refillBucket(share, nowMs))
   const first = records[0] as BucketRecord
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
@@ -47,9 +47,22 @@ export function explainRefusal(
       requested,
       deficit: exceeded ? requested - available : 0,
       exceeded,
-      retryAfterMs: exceeded ? timeUntilTogether(shares, new Map([[name, milli]]), nowMs) : 0,
+      retryAfterMs: exceeded ? waitFor(shares, name, milli, rate, nowMs) : 0,
     }
   })
   // Nothing exceeded means that competitors were faster on every try: there is room by now.
   return {statuses, retryAfterMs: Math.max(1, ...statuses.map(status => status.retryAfterMs))}
+}
+
+/** Finite for everything that the bucket can hold at all, even if some of its shards are missing or their shares too small. */
+function waitFor(
+  shares: readonly BucketState[],
+  name: string,
+  milli: bigint,
+  rate: Rate | undefined,
+  nowMs: number,
+): number {
+  const waitMs = timeUntilTogether(shares, new Map([[name, milli]]), nowMs)
+  if (Number.isFinite(waitMs) || !rate || milli > rate.capacityMilli || rate.refillAmountMilli <= 0n) return waitMs
+  return Number((rate.capacityMilli * BigInt(rate.refillPeriodMs)) / rate.refillAmountMilli) + 1
 }

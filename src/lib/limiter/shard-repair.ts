@@ -1,3 +1,4 @@
+import {Throttled, TransactionCancelled} from '../dynamo/errors.js'
 import {fillMissingShards, healShardCount, splitBucket} from '../repository/buckets/split.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
@@ -28,7 +29,7 @@ export class ShardRepair {
   async fill(address: BucketAddress): Promise<boolean> {
     const {table, counts, maxShards, onShardsChanged} = this.#options
     const {entity, resource, shard} = address
-    const count = await fillMissingShards(table, entity, resource, maxShards)
+    const count = await asOutage(fillMissingShards(table, entity, resource, maxShards))
     if (count > maxShards) await this.repairCount(address)
     else counts.setShardCount(entity, resource, Math.max(1, count))
     onShardsChanged(address, count)
@@ -38,7 +39,7 @@ export class ShardRepair {
   /** Sets a stored number of shards that is above the maximum to the shards that exist. */
   async repairCount(address: BucketAddress): Promise<void> {
     const {table, maxShards} = this.#options
-    this.#setCount(address, await healShardCount(table, address.entity, address.resource, maxShards))
+    this.#setCount(address, await asOutage(healShardCount(table, address.entity, address.resource, maxShards)))
   }
 
   /** Doubles `count` shards. */
@@ -51,4 +52,11 @@ export class ShardRepair {
     counts.setShardCount(address.entity, address.resource, count)
     onShardsChanged(address, count)
   }
+}
+
+/** Competitors that were faster every time are an outage to callers: requests end in a decision, not in a conflict. */
+function asOutage<T>(work: Promise<T>): Promise<T> {
+  return work.catch(error => {
+    throw error instanceof TransactionCancelled ? new Throttled('acquire', error) : error
+  })
 }

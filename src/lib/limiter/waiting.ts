@@ -1,5 +1,5 @@
+import {onAbort} from '../dynamo/abort.js'
 import type {Backoff} from '../dynamo/retry.js'
-import {onAbort} from './abort.js'
 import type {RateLimitExceeded, RequestTooLarge} from './errors.js'
 import type {Lease} from './lease.js'
 

@@ -41,7 +41,7 @@ export async function syncLimits(
   options: SyncOptions = {},
 ): Promise<SyncResult> {
   const {onProgress, signal} = options
-  // No cache: limits are read after the bucket was, so that they are newer than those it has (decision 23).
+  // No cache: limits are read after the bucket was, so that they are newer than those it has (decision 25).
   const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: 0}))
   const result = {checked: 0, updated: 0, failed: 0}
   await forEachConcurrently(liveShards(table, scope, signal), CONCURRENT_WRITES, async shard => {

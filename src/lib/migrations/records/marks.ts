@@ -10,7 +10,7 @@ import {
   MIGRATION_MARK,
   type UsageMarks,
 } from '../../schema/migration-marks.js'
-import {jsonText} from './json-text.js'
+import {storedJson} from './stored-json.js'
 
 /** Millitokens as text, because numbers in JSON are not exact. */
 const amountSchema = z
@@ -36,7 +36,7 @@ const limitMarkSchema = z
     }),
   )
 
-const bucketMarksSchema = jsonText
+const bucketMarksSchema = storedJson
   .pipe(z.record(z.string(), z.record(z.string(), limitMarkSchema)))
   .transform(
     (limits): BucketMarks =>
@@ -44,7 +44,7 @@ const bucketMarksSchema = jsonText
   )
 
 /** Loose: what a newer version adds to a share is written back. */
-const usageMarksSchema = jsonText.pipe(
+const usageMarksSchema = storedJson.pipe(
   z.record(z.string(), z.looseObject({counters: z.record(z.string(), z.number()), hours: z.int().min(0)})),
 )
 

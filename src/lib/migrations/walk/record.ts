@@ -4,7 +4,7 @@ import {describeIssues} from '../../core/issues.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {spellKey} from '../../schema/keys.js'
 import {type MigrationRecord, migrationFields, migrationRecordKey, scanPosition} from '../../schema/migration-record.js'
-import {jsonText} from '../records/json-text.js'
+import {storedJson} from '../records/stored-json.js'
 
 const count = z.int().min(0)
 
@@ -16,13 +16,13 @@ const recordSchema = z.object({
   owner: z.string(),
   leaseUntilMs: count,
   step: z.string().min(1),
-  position: jsonText
+  position: storedJson
     .pipe(z.tuple([z.string().min(1), z.string().min(1)]))
     .transform(scanPosition)
     .optional(),
   pass: z.int().min(1).default(1),
   passWrites: count.default(0),
-  counts: jsonText
+  counts: storedJson
     .pipe(z.record(z.string(), z.object({checked: count, written: count, expired: count, conflicts: count})))
     .default({}),
   startedAt: z.string(),

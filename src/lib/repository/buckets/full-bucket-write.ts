@@ -13,6 +13,7 @@ import {
   countWrite,
   markedUpdate,
   refuseExpired,
+  requireLimitsRevision,
   requireShardCount,
   type WriteMark,
 } from './writes.js'
@@ -45,6 +46,8 @@ export function fullBucketUpdate(
   ]
   e.condition(bounds.map(each => within(each).join(' AND ')).join(' OR '))
   requireShardCount(e, record.shardCount)
+  // A limit that was added meanwhile would lose what it has earned.
+  requireLimitsRevision(e, record)
   refuseExpired(e, nowMs)
   e.set(names.refilledAt, n(nowMs)).remove(names.remainders)
   if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))

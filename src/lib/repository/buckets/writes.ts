@@ -269,7 +269,7 @@ export function requireShardCount(e: ExpressionBuilder, count: number): void {
   e.condition(count === 1 ? `attribute_not_exists(${stored}) OR ${isSame}` : isSame)
 }
 
-/** Neither limits nor family have changed since the bucket was seen: what follows from older ones is void (decision 23). */
+/** Neither limits nor family have changed since the bucket was seen: what follows from older ones is void (decision 25). */
 export function requireLimitsRevision(
   e: ExpressionBuilder,
   {limitsRevision}: Pick<BucketRecord, 'limitsRevision'>,

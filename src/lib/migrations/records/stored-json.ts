@@ -1,7 +1,7 @@
 import {z} from 'zod'
 
 /** JSON in a text attribute, as an unchecked value. */
-export const jsonText = z.string('expected text').transform((text, context): unknown => {
+export const storedJson = z.string('expected text').transform((text, context): unknown => {
   try {
     return JSON.parse(text)
   } catch {

@@ -18,7 +18,6 @@ export const KNOWN: readonly KnownFault[] = [
   {oracle: 'S6-charged-twice', fault: 'the first try of a charge is executed after its repetition and a later write'},
   {oracle: 'S5-counted-more', fault: 'the first try of a charge is executed after its repetition and a later write'},
   {oracle: 'L4-stalled', fault: 'one acquire-only tenant stops usage counting for all'},
-  {oracle: 'L4-usage', fault: 'one acquire-only tenant stops usage counting for all'},
   {oracle: 'S11-purged', fault: 'a purged namespace is written to again'},
   {oracle: 'L5-hang', fault: 'one slow-dripping answer wedges a limiter'},
   {oracle: 'L5-late', fault: 'one slow-dripping answer wedges a limiter'},

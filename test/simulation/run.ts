@@ -156,7 +156,7 @@ async function drain({world, oracles}: Stage): Promise<void> {
   while (stream.waiting > 0 && time.nowMs < endMs) await time.runUntil(time.nowMs + 10_000)
   await time.runUntil(time.nowMs + 10_000)
   if (stream.waiting > 0) oracles.verdicts.report('L4-stalled', 'stream', `${stream.waiting} records wait for ever`)
-  oracles.usage.check(world.items, oracles.removed)
+  else oracles.usage.check(world.items, oracles.removed)
 }
 
 /** S11: a purge leaves nothing behind. */

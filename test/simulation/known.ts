@@ -12,6 +12,7 @@ interface KnownFault {
  */
 export const KNOWN: readonly KnownFault[] = [
   {oracle: 'S9-stale-limits', fault: 'a lowered limit comes back and stays'},
+  {oracle: 'L6-available', fault: 'a lowered limit comes back and stays'},
   {oracle: 'S1-rate', fault: 'twice the capacity when several processes meet a rested bucket'},
   {oracle: 'S6-counted-less', fault: 'tokens returned twice; returns to a bucket that was re-created'},
   {oracle: 'S6-returned-twice', fault: 'the first try of a return is executed after its repetition and a later write'},

@@ -118,6 +118,12 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     expect(judge(write(2000, [[before, bucket({tk: 1501, rf: 1500})]]))).toEqual(['S3-credit'])
   })
 
+  it('finds fractions that are lost', () => {
+    const before = bucket({tk: 1000, rf: 1000})
+    expect(judge(write(2000, [[before, bucket({tk: 500, tc: 1000, rf: 1500})]]))).toEqual([])
+    expect(judge(write(2000, [[before, bucket({tk: 499, tc: 1000, rf: 1500})]]))).toEqual(['S3-lost'])
+  })
+
   it('finds a refill instant that moves back', () => {
     expect(judge(write(2000, [[bucket({rf: 1000}), bucket({rf: 999})]]))).toEqual(['S7-refill-instant'])
   })

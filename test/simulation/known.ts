@@ -10,7 +10,7 @@ interface KnownFault {
  * Violations that a run may report without failing a test. A row goes when its fault is repaired; from then on every seed
  * guards the repair.
  */
-export const KNOWN: readonly KnownFault[] = [
+const KNOWN: readonly KnownFault[] = [
   {oracle: 'S9-stale-limits', fault: 'a lowered limit comes back and stays'},
   {oracle: 'L6-available', fault: 'a lowered limit comes back and stays'},
   {oracle: 'S1-rate', fault: 'twice the capacity when several processes meet a rested bucket'},

@@ -62,7 +62,9 @@ async function isFound(mutant: Mutant, sound: ReadonlySet<string>): Promise<bool
 }
 
 /** Profile and oracle. */
-const kindOf = (violation: string): string => violation.replace(/ \d+ /, ' ')
+function kindOf(violation: string): string {
+  return violation.replace(/ \d+ /, ' ')
+}
 
 /** What seeds of all profiles report: `profile seed oracle` each. */
 async function play(): Promise<ReadonlySet<string>> {

@@ -1,5 +1,6 @@
-import {LeasePlay, type Stage} from './deeds/lease-play.js'
+import {LeasePlay} from './deeds/lease-play.js'
 import {operate} from './deeds/operator.js'
+import {Stage} from './deeds/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
 import {type Deed, RESOURCE, type Scenario} from './scenario.js'
@@ -85,7 +86,7 @@ async function playOrder(situation: Situation, prefix: readonly number[], states
     const oracles = new Oracles(world)
     world.onWrite = write => oracles.observe(write)
     await world.setUp()
-    const stage: Stage = {world, oracles, underway: [], atEnd: []}
+    const stage = new Stage(world, oracles)
     await prepare(stage, situation)
     const messages: Message[] = []
     world.dispatch = message => {
@@ -121,7 +122,7 @@ async function playOrder(situation: Situation, prefix: readonly number[], states
       messages.splice(choice, 1)[0]?.arrive()
       states.add(extendHash(0, JSON.stringify(world.items)))
     }
-    for (const {what, isOver} of stage.underway) if (!isOver) oracles.answers.hangs(what)
+    for (const {what, endedAtMs} of stage.operations) if (endedAtMs === undefined) oracles.answers.hangs(what)
     for (const each of stage.atEnd) each()
     oracles.books.check({checkHigh: true})
     return {path, options, violations: oracles.verdicts.violations}

@@ -96,6 +96,8 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       count: draws.int(8, 30),
       lease: 0.3,
       patient: 0.4,
+      recycle: draws.pick([0, 0.2]),
+      together: draws.pick([0, 0.4]),
     })
     const configs = [
       ...plain(processes, limits).configs,
@@ -116,6 +118,8 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       count: draws.int(8, 30),
       lease: 0.3,
       patient: 0.4,
+      recycle: draws.pick([0, 0.2]),
+      together: draws.pick([0, 0.4]),
     })
     steps.push({
       atMs: 0,

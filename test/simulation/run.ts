@@ -1,8 +1,9 @@
-import {LeasePlay, type Stage} from './deeds/lease-play.js'
+import {LeasePlay} from './deeds/lease-play.js'
 import {expire, operate} from './deeds/operator.js'
 import {playPatient} from './deeds/patient.js'
 import {checkHealing, readAvailable} from './deeds/probes.js'
 import {playPython} from './deeds/python.js'
+import {Stage} from './deeds/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
 import type {Scenario, Step} from './scenario.js'
@@ -36,11 +37,11 @@ export async function run(scenario: Scenario): Promise<RunResult> {
     const oracles = new Oracles(world)
     world.onWrite = write => oracles.observe(write)
     await world.setUp()
-    const stage: Stage = {world, oracles, underway: [], atEnd: []}
+    const stage = new Stage(world, oracles)
     const plays = await playAll(stage)
     await finish(stage, plays)
     const {trace, counts, log} = world
-    return {violations: oracles.verdicts.violations, trace, counts, operations: stage.underway.length, log}
+    return {violations: oracles.verdicts.violations, trace, counts, operations: stage.operations.length, log}
   } finally {
     restore()
   }
@@ -115,7 +116,7 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
 
 /** Faults end; everything under way ends; the stream is read; the books are compared; buckets heal. */
 async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
-  const {world, oracles, underway, atEnd} = stage
+  const {world, oracles, operations, atEnd} = stage
   const {time, scenario} = world
   world.isCalm = true
   const endMs = time.nowMs + LONGEST_PLAY_MS
@@ -127,14 +128,9 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
       each.isClosed = true
     })
   await time.runUntil(time.nowMs + SETTLE_MS)
-  const dead = new Set(
-    world.processes
-      .filter(({disturbedAtMs, isAlive}) => !isAlive || disturbedAtMs.length > 0)
-      .map(({number}) => `p${number}`),
-  )
-  for (const {what, isOver, startedAtMs} of underway) {
-    const wasKilled = dead.has(what.split(' ')[0] ?? '') && isKilledSince(stage, what, startedAtMs)
-    if (!isOver && !wasKilled) oracles.answers.hangs(what)
+  for (const {by, what, startedAtMs, endedAtMs} of operations) {
+    const wasKilled = world.processes[by]?.killedAtMs.some(atMs => atMs >= startedAtMs)
+    if (endedAtMs === undefined && !wasKilled) oracles.answers.hangs(`p${by} ${what}`)
   }
   for (const {process, isClosed} of closing) if (!isClosed) oracles.answers.hangs(`p${process.number} close`)
   for (const each of atEnd) each()
@@ -145,18 +141,13 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   else await checkHealing(stage)
 }
 
-function isKilledSince({world}: Stage, what: string, startedAtMs: number): boolean {
-  const process = world.processes[Number(what.slice(1).split(' ')[0])]
-  return process?.killedAtMs.some(atMs => atMs >= startedAtMs) ?? false
-}
-
 async function drain({world, oracles}: Stage): Promise<void> {
   const {time, stream} = world
   const endMs = time.nowMs + DRAIN_MS
   while (stream.waiting > 0 && time.nowMs < endMs) await time.runUntil(time.nowMs + 10_000)
   await time.runUntil(time.nowMs + 10_000)
   if (stream.waiting > 0) oracles.verdicts.report('L4-stalled', 'stream', `${stream.waiting} records wait for ever`)
-  oracles.usage.check(world.items, oracles.removed)
+  else oracles.usage.check(world.items, oracles.removed)
 }
 
 /** S11: a purge leaves nothing behind. */

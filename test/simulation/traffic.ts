@@ -40,18 +40,20 @@ interface Traffic {
   readonly lease?: number
   readonly patient?: number
   readonly recycle?: number
+  /** How many come at the very instant of the one before; 0.4 unless given. */
+  readonly together?: number
 }
 
 /** Requests of all kinds at random instants, some of them in bursts. */
 export function traffic(
   draws: Draws,
-  {processes, limits, entities, untilMs, count, lease = 0, patient = 0, recycle = 0}: Traffic,
+  {processes, limits, entities, untilMs, count, lease = 0, patient = 0, recycle = 0, together = 0.4}: Traffic,
 ): Step[] {
   const steps: Step[] = []
   let atMs = 10
   const gapMs = (2 * untilMs) / count
   for (let request = 0; request < count; request++) {
-    if (!draws.chance(0.4)) atMs += Math.floor(draws.random() * gapMs)
+    if (!draws.chance(together)) atMs += Math.floor(draws.random() * gapMs)
     if (atMs > untilMs) break
     const by = draws.int(0, processes - 1)
     const entity = draws.pick(entities)

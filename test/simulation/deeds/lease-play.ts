@@ -2,11 +2,10 @@ import {InvalidInput} from '../../../src/lib/core/errors.js'
 import {RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/errors.js'
 import type {Lease} from '../../../src/lib/limiter/lease.js'
 import {Claim} from '../oracles/books.js'
-import type {Oracles} from '../oracles/oracles.js'
 import {type Deed, type LeaseAction, RESOURCE, type Tokens} from '../scenario.js'
 import {DECISION_TIMEOUT_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
-import type {World} from '../world/world.js'
+import type {Stage} from './stage.js'
 
 /** A lapse of time in which a return or compensation ends if nothing disturbs it, in ms. */
 const COMPENSATION_MS = 15_000
@@ -18,21 +17,6 @@ const GRACE_MS = 1000
 const LONGEST_ACTION_MS = 60_000
 
 type Acquire = Extract<Deed, {kind: 'acquire'}>
-
-/** An operation under way, for what never ends. */
-export interface Underway {
-  readonly what: string
-  readonly startedAtMs: number
-  isOver: boolean
-}
-
-export interface Stage {
-  readonly world: World
-  readonly oracles: Oracles
-  readonly underway: Underway[]
-  /** Called at the end, when it is known what was disturbed. */
-  readonly atEnd: (() => void)[]
-}
 
 /** What one caller holds at one bucket. */
 interface Held {
@@ -242,14 +226,13 @@ export class LeasePlay {
   }
 
   #begin(what: string, boundMs: number): () => void {
-    const {world, oracles, underway} = this.#stage
-    const operation = {what: `p${this.#process.number} ${what}`, startedAtMs: world.time.elapsedMs, isOver: false}
-    underway.push(operation)
+    const operation = this.#stage.begin(this.#process.number, what)
     const generation = this.#generation
     return () => {
-      operation.isOver = true
-      const tookMs = world.time.elapsedMs - operation.startedAtMs
-      if (tookMs > boundMs && this.#process.generation === generation) oracles.answers.late(what, tookMs, boundMs)
+      this.#stage.end(operation)
+      const tookMs = (operation.endedAtMs ?? 0) - operation.startedAtMs
+      if (tookMs > boundMs && this.#process.generation === generation)
+        this.#stage.oracles.answers.late(what, tookMs, boundMs)
     }
   }
 }

@@ -3,14 +3,13 @@ import {splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {type Deed, RESOURCE} from '../scenario.js'
 import type {Writer} from '../world/table-writes.js'
 import {OTHERS, STACK, TENANT, type World} from '../world/world.js'
-import type {Stage} from './lease-play.js'
+import type {Stage} from './stage.js'
 
 /** What operators do; where it fails, it fails: their errors are theirs to judge. */
 export async function operate(stage: Stage, deed: Deed): Promise<void> {
-  const {world, oracles, underway} = stage
+  const {world, oracles} = stage
   const writer: Writer = {kind: 'operator', process: OTHERS, deed: deed.kind}
-  const operation = {what: `operator ${deed.kind}`, startedAtMs: world.time.elapsedMs, isOver: false}
-  underway.push(operation)
+  const operation = stage.begin(OTHERS, deed.kind)
   try {
     await carryOut(world, writer, deed)
     world.note(`operator ${deed.kind} done`)
@@ -18,7 +17,7 @@ export async function operate(stage: Stage, deed: Deed): Promise<void> {
     world.note(`operator ${deed.kind} ${(error as Error).name}`)
     if (!(error instanceof ZaelError)) oracles.answers.failed(`operator ${deed.kind}`, error)
   } finally {
-    operation.isOver = true
+    stage.end(operation)
   }
 }
 

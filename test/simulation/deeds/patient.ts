@@ -4,7 +4,7 @@ import {CACHE_PERIOD_MS} from '../oracles/limits-timeline.js'
 import {type Deed, RESOURCE} from '../scenario.js'
 import type {SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
-import type {Stage} from './lease-play.js'
+import type {Operation, Stage} from './stage.js'
 
 /** A longer wait is not played: the scenario would end before it. */
 const LONGEST_WAIT_MS = 7_200_000
@@ -24,32 +24,34 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   )
   const startedMs = world.time.elapsedMs
   const startedEpochMs = world.time.nowMs
-  const refusal = await ask()
+  const operation = stage.begin(process.number, `patient ${entity}`)
+  const refusal = await ask(operation)
   if (!refusal || refusal.retryAfterMs > LONGEST_WAIT_MS) return
   const toldAtMs = world.time.nowMs
   await world.time.sleep(refusal.retryAfterMs)
   const againAtMs = world.time.nowMs
   if (process.generation !== generation || !process.isAlive) return
-  const again = await ask()
+  const again = await ask(stage.begin(process.number, `patient ${entity} again`))
   if (!again) return
   const isDisturbed =
     process.generation !== generation || process.disturbedAtMs.some(atMs => atMs >= startedMs - 15_000)
-  const hasCompetitors = buckets.some(bucket => hasActivity(bucket, toldAtMs, againAtMs))
+  // The refusal may rest on what was read before others of this process took something.
+  const hasCompetitors =
+    stage.hasOthers(operation, startedMs, operation.endedAtMs ?? startedMs) ||
+    buckets.some(bucket => hasActivity(bucket))
   const isSettled = oracles.timeline.changedAtMs <= startedEpochMs - 2 * CACHE_PERIOD_MS
   if (isDisturbed || hasCompetitors || !isSettled || world.spreadMs > 0) return
   const subject = `${buckets.join(' + ')} ${JSON.stringify(consume)}`
   oracles.answers.tooShort(subject, refusal.retryAfterMs, again.retryAfterMs)
 
-  function hasActivity(bucket: string, fromMs: number, secondMs: number): boolean {
-    return (oracles.activity.get(bucket) ?? []).some(
-      ({atMs, process: by}) => atMs > fromMs && (atMs < secondMs || by !== process.number),
+  function hasActivity(bucket: string): boolean {
+    return (oracles.activity.get(bucket) ?? []).some(({atMs, process: by}) =>
+      by === process.number ? atMs > toldAtMs && atMs < againAtMs : atMs >= startedEpochMs,
     )
   }
 
-  async function ask(): Promise<RateLimitExceeded | undefined> {
+  async function ask(current: Operation): Promise<RateLimitExceeded | undefined> {
     const beganMs = world.time.elapsedMs
-    const operation = {what: `p${process.number} patient ${entity}`, startedAtMs: beganMs, isOver: false}
-    stage.underway.push(operation)
     const claims = buckets.flatMap((bucket, level) =>
       Object.entries(consume).flatMap(([limit, tokens]) =>
         level > 0 && !oracles.timeline.now(bucket).has(limit)
@@ -59,13 +61,13 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
     )
     try {
       const lease = await process.limiter.acquire({entity, resource: RESOURCE, consume})
-      operation.isOver = true
+      stage.end(current)
       const charged = [lease.entity, lease.parent ?? ''].map(each => bucketId(world.namespace, each, RESOURCE))
       for (const claim of claims) if (charged.includes(claim.bucket)) claim.low = claim.high
       world.note(`p${process.number} patient admitted ${entity} ${JSON.stringify(consume)}`)
       return undefined
     } catch (error) {
-      operation.isOver = true
+      stage.end(current)
       const endedMs = world.time.elapsedMs
       stage.atEnd.push(() => {
         const isDisturbed = process.disturbedAtMs.some(atMs => atMs >= beganMs - 15_000 && atMs <= endedMs + 15_000)

@@ -2,17 +2,17 @@ import {RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/error
 import {RESOURCE} from '../scenario.js'
 import {bucketId} from '../world/table-writes.js'
 import type {World} from '../world/world.js'
-import type {Stage} from './lease-play.js'
+import type {Stage} from './stage.js'
 
 /** Clocks within these bounds may delay a refill by so much, in ms. */
 const USUAL_SKEW_MS = 25_000
 
 /** L6: what is published as available is never more than there can be. */
-export async function readAvailable({world, oracles, underway}: Stage, by: number, entity: string): Promise<void> {
+export async function readAvailable(stage: Stage, by: number, entity: string): Promise<void> {
+  const {world, oracles} = stage
   const bucket = bucketId(world.namespace, entity, RESOURCE)
   const process = world.processes[by]
-  const operation = {what: `p${by} available ${entity}`, startedAtMs: world.time.elapsedMs, isOver: false}
-  underway.push(operation)
+  const operation = stage.begin(by, `available ${entity}`)
   const startMs = world.time.nowMs
   try {
     const told = await process?.limiter.available({entity, resource: RESOURCE})
@@ -26,7 +26,7 @@ export async function readAvailable({world, oracles, underway}: Stage, by: numbe
   } catch (error) {
     oracles.answers.failed(`available ${entity}`, error)
   } finally {
-    operation.isOver = true
+    stage.end(operation)
   }
 }
 

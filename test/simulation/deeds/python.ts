@@ -3,7 +3,7 @@ import {encodeConfig} from '../../../src/lib/schema/config-record.js'
 import {type Deed, RESOURCE, type Tokens} from '../scenario.js'
 import {bucketId, type Writer} from '../world/table-writes.js'
 import {OTHERS, STACK} from '../world/world.js'
-import type {Stage} from './lease-play.js'
+import type {Stage} from './stage.js'
 
 const WRITER: Writer = {kind: 'python', process: OTHERS}
 

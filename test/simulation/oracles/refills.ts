@@ -76,6 +76,10 @@ export class Refills {
       const stored = before?.limits.get(name)
       const credit = creditOf(change, name)
       const isNew = before?.refilledAt === undefined || !stored || stored.capacity <= 0n
+      if (!isNew && before && isLost(credit, stored, limit, before, after)) {
+        const subject = `${bucket} shard ${shard} ${name}`
+        this.#verdicts.report('S3-lost', subject, `credited ${credit} millitokens, less than the time has earned`)
+      }
       const isTooMuch = isNew ? credit > limit.capacity : !isEarned(credit, stored, before, after)
       if (!isTooMuch) continue
       const subject = `${bucket} shard ${shard} ${name}`
@@ -100,6 +104,20 @@ function creditOf({before, after}: ShardChange, name: string): bigint {
   const [then, now] = [before?.limits.get(name), after?.limits.get(name)]
   if (!now) return 0n
   return now.tokens + now.consumed - (then ? then.tokens + then.consumed : 0n)
+}
+
+/**
+ * Whether a write that consumes moves the refill instant and drops a part of what was earned. Only where everything is
+ * known exactly: the limits stay, the bucket has one shard and was not full.
+ */
+function isLost(credit: bigint, then: StoredLimit, now: StoredLimit, before: StoredShard, after: StoredShard): boolean {
+  const elapsed = (after.refilledAt ?? 0n) - (before.refilledAt ?? 0n)
+  const consumed = now.consumed - then.consumed
+  const isSame = then.capacity === now.capacity && then.amount === now.amount && then.period === now.period
+  const isFull = now.tokens + consumed >= now.capacity
+  if (elapsed <= 0n || consumed <= 0n || !isSame || isFull || before.shardCount > 1 || after.shardCount > 1)
+    return false
+  return credit * now.period + now.remainder < now.amount * elapsed + then.remainder
 }
 
 function isEarned(credit: bigint, stored: StoredLimit, before: StoredShard, after: StoredShard): boolean {

@@ -11,6 +11,9 @@ const STREAM_ARN = 'arn:aws:dynamodb:us-east-1:000000000000:table/sim/stream/202
 /** Most records in one delivery. */
 const LARGEST_BATCH = 12
 
+/** A batch that failed comes again after this time, in ms. */
+const RETRY_PAUSE_MS = 30_000
+
 /** The function is stopped after this time, in ms. */
 const FUNCTION_TIMEOUT_MS = 60_000
 
@@ -118,7 +121,7 @@ export class SimulatedStream {
       const count = isTwice && failed < 0 ? batch.length : done
       shard.records.splice(0, count)
       this.#waiting -= count
-      if (failed >= 0) await time.sleep(1000)
+      if (failed >= 0) await time.sleep(RETRY_PAUSE_MS)
     }
     shard.isPolled = false
     this.#poll(this.#root)

@@ -70,7 +70,7 @@ export function shardChange({before, after}: Change): ShardChange | undefined {
   }
 }
 
-export function storedShard(item: Item): StoredShard {
+function storedShard(item: Item): StoredShard {
   const refilledAt = whole(item, 'rf')
   const [tag, list = ''] = text(item, 'rfr').split('|')
   const remainders = new Map<string, bigint>()

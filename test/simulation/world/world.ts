@@ -255,7 +255,7 @@ export class World {
     for (const change of changes) if (writer.kind !== 'setup') this.stream.append(change)
     const shards = changes.flatMap(change => shardChange(change) ?? [])
     for (const {entity, shard, before, after} of shards) {
-      const limits = [...(after?.limits ?? before?.limits ?? [])]
+      const limits = [...(after?.limits ?? before?.limits ?? [])].slice(0, 5)
       const shown = limits.map(([name, {tokens, consumed}]) => `${name} ${tokens}/${consumed}`).join(' ')
       this.note(`${nameOf(writer)} wrote ${entity}#${shard} ${after ? shown : 'deleted'}`)
     }

@@ -44,7 +44,10 @@ export function describeFaults(scenarios: readonly Scenario[]): void {
       it('S2 S4 S5 S6 L5: an item that cannot be reached for a while ends in a decision and counts nothing twice', async () => {
         const check = async (fault: Fault) => {
           const run = await play(table, scenario, {fault})
-          return [...endsIn(run, 'limiter.unavailable'), ...differences(scenario, clean, run, AMBIGUOUS.has(fault.kind))]
+          return [
+            ...endsIn(run, 'limiter.unavailable'),
+            ...differences(scenario, clean, run, AMBIGUOUS.has(fault.kind)),
+          ]
         }
         // Only the item that the call names: a healthy parent beside a failing child, and the other way round.
         const outages = everyFault(OUTAGE).map(fault => ({...fault, on: fault.at.split(' ')[1] as string}))

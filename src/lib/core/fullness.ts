@@ -92,8 +92,8 @@ export function boundsOfRoom(share: BucketState, names: readonly string[], nowMs
     (share.limits.get(name)?.tokensMilli ?? 0n) <= (first?.highestMilli.get(name) ?? 0n)
   if (!first || !names.every(isInside)) return []
   const isSmall = (name: string) => {
-    const limit = share.limits.get(name) as Rate
-    return earnedMilli(limit, elapsedMs) * SMALL_GAIN <= limit.capacityMilli
+    const {capacityMilli} = share.limits.get(name) as Rate
+    return (capacityMilli - (first.highestMilli.get(name) as bigint)) * SMALL_GAIN <= capacityMilli
   }
   if (names.length > MOST_NAMES_IN_ROOM || names.every(isSmall)) return [first]
   const shares = SHARES_OF_TIME_SINCE_SEEN.map(part => Math.floor(elapsedMs / part))

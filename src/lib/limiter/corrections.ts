@@ -1,15 +1,10 @@
 import {type Amounts, expiresAtSeconds, sumAmounts} from '../core/bucket.js'
 import {hasOverflowed} from '../core/fullness.js'
 import {Throttled} from '../dynamo/errors.js'
+import {adjustUpdate} from '../repository/buckets/adjust-write.js'
 import type {WriteOutcome} from '../repository/buckets/marked-write.js'
 import {planBucket} from '../repository/buckets/plan.js'
-import {
-  adjustUpdate,
-  type BucketAddress,
-  type BucketUpdate,
-  plannedUpdate,
-  type WriteMark,
-} from '../repository/buckets/writes.js'
+import {type BucketAddress, type BucketUpdate, plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import {type BucketRecord, decodeBucket} from '../schema/bucket-record.js'
 import {type KnownBucket, shareOfRecord} from './known-bucket.js'

@@ -46,7 +46,7 @@ export const attributes = {
     requests: 'rq',
     /** Epoch seconds. */
     expiresAt: 'ttl',
-    /** Names the write that last changed limits, parent or cascade: whether they are still what they were when seen. */
+    /** Names the write that last changed limits, parent, cascade or the number of shards: whether they are as they were seen. */
     limitsRevision: 'lr',
     /** Names the write that has filled the bucket, when it was created or reset: tokens from before do not go back. */
     incarnation: 'bi',

@@ -20,7 +20,7 @@ export interface BucketRecord {
   readonly ttlSeconds: number | undefined
   /** Includes the write-pressure limit. */
   readonly state: BucketState
-  /** The write that last changed limits, parent or cascade; absent where no client that marks them has done so. */
+  /** The write that last changed limits, parent, cascade or the number of shards; absent where no client has marked it. */
   readonly limitsRevision?: string | undefined
   /** The creation or reset that has filled it; absent where no client that marks it has done so. */
   readonly incarnation?: string | undefined

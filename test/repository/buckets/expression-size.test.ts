@@ -1,15 +1,11 @@
 import {describe, expect, it} from 'vitest'
 import type {BucketState} from '../../../src/lib/core/bucket.js'
 import {boundsOfFullness, boundsOfRoom, boundsOfUnseenRoom} from '../../../src/lib/core/fullness.js'
+import {adjustUpdate} from '../../../src/lib/repository/buckets/adjust-write.js'
 import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {fullBucketUpdate} from '../../../src/lib/repository/buckets/full-bucket-write.js'
 import {planBucket} from '../../../src/lib/repository/buckets/plan.js'
-import {
-  adjustUpdate,
-  type BucketUpdate,
-  createUpdate,
-  plannedUpdate,
-} from '../../../src/lib/repository/buckets/writes.js'
+import {type BucketUpdate, createUpdate, plannedUpdate} from '../../../src/lib/repository/buckets/writes.js'
 import type {NamespaceTable} from '../../../src/lib/repository/table/table.js'
 import type {BucketRecord} from '../../../src/lib/schema/bucket-record.js'
 

@@ -91,8 +91,9 @@ function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takes
     e.condition(`attribute_exists(${refilledAt})`)
     return
   }
-  requireShardCount(e, room.shardCount)
+  // The revision changes with the number of shards too.
   if (room.seen) requireLimitsRevision(e, room.seen)
+  else requireShardCount(e, room.shardCount)
   if (room.forgoesRefill)
     e.set(names.refilledAt, n(nowMs))
       .remove(names.remainders)

@@ -6,7 +6,7 @@ import {batchGet} from '../../dynamo/batch.js'
 import {isRetryable, TransactionCancelled} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {pause} from '../../dynamo/retry.js'
-import {n} from '../../schema/attribute-value.js'
+import {n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {
   type BucketRecord,
@@ -133,7 +133,7 @@ function setShardCount(
   {entity, resource, shard, shardCount}: BucketRecord,
   count: number,
 ): TransactItem {
-  const e = new ExpressionBuilder().set(names.shardCount, n(count))
+  const e = new ExpressionBuilder().set(names.shardCount, n(count)).set(names.limitsRevision, newRevision(table))
   e.condition(`${e.name(names.shardCount)} = ${e.value(n(shardCount))}`)
   const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
   return {Update: {TableName: table.name, Key, ...e.update()} as NonNullable<TransactItem['Update']>}
@@ -172,7 +172,7 @@ export async function healShardCount(
   const shards = await readShards(table, entity, resource, most)
   const count = countReal(shards, most)
   for (const shard of shards.keys()) {
-    const e = new ExpressionBuilder().set(names.shardCount, n(count))
+    const e = new ExpressionBuilder().set(names.shardCount, n(count)).set(names.limitsRevision, newRevision(table))
     e.condition(`${e.name(names.shardCount)} > ${e.value(n(most))}`)
     const Key = wireKey(keys.bucket(table.namespace, entity, resource, shard))
     await transact(table, [
@@ -196,7 +196,8 @@ function moveTokens(
   give.condition(`${give.name(names.refilledAt)} = ${give.value(n(donor.state.refilledAtMs))}`)
   give.condition(`${give.name(names.shardCount)} = ${give.value(n(donor.shardCount))}`)
   requireLimitsRevision(give, donor)
-  if (shardCount !== donor.shardCount) give.set(names.shardCount, n(shardCount))
+  if (shardCount !== donor.shardCount)
+    give.set(names.shardCount, n(shardCount)).set(names.limitsRevision, newRevision(table))
   else countWrite(give)
   for (const [name, milli] of movedMilli) {
     if (milli === 0n) continue
@@ -222,6 +223,9 @@ function moveTokens(
     {Update: {TableName: table.name, Key: key(shard), ...take.update()}},
   ] as TransactItem[]
 }
+
+/** What was planned for another number of shards is void. */
+const newRevision = (table: NamespaceTable) => s(Buffer.from(table.randomBytes(8)).toString('base64url'))
 
 /** Reads and writes again when another write came in between. */
 async function retryContended(table: NamespaceTable, step: () => Promise<number>): Promise<number> {

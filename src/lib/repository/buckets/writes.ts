@@ -57,50 +57,6 @@ export function carriesMark(item: Item | undefined, mark: WriteMark): boolean {
   return markIn(item, mark.slot) === mark.nonce
 }
 
-/** What an item must be like to take tokens back. */
-interface ReturnGuard {
-  /** The mark in the slot of this process, as it was last seen. */
-  readonly slotMark: string | undefined
-  readonly incarnation: string | undefined
-}
-
-/**
- * Returns or charges tokens after the fact, into debt if need be; a deleted bucket is not created again. A return is only
- * applied to the bucket that gave the tokens, and while the slot of its mark still holds what it held before: so neither
- * a repetition nor an attempt that arrives late returns tokens for the second time.
- */
-export function adjustUpdate(
-  table: NamespaceTable,
-  address: BucketAddress,
-  deltas: Amounts,
-  mark: WriteMark,
-  options: {
-    readonly returns?: ReturnGuard | undefined
-    /** New expiry in epoch seconds, for a debt that outlives the old one. */
-    readonly ttlSeconds?: number | undefined
-    /** Change of the number of admitted requests. */
-    readonly requests?: number
-  } = {},
-): BucketUpdate {
-  const {returns, ttlSeconds, requests = 0} = options
-  const e = new ExpressionBuilder()
-  if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
-  if (returns) {
-    requireText(e, markAttribute(mark.slot), returns.slotMark)
-    requireText(e, names.incarnation, returns.incarnation)
-  }
-  for (const [name, milli] of deltas) {
-    if (milli === 0n) continue
-    addConsumption(e, name, milli)
-    // Without this, a limit that was removed in the meantime would come back as counters without parameters.
-    e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
-  }
-  countWrite(e)
-  countRequests(e, requests)
-  e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
-  return markedUpdate(table, address, e, mark)
-}
-
 /**
  * The first write of a bucket. An UpdateItem, because acquire-only permissions allow no PutItem, and with ADD for the
  * balances, so that counters left behind by a refund are carried over.
@@ -278,7 +234,7 @@ export function requireLimitsRevision(
 }
 
 /** An attribute has this value, or is missing. */
-function requireText(e: ExpressionBuilder, attribute: string, value: string | undefined): void {
+export function requireText(e: ExpressionBuilder, attribute: string, value: string | undefined): void {
   const stored = e.name(attribute)
   e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored} = ${e.value(s(value))}`)
 }

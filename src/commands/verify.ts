@@ -28,7 +28,7 @@ export default class Verify extends StackCommand<typeof Verify> {
     yes: boolean({char: 'y', description: 'Do not ask for confirmation.', dependsOn: ['fix']}),
     all: boolean({description: 'List every finding, not only the first ones of each kind.'}),
     'rate-limit': integer({description: 'Maximum read units per second.', helpValue: 'RCU', min: 1}),
-    cursor: string({description: 'Continue where an interrupted run was.', helpValue: 'CURSOR', exclusive: ['entity']}),
+    cursor: string({description: 'Continue where an earlier page ended.', helpValue: 'NEXT', exclusive: ['entity']}),
   }
 
   static override examples = [
@@ -42,8 +42,12 @@ export default class Verify extends StackCommand<typeof Verify> {
     const {entity, since, fix, yes, all, cursor, 'rate-limit': rateLimit} = this.flags
     const {table} = stack
     const {verifyJson, verifyLines} = await import('../lib/cli/verify/presenter.js')
+    // A mistyped namespace is an error, but a table is also checked whose registry has lost the default one.
+    const {DEFAULT_NAMESPACE} = await import('../lib/repository/namespaces/namespaces.js')
+    const isNamespaceNeeded = entity !== undefined || this.flags.namespace !== DEFAULT_NAMESPACE
+    const namespace = isNamespaceNeeded ? await stack.namespace() : undefined
     const report = await compareRecords(table, stack.stack, {
-      entity: entity === undefined ? undefined : {namespace: (await stack.namespace()).id, entity},
+      entity: entity === undefined || !namespace ? undefined : {namespace: namespace.id, entity},
       sinceMs: since === undefined ? undefined : parseInstant('--since', since, table.clock()),
       rateLimit,
       cursor,

@@ -197,7 +197,9 @@ describe('L2, L3, L4, L6: what is told', () => {
 
   it('knows which requests are too large, and that a wait below the capacity ends', () => {
     expect(judge(10, refusal(5))).toEqual([])
-    expect(judge(10, refusal(Number.POSITIVE_INFINITY))).toEqual(['L2-infinite'])
+    // The error itself states no infinite wait; one that did would be found.
+    const endless = Object.defineProperty(refusal(5), 'retryAfterMs', {value: Number.POSITIVE_INFINITY})
+    expect(judge(10, endless)).toEqual(['L2-infinite'])
     expect(judge(10, refusal(0))).toEqual(['L2-not-positive'])
     expect(judge(11, refusal(5))).toEqual(['L3-oversized'])
     const tooLarge = new RequestTooLarge('u0', RESOURCE, 'rpm', 11, 10)

@@ -13,11 +13,9 @@ import {MigrationLease} from './walk/lease.js'
 import {compareGroup} from './walk/reconcile.js'
 import {MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {classifyPage, tablePages} from './walk/scan.js'
+import {CLEANUP_STEP} from './walk/steps.js'
 
 const CONCURRENT_DELETIONS = 16
-
-/** Step in the migration record while old items are deleted. */
-const CLEANUP = 'cleanup'
 
 interface CleanUpOptions extends VerifyOptions {
   readonly owner: string
@@ -57,7 +55,7 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
     return {verification, deleted: {}, left: {count: 0, shown: []}, unknown: verification.unknown}
   }
   await options.confirm(verification)
-  const lease = await MigrationLease.take(table, CLEANUP, options)
+  const lease = await MigrationLease.take(table, CLEANUP_STEP, options)
   const verifiedAt = isoSeconds(table.clock())
   try {
     await lease.save({verifiedAt})
@@ -69,7 +67,7 @@ export async function cleanUp(table: Table, options: CleanUpOptions): Promise<Cl
         : rateLimited(table.transport, {of: 'writes', unitsPerSecond: options.rateLimit}, pace)
     const result = await deleteOld(await openMigrationContext({...table, transport}, signal), lease, options)
     // An unfinished migration run stays unfinished.
-    await lease.release(lease.record.step === CLEANUP ? {finishedAt: isoSeconds(table.clock())} : {})
+    await lease.release(lease.record.step === CLEANUP_STEP ? {finishedAt: isoSeconds(table.clock())} : {})
     return {verification, ...result}
   } catch (error) {
     const cause = lease.lost.aborted ? (lease.lost.reason as unknown) : error

@@ -12,7 +12,7 @@ import {MigrationLease, readMigration} from './walk/lease.js'
 import type {Pass, StepProgress} from './walk/pass.js'
 import {type Decisions, MigrationReport, type RecordDifference, type Sample} from './walk/report.js'
 import {runStep, type StepOutcome} from './walk/run-step.js'
-import {NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/steps.js'
+import {CLEANUP_STEP, NO_COUNTS, STEP_IDS, STEPS, type StepId} from './walk/steps.js'
 
 /** How a table is migrated. */
 export interface MigrateOptions {
@@ -139,10 +139,11 @@ export async function migrateTable(table: Table, options: MigrateOptions): Promi
   }
 }
 
-/** Throws for a step that this zael does not have. */
+/** Where to continue: after a clean-up, which is no step of a run, from the start. Throws for an unknown step. */
 function indexOfStep(step: string): number {
   const index = STEP_IDS.indexOf(step as StepId)
   if (index >= 0) return index
+  if (step === CLEANUP_STEP) return 0
   throw new ZaelError(
     'conflict',
     'migrate.step',

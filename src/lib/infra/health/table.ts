@@ -50,8 +50,15 @@ export async function readVersionPart(table: Table, ourVersion: string): Promise
     clientMinVersion: record?.clientMinVersion ?? null,
     updatedBy: record?.updatedBy ?? null,
     isMigrationDue: refusal?.code === 'schema.needs-migration',
-    problem: refusal ? {message: refusal.message, fix: refusal.hint ?? null} : null,
+    problem: refusal ? {message: refusal.message, fix: fixOf(refusal)} : null,
   }
+}
+
+/** What to do about a table that this zael refuses. */
+function fixOf({code, hint}: ZaelError): string | null {
+  if (code === 'schema.needs-migration')
+    return 'Upgrade it with `zael migrate run`; `zael migrate plan` shows the steps first.'
+  return hint ?? null
 }
 
 type Description = 'DescribeTable' | 'DescribeTimeToLive' | 'DescribeContinuousBackups'

@@ -34,6 +34,9 @@ export type StepId = (typeof STEPS)[number]['id']
 
 export const STEP_IDS: readonly StepId[] = STEPS.map(({id}) => id)
 
+/** In place of a step in the migration record while old items are deleted. */
+export const CLEANUP_STEP = 'cleanup'
+
 /** Sort-key prefixes of numerous records that a step does not need. */
 export const sortKeysLeftOut = ({id}: MigrationStep): readonly string[] =>
   id === 'configuration' ? [sortPrefix.usage(), keyParts.sort.audit] : []

@@ -27,8 +27,10 @@ export interface LevelTrace {
   readonly limits: readonly Limit[]
 }
 
-/** How new the answer must be, and how to stop waiting for the table. */
-export type ResolveOptions = CachedReadOptions
+/** How to stop waiting for the table. */
+export interface ResolveOptions {
+  readonly signal?: AbortSignal | undefined
+}
 
 /** Finds the limits that apply, through a cache: at most one BatchGetItem for what is not known. */
 export class ConfigResolver {
@@ -44,7 +46,7 @@ export class ConfigResolver {
   }
 
   /** The most specific level that has limits wins as a whole. */
-  async resolve(entity: string, resource: string, options: ResolveOptions = {}): Promise<Resolution> {
+  async resolve(entity: string, resource: string, options: CachedReadOptions = {}): Promise<Resolution> {
     const scopes = scopesOf(entity, resource)
     const records = await this.#read(
       LEVELS.map(level => scopes[level]),
@@ -79,7 +81,7 @@ export class ConfigResolver {
     }
   }
 
-  async #read(scopes: readonly ConfigScope[], options: ResolveOptions): Promise<(ConfigRecord | undefined)[]> {
+  async #read(scopes: readonly ConfigScope[], options: CachedReadOptions): Promise<(ConfigRecord | undefined)[]> {
     const keys = scopes.map(scope => configKey(this.#table.namespace, scope))
     const records = await this.#cache.read(keys, this.#fetch, options)
     return keys.map(key => records.get(keyId(key)))

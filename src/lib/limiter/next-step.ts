@@ -4,6 +4,7 @@ import {
   chooseFitting,
   expiresAtSeconds,
   isAheadOfTime,
+  refillBucket,
   sumAmounts,
 } from '../core/bucket.js'
 import {boundsOfFullness, boundsOfRoom, boundsOfUnseenRoom, type FullnessBounds, isOverfull} from '../core/fullness.js'
@@ -139,11 +140,16 @@ function unseenRoom({address, supposed, requests, nowMs}: StepInput): RoomDemand
   return bounds.length > 0 ? {bounds, shardCount, supposed: rates} : {bounds, shardCount}
 }
 
-/** Every limit is full or nearly: hardly anything is lost without the refill. */
-const isAboutFull = (share: BucketState, nowMs: number): boolean =>
-  [...share.limits.keys()].every(
-    name => name === WRITE_PRESSURE_LIMIT || boundsOfRoom(share, [name], nowMs).length === 0,
-  )
+/** Every limit is full or nearly: what the refill would bring is at most this part of the capacity. */
+const SMALLEST_REFILL = 64n
+
+function isAboutFull(share: BucketState, nowMs: number): boolean {
+  const {limits: refilled} = refillBucket(share, nowMs)
+  return [...share.limits].every(([name, {tokensMilli, capacityMilli}]) => {
+    const gainMilli = (refilled.get(name)?.tokensMilli ?? tokensMilli) - tokensMilli
+    return name === WRITE_PRESSURE_LIMIT || gainMilli * SMALLEST_REFILL <= capacityMilli
+  })
+}
 
 const takenNames = (amounts: Amounts): string[] => [...amounts].flatMap(([name, milli]) => (milli > 0n ? [name] : []))
 

@@ -108,7 +108,8 @@ function creditOf({before, after}: ShardChange, name: string): bigint {
 
 /**
  * Whether a write that consumes moves the refill instant and drops a part of what was earned. Only where everything is
- * known exactly: the limits stay, the bucket has one shard and was not full.
+ * known exactly: the limits stay, the bucket has one shard and was not full. Under contention a bucket that is nearly full
+ * may forgo up to a 64th of its capacity.
  */
 function isLost(credit: bigint, then: StoredLimit, now: StoredLimit, before: StoredShard, after: StoredShard): boolean {
   const elapsed = (after.refilledAt ?? 0n) - (before.refilledAt ?? 0n)
@@ -117,8 +118,12 @@ function isLost(credit: bigint, then: StoredLimit, now: StoredLimit, before: Sto
   const isFull = now.tokens + consumed >= now.capacity
   if (elapsed <= 0n || consumed <= 0n || !isSame || isFull || before.shardCount > 1 || after.shardCount > 1)
     return false
-  return credit * now.period + now.remainder < now.amount * elapsed + then.remainder
+  const lost = now.amount * elapsed + then.remainder - credit * now.period - now.remainder
+  return lost > 0n && !(credit === 0n && missingBefore(then) * 64n <= now.capacity)
 }
+
+/** What the bucket lacked before the write: it could not have gained more. */
+const missingBefore = ({capacity, tokens}: StoredLimit): bigint => capacity - tokens
 
 function isEarned(credit: bigint, stored: StoredLimit, before: StoredShard, after: StoredShard): boolean {
   if (credit <= 0n) return true

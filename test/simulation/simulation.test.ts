@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {explore, SITUATIONS} from './explore.js'
-import {FIXED_SEEDS, isKnown} from './known.js'
+import {FIXED_SEEDS, isExpected} from './known.js'
 import {scenarioOf} from './profiles.js'
 import {run} from './run.js'
 import {PROFILES} from './scenario.js'
@@ -9,7 +9,7 @@ describe('the simulator', () => {
   it.each(PROFILES)('finds no violation that is not known, in a fixed set of seeds: %s', async profile => {
     for (let seed = 1; seed <= FIXED_SEEDS[profile]; seed++) {
       const {violations} = await run(scenarioOf(profile, seed))
-      const unknown = violations.filter(({oracle}) => !isKnown(oracle))
+      const unknown = violations.filter(({oracle}) => !isExpected(oracle))
       expect(unknown, `npm run simulate -- --seed ${seed} --profile ${profile}`).toEqual([])
     }
   })
@@ -37,7 +37,7 @@ describe('the simulator', () => {
 describe('small situations, every order of messages', () => {
   it.each(SITUATIONS)('finds no violation that is not known: $name', async situation => {
     const {orders, states, violations} = await explore(situation, 60)
-    expect([...violations.keys()].filter(oracle => !isKnown(oracle))).toEqual([])
+    expect([...violations.keys()].filter(oracle => !isExpected(oracle))).toEqual([])
     expect(orders).toBeGreaterThan(20)
     expect(states).toBeGreaterThan(2)
   })

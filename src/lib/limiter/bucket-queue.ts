@@ -180,6 +180,8 @@ export class BucketQueue {
       if (round >= FIRST_WAITING_ROUND)
         await pause(round - FIRST_WAITING_ROUND, {...table.backoff, baseMs: 2, maxMs: LONGEST_WAIT_MS})
       const isCertain = round > 0 || bucket.isFresh(this.#now())
+      // Seen, but never compared with the configuration: a process that decides once would not notice a change.
+      if (round > 0 && !bucket.hasCheckedLimits && bucket.wouldAdmitAny(open, this.#now())) bucket.noteDoubt()
       const inForce = await this.#checkLimitsIfDue()
       const nowMs = this.#now()
       for (const request of open) bucket.narrow(request, nowMs)
@@ -243,11 +245,15 @@ export class BucketQueue {
     if (!state.exists || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, seenAtMs)
     const nowMs = this.#now()
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+    // Until a write has brought it in line: this one may be lost or overtaken by another client's.
+    if (state.exists && !hasLimits(state.seen, inForce.applied)) this.#bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
     for (const request of requests) leaveOutMissing(request, names)
     const {step, impossible} = planWithLimits({state, table, address, requests, inForce, settings, nowMs, ...rules})
     for (const [request, reason] of impossible) request.fail(reason)
     if (step) await this.#perform(step, requests)
+    const after = this.#bucket.state
+    if (after?.exists && hasLimits(after.seen, inForce.applied)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
   }
 
   async #performWrite(step: WriteStep): Promise<void> {

@@ -119,6 +119,13 @@ export class KnownBucket {
     return this.#limitsCheckedAtMs !== undefined
   }
 
+  /** Whether one of the requests fits, as far as is known. */
+  wouldAdmitAny(demands: readonly Demand[], nowMs: number): boolean {
+    if (!this.#state?.exists) return false
+    const {record} = this.#state.seen
+    return demands.some(({amounts}) => !needsLimits(record, amounts) && wouldAdmit(record, amounts, nowMs))
+  }
+
   /** Whether the state is young enough to refuse without a call: tokens that others return are not known. */
   isFresh(nowMs: number): boolean {
     if (!this.#state) return false

@@ -32,6 +32,7 @@ export class LeasePlay {
   readonly #process: SimulatedProcess
   readonly #deed: Acquire
   readonly #generation: number
+  readonly #kills: number
   #held: Held[] = []
 
   constructor(stage: Stage, process: SimulatedProcess, deed: Acquire) {
@@ -39,6 +40,7 @@ export class LeasePlay {
     this.#process = process
     this.#deed = deed
     this.#generation = process.generation
+    this.#kills = process.kills
   }
 
   async play(): Promise<void> {
@@ -53,7 +55,7 @@ export class LeasePlay {
   }
 
   get #isDead(): boolean {
-    return !this.#process.isAlive
+    return !this.#process.isAlive || this.#process.kills !== this.#kills
   }
 
   async #acquire(): Promise<Lease | undefined> {

@@ -119,11 +119,9 @@ function isLost(credit: bigint, then: StoredLimit, now: StoredLimit, before: Sto
   if (elapsed <= 0n || consumed <= 0n || !isSame || isFull || before.shardCount > 1 || after.shardCount > 1)
     return false
   const lost = now.amount * elapsed + then.remainder - credit * now.period - now.remainder
-  return lost > 0n && !(credit === 0n && missingBefore(then) * 64n <= now.capacity)
+  const isForgone = credit === 0n && lost * 64n <= now.capacity * now.period
+  return lost > 0n && !isForgone
 }
-
-/** What the bucket lacked before the write: it could not have gained more. */
-const missingBefore = ({capacity, tokens}: StoredLimit): bigint => capacity - tokens
 
 function isEarned(credit: bigint, stored: StoredLimit, before: StoredShard, after: StoredShard): boolean {
   if (credit <= 0n) return true

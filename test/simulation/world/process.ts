@@ -30,7 +30,8 @@ export class SimulatedProcess {
   readonly killedAtMs: number[] = []
   readonly #options: ProcessOptions
   #calls = 0
-  #kills = 0
+  /** How often it was killed: what an earlier life has begun is never continued. */
+  kills = 0
 
   constructor(options: ProcessOptions) {
     this.#options = options
@@ -42,7 +43,7 @@ export class SimulatedProcess {
   /** Nothing of it is heard any more; what it has sent may still arrive. */
   kill(): void {
     this.isAlive = false
-    this.#kills++
+    this.kills++
     this.generation++
     this.disturbedAtMs.push(this.#options.time.elapsedMs)
     this.killedAtMs.push(this.#options.time.elapsedMs)
@@ -66,9 +67,9 @@ export class SimulatedProcess {
   #start(): RateLimiter {
     const {number, seed, time, stack, namespace, network, slotOf} = this.#options
     const {generation} = this
-    const kills = this.#kills
+    const kills = this.kills
     // One that was recycled still finishes its work; only a killed one falls silent.
-    const isAlive = () => this.#kills === kills
+    const isAlive = () => this.kills === kills
     const draws = new Draws(seed * 1009 + number * 31 + generation)
     const transport = new SimulatedTransport({...network, time, isAlive, nextCall: () => ++this.#calls})
     return new RateLimiter({

@@ -19,8 +19,8 @@ export default defineConfig({
     disableConsoleIntercept: true,
     // The SDK prints seven lines about Node 20 otherwise, in every worker.
     env: {AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true'},
-    // Tests wait for the engine most of the time: on two cores, two files at once take two thirds of the time.
-    maxWorkers: 2,
+    // Tests wait for the engine and for timeouts: on two cores, a third file at once uses the time that two leave.
+    maxWorkers: 3,
     // A process per file costs 40 % more CPU time, for loading the same modules again. Processes and not threads, since
     // commands are run in folders of their own, and `leave-no-trace.ts` fails a file that leaves something to the next.
     pool: 'forks',

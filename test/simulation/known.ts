@@ -31,13 +31,13 @@ export const isExpected = (oracle: string): boolean => KNOWN.some(row => row.ora
 
 /** Seeds of every profile that every test run plays. */
 export const FIXED_SEEDS: Readonly<Record<Profile, number>> = {
-  burst: 40,
-  config: 15,
-  faults: 40,
-  cascade: 20,
-  shards: 20,
-  lifecycle: 20,
-  skew: 20,
-  aggregator: 12,
-  mixed: 15,
+  burst: 20,
+  config: 8,
+  faults: 20,
+  cascade: 10,
+  shards: 10,
+  lifecycle: 10,
+  skew: 10,
+  aggregator: 6,
+  mixed: 8,
 }

@@ -40,7 +40,7 @@ export interface MemoryDynamoOptions {
 
 /**
  * DynamoDB in memory, behind the seam of the transports: real expressions, indexes, transactions, capacity and refusals,
- * no network and no waiting. `memory-dynamo.test.ts` compares it with an engine. It has no time of its own, so that a
+ * no network and no waiting. `memory-dynamo.slow.test.ts` compares it with an engine. It has no time of its own, so that a
  * simulation decides when what happens.
  */
 export class MemoryDynamo implements ClosableTransport {

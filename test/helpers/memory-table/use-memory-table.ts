@@ -29,17 +29,9 @@ export function describeOnBoth(
   options: {readonly timeout?: number},
   suite: (table: TestTable, extent: Extent) => void,
 ): void {
-  describeInFull(name, options, suite)
-  describeOnce(name, options, suite)
-}
-
-/** The half of `describeOnBoth` in memory; where it takes long, the two have files of their own, and this one is slow. */
-export const describeInFull: typeof describeOnBoth = (name, options, suite) =>
   describeInMemory(`${name}, in memory`, options, () => suite(useMemoryTable(), 'all'))
-
-/** The half of `describeOnBoth` on the engine of this run. */
-export const describeOnce: typeof describeOnBoth = (name, options, suite) =>
   describeOnEngine(`${name}, on an engine`, options, () => suite(useTable(), 'one of each'))
+}
 
 /** Like `it`, for a thousand requests in a row: in memory with every run, and on an engine where one is named, as CI does. */
 export const longTest = (extent: Extent) => it.skipIf(extent === 'one of each' && !process.env.ZAEL_TEST_ENGINE)

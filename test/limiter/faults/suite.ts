@@ -19,8 +19,8 @@ const DEADLINES_MS = [100, 400, 1600, 6400, 25_600]
  * retries, and beyond the deadline. In memory nothing is sampled: the positions are the calls of a run without faults. An
  * engine plays one position of each kind.
  */
-export function describeFaults(scenarios: readonly Scenario[], describeSuite = describeOnBoth): void {
-  describeSuite('faults at every call', {timeout: 300_000}, (table, extent) => {
+export function describeFaults(scenarios: readonly Scenario[]): void {
+  describeOnBoth('faults at every call', {timeout: 300_000}, (table, extent) => {
     describe.each(scenarios)('$name', scenario => {
       let clean: Run
       beforeAll(async () => {

@@ -1,5 +1,0 @@
-import {describeOnce} from '../../helpers/memory-table/use-memory-table.js'
-import {IN_FAMILIES} from './scenarios.js'
-import {describeFaults} from './suite.js'
-
-describeFaults(IN_FAMILIES, describeOnce)

@@ -1,5 +1,0 @@
-import {describeOnce} from '../../helpers/memory-table/use-memory-table.js'
-import {ON_SHARDS} from './scenarios.js'
-import {describeFaults} from './suite.js'
-
-describeFaults(ON_SHARDS, describeOnce)

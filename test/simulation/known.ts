@@ -4,7 +4,7 @@ import type {Profile} from './scenario.js'
 interface KnownViolation {
   readonly oracle: string
   readonly reason: string
-  /** Seen in fewer than one of a hundred seeds: none of the fixed seeds may report it, fresh ones may. */
+  /** Seen in fewer than one of a hundred seeds: no seed of `npm test` may report it, others may. */
   readonly isRare?: true
 }
 
@@ -18,15 +18,17 @@ const KNOWN: readonly KnownViolation[] = [
   {oracle: 'S3-lost', reason: 'after several lost races a refill is given up', isRare: true},
   {oracle: 'L2-too-short', reason: 'a parent that the process has not seen yet', isRare: true},
   {oracle: 'L6-available', reason: 'limits that another client has changed without updating the bucket', isRare: true},
+  {oracle: 'L3-oversized', reason: 'a first refusal, by limits that another client has changed since', isRare: true},
+  {oracle: 'S6-returned-twice', reason: 'a return carried out after its repetition, 1 of 5,850 seeds', isRare: true},
   {oracle: 'S1-rate', reason: 'a reset beside corrections, 1 of 4,500 seeds', isRare: true},
   {oracle: 'L4-usage', reason: 'not examined, 1 of 4,500 seeds', isRare: true},
   {oracle: 'simulator', reason: 'not examined, 1 of 4,500 seeds', isRare: true},
 ]
 
-/** Whether fresh seeds may report it. */
+/** Whether the seeds of the slow suite, and fresh ones, may report it. */
 export const isKnown = (oracle: string): boolean => KNOWN.some(row => row.oracle === oracle)
 
-/** Whether the fixed seeds may report it. */
+/** Whether the seeds of `npm test` may report it. */
 export const isExpected = (oracle: string): boolean => KNOWN.some(row => row.oracle === oracle && !row.isRare)
 
 /** Seeds of every profile that every test run plays. */

@@ -34,12 +34,14 @@ function checkLimits(limits: readonly Limit[]): void {
   }
 }
 
-/** More limits than these exceed the expression of a bucket's write, which DynamoDB bounds at 4 KB and 300 operators. */
-const MOST_LIMITS = 48
+/**
+ * DynamoDB bounds an expression at 4 KB and 300 operators. A change of a configuration compares three attributes of every limit
+ * with what was read, so one with more limits could not be changed any more; writes of buckets have room for one more.
+ */
+const MOST_LIMITS = 47
 
-/** A configuration that is too long already may be changed, but not grow. */
-export function checkLimitCount(after: readonly Limit[], before: readonly Limit[]): void {
-  if (after.length <= Math.max(MOST_LIMITS, before.length)) return
+export function checkLimitCount(after: readonly Limit[]): void {
+  if (after.length <= MOST_LIMITS) return
   const reason = `${after.length} limits are too many: a bucket can have ${MOST_LIMITS}.`
   throw new InvalidInput('limit.too-many', reason, {details: {limits: after.length, most: MOST_LIMITS}})
 }

@@ -169,7 +169,7 @@ export class Configs {
     const names = new Set(limits.map(limit => limit.name))
     const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
     const merged = [...kept, ...limits].sort((a, b) => (a.name < b.name ? -1 : 1))
-    checkLimitCount(merged, before?.limits ?? [])
+    checkLimitCount(merged)
     return {
       namespace: this.#table.namespace,
       scope,

@@ -7,8 +7,8 @@ import {describeScenario, shorten} from './shrink.js'
 
 const SEEDS = 150
 
-/** Other seeds with every run; a failure names the seed. */
-const first = Number(process.env.ZAEL_SIMULATE_FROM ?? Math.floor(Date.now() / 1000) % 1_000_000_000)
+/** Others than in `simulation.test.ts`. A variable selects fresh ones, which may find what no run has found yet. */
+const first = Number(process.env.ZAEL_SIMULATE_FROM ?? 10_000)
 
 it.each(PROFILES)(
   `finds no violation that is not known from seed ${first} on: %s`,

@@ -101,7 +101,8 @@ async function setLimits(namespace: NamespaceRepository): Promise<void> {
 function embeddingLimits() {
   const kinds = ['requests', 'tokens', 'images', 'audio', 'characters', 'pages', 'files', 'bytes']
   const spans = ['s=100/sec:100k', 'm=10k/min:100k', 'h=100k/hour', 'd=1M/day', 'w=5M/7day', 'mo=20M/30day']
-  return parseLimits(kinds.flatMap(kind => spans.map(span => `${kind}-p${span}`)))
+  // As many as a level can have.
+  return parseLimits(kinds.flatMap(kind => spans.map(span => `${kind}-p${span}`)).slice(0, 47))
 }
 
 /** Waits for `work`, in the live view if there is a terminal. After q the demo still waits for it; Ctrl-C ends the demo. */
@@ -144,7 +145,7 @@ async function showTraffic(limiter: RateLimiter): Promise<Tally[]> {
 }
 
 async function showHotKey(namespace: NamespaceRepository, endpoint: string): Promise<void> {
-  chapter('A hot key: 16 limiters on one bucket with 48 limits, 5 write units per write')
+  chapter('A hot key: 16 limiters on one bucket with 47 limits, 5 write units per write')
   const [entity, resource] = ['crawler', 'embeddings']
   const pressing = pressHotKey({
     stack: 'local',

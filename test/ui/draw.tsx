@@ -1,9 +1,9 @@
 import {stripVTControlCharacters} from 'node:util'
 import {renderToString} from 'ink'
 import {expect} from 'vitest'
+import {textWidth} from '../../src/lib/core/text-width.js'
 import {ASCII_GLYPHS, BLOCK_GLYPHS} from '../../src/lib/ui/draw/glyphs.js'
 import {paletteFor} from '../../src/lib/ui/draw/palette.js'
-import {widthOf} from '../../src/lib/ui/draw/width.js'
 import {buildFrame, type Frame, levelsInstant, type ViewSettings} from '../../src/lib/ui/model/frame.js'
 import type {KeyPress} from '../../src/lib/ui/model/keys.js'
 import {Ranker} from '../../src/lib/ui/model/ranker.js'
@@ -54,7 +54,7 @@ export function draw(options: DrawOptions = {}): string {
   const text = textOf(frame, 1)
   const lines = text.split('\n')
   expect(lines).toHaveLength(rows)
-  for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(columns)
+  for (const line of lines) expect(textWidth(line)).toBeLessThanOrEqual(columns)
   expect(stripVTControlCharacters(textOf(frame, 24)).replaceAll(/ +$/gm, '')).toBe(text)
   return `\n${text}\n`
 }

@@ -30,17 +30,23 @@ export function textWidth(text: string): number {
   return graphemesOf(text).reduce((sum, grapheme) => sum + graphemeWidth(grapheme), 0)
 }
 
-/** The text, or its beginning with an ellipsis, within that many columns; never half a character. */
-export function cutText(text: string, width: number): string {
-  if (textWidth(text) <= width) return text
-  let room = width - 1
+/** As much of the start of a text as fits into that many columns; never half a character. */
+export function textStart(text: string, width: number): string {
+  if (isPlain.test(text)) return text.slice(0, Math.max(0, width))
+  let room = width
   const kept: string[] = []
   for (const grapheme of graphemesOf(text)) {
     room -= graphemeWidth(grapheme)
     if (room < 0) break
     kept.push(grapheme)
   }
-  return width < 1 ? '' : `${kept.join('')}…`
+  return kept.join('')
+}
+
+/** The text, or its beginning with an ellipsis, within that many columns. */
+export function cutText(text: string, width: number): string {
+  if (textWidth(text) <= width) return text
+  return width < 1 ? '' : `${textStart(text, width - 1)}…`
 }
 
 /** The text with spaces up to that many columns. */

@@ -33,6 +33,15 @@ export function toMilli(tokens: number): bigint {
   return BigInt(tokens) * MILLI
 }
 
+/** Whether two limits hold and regain the same. */
+export function isSameRate(a: Rate, b: Rate): boolean {
+  return (
+    a.capacityMilli === b.capacityMilli &&
+    a.refillAmountMilli === b.refillAmountMilli &&
+    a.refillPeriodMs === b.refillPeriodMs
+  )
+}
+
 /** Millitokens to whole tokens, rounded down. */
 export function toTokens(milli: bigint): number {
   return Number(floorDivide(milli, MILLI))

@@ -1,7 +1,7 @@
 import {type Amounts, chooseFitting, expiresAtSeconds, type LimitState, sumAmounts} from '../core/bucket.js'
 import {type Limit, rateOf} from '../core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {toTokens} from '../core/token-math.js'
+import {isSameRate, toTokens} from '../core/token-math.js'
 import {
   type BucketPlan,
   changesLimits,
@@ -144,12 +144,8 @@ export function hasLimits({record, incomplete}: SeenBucket, {limits}: AppliedLim
   const count = stored.size - (stored.has(WRITE_PRESSURE_LIMIT) ? 1 : 0)
   if (incomplete.size > 0 || count !== limits.length) return false
   return limits.every(limit => {
-    const [now, wanted] = [stored.get(limit.name), rateOf(limit)]
-    return (
-      now?.capacityMilli === wanted.capacityMilli &&
-      now.refillAmountMilli === wanted.refillAmountMilli &&
-      now.refillPeriodMs === wanted.refillPeriodMs
-    )
+    const now = stored.get(limit.name)
+    return now !== undefined && isSameRate(now, rateOf(limit))
   })
 }
 

@@ -2,7 +2,7 @@ import {isAheadOfTime} from '../core/bucket.js'
 import {type Limit, rateOf} from '../core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {formatCount, formatPlural} from '../core/text.js'
-import {toTokens} from '../core/token-math.js'
+import {isSameRate, toTokens} from '../core/token-math.js'
 import {MAX_SHARDS} from '../repository/buckets/buckets.js'
 import {planBucket} from '../repository/buckets/plan.js'
 import {type Rewrite, rewriteStoredBucket} from '../repository/buckets/rewrite.js'
@@ -90,11 +90,7 @@ function differenceOf(stored: ReturnType<typeof rateOf> | undefined, limit: Limi
   if (!limit) return 'is in the bucket and not configured'
   if (!stored) return 'is configured and not in the bucket'
   const wanted = rateOf(limit)
-  const isSame =
-    wanted.capacityMilli === stored.capacityMilli &&
-    wanted.refillAmountMilli * BigInt(stored.refillPeriodMs) ===
-      stored.refillAmountMilli * BigInt(wanted.refillPeriodMs)
-  return isSame ? undefined : `has ${spell(stored)}, configured is ${spell(wanted)}`
+  return isSameRate(stored, wanted) ? undefined : `has ${spell(stored)}, configured is ${spell(wanted)}`
 }
 
 const spell = ({capacityMilli, refillAmountMilli, refillPeriodMs}: ReturnType<typeof rateOf>): string =>

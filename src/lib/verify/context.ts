@@ -24,20 +24,11 @@ export class VerifyContext {
   readonly #entities = new Map<string, Promise<EntityRecord | undefined>>()
   readonly #resolvers = new Map<string, ConfigResolver>()
 
-  private constructor(table: Table, namespaces: ReadonlyMap<string, NamespaceRecord>, options: ContextOptions) {
+  constructor(table: Table, namespaces: ReadonlyMap<string, NamespaceRecord>, options: ContextOptions) {
     this.table = table
     this.namespaces = namespaces
     this.sinceMs = options.sinceMs ?? Number.NEGATIVE_INFINITY
     this.signal = options.signal
-  }
-
-  static async open(table: Table, options: ContextOptions): Promise<VerifyContext> {
-    const namespaces = new Map<string, NamespaceRecord>()
-    for await (const item of readAll(table, ranges.namespacesById(), undefined, options.signal)) {
-      const record = decodeNamespace(item)
-      if (record) namespaces.set(record.id, record)
-    }
-    return new VerifyContext(table, namespaces, options)
   }
 
   in(namespace: string): NamespaceTable {
@@ -65,6 +56,19 @@ export class VerifyContext {
     }
     return resolver.resolve(entity, resource, {signal: this.signal})
   }
+}
+
+/** The namespaces of a table, by id. */
+export async function readNamespaces(
+  table: Table,
+  signal: AbortSignal | undefined,
+): Promise<Map<string, NamespaceRecord>> {
+  const namespaces = new Map<string, NamespaceRecord>()
+  for await (const item of readAll(table, ranges.namespacesById(), undefined, signal)) {
+    const record = decodeNamespace(item)
+    if (record) namespaces.set(record.id, record)
+  }
+  return namespaces
 }
 
 export interface ContextOptions {

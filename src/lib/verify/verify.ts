@@ -8,7 +8,7 @@ import type {Item, Key} from '../schema/attribute-value.js'
 import {keyId, keyOf, keys} from '../schema/keys.js'
 import {ranges, startKeyOf, wireStartKey} from '../schema/ranges.js'
 import {checkItem, isOldItem} from './check-item.js'
-import {VerifyContext} from './context.js'
+import {readNamespaces, VerifyContext} from './context.js'
 import {type Finding, type FindingKind, findingId} from './finding.js'
 
 /** Looks at what seems wrong; only what is the same at every look is reported. */
@@ -70,6 +70,8 @@ async function compareAll(table: Table, options: VerifyTableOptions): Promise<Ve
       if (findings.length < MOST_FINDINGS) findings.push(finding)
     }
   }
+  // A namespace that is created meanwhile is known at the second look.
+  const namespaces = await readNamespaces(paced, options.signal)
   let unsettled: Seen[] = []
   let unsettledSinceMs = 0
   let [items, oldItems] = [0, 0]
@@ -77,7 +79,7 @@ async function compareAll(table: Table, options: VerifyTableOptions): Promise<Ve
     const current = page.filter(item => !isOldItem(item))
     items += page.length
     oldItems += page.length - current.length
-    const found = await confirmed(paced, current, options)
+    const found = await confirmed(paced, current, namespaces, options)
     add(found.filter(({finding}) => finding.kind !== 'limits'))
     const limits = found.filter(({finding}) => finding.kind === 'limits')
     if (limits.length > 0) unsettledSinceMs = table.clock()
@@ -98,8 +100,13 @@ interface Seen {
 }
 
 /** Findings on a page that are still there at the last look. */
-async function confirmed(table: Table, page: readonly Item[], options: VerifyTableOptions): Promise<Seen[]> {
-  let found = await look(table, page, options)
+async function confirmed(
+  table: Table,
+  page: readonly Item[],
+  namespaces: VerifyContext['namespaces'],
+  options: VerifyTableOptions,
+): Promise<Seen[]> {
+  let found = await look(table, page, namespaces, options)
   for (let looks = 1; looks < LOOKS && found.length > 0; looks++) {
     await table.backoff.sleep(BETWEEN_LOOKS_MS, options.signal)
     found = await stillThere(table, found, options)
@@ -111,12 +118,18 @@ async function confirmed(table: Table, page: readonly Item[], options: VerifyTab
 async function stillThere(table: Table, found: readonly Seen[], options: VerifyTableOptions): Promise<Seen[]> {
   const concerned = new Map(found.map(({item}) => [keyId(keyOf(item)), keyOf(item)]))
   const before = new Set(found.map(({finding}) => findingId(finding)))
-  const again = await look(table, await readAgain(table, [...concerned.values()], options), options)
+  const items = await readAgain(table, [...concerned.values()], options)
+  const again = await look(table, items, await readNamespaces(table, options.signal), options)
   return again.filter(({finding}) => before.has(findingId(finding)))
 }
 
-async function look(table: Table, items: readonly Item[], {sinceMs, signal}: VerifyTableOptions): Promise<Seen[]> {
-  const context = await VerifyContext.open(table, {sinceMs, signal})
+async function look(
+  table: Table,
+  items: readonly Item[],
+  namespaces: VerifyContext['namespaces'],
+  options: VerifyTableOptions,
+): Promise<Seen[]> {
+  const context = new VerifyContext(table, namespaces, options)
   const found: Seen[] = []
   for (const item of items) {
     for (const finding of await checkItem(context, item)) found.push({item, finding})

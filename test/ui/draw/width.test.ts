@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
+import {textStart, textWidth} from '../../../src/lib/core/text-width.js'
 import {cell, clip, columnsOf, seg, shortened, withRightEnd} from '../../../src/lib/ui/draw/line.js'
-import {headOf, widthOf} from '../../../src/lib/ui/draw/width.js'
 
 describe('columns of a text', () => {
   it.each([
@@ -20,7 +20,7 @@ describe('columns of a text', () => {
     ['❤️', 2],
     ['▏▎▍▌▋▊▉█░▚●▲✖○↑↓±·…–‖', 21],
   ])('of %s are %d', (text, width) => {
-    expect(widthOf(text)).toBe(width)
+    expect(textWidth(text)).toBe(width)
   })
 })
 
@@ -33,8 +33,8 @@ describe('any name', () => {
   it('fills its cell exactly', () => {
     fc.assert(
       fc.property(anyName, fc.integer({min: 0, max: 40}), fc.constantFrom('left', 'right'), (name, width, align) => {
-        expect(widthOf(cell(name, width, '…', align as 'left'))).toBe(width)
-        expect(widthOf(shortened(name, width, '…'))).toBeLessThanOrEqual(width)
+        expect(textWidth(cell(name, width, '…', align as 'left'))).toBe(width)
+        expect(textWidth(shortened(name, width, '…'))).toBeLessThanOrEqual(width)
       }),
     )
   })
@@ -59,6 +59,6 @@ describe('any name', () => {
 })
 
 it('does not draw half of a wide character', () => {
-  expect(headOf('租户', 3)).toBe('租')
+  expect(textStart('租户', 3)).toBe('租')
   expect(cell('租户甲', 4, '…')).toBe('租… ')
 })

@@ -1,19 +1,9 @@
 import type {MigrationPlan} from '../../migrations/plan.js'
 import type {Survey} from '../../migrations/survey.js'
 import type {MigratePlanResult, MigrateStatusResult} from '../results/migrate.js'
+import {NO_OLD_ITEMS} from './samples.js'
 
-const NO_ITEMS: MigrateStatusResult['current'] = {
-  namespace: 0,
-  entity: 0,
-  limits: 0,
-  settings: 0,
-  registry: 0,
-  bucket: 0,
-  usage: 0,
-  audit: 0,
-  version: 0,
-  migration: 0,
-}
+const NO_ITEMS: MigrateStatusResult['current'] = {namespace: 0, ...NO_OLD_ITEMS, migration: 0}
 
 /** `migrate status` in JSON. */
 export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): MigrateStatusResult {

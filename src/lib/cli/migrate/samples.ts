@@ -33,7 +33,8 @@ export const checkedItems = ({checked}: Verification): number => sumOf(checked)
 export const sumOf = (counts: Partial<Record<string, number>>): number =>
   Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0)
 
-const NO_ITEMS: OldItemCountsJson = {
+/** No records of any kind. */
+export const NO_OLD_ITEMS: OldItemCountsJson = {
   entity: 0,
   limits: 0,
   settings: 0,
@@ -45,9 +46,9 @@ const NO_ITEMS: OldItemCountsJson = {
 }
 
 /** Kinds of old records, in the order they are printed. */
-export const KINDS = Object.keys(NO_ITEMS) as (keyof OldItemCountsJson)[]
+export const KINDS = Object.keys(NO_OLD_ITEMS) as (keyof OldItemCountsJson)[]
 
 /** Counts by kind; kinds without records are 0. */
 export function byKind(counts: Partial<OldItemCountsJson>): OldItemCountsJson {
-  return {...NO_ITEMS, ...counts}
+  return {...NO_OLD_ITEMS, ...counts}
 }

@@ -2,6 +2,7 @@ import {type Amounts, type LimitState, refillBucket} from '../../core/bucket.js'
 import {type Limit, rateOf} from '../../core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {shareOfBucket, shareOfRate} from '../../core/shards.js'
+import {isSameRate} from '../../core/token-math.js'
 import {type BucketRecord, freshWritePressure, type Residue} from '../../schema/bucket-record.js'
 
 /** A bucket as it was read; limits that need repair are kept apart. */
@@ -63,7 +64,7 @@ export function planBucket(
       kind: 'keep',
       after: {...stored, ...parametersOf(rate), tokensMilli, remainder},
       creditMilli: tokensMilli - stored.tokensMilli,
-      parametersChanged: !sameParameters(rate, stored),
+      parametersChanged: !isSameRate(rate, stored),
     })
   }
   for (const [name, residue] of seen.incomplete) {
@@ -142,11 +143,3 @@ const parametersOf = ({
   refillAmountMilli,
   refillPeriodMs,
 })
-
-function sameParameters(a: Parameters<typeof parametersOf>[0], b: Parameters<typeof parametersOf>[0]): boolean {
-  return (
-    a.capacityMilli === b.capacityMilli &&
-    a.refillAmountMilli === b.refillAmountMilli &&
-    a.refillPeriodMs === b.refillPeriodMs
-  )
-}

@@ -62,8 +62,6 @@ export class ConfigCache {
   readonly #known: Lru<Known>
   readonly #lastSystem: Lru<Known>
   readonly #flights = new Map<string, Flight>()
-  readonly #startedAtMs = new WeakMap<Flight, number>()
-  readonly #clock: () => number
   readonly #keepsNothing: boolean
   #hits = 0
   #misses = 0
@@ -72,7 +70,6 @@ export class ConfigCache {
     this.#known = new Lru({clock, ttlMs, maxEntries})
     this.#lastSystem = new Lru({clock, ttlMs: Number.POSITIVE_INFINITY, maxEntries})
     this.#keepsNothing = ttlMs <= 0
-    this.#clock = clock
   }
 
   /** The records of all keys. A read is shared, so it continues for the others when one caller aborts. */
@@ -142,11 +139,10 @@ export class ConfigCache {
     return {hits: this.#hits, misses: this.#misses, size, evictions}
   }
 
-  /** The read that a caller may join; after a clock was set back too. */
+  /** The read that a caller may join. */
   #underWay(id: string): Flight | undefined {
     const flight = this.#flights.get(id)
-    const ageMs = flight ? this.#clock() - (this.#startedAtMs.get(flight) ?? 0) : 0
-    return ageMs >= 0 && ageMs < LONGEST_FLIGHT_MS ? flight : undefined
+    return flight && performance.now() - flight.readFromMs < LONGEST_FLIGHT_MS ? flight : undefined
   }
 
   #take(keys: readonly Key[], fetch: FetchConfigs): Flight {
@@ -169,7 +165,6 @@ export class ConfigCache {
       },
     )
     const flight = {records, readFromMs}
-    this.#startedAtMs.set(flight, this.#clock())
     if (!this.#keepsNothing) for (const id of ids) this.#flights.set(id, flight)
     return flight
   }

@@ -1,5 +1,5 @@
 import {printableText} from '../../core/printable.js'
-import {headOf, widthOf} from './width.js'
+import {textStart, textWidth} from '../../core/text-width.js'
 
 /** The meaning of a text; the palette maps it to a colour. Symbols or words always convey the same meaning. */
 export type Tone = 'plain' | 'dim' | 'strong' | 'title' | 'ok' | 'near' | 'over' | 'history' | 'chosen'
@@ -19,32 +19,32 @@ export const seg = (text: string, tone: Tone = 'plain'): Segment => ({text: prin
 /** Text of exactly `width` columns: truncated with `ellipsis`, or padded. */
 export function cell(stored: string, width: number, ellipsis: string, align: 'left' | 'right' = 'left'): string {
   const text = printableText(stored)
-  const spare = width - widthOf(text)
+  const spare = width - textWidth(text)
   if (spare >= 0) return align === 'left' ? text + ' '.repeat(spare) : ' '.repeat(spare) + text
   if (width <= 0) return ''
-  const head = headOf(text, width - widthOf(ellipsis)) + ellipsis
-  return head + ' '.repeat(Math.max(0, width - widthOf(head)))
+  const head = textStart(text, width - textWidth(ellipsis)) + ellipsis
+  return head + ' '.repeat(Math.max(0, width - textWidth(head)))
 }
 
 /** Text of at most `width` columns: truncated with `ellipsis`. */
 export function shortened(stored: string, width: number, ellipsis: string): string {
-  return cell(stored, Math.min(width, widthOf(printableText(stored))), ellipsis)
+  return cell(stored, Math.min(width, textWidth(printableText(stored))), ellipsis)
 }
 
 /** Columns of a line. */
-export const columnsOf = (line: Line): number => line.reduce((sum, {text}) => sum + widthOf(text), 0)
+export const columnsOf = (line: Line): number => line.reduce((sum, {text}) => sum + textWidth(text), 0)
 
 /** A line truncated to a number of columns. */
 export function clip(line: Line, width: number, ellipsis: string): Line {
   if (columnsOf(line) <= width) return line
-  let room = width - widthOf(ellipsis)
+  let room = width - textWidth(ellipsis)
   const kept: Segment[] = []
   for (const {text, tone} of line) {
     if (room <= 0) break
-    kept.push({text: headOf(text, room), tone})
-    room -= widthOf(text)
+    kept.push({text: textStart(text, room), tone})
+    room -= textWidth(text)
   }
-  return width < widthOf(ellipsis) ? kept : [...kept, seg(ellipsis, 'dim')]
+  return width < textWidth(ellipsis) ? kept : [...kept, seg(ellipsis, 'dim')]
 }
 
 /** A line with another at the right end of the screen; the left one is truncated. */

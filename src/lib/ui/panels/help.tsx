@@ -1,6 +1,6 @@
+import {textWidth} from '../../core/text-width.js'
 import {cell, type Line, seg, wrapPieces} from '../draw/line.js'
 import {ScreenLines} from '../draw/screen-line.js'
-import {widthOf} from '../draw/width.js'
 import type {Frame} from '../model/frame.js'
 import {BINDINGS, type KeyBinding} from '../model/keys.js'
 
@@ -38,7 +38,7 @@ export function helpLines({state, settings, size}: Frame): Line[] {
 
 function keyCell({label, description}: KeyBinding, arrows: string): Line {
   const keys = label.replace('{arrows}', arrows)
-  return [seg(keys, 'strong'), seg(cell(` ${description}`, COLUMN_WIDTH - widthOf(keys), ''))]
+  return [seg(keys, 'strong'), seg(cell(` ${description}`, COLUMN_WIDTH - textWidth(keys), ''))]
 }
 
 const FILTERS: readonly Line[] = [

@@ -1,11 +1,11 @@
 import {gauge} from '../../core/gauge.js'
 import {formatCount, formatShortNumber, SHORT_NUMBER_WIDTH} from '../../core/text.js'
+import {textWidth} from '../../core/text-width.js'
 import type {LimitLevel} from '../../repository/buckets/view.js'
 import type {ResourceRow} from '../../watch/model.js'
 import type {GlyphSet} from '../draw/glyphs.js'
 import {cell, type Line, type Segment, seg, shortened, type Tone} from '../draw/line.js'
 import {ScreenLine, ScreenLines} from '../draw/screen-line.js'
-import {widthOf} from '../draw/width.js'
 import type {Frame} from '../model/frame.js'
 import {type ColumnPlan, fitColumns, type PanelColumn} from './columns.js'
 import {LEVEL_WIDTH, levelText} from './overview.js'
@@ -119,13 +119,13 @@ function topText(top: ResourceRow['top'], width: number, {ellipsis}: GlyphSet): 
   const all = top.map(({entity, ratePerSecond}) => `${entity} ${formatShortNumber(ratePerSecond)}/s`)
   for (let named = all.length; named > 0; named--) {
     const text = all.slice(0, named).join(', ') + limit
-    if (widthOf(text) <= width) return text
+    if (textWidth(text) <= width) return text
   }
   const rate = ` ${formatShortNumber(first.ratePerSecond)}/s`
-  const room = width - rate.length - widthOf(limit)
+  const room = width - rate.length - textWidth(limit)
   // A long limit name must leave room for the consumer's name.
   const ending = room < MIN_NAME_WIDTH ? rate : rate + limit
-  return shortened(first.entity, width - widthOf(ending), ellipsis) + ending
+  return shortened(first.entity, width - textWidth(ending), ellipsis) + ending
 }
 
 const MIN_NAME_WIDTH = 6

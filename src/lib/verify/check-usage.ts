@@ -1,3 +1,4 @@
+import {formatNumber} from '../core/text.js'
 import {WINDOWS, type Window, windowEndMs, windowStart} from '../core/window.js'
 import {batchGet} from '../dynamo/batch.js'
 import type {Item} from '../schema/attribute-value.js'
@@ -121,4 +122,4 @@ function amountsOf(item: Item): Map<string, bigint> {
   return amounts.set(REQUESTS, BigInt(record.totalEvents) * 1000n)
 }
 
-const spell = (milli: bigint): string => (Number(milli) / 1000).toLocaleString('en-US')
+const spell = (milli: bigint): string => formatNumber(Number(milli) / 1000, 'nearest', 3)

@@ -1,9 +1,10 @@
+import {batchGet} from '../dynamo/batch.js'
 import {scanPages} from '../dynamo/paging.js'
 import {rateLimited} from '../dynamo/rate-limit.js'
 import {addressOf, Buckets} from '../repository/buckets/buckets.js'
 import {decodeCursor, encodeCursor, readFromCursor} from '../repository/table/cursor.js'
 import {readAll} from '../repository/table/query.js'
-import {getItem, type Table} from '../repository/table/table.js'
+import type {Table} from '../repository/table/table.js'
 import type {Item, Key} from '../schema/attribute-value.js'
 import {keyId, keyOf, keys} from '../schema/keys.js'
 import {ranges, startKeyOf, wireStartKey} from '../schema/ranges.js'
@@ -138,12 +139,8 @@ async function look(
 }
 
 async function readAgain(table: Table, wanted: readonly Key[], {signal}: VerifyTableOptions): Promise<Item[]> {
-  const items: Item[] = []
-  for (const key of wanted) {
-    const item = await getItem(table, key, {signal})
-    if (item) items.push(item)
-  }
-  return items
+  const {transport, name, backoff} = table
+  return [...(await batchGet(transport, name, wanted, {backoff, consistent: true, signal})).values()]
 }
 
 interface VerifyPage {

@@ -1,5 +1,7 @@
-// Makes the Python tools of test/aws ready in .cache/python, unless they are there in the versions asked for. Prints the
-// folder of their programs. Several test files may start this at once: one of them installs, the others wait.
+// Makes a Python environment ready in .cache, unless it is there in the versions asked for, and prints the folder of its
+// programs. Several test files may start this at once: one of them installs, the others wait.
+//   node .ci/python.js                    the tools of test/aws
+//   node .ci/python.js zae-limiter-0.10   a release of the Python client, for test/peer; also zae-limiter-0.17
 import {spawnSync} from 'node:child_process'
 import {existsSync, mkdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs'
 import {join} from 'node:path'
@@ -8,14 +10,20 @@ import {setTimeout as sleep} from 'node:timers/promises'
 import {fileURLToPath} from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const folder = join(root, '.cache', 'python')
-const requirements = join(root, '.ci', 'python-requirements.txt')
+const [environment] = process.argv.slice(2)
+const suffix = environment === undefined ? '' : `-${environment}`
+const folder = join(root, '.cache', `python${suffix}`)
+const requirements = join(root, '.ci', `python-requirements${suffix}.txt`)
 const stamp = join(folder, 'installed.txt')
-const lock = join(root, '.cache', 'python.lock')
+const lock = join(root, '.cache', `python${suffix}.lock`)
 const programs = join(folder, process.platform === 'win32' ? 'Scripts' : 'bin')
 
 const isReady = () => existsSync(stamp) && readFileSync(stamp, 'utf8') === readFileSync(requirements, 'utf8')
 
+if (!existsSync(requirements)) {
+  console.error(`"${environment}" is no environment: ${requirements} is missing`)
+  process.exit(2)
+}
 while (!isReady()) {
   if (takeLock()) {
     try {

@@ -1,5 +1,5 @@
 import {randomBytes, randomUUID} from 'node:crypto'
-import {parseLimits} from '../src/lib/core/limit.js'
+import {parseLimits} from '../src/lib/core/syntax/limit-text.js'
 import {resolveConnection} from '../src/lib/dynamo/connection.js'
 import {createTable} from '../src/lib/dynamo/create-table.js'
 import {sleepMs} from '../src/lib/dynamo/retry.js'

@@ -1,5 +1,5 @@
 import {setTimeout as sleep} from 'node:timers/promises'
-import {parseLimit} from '../src/lib/core/limit.js'
+import {parseLimit} from '../src/lib/core/syntax/limit-text.js'
 import type {Transport} from '../src/lib/dynamo/transport.js'
 import {RateLimitExceeded} from '../src/lib/limiter/errors.js'
 import type {RateLimiter} from '../src/lib/limiter/rate-limiter.js'

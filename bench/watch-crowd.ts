@@ -1,6 +1,7 @@
 import {readFileSync} from 'node:fs'
 import {fileURLToPath} from 'node:url'
-import {parseLimits, rateOf} from '../src/lib/core/limit.js'
+import {rateOf} from '../src/lib/core/limit.js'
+import {parseLimits} from '../src/lib/core/syntax/limit-text.js'
 import {batchWrite} from '../src/lib/dynamo/batch.js'
 import {Repository} from '../src/lib/repository/repository.js'
 import {type BucketRecord, encodeBucket, freshWritePressure} from '../src/lib/schema/bucket-record.js'

@@ -7,8 +7,18 @@
 export type {LimitStatus} from './core/bucket.js'
 export type {Consumption} from './core/consumption.js'
 export {type ErrorKind, EXIT, InvalidInput, ZaelError, type ZaelErrorOptions} from './core/errors.js'
-export {formatLimit, type Limit, parseLimit, parseLimits} from './core/limit.js'
+export type {
+  CalendarCheck,
+  CalendarReset,
+  CronUse,
+  Limit,
+  ReplacedWindow,
+  ScaledWindow,
+  ScheduleEntry,
+  SessionReset,
+} from './core/limit.js'
 export {type Level, type LimitsByLevel, type ResolvedLimits, resolveLimits} from './core/resolve.js'
+export {formatLimit, parseLimit, parseLimits} from './core/syntax/limit-text.js'
 export type {Window} from './core/window.js'
 export {
   Aborted,
@@ -33,9 +43,10 @@ export {
   RateLimiterUnavailable,
   type RefusalStatus,
   RequestTooLarge,
+  ResourceDisabled,
 } from './limiter/errors.js'
 export type {HeaderFields, LimitBalance, LimitBalances} from './limiter/headers.js'
-export type {Lease} from './limiter/lease.js'
+export type {Lease, LeasePart} from './limiter/lease.js'
 export type {AcquireRequest, BucketName, RateLimiterOptions} from './limiter/options.js'
 export {RateLimiter} from './limiter/rate-limiter.js'
 export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/reads.js'
@@ -46,8 +57,9 @@ export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repositor
 export type {MetadataChange} from './repository/entities/update.js'
 export type {SyncOptions, SyncResult} from './repository/limit-sync.js'
 export type {SystemSettings} from './repository/limits/checks.js'
-export type {ConfigChange, Configs, SetOptions} from './repository/limits/configs.js'
+export type {ConfigChange, Configs, SetOptions, SwitchScope} from './repository/limits/configs.js'
 export type {LevelTrace, Resolution, ResolveOptions} from './repository/limits/resolver.js'
+export type {UnitsByLimit} from './repository/limits/units.js'
 export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'
 export type {PurgeOptions} from './repository/namespaces/purge.js'
 export type {Namespace} from './repository/namespaces/states.js'
@@ -63,10 +75,13 @@ export {
 export type {CountsByKind, RecordKind, Removed} from './repository/table/kind-counter.js'
 export type {ConnectionOptions} from './repository/table/open-table.js'
 export type {PageRequest, RecordPage} from './repository/table/query.js'
+export {UnsupportedFeature} from './repository/table/unsupported-feature.js'
 export type {UsageSelection} from './repository/usage/range.js'
 export type {LimitUsage} from './repository/usage/usage.js'
 export type {AuditRecord} from './schema/audit-record.js'
-export type {ConfigRecord, ConfigScope, OnUnavailable} from './schema/config-record.js'
+export type {AccessSwitch, ConfigRecord, ConfigScope, OnUnavailable} from './schema/config-record.js'
 export type {EntityRecord} from './schema/entity-record.js'
 export type {Json} from './schema/json-attribute.js'
 export type {NamespaceRecord, NamespaceStatus} from './schema/namespace-record.js'
+export type {ParentGeneration} from './schema/parent-generation.js'
+export type {CarriedFeature, PeerFeature} from './schema/peer-features.js'

@@ -1,12 +1,11 @@
-import {spawnSync} from 'node:child_process'
 import {join} from 'node:path'
 import {setTimeout as sleep} from 'node:timers/promises'
 import {describe} from 'vitest'
 import {spawnOwned} from '../../src/lib/local/engines/owned-process.js'
-import {ROOT} from '../e2e/zael.js'
+import {pythonEnvironment} from '../helpers/python-environment.js'
 
 /** Folder of moto_server and cfn-lint; `undefined` when there is no Python. On CI a missing Python is a failure. */
-export const pythonPrograms = findPrograms()
+export const pythonPrograms = pythonEnvironment({usedFor: 'Tests against moto'})
 
 /** Like `describe`, for tests that need the Python tools; skipped when there is no Python. */
 export const describeWithPython = describe.skipIf(pythonPrograms === undefined)
@@ -53,12 +52,4 @@ async function startMoto(): Promise<Moto> {
     if (hasExited) throw new Error(`moto_server did not start: ${server.stderrTail()}`)
     await sleep(50)
   }
-}
-
-function findPrograms(): string | undefined {
-  const {status, stdout, stderr} = spawnSync(process.execPath, [join(ROOT, '.ci', 'python.js')], {encoding: 'utf8'})
-  if (status === 0) return stdout.trim()
-  if (process.env.CI) throw new Error(`The Python tools of test/aws are missing: ${stderr.trim()}`)
-  process.stderr.write(`Tests against moto are skipped: ${stderr.trim()}\n`)
-  return undefined
 }

@@ -4,6 +4,7 @@ import {type BucketState, type LimitState, refillBucket} from '../../src/lib/cor
 import {
   boundsOfFullness,
   boundsOfRoom,
+  boundsOfSmallGain,
   boundsOfUnseenRoom,
   type FullnessBounds,
   hasOverflowed,
@@ -80,6 +81,25 @@ describe('bounds of fullness', () => {
   })
 })
 
+describe('bounds of small gain', () => {
+  it('S3 within them a refill brings no limit more than a 64th of its capacity, whatever was written since', () => {
+    fc.assert(
+      fc.property(bucket, fc.double({min: 0, max: 1, noNaN: true}), (state, fraction) => {
+        for (const {earliestRefillMs, lowestMilli} of boundsOfSmallGain(state, NOW)) {
+          for (const [name, limit] of state.limits) {
+            // Refilled as long ago, and charged as far, as the bounds allow, with any fraction carried over.
+            const remainder = BigInt(Math.floor(fraction * (limit.refillPeriodMs - 1)))
+            const tokensMilli = lowestMilli.get(name) ?? -limit.capacityMilli
+            const edge = {refilledAtMs: earliestRefillMs, limits: new Map([[name, {...limit, tokensMilli, remainder}]])}
+            const refilled = refillBucket(edge, NOW).limits.get(name)?.tokensMilli ?? 0n
+            expect((refilled - tokensMilli) * 64n <= limit.capacityMilli).toBe(true)
+          }
+        }
+      }),
+    )
+  })
+})
+
 describe('overflow', () => {
   /** 10 a second, up to 100; so many tokens as of a second ago. */
   const limit = (tokens: number): LimitState => ({
@@ -146,8 +166,8 @@ describe('overflow', () => {
 
   it('a bucket is overfull above the capacity of any limit but write pressure', () => {
     const above = {...limit(100), tokensMilli: 100_001n}
-    expect(isOverfull(share({rpm: limit(100)}))).toBe(false)
-    expect(isOverfull(share({rpm: limit(100), tpm: above}))).toBe(true)
-    expect(isOverfull(share({rpm: limit(100), wcu: above}))).toBe(false)
+    expect(isOverfull(share({rpm: limit(100)}), NOW)).toBe(false)
+    expect(isOverfull(share({rpm: limit(100), tpm: above}), NOW)).toBe(true)
+    expect(isOverfull(share({rpm: limit(100), wcu: above}), NOW)).toBe(false)
   })
 })

@@ -2,16 +2,8 @@ import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
 import {type BucketState, type LimitState, refillBucket, tryConsumeBucket} from '../../src/lib/core/bucket.js'
 import {shouldGrow, writesPerSecond} from '../../src/lib/core/shard-growth.js'
-import {
-  availableTogether,
-  planGather,
-  planSplit,
-  shareOf,
-  shareOfBucket,
-  shareOfRate,
-  timeUntilTogether,
-} from '../../src/lib/core/shards.js'
-import type {Rate} from '../../src/lib/core/token-math.js'
+import {availableTogether, planGather, planSplit, shareOfBucket, timeUntilTogether} from '../../src/lib/core/shards.js'
+import {type Rate, shareOf, shareOfRate} from '../../src/lib/core/token-math.js'
 import {anyRate} from './arbitraries.js'
 
 const counts = Array.from({length: 64}, (_, index) => index + 1)

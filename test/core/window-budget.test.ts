@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimit} from '../../src/lib/core/limit.js'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {windowBudget} from '../../src/lib/core/window-budget.js'
 
 it.each([

@@ -107,8 +107,8 @@ describe('batchGet', () => {
         t: {
           Keys: [{PK: {S: 'p0'}, SK: {S: 'x'}}],
           ConsistentRead: true,
-          ProjectionExpression: '#n0, #n1, #n2',
-          ExpressionAttributeNames: {'#n0': 'PK', '#n1': 'SK', '#n2': 'b.tk'},
+          ProjectionExpression: '#0, #1, #2',
+          ExpressionAttributeNames: {'#0': 'PK', '#1': 'SK', '#2': 'b.tk'},
         },
       },
     })

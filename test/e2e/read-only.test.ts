@@ -113,13 +113,19 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
 /** Commands that write when all is right. With a mistyped namespace they must not. */
 const WRITERS: Readonly<Record<string, string>> = {
   'bucket reset': 'bucket reset user-1 --resource gpt-4 --yes',
+  'entity clear': 'entity clear user-1',
   'entity create': 'entity create new',
+  'entity disable': 'entity disable user-1',
+  'entity enable': 'entity enable user-1',
   'entity update': 'entity update user-1 --name New',
   'limits unset': 'limits unset --resource gpt-4 rpm --yes',
   'migrate resolve': '',
   'namespace create': '',
   'namespace delete': '',
   'namespace recover': '',
+  'resource clear': 'resource clear gpt-4',
+  'resource disable': 'resource disable gpt-4',
+  'resource enable': 'resource enable gpt-4',
 }
 
 /** Commands that work on no stack, or on the processes of the local one. */

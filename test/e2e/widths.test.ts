@@ -51,6 +51,12 @@ const LINES = [
   'limits unset --entity new-WIDTH rpm',
   'acquire new-WIDTH gpt-4 tpd=1',
   'bucket reset new-WIDTH --resource gpt-4 --yes',
+  'entity disable new-WIDTH --resource gpt-4',
+  'entity enable new-WIDTH',
+  'entity clear new-WIDTH',
+  'resource disable search',
+  'resource enable search',
+  'resource clear search',
 ] as const
 
 const ELSEWHERE = ['limits validate --file FILE', 'version', 'help exit-codes', 'local status'] as const

@@ -1,5 +1,5 @@
 import type {Amounts} from '../../src/lib/core/bucket.js'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
 import type {LimiterSeams, RateLimiterOptions} from '../../src/lib/limiter/options.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {bucketsFor, bucketsOf} from '../../src/lib/inspect/bucket-search.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys} from '../../src/lib/schema/keys.js'

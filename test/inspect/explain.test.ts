@@ -55,6 +55,21 @@ describeOnEngine('an explanation', () => {
     expect(explanation.limits[0]?.scope).toEqual({level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE})
   })
 
+  it('of something disabled: the switch of the entity or of its parent, where it is set, and no limits', async () => {
+    const scene = new Scene(table)
+    const repository = new NamespaceRepository(scene.tenant, undefined)
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')
+    await repository.entities.create({id: 'org'})
+    await repository.entities.create({id: 'user-1', parent: 'org', cascade: true})
+    const scope = {level: 'entity', entity: 'org', resource: DEFAULT_RESOURCE} as const
+    await repository.setAccess(scope, 'disabled')
+    expect(await ask(scene)).toMatchObject({admitted: false, retryAfterMs: Infinity, limits: []})
+    expect((await ask(scene)).disabled).toEqual({entity: 'org', scope})
+    const own = {level: 'resource', resource: 'gpt-4'} as const
+    await repository.setAccess(own, 'disabled')
+    expect((await ask(scene)).disabled).toEqual({entity: 'user-1', scope: own})
+  })
+
   it('shows the time until it clears, the same as a refusal', async () => {
     const scene = new Scene(table)
     await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=6/min')

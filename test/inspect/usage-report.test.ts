@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {windowStart} from '../../src/lib/core/window.js'
 import {reportUsage, totalUsage, walkUsage} from '../../src/lib/inspect/usage-report.js'
 import {topConsumers} from '../../src/lib/inspect/usage-top.js'

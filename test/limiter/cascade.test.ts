@@ -63,6 +63,22 @@ describeOnEngine('cascade', () => {
       scene.nowMs += error.retryAfterMs
       await limiter.acquire(request({rpm: 10}))
     })
+
+    it('L2 the wait counts what another process has charged to the parent since this one saw it', async () => {
+      await scene.entity('user-2', 'team-1')
+      await scene.configure({level: 'entity', entity: 'user-1', resource: 'gpt-4'}, 'rpm=10/30sec')
+      const limiter = scene.limiter()
+      scene.nowMs += 60_000
+      await limiter.acquire(request({rpm: 1}, 'user-2'))
+      scene.nowMs += 6000
+      await scene.limiter().acquire(request({rpm: 10}))
+      scene.nowMs += 3000
+      // Of the child, which is asked alone as long as its parent is not known, there is 1; of the parent half a token.
+      const error = await refusal(limiter.acquire(request({rpm: 10})))
+      expect(error.retryAfterMs).toBe(57_001)
+      scene.nowMs += error.retryAfterMs
+      await limiter.acquire(request({rpm: 10}))
+    })
   })
 
   describe('D-25 cascade and parent were frozen into the bucket when it was created', () => {

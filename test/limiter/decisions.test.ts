@@ -70,12 +70,13 @@ describeOnEngine('decisions', () => {
   })
 
   it('throws where there is no decision: bad input, an abort, an outage', async () => {
-    const limiter = scene.limiter({timeoutMs: 20})
-    await expect(limiter.tryAcquire(request({rpx: 1}))).rejects.toMatchObject({code: 'limit.unknown'})
-    await expect(limiter.tryAcquire(request({rpm: -1}))).rejects.toMatchObject({code: 'request.amount'})
-    const aborted = limiter.tryAcquire({...request({rpm: 1}), signal: AbortSignal.abort()})
+    const patient = scene.limiter()
+    await expect(patient.tryAcquire(request({rpx: 1}))).rejects.toMatchObject({code: 'limit.unknown'})
+    await expect(patient.tryAcquire(request({rpm: -1}))).rejects.toMatchObject({code: 'request.amount'})
+    const aborted = patient.tryAcquire({...request({rpm: 1}), signal: AbortSignal.abort()})
     await expect(aborted).rejects.toMatchObject({code: 'dynamo.aborted'})
     scene.transport = {send: () => new Promise(() => {})}
+    const limiter = scene.limiter({timeoutMs: 20})
     await expect(limiter.tryAcquire(request({rpm: 1}))).rejects.toMatchObject({code: 'limiter.unavailable'})
     const open = await limiter.tryAcquire({...request({rpm: 1}), onUnavailable: 'allow'})
     expect(open).toMatchObject({admitted: true, limits: {}, lease: {isMetered: false}})

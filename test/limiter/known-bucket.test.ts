@@ -1,5 +1,6 @@
 import {describe, expect, it} from 'vitest'
-import {parseLimit, rateOf} from '../../src/lib/core/limit.js'
+import {rateOf} from '../../src/lib/core/limit.js'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import type {Operation, Transport} from '../../src/lib/dynamo/transport.js'
 import {BucketQueues, EntityCache} from '../../src/lib/limiter/bucket-queues.js'
 import {KnownBucket} from '../../src/lib/limiter/known-bucket.js'

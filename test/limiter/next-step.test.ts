@@ -1,6 +1,7 @@
 import {describe, expect, it} from 'vitest'
-import {type Limit, parseLimits, rateOf} from '../../src/lib/core/limit.js'
+import {type Limit, rateOf} from '../../src/lib/core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../src/lib/core/names.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import type {KnownState} from '../../src/lib/limiter/known-bucket.js'
 import {type LimitStepInput, planWithLimits} from '../../src/lib/limiter/limit-steps.js'
 import {nextStep, type StepInput} from '../../src/lib/limiter/next-step.js'
@@ -47,7 +48,7 @@ const seen = (bucket: BucketRecord): KnownState => ({
 function stepFor(state: KnownState | undefined, requests: PendingRequest[], change: Partial<StepInput> = {}) {
   const bucket = {state, isCheckDue: () => false, needsPressureRepair: false}
   const supposed = () => ({rates: new Map(), shardCount: 1})
-  const rules = {isCertain: true, isContended: false, isLastResort: false, supposed}
+  const rules = {isCertain: true, isContended: false, supposed}
   return nextStep({table, settings, address, bucket, requests, nowMs: NOW, ...rules, ...change})
 }
 
@@ -58,29 +59,29 @@ describe('the next step', () => {
       ExpressionAttributeNames = {},
       ExpressionAttributeValues = {},
     } = 'update' in step ? step.update(mark) : {}
-    const named = ConditionExpression.replace(/#n\d+/g, name => ExpressionAttributeNames[name] as string)
-    return named.replace(/:v\d+/g, value => Object.values(ExpressionAttributeValues[value] ?? {})[0])
+    const named = ConditionExpression.replace(/#\d+/g, name => ExpressionAttributeNames[name] as string)
+    return named.replace(/:\d+/g, value => Object.values(ExpressionAttributeValues[value] ?? {})[0])
   }
 
   it('S1 for a bucket never seen is to consume what was refilled just now, and no other', () => {
     const requests = [request({rpm: 1})]
     const step = stepFor(undefined, requests)
     expect(step).toMatchObject({kind: 'consume', admits: requests})
-    expect(conditionOf(step)).toContain(`(b_rpm_tk >= 1000) AND (attribute_not_exists(shard_count) OR shard_count = 1)`)
-    expect(conditionOf(step)).toContain(`(rf >= ${NOW})`)
+    expect(conditionOf(step)).toContain(`b_rpm_tk >= 1000 AND (attribute_not_exists(shard_count) OR shard_count = 1)`)
+    expect(conditionOf(step)).toContain(`rf <= ${NOW} AND rf>=${NOW}`)
   })
 
   it('S1 for a bucket never seen, of a resource that was, is to consume if its limits are the same and have room', () => {
     const supposed = () => ({rates: record(0).state.limits, shardCount: 1})
     const condition = conditionOf(stepFor(undefined, [request({rpm: 1})], {supposed}))
-    expect(condition).toContain('(b_rpm_cp = 100000) AND (b_rpm_ra = 100000) AND (b_rpm_rp = 60000)')
-    expect(condition).toContain(`rf >= ${NOW - 15_000} AND b_rpm_tk <= 74998`)
+    expect(condition).toContain('b_rpm_cp = 100000 AND b_rpm_ra = 100000 AND b_rpm_rp = 60000')
+    expect(condition).toContain(`rf>=${NOW - 15_000} AND b_rpm_tk <= 74998`)
   })
 
   it('S1 when the stored balance is enough is to consume on condition that others have returned nothing to overflow', () => {
     const condition = conditionOf(stepFor(seen(record(50)), [request({rpm: 1})]))
-    expect(condition).toContain('(b_rpm_tk BETWEEN 1000 AND 98332)')
-    expect(condition).toContain(`(rf >= ${NOW - 1000})`)
+    expect(condition).toContain('b_rpm_tk BETWEEN 1000 AND 98332')
+    expect(condition).toContain(`rf>=${NOW - 1000}`)
   })
 
   it('for a bucket that is not there is to create it; for a shard, to fill it', () => {
@@ -127,8 +128,17 @@ describe('the next step', () => {
     expect(contended).toMatchObject({kind: 'consume', admits: requests})
     const update = 'update' in contended ? contended.update(mark) : undefined
     expect(Object.values(update?.ExpressionAttributeNames ?? {})).toContain('rfr')
-    expect(update?.ExpressionAttributeValues).toMatchObject({':v0': {N: '-1000'}})
-    expect(conditionOf(contended)).toContain(`(rf <= ${NOW}) AND (rf >= ${NOW - 1000})`)
+    expect(update?.ExpressionAttributeValues).toMatchObject({':0': {N: '-1000'}})
+    expect(conditionOf(contended)).toContain(`rf <= ${NOW}`)
+  })
+
+  it('S3 under contention gives up at most a 64th of the capacity, whatever others have written since', () => {
+    // 100 per minute gain 1,562 milli, a 64th less a fraction, in 936 ms: since then, or from a balance above the rest.
+    const contended = stepFor(seen(record(99)), [request({rpm: 1})], {isContended: true})
+    const bounds = `rf>=${NOW - 936} OR rf>=${NOW - 1000} AND b_rpm_tk>=98438`
+    expect(conditionOf(contended)).toContain(bounds)
+    const halfFull = {isContended: true, nowMs: NOW + 40_000}
+    expect(stepFor(seen(record(50)), [request({rpm: 1})], halfFull)).toMatchObject({kind: 'consume-from-full'})
   })
 
   it('for a bucket that is full only thanks to a fraction carried over is to rewrite it', () => {

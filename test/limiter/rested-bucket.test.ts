@@ -71,12 +71,28 @@ describe('S1 a rested bucket', {timeout: 60_000}, () => {
     const [one, other] = [plainProcess(stage), plainProcess(stage)]
     const queue = other.limiter.queues.at({entity: 'user-1', resource: 'gpt-4', shard: 0})
     await other.acquire(95)
-    const incarnation = queue.state?.exists ? queue.state.seen.record.incarnation : undefined
+    const incarnation = queue.recentState?.exists ? queue.recentState.seen.record.incarnation : undefined
     await one.acquire(1)
     rest(10_000)
-    await queue.giveBack(new Map([['tpm', 95_000n]]), 1, incarnation)
+    await queue.giveBack(new Map([['tpm', 95_000n]]), 1, {incarnation, periods: new Map()})
     expect(await one.acquire(4)).toBe(true)
     expect(4 + (await drain(stage))).toBe(100)
+  })
+
+  it('holds no more than its capacity when a process refills it that does not know what another has returned', async () => {
+    const {stage, rest} = await newStage()
+    const [one, other] = [plainProcess(stage), plainProcess(stage)]
+    const queue = other.limiter.queues.at({entity: 'user-1', resource: 'gpt-4', shard: 0})
+    await other.acquire(60)
+    const incarnation = queue.recentState?.exists ? queue.recentState.seen.record.incarnation : undefined
+    await one.acquire(1)
+    rest(18_000)
+    await queue.giveBack(new Map([['tpm', 60_000n]]), 1, {incarnation, periods: new Map()})
+    // More than is stored as the process knows it: the write brings the refill of 30 along.
+    expect(await one.acquire(50)).toBe(true)
+    // Half of the capacity is left, and 20 come back.
+    rest(12_000)
+    expect(await drain(stage)).toBe(70)
   })
 
   it.each([0, 1, 2, 3])(

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
-import {formatLimit, type Limit, MAX_PERIOD_SECONDS, MAX_TOKENS} from '../../src/lib/core/limit.js'
+import {type Limit, MAX_PERIOD_SECONDS, MAX_TOKENS} from '../../src/lib/core/limit.js'
 import {checkEntityId, checkLimitName, checkResourceName} from '../../src/lib/core/names.js'
+import {formatLimit} from '../../src/lib/core/syntax/limit-text.js'
 import type {Manifest, ManifestEntity} from '../../src/lib/manifest/manifest.js'
 
 const isName = (check: (name: string) => string) => (name: string) => {

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
 import {exportForm, exportManifest} from '../../src/lib/manifest/export.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
@@ -93,7 +93,7 @@ entities:
     const withoutLimits = configKey(namespace, {level: 'resource', resource: 'empty'})
     await put(
       tenant,
-      withoutIndexes(ofEntity, {...rpm, disabled: {BOOL: true}}),
+      withoutIndexes(ofEntity, {...rpm, other: {BOOL: true}}),
       withoutIndexes(ofResource, rpm),
       withoutIndexes(withoutLimits, {}),
       {
@@ -108,6 +108,6 @@ entities:
       resources: new Map([['gpt-4', parseLimits(['rpm=5/min'])]]),
       entities: new Map([['py', {limits: new Map([['gpt-4', parseLimits(['rpm=5/min'])]])}]]),
     })
-    expect(await stored(tenant, ofEntity)).toMatchObject({disabled: {BOOL: true}})
+    expect(await stored(tenant, ofEntity)).toMatchObject({other: {BOOL: true}})
   })
 })

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest'
 import {InvalidInput} from '../../src/lib/core/errors.js'
-import {parseLimit} from '../../src/lib/core/limit.js'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import type {Problem} from '../../src/lib/documents/problems.js'
 import {parseManifest} from '../../src/lib/manifest/parse.js'
 
@@ -130,7 +130,7 @@ entities:
   limits.yaml:1:1 "namespce" is not a key here; did you mean "namespace"?
   limits.yaml:1:1 the key "namespace" is missing; it names the namespace of this file
   limits.yaml:3:19 system.on_unavailable: "alow" is not a policy; did you mean "allow"?
-  limits.yaml:5:14 system.limits.rpm: the period "mn" is not one of sec, min, hour, day, with an optional count; write RATE[/PERIOD][:BURST], such as 100k/min:200k
+  limits.yaml:5:14 system.limits.rpm: the period "mn" is not one of sec, min, hour, day, with an optional count (did you mean min?); write RATE[/PERIOD][:BURST], such as 100k/min:200k
   limits.yaml:6:5 system.limits: "rpm" is given twice
   limits.yaml:8:11 resources.gpt-4: "limts" is not a key here; did you mean "limits"?
   limits.yaml:10:12 entities.user-1: "parant" is not a key here; did you mean "parent"?`)
@@ -185,8 +185,8 @@ entities:
     ['{capacity: 0}', '32 [resources.g.limits.rpm.capacity] must be a whole number from 1 to 9007199254740, not 0'],
     ['{capacity: 1.5}', '32 [resources.g.limits.rpm.capacity] must be a whole number from 1 to 9007199254740, not 1.5'],
     [
-      '{capacity: 1, refill_period: 3153600001}',
-      '50 [resources.g.limits.rpm.refill_period] must be a whole number from 1 to 3153600000, not 3153600001',
+      '{capacity: 1, refill_period: 1000000001}',
+      '50 [resources.g.limits.rpm.refill_period] must be a whole number from 1 to 1000000000, not 1000000001',
     ],
     ['{burst: 5}', '21 [resources.g.limits.rpm] the capacity is missing'],
     [
@@ -196,7 +196,7 @@ entities:
     ['[]', '21 [resources.g.limits.rpm] must be a rate such as 100/min or a mapping with capacity, not a list'],
     [
       '10/min:x',
-      '28 [resources.g.limits.rpm] the burst "x" is not a number such as 500, 20k or 1.5M; write RATE[/PERIOD][:BURST], such as 100k/min:200k',
+      '28 [resources.g.limits.rpm] the burst "x" is not a number such as 500, 20k, 1.5M or $12.50; write RATE[/PERIOD][:BURST], such as 100k/min:200k',
     ],
   ])('has a problem in a limit: %s', (text, problem) => {
     const whole = `namespace: a\nresources:\n  g:\n    limits:\n      rpm:          ${text}`

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {isRead} from '../../src/lib/dynamo/transport.js'
 import {diffManifest, planManifest} from '../../src/lib/manifest/plan.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
@@ -147,7 +147,7 @@ entities:
       onProgress: each => progress.push(each),
     })
     expect(tenant.transport.calls.every(isRead)).toBe(true)
-    expect(tenant.transport.calls).toHaveLength(1 + 12 + 12)
+    expect(tenant.transport.calls).toHaveLength(1 + 12 + 12 + 2)
     expect(progress.map(({done}) => done)).toEqual([1000, 1200, 2200, 2400])
     expect(progress.every(({total}) => total === 2400)).toBe(true)
   })

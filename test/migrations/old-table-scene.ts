@@ -93,7 +93,7 @@ export class OldTableScene {
   }
 }
 
-type Counts = Partial<Record<OldRecordType | 'namespace' | 'migration', number>>
+type Counts = Partial<Record<OldRecordType | 'namespace' | 'migration' | 'operation', number>>
 
 export const keyText = ({PK, SK}: Item): string => JSON.stringify([PK, SK])
 

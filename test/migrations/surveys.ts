@@ -9,6 +9,8 @@ export function surveyOf(part: Partial<Survey> = {}): Survey {
     bytes: 5000,
     old: [],
     current: {version: 1, namespace: 2},
+    features: new Map(),
+    release: '0.9.0',
     unknown: {items: 0, keys: []},
     conflicts: [],
     schema: {current: '0.9.0', legacy: undefined, isAccepted: true},

@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {refillBucket} from '../../src/lib/core/bucket.js'
-import {parseLimit} from '../../src/lib/core/limit.js'
 import {shareOfBucket} from '../../src/lib/core/shards.js'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {syncLimits} from '../../src/lib/repository/limit-sync.js'

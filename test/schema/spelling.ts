@@ -1,6 +1,6 @@
 import {attributes, indexes, keyNames} from '../../src/lib/schema/attributes.js'
 import {LIMIT_FIELDS, limitAttribute, markAttribute} from '../../src/lib/schema/bucket-record.js'
-import {configAttribute} from '../../src/lib/schema/config-record.js'
+import {configAttribute} from '../../src/lib/schema/config-limits.js'
 import {keyParts} from '../../src/lib/schema/keys.js'
 import * as readers from '../../src/lib/schema/read.js'
 import {usageMark} from '../../src/lib/schema/usage-record.js'

@@ -1,10 +1,10 @@
+import {createHash} from 'node:crypto'
 import {LeasePlay} from './deeds/lease-play.js'
 import {operate} from './deeds/operator.js'
 import {Stage} from './deeds/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
 import {type Deed, RESOURCE, type Scenario} from './scenario.js'
-import {extendHash} from './world/draws.js'
 import type {Message} from './world/network.js'
 import type {SimulatedProcess} from './world/process.js'
 import {installVirtualTime, VirtualTime} from './world/virtual-time.js'
@@ -21,6 +21,8 @@ export interface Situation {
   /** A limit such as {capacity: 10, refillAmount: 1, refillPeriodSeconds: 1}. */
   readonly capacity: number
   readonly children: Readonly<Record<string, string>>
+  /** Whether the requests are the first that the bucket sees. */
+  readonly isNew?: boolean
   /** Splits before the requests. */
   readonly splits: number
   /** Requests that are sent at the same instant: process, entity, tokens. */
@@ -33,34 +35,38 @@ export interface Situation {
 }
 
 export interface Exploration {
-  /** Orders that were played to their end. */
+  /** Orders that were played, to their end or to a state from which everything had been played. */
   readonly orders: number
-  /** Points at which more than one message could have arrived next. */
-  readonly choices: number
-  /** Different contents of the table that were seen. */
+  /** Different states in which more than one message could have arrived next. */
   readonly states: number
+  /** Different contents of the table that were seen. */
+  readonly contents: number
   /** Whether every order was played. */
   readonly isComplete: boolean
   readonly violations: ReadonlyMap<string, {readonly violation: Violation; readonly orders: number}>
 }
 
-/** Plays every order in which the messages of a situation can arrive, up to a number of orders. */
+/**
+ * Plays every order in which the messages of a situation can arrive, up to a number of orders. Messages to different items
+ * commute: both orders of two such messages lead to the same state, and a state is continued once. Two states are the same
+ * when the table is, and every process has had the same answers at the same instants: nothing else decides what comes next.
+ */
 export async function explore(situation: Situation, mostOrders: number): Promise<Exploration> {
   const violations = new Map<string, {violation: Violation; orders: number}>()
-  const states = new Set<number>()
-  let [orders, choices] = [0, 0]
+  const seen: Seen = {states: new Set(), contents: new Set()}
+  let orders = 0
   let path: number[] | undefined = []
   while (path && orders < mostOrders) {
-    const taken = await playOrder(situation, path, states)
+    const taken = await playOrder(situation, path, seen)
     orders++
-    choices += taken.options.length - path.length
     for (const violation of taken.violations) {
       const known = violations.get(violation.oracle)
       violations.set(violation.oracle, {violation, orders: (known?.orders ?? 0) + 1})
     }
     path = nextPath(taken.path, taken.options)
   }
-  return {orders, choices, states: states.size, isComplete: path === undefined, violations}
+  const {states, contents} = seen
+  return {orders, states: states.size, contents: contents.size, isComplete: path === undefined, violations}
 }
 
 /** The next one in the order of a search in depth; `undefined` after the last. */
@@ -72,13 +78,18 @@ function nextPath(path: readonly number[], options: readonly number[]): number[]
   return undefined
 }
 
+interface Seen {
+  readonly states: Set<string>
+  readonly contents: Set<string>
+}
+
 interface Taken {
   readonly path: number[]
   readonly options: number[]
   readonly violations: readonly Violation[]
 }
 
-async function playOrder(situation: Situation, prefix: readonly number[], states: Set<number>): Promise<Taken> {
+async function playOrder(situation: Situation, prefix: readonly number[], seen: Seen): Promise<Taken> {
   const time = new VirtualTime()
   const restore = installVirtualTime(time)
   try {
@@ -89,6 +100,8 @@ async function playOrder(situation: Situation, prefix: readonly number[], states
     const stage = new Stage(world, oracles)
     await prepare(stage, situation)
     const messages: Message[] = []
+    /** What each process was told so far, and when. */
+    const told = world.processes.map(() => '')
     world.dispatch = message => {
       if (isAboutBuckets(message)) messages.push(message)
       else message.arrive()
@@ -99,9 +112,13 @@ async function playOrder(situation: Situation, prefix: readonly number[], states
       const deed = {kind: 'acquire', entity, consume: {rpm: tokens}, actions} as const
       // When a request begins is a choice like any other.
       messages.push({
+        process: by,
         operation: 'UpdateItem',
         input: deed,
-        arrive: () => void new LeasePlay(stage, process, deed).play(),
+        arrive: () => {
+          void new LeasePlay(stage, process, deed).play()
+          return 'begin'
+        },
       })
     }
     const path: number[] = []
@@ -114,13 +131,22 @@ async function playOrder(situation: Situation, prefix: readonly number[], states
         await time.runUntil(time.nowMs + IDLE_STEP_MS)
         continue
       }
-      const choice = messages.length > 1 ? (prefix[path.length] ?? 0) : 0
-      if (messages.length > 1) {
+      const isChoice = messages.length > 1
+      if (isChoice && path.length >= prefix.length) {
+        const state = digest([time.nowMs, told, world.items])
+        // What was found up to here counts, what follows is known.
+        if (seen.states.has(state)) return {path, options, violations: oracles.verdicts.violations}
+        seen.states.add(state)
+      }
+      const choice = isChoice ? (prefix[path.length] ?? 0) : 0
+      if (isChoice) {
         path.push(choice)
         options.push(messages.length)
       }
-      messages.splice(choice, 1)[0]?.arrive()
-      states.add(extendHash(0, JSON.stringify(world.items)))
+      const [message] = messages.splice(choice, 1) as [Message]
+      const answer = message.arrive()
+      told[message.process] = digest([told[message.process], time.nowMs, message.input, answer])
+      seen.contents.add(digest(world.items))
     }
     for (const {what, endedAtMs} of stage.operations) if (endedAtMs === undefined) oracles.answers.hangs(what)
     for (const each of stage.atEnd) each()
@@ -131,9 +157,14 @@ async function playOrder(situation: Situation, prefix: readonly number[], states
   }
 }
 
+function digest(value: unknown): string {
+  return createHash('sha1').update(JSON.stringify(value)).digest('base64')
+}
+
 /** The bucket exists, is split, and has had the time to fill up. */
-async function prepare(stage: Stage, {requests, splits, capacity}: Situation): Promise<void> {
+async function prepare(stage: Stage, {requests, splits, capacity, isNew}: Situation): Promise<void> {
   const {world} = stage
+  if (isNew) return
   const entities = [...new Set(requests.map(({entity}) => entity))]
   const process = world.processes.at(-1)
   for (const entity of entities) {
@@ -207,6 +238,19 @@ export const SITUATIONS: readonly Situation[] = [
       {by: 0, entity: 'c0', tokens: 6, isReturned: true},
       {by: 1, entity: 'c0', tokens: 5},
       {by: 1, entity: 'team', tokens: 3},
+    ],
+  },
+  {
+    name: 'two processes, a bucket that nobody has used, three requests, one returned',
+    processes: 2,
+    capacity: 10,
+    isNew: true,
+    children: {},
+    splits: 0,
+    requests: [
+      {by: 0, entity: 'u0', tokens: 6, isReturned: true},
+      {by: 1, entity: 'u0', tokens: 6},
+      {by: 1, entity: 'u0', tokens: 3},
     ],
   },
 ]

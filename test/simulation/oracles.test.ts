@@ -1,4 +1,5 @@
 import {describe, expect, it} from 'vitest'
+import {ValidationFailed} from '../../src/lib/dynamo/errors.js'
 import {RateLimitExceeded, RequestTooLarge} from '../../src/lib/limiter/errors.js'
 import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {encodeConfig} from '../../src/lib/schema/config-record.js'
@@ -50,8 +51,13 @@ function write(
   return {atMs, writer, changes, shards: changes.flatMap(change => shardChange(change) ?? [])}
 }
 
-function configure(capacity: number, atMs: number, kind: Writer['kind'] = 'operator'): TableWrite {
-  const limits = [{name: 'rpm', capacity, refillAmount: 1, refillPeriodSeconds: 1}]
+function configure(
+  capacity: number,
+  atMs: number,
+  kind: Writer['kind'] = 'operator',
+  refillPeriodSeconds = 1,
+): TableWrite {
+  const limits = [{name: 'rpm', capacity, refillAmount: 1, refillPeriodSeconds}]
   const scope = {level: 'resource', resource: RESOURCE} as const
   const record = {namespace: 'ns', scope, limits, onUnavailable: undefined, auditRetentionDays: undefined}
   return write(atMs, [[undefined, encodeConfig(record)]], {kind, process: -2})
@@ -87,6 +93,34 @@ describe('S1: the rate bound', () => {
     expect(found()).toEqual(['S1-rate'])
   })
 
+  it('credits time at the rate that the bucket has stored, if it was ever configured', () => {
+    const slower = (kind: Writer['kind']) => configure(10, 2000, kind, 60)
+    const lateMs = 200_000
+    const judge = (period: number) => {
+      const {verdicts, timeline, found} = judges()
+      const rates = new RateBound(timeline, verdicts, () => 0)
+      const stored = (tc: number): Item => ({...bucket({tc}), b_rpm_rp: n(period)})
+      rates.observe(write(1000, [[undefined, stored(10_000)]]))
+      timeline.observe(slower('python'))
+      rates.tick(2000 + CACHE_PERIOD_MS + 1)
+      rates.observe(write(2000 + CACHE_PERIOD_MS + 1, [[stored(10_000), stored(20_000)]]))
+      rates.observe(write(lateMs, [[stored(20_000), stored(30_000)]]))
+      return found()
+    }
+    expect(judge(1000)).toEqual([])
+    expect(judge(999)).toEqual(['S1-rate'])
+  })
+
+  it('waits until the shard that has all of a debt has repaid it', () => {
+    const {verdicts, timeline} = judges()
+    const rates = new RateBound(timeline, verdicts, () => 0)
+    rates.observe(write(1000, [[undefined, bucket({})]]))
+    rates.noteForced(BUCKET, 'rpm', 3000n, 1000)
+    expect(rates.fillTimeMs(BUCKET, 1000)).toBe(13_000)
+    rates.observe(write(1000, [[undefined, bucket({shard: 1})]]))
+    expect(rates.fillTimeMs(BUCKET, 1000)).toBe(16_000)
+  })
+
   it('goes by lowered limits once the cache period is over', () => {
     const {verdicts, timeline, found} = judges()
     const rates = new RateBound(timeline, verdicts, () => 0)
@@ -104,7 +138,7 @@ describe('S1: the rate bound', () => {
 describe('S3, S6, S7, S8, S9: single writes', () => {
   const judge = (...writes: TableWrite[]) => {
     const {verdicts, timeline, found} = judges()
-    const refills = new Refills(timeline, verdicts, false)
+    const refills = new Refills(timeline, verdicts)
     for (const each of writes) {
       timeline.observe(each)
       refills.observe(each)
@@ -125,7 +159,23 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
   })
 
   it('finds a refill instant that moves back', () => {
-    expect(judge(write(2000, [[bucket({rf: 1000}), bucket({rf: 999})]]))).toEqual(['S7-refill-instant'])
+    expect(judge(write(2000, [[bucket({rf: 1000}), bucket({tk: 9999, rf: 999})]]))).toEqual(['S7-refill-instant'])
+    const dayMs = 86_400_000
+    const ahead = bucket({tk: 5000, rf: 1000 + dayMs})
+    expect(judge(write(1000, [[ahead, bucket({tk: 0, rf: 1000})]]))).toEqual(['S7-refill-instant'])
+    // More than a day ahead it is set back, with what it has brought.
+    expect(judge(write(999, [[ahead, bucket({tk: 0, rf: 999})]]))).toEqual([])
+    expect(judge(write(999, [[ahead, bucket({tk: 1, rf: 999})]]))).toEqual(['S3-credit'])
+  })
+
+  it('knows that a charge after an overflow has lost nothing, and how much may be given up under contention', () => {
+    const [full, charged] = [bucket({tk: 10_000, rf: 1000}), bucket({tk: 8000, tc: 2000, rf: 1000})]
+    const takenAt = (rf: number) => write(rf, [[charged, bucket({tk: 7000, tc: 3000, rf})]])
+    const lateCharge = [write(1, [[undefined, full]]), write(20_000, [[full, charged]])]
+    expect(judge(...lateCharge, takenAt(20_156))).toEqual([])
+    expect(judge(...lateCharge, takenAt(20_157))).toEqual(['S3-lost'])
+    const earlyCharge = [write(1, [[undefined, full]]), write(2000, [[full, charged]])]
+    expect(judge(...earlyCharge, takenAt(20_156))).toEqual(['S3-lost'])
   })
 
   it('finds a write that is applied twice, as a charge or as a return', () => {
@@ -133,6 +183,11 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
     expect(judge(write(1, [[clean, marked]]), write(2, [[clean, marked]]))).toEqual(['S6-charged-twice'])
     const returned = bucket({tk: 11_000, tc: -1000, mark: 'x'})
     expect(judge(write(1, [[clean, returned]]), write(2, [[clean, returned]]))).toEqual(['S6-returned-twice'])
+    // At once, so that the mark in the slot stays the same; of others than limiters it tells nothing.
+    const again = [marked, bucket({tk: 8000, tc: 2000, mark: 'x'})] as const
+    expect(judge(write(1, [[clean, marked]]), write(2, [again]))).toEqual(['S6-charged-twice'])
+    const python: Writer = {kind: 'python', process: -2}
+    expect(judge(write(1, [[clean, marked]]), write(2, [again], python))).toEqual([])
   })
 
   it('finds a split that creates tokens', () => {
@@ -157,9 +212,12 @@ describe('S3, S6, S7, S8, S9: single writes', () => {
   })
 
   it('finds a request that was admitted by limits of long ago', () => {
-    const admitted = (atMs: number) => write(atMs, [[bucket({}), bucket({tk: 9000, tc: 1000, rq: 1})]])
-    expect(judge(configure(5, 1000), admitted(1000 + CACHE_PERIOD_MS))).toEqual([])
-    expect(judge(configure(5, 1000), admitted(1001 + CACHE_PERIOD_MS))).toEqual(['S9-stale-limits'])
+    const first = write(500, [[bucket({}), bucket({tk: 9000, tc: 1000, rq: 1})]])
+    const second = (atMs: number) =>
+      write(atMs, [[bucket({tk: 9000, tc: 1000, rq: 1}), bucket({tk: 8000, tc: 2000, rq: 2})]])
+    expect(judge(configure(5, 1000), first, second(1000 + CACHE_PERIOD_MS))).toEqual([])
+    expect(judge(configure(5, 1000), first, second(1001 + CACHE_PERIOD_MS))).toEqual(['S9-stale-limits'])
+    expect(judge(configure(5, 1000), second(1001 + CACHE_PERIOD_MS))).toEqual([])
   })
 })
 
@@ -178,6 +236,19 @@ describe('S5, S6: the books', () => {
     expect(judge(3000, [1000n, 1000n], [0n, 2000n])).toEqual([])
     expect(judge(2999, [3000n, 3000n])).toEqual(['S6-counted-less'])
     expect(judge(3001, [3000n, 3000n])).toEqual(['S5-counted-more'])
+  })
+
+  it('knows of a bucket of one shard which limits it has', () => {
+    const books = new Books(judges().verdicts)
+    const isThere = () => books.isThere(BUCKET, 'rpm')
+    expect(isThere()).toBe(false)
+    books.observe(write(1, [[undefined, bucket({})]]))
+    expect([isThere(), books.isThere(BUCKET, 'tpm')]).toEqual([true, false])
+    books.observe(write(2, [[bucket({}), undefined]]))
+    expect(isThere()).toBe(false)
+    books.observe(write(3, [[undefined, bucket({})]]))
+    books.observe(write(4, [[undefined, bucket({shard: 1})]]))
+    expect(isThere()).toBe(false)
   })
 
   it('lets an unknown return take back no more than was charged', () => {
@@ -206,13 +277,24 @@ describe('L2, L3, L4, L6: what is told', () => {
     expect([judge(11, tooLarge), judge(10, tooLarge)]).toEqual([[], ['L3-too-large']])
   })
 
+  it('lets the first refusal of a process go by what the bucket has stored, and no other', () => {
+    const {verdicts, timeline, found} = judges()
+    const answers = new Answers(timeline, verdicts, () => 12_000n)
+    answers.refused([BUCKET], {rpm: 12}, refusal(5), 1, () => true)
+    expect(found()).toEqual([])
+    answers.refused([BUCKET], {rpm: 13}, refusal(5), 1, () => true)
+    answers.refused([BUCKET], {rpm: 12}, refusal(5), 1, () => false)
+    expect(found()).toEqual(['L3-oversized', 'L3-oversized'])
+  })
+
   it('takes an error that means nothing to callers for a violation', () => {
     const {verdicts, timeline, found} = judges()
     const answers = new Answers(timeline, verdicts)
     answers.failed('acquire', refusal(5))
     expect(found()).toEqual([])
     answers.failed('acquire', new Error('a bucket that was charged is not there'))
-    expect(found()).toEqual(['L6-internal-error'])
+    answers.failed('adjust', new ValidationFailed('UpdateItem'))
+    expect(found()).toEqual(['L6-internal-error', 'L6-internal-error'])
   })
 
   it('finds usage that was not counted', () => {

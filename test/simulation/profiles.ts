@@ -1,14 +1,22 @@
 import type {Limit} from '../../src/lib/core/limit.js'
+import {
+  batchForNewBucket,
+  firstWritesInDoubt,
+  leaseAcross,
+  limitsChangeBehindClock,
+  type Planned,
+  plain,
+  SYSTEM,
+  sharedSlotRush,
+  slowLimitFillsUp,
+} from './rare.js'
 import {type Deed, type Profile, RESOURCE, type Scenario, type Step} from './scenario.js'
-import {changed, fillTimeMs, kills, someFaults, someLimits, traffic} from './traffic.js'
+import {changed, fillTimeMs, kills, looks, someFaults, someLimits, streamSplits, traffic} from './traffic.js'
 import {Draws} from './world/draws.js'
 import {OTHERS} from './world/world.js'
 
-const SYSTEM = {level: 'resource', resource: RESOURCE} as const
 const ENTITIES = ['u0', 'u1'] as const
 const CHILDREN = {c0: 'team', c1: 'team'} as const
-
-type Planned = Omit<Scenario, 'seed' | 'profile'>
 
 /** Makes up a scenario: the same for the same seed. */
 export function scenarioOf(profile: Profile, seed: number): Scenario {
@@ -37,6 +45,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       for (let by = 0; by < processes; by++) steps.push({atMs: atMs + 900, by, deed: {kind: 'restart'}})
       atMs += Math.floor(fillMs * draws.pick([0.3, 1, 1.2, 3])) + 1000
     }
+    steps.push(...batchForNewBucket(draws, limit))
     return {...plain(processes, limits), steps}
   },
 
@@ -64,6 +73,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   faults: draws => {
+    if (draws.chance(0.4)) return draws.pick([sharedSlotRush, firstWritesInDoubt])(draws)
     const limits = someLimits(draws, draws.int(1, 3))
     const processes = draws.int(2, 3)
     const steps = traffic(draws, {
@@ -160,14 +170,17 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       const entity = draws.pick(ENTITIES)
       const kind = draws.pick(['reset', 'delete-entity', 'expire'] as const)
       const deed: Deed = kind === 'expire' ? {kind} : {kind, entity}
-      steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
+      const atMs = draws.int(2000, untilMs)
+      steps.push({atMs, by: OTHERS, deed})
+      if (kind !== 'expire') steps.push(...leaseAcross(draws, atMs, {by: draws.int(0, processes - 1), entity, limits}))
     }
     if (isPurge) steps.push({atMs: draws.int(20_000, untilMs), by: OTHERS, deed: {kind: 'purge'}})
     const faults = draws.chance(0.2) ? someFaults(draws, processes, 0.05) : []
-    return {...plain(processes, limits), steps, faults}
+    return {...plain(processes, limits), steps: [...steps, ...looks(draws, untilMs)], faults}
   },
 
   skew: draws => {
+    if (draws.chance(0.3)) return limitsChangeBehindClock(draws)
     const limits = someLimits(draws, 1)
     const processes = draws.int(2, 4)
     const steps = traffic(draws, {
@@ -216,7 +229,8 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
       ...someFaults(draws, 0, draws.pick([0, 0.1, 0.3])),
       ...(draws.chance(0.2) ? someFaults(draws, processes, 0.05) : []),
     ]
-    return {...plain(processes, limits), steps, faults, aggregatorLagMs: draws.pick([200, 2000, 20_000])}
+    const aggregatorLagMs = draws.pick([200, 2000, 20_000])
+    return {...plain(processes, limits), steps: [...steps, ...streamSplits(draws, 60_000)], faults, aggregatorLagMs}
   },
 
   mixed: draws => {
@@ -248,43 +262,16 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     for (const deed of others) if (draws.chance(0.25)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
     const faults = draws.chance(0.6) ? someFaults(draws, processes, 0.06) : []
     const lag = draws.chance(0.5) ? 3000 : undefined
+    const killed = kills(draws, processes, untilMs)
+    const partitionUnits = draws.pick([3, 1000, 1000])
     return {
       ...plain(processes, limits),
       children: CHILDREN,
-      steps: [...steps, ...kills(draws, processes, untilMs)],
+      steps: [...steps, ...killed, ...streamSplits(draws, untilMs), ...looks(draws, untilMs)],
       faults,
       aggregatorLagMs: lag,
-      partitionUnits: draws.pick([3, 1000, 1000]),
+      partitionUnits,
+      sharedSlots: draws.chance(0.1),
     }
   },
-}
-
-/** A slow limit beside a fast one, asked for around the instant at which the slow one is full again. */
-function slowLimitFillsUp(draws: Draws): Planned {
-  const capacity = draws.int(2, 10)
-  const slow = {name: 'tpd', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 86_400}
-  const limits = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 1}, slow]
-  const fullMs = Math.floor(86_400_000 / slow.refillAmount)
-  const steps: Step[] = [
-    {atMs: 0, by: 0, deed: {kind: 'acquire', entity: 'u0', consume: {rpm: 1, tpd: 1}, actions: []}},
-  ]
-  for (let at = 0; at < 12; at++) {
-    const atMs = fullMs + draws.int(-100_000, 20_000)
-    steps.push({atMs, by: draws.int(0, 1), deed: {kind: 'patient', entity: 'u0', consume: {rpm: draws.int(5, 10)}}})
-  }
-  return {...plain(2, limits), steps}
-}
-
-function plain(processes: number, limits: readonly Limit[]): Planned {
-  return {
-    skewsMs: Array.from({length: processes}, () => 0),
-    configs: [{scope: SYSTEM, limits}],
-    children: {},
-    sharedSlots: false,
-    partitionUnits: 1000,
-    longestWayMs: 12,
-    aggregatorLagMs: undefined,
-    steps: [],
-    faults: [],
-  }
 }

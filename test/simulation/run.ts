@@ -1,8 +1,10 @@
 import {LeasePlay} from './deeds/lease-play.js'
+import {look} from './deeds/look.js'
 import {expire, operate} from './deeds/operator.js'
 import {playPatient} from './deeds/patient.js'
 import {checkHealing, readAvailable} from './deeds/probes.js'
 import {playPython} from './deeds/python.js'
+import {checkCosts} from './deeds/quiet.js'
 import {Stage} from './deeds/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
@@ -36,6 +38,7 @@ export async function run(scenario: Scenario): Promise<RunResult> {
     const world = new World(scenario, time)
     const oracles = new Oracles(world)
     world.onWrite = write => oracles.observe(write)
+    world.onRequest = request => oracles.costs.observeRequest(request)
     await world.setUp()
     const stage = new Stage(world, oracles)
     const plays = await playAll(stage)
@@ -94,6 +97,10 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
       case 'available':
         if (process?.isAlive) await readAvailable(stage, by, deed.entity)
         return
+      case 'look':
+        return await look(stage, deed.entity)
+      case 'split-stream':
+        return world.stream.split()
       case 'kill':
         world.note(`p${by} killed`)
         return process?.kill()
@@ -134,8 +141,9 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   }
   for (const {process, isClosed} of closing) if (!isClosed) oracles.answers.hangs(`p${process.number} close`)
   for (const each of atEnd) each()
+  checkCosts(stage)
   const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
-  if (!hasPurge) oracles.books.check({checkHigh: !scenario.sharedSlots})
+  if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared})
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
   if (hasPurge) checkPurged(stage)
   else await checkHealing(stage)

@@ -49,8 +49,12 @@ export type Deed =
   | {readonly kind: 'reset' | 'split'; readonly entity: string}
   | {readonly kind: 'delete-entity'; readonly entity: string}
   | {readonly kind: 'purge'}
+  /** Reads all that is shown of an entity, and verifies the table. */
+  | {readonly kind: 'look'; readonly entity: string}
   /** The table drops what has expired. */
   | {readonly kind: 'expire'}
+  /** Every open shard of the stream is closed, and two children continue it. */
+  | {readonly kind: 'split-stream'}
   /** Other clients write the bucket so often that it is split. */
   | {readonly kind: 'heat'; readonly entity: string; readonly writes: number}
   // By a Python client.
@@ -107,7 +111,7 @@ export interface Scenario {
   readonly configs: readonly {readonly scope: ConfigScope; readonly limits: readonly Limit[]}[]
   /** Entities that share their charges with a parent. */
   readonly children: Readonly<Record<string, string>>
-  /** Whether all processes use the same slot for their write marks: then a charge may be counted twice (decision 8). */
+  /** Whether all processes use the same slot for their write marks: then a charge may count twice, or a return be dropped (decision 26). */
   readonly sharedSlots: boolean
   /** Write units that one partition takes per second; 1,000 in DynamoDB. */
   readonly partitionUnits: number

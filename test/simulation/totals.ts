@@ -1,4 +1,3 @@
-import {readFile, writeFile} from 'node:fs/promises'
 import type {Exploration, Situation} from './explore.js'
 import type {RunResult} from './run.js'
 import type {Profile} from './scenario.js'
@@ -31,10 +30,10 @@ export class Totals {
     }
   }
 
-  addExploration({name}: Situation, {orders, choices, states, isComplete, violations}: Exploration): void {
+  addExploration({name}: Situation, {orders, states, contents, isComplete, violations}: Exploration): void {
     const found = [...violations].map(([oracle, each]) => `${oracle} in ${each.orders} orders`).join(', ') || 'none'
-    const size = isComplete ? `all ${orders}` : `the first ${orders}`
-    this.#explored.push(`| ${name} | ${size} | ${choices} | ${states} | ${found} |`)
+    const size = isComplete ? `${orders}, complete` : `the first ${orders}`
+    this.#explored.push(`| ${name} | ${size} | ${states} | ${contents} | ${found} |`)
   }
 
   /** Seeds by profile and oracle. */
@@ -44,26 +43,31 @@ export class Totals {
     )
   }
 
-  /** As tables of Markdown. */
-  get tables(): string {
+  /** What was played of each profile, as a table of Markdown; `undefined` when nothing was. */
+  get seedTable(): string | undefined {
+    if (this.#profiles.size === 0) return undefined
     const rows = [...this.#profiles].map(([profile, {runs, operations, calls, faults, deliveries, found}]) => {
       const violations = [...found].map(([oracle, {length}]) => `${oracle} (${length})`).join(', ') || 'none'
       return `| \`${profile}\` | ${runs} | ${operations} | ${calls} | ${faults} | ${deliveries} | ${violations} |`
     })
     const sum = (field: 'runs' | 'operations' | 'calls' | 'faults' | 'deliveries') =>
       [...this.#profiles.values()].reduce((total, each) => total + each[field], 0)
-    const seeds = [
+    return [
       '| profile | seeds | operations | calls | faults | deliveries | violations (seeds) |',
       '|---|---|---|---|---|---|---|',
       ...rows,
       `| all | ${sum('runs')} | ${sum('operations')} | ${sum('calls')} | ${sum('faults')} | ${sum('deliveries')} | |`,
-    ]
-    const explored = [
-      '| situation | orders played | choices | states of the table | violations |',
+    ].join('\n')
+  }
+
+  /** The small situations that were explored, as a table of Markdown; `undefined` when none was. */
+  get orderTable(): string | undefined {
+    if (this.#explored.length === 0) return undefined
+    return [
+      '| situation | orders played | states | contents of the table | violations |',
       '|---|---|---|---|---|',
       ...this.#explored,
-    ]
-    return [seeds, ...(this.#explored.length > 0 ? [explored] : [])].map(lines => lines.join('\n')).join('\n\n')
+    ].join('\n')
   }
 
   #of(profile: Profile): ProfileTotals {
@@ -73,16 +77,4 @@ export class Totals {
     this.#profiles.set(profile, totals)
     return totals
   }
-}
-
-const BEGIN = '<!-- figures of the last full run: npm run simulate -- --write -->'
-const END = '<!-- end of the figures -->'
-const PAGE = new URL('../../docs/how-tested.md', import.meta.url)
-
-/** Puts the figures of a run between the markers of the page. */
-export async function writeFigures(tables: string): Promise<void> {
-  const page = await readFile(PAGE, 'utf8')
-  const [before = '', rest = ''] = page.split(BEGIN)
-  const after = rest.slice(rest.indexOf(END) + END.length)
-  await writeFile(PAGE, `${before}${BEGIN}\n\n${tables}\n\n${END}${after}`)
 }

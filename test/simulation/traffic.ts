@@ -1,7 +1,7 @@
 import type {Limit} from '../../src/lib/core/limit.js'
 import {type Deed, FAULT_KINDS, type Fault, type LeaseAction, type Step, type Tokens} from './scenario.js'
 import type {Draws} from './world/draws.js'
-import {AGGREGATOR} from './world/world.js'
+import {AGGREGATOR, OTHERS} from './world/world.js'
 
 /** Fast and slow limits, with capacities that are and are not multiples of their rates. */
 export function someLimits(draws: Draws, count: number): Limit[] {
@@ -121,6 +121,18 @@ export function kills(draws: Draws, processes: number, untilMs: number): Step[] 
   return steps
 }
 
+/** Instants at which the stream's shards are divided. */
+export function streamSplits(draws: Draws, untilMs: number): Step[] {
+  const count = draws.pick([0, 0, 1, 2])
+  return Array.from({length: count}, () => ({atMs: draws.int(0, untilMs), by: OTHERS, deed: {kind: 'split-stream'}}))
+}
+
+/** Now and then someone looks at everything. */
+export function looks(draws: Draws, untilMs: number): Step[] {
+  if (draws.chance(0.7)) return []
+  return [{atMs: draws.int(0, untilMs), by: OTHERS, deed: {kind: 'look', entity: 'u0'}}]
+}
+
 /** Calls that go wrong: of every process, or of the aggregator when there are none. Often only answers are lost. */
 export function someFaults(draws: Draws, processes: number, share: number): Fault[] {
   const faults: Fault[] = []
@@ -128,7 +140,9 @@ export function someFaults(draws: Draws, processes: number, share: number): Faul
   for (const by of processes === 0 ? [AGGREGATOR] : Array.from({length: processes}, (_, number) => number)) {
     for (let call = 3; call < 200; call++) {
       if (!draws.chance(share)) continue
-      faults.push({by, call, kind: draws.pick(kinds), delayMs: draws.int(5, 4000)})
+      // Some arrive between their repetition and what follows it.
+      const delayMs = draws.int(5, draws.pick([60, 4000]))
+      faults.push({by, call, kind: draws.pick(kinds), delayMs})
     }
   }
   return faults

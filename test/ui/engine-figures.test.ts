@@ -1,6 +1,6 @@
 import {beforeAll, expect, it} from 'vitest'
 import {gauge} from '../../src/lib/core/gauge.js'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {formatNumber, formatShortNumber} from '../../src/lib/core/text.js'
 import {type LimitLevel, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'

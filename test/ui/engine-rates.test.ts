@@ -1,5 +1,5 @@
 import {beforeAll, expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {formatShortNumber, formatShortPercent} from '../../src/lib/core/text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import type {ShardedBucket} from '../../src/lib/repository/buckets/buckets.js'

@@ -1,4 +1,4 @@
-import {parseLimit} from '../../src/lib/core/limit.js'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {type Window, windowStart} from '../../src/lib/core/window.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'

@@ -1,5 +1,5 @@
 import {afterAll, expect, it} from 'vitest'
-import {parseLimit} from '../../src/lib/core/limit.js'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'

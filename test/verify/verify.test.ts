@@ -1,7 +1,10 @@
 import {afterEach, beforeEach, describe, expect, it} from 'vitest'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {attributes} from '../../src/lib/schema/attributes.js'
 import {limitAttribute} from '../../src/lib/schema/bucket-record.js'
-import {configAttribute} from '../../src/lib/schema/config-record.js'
+import {configAttribute} from '../../src/lib/schema/config-limits.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import type {FindingKind} from '../../src/lib/verify/finding.js'
 import {verifyTable} from '../../src/lib/verify/verify.js'
@@ -329,6 +332,30 @@ describeOnBoth('a verification', {timeout: 300_000}, (table, extent) => {
         expect(records.filter(({action}) => action === 'verify_repaired').length).toBeGreaterThan(0)
       }
     })
+  })
+
+  it('knows all kinds of limits: finds nothing wrong with their buckets, and a bucket that has another kind than is configured', async () => {
+    const {name: stack, transport, namespace} = scene.table
+    const {configs} = scene.repository.namespaceById(namespace)
+    const configure = (...limits: string[]) =>
+      configs.set({level: 'resource', resource: 'kinds'}, limits.map(parseLimit))
+    await configure(
+      'day=10/day@Europe/Berlin',
+      'five=5/5h!',
+      'soft=3/min,soft',
+      'rpm=60/min,x0.1@"* 22-23 * * * Europe/Berlin"',
+    )
+    const limiter = new RateLimiter({stack, transport, namespaceId: namespace})
+    await limiter.acquire({entity: 'user-2', resource: 'kinds', consume: {day: 1, five: 1, soft: 5, rpm: 1}})
+    await limiter.close()
+    await splitBucket(scene.table, 'user-2', 'kinds', 1)
+    expect(await scene.findings()).toEqual([])
+    await configure('day=10/month@Europe/Berlin', 'five=5/day@Europe/Berlin', 'soft=3/min', 'rpm=60/min')
+    const found = (await scene.findings()).filter(({kind}) => kind === 'limits')
+    expect([...new Set(found.map(({subject}) => subject))].sort()).toEqual(['day', 'five', 'rpm', 'soft'])
+    // The first repair of a shard brings all of its limits in line.
+    expect([...(await scene.repair()).values()].filter(each => each === 'repaired')).toHaveLength(2)
+    expect(await scene.findings()).toEqual([])
   })
 
   it('reports nothing that changes between two looks', async () => {

@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {encodeBucket} from '../../src/lib/schema/bucket-record.js'

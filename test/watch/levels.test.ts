@@ -1,6 +1,9 @@
 import fc from 'fast-check'
 import {describe, expect, it} from 'vitest'
+import {kindedRateOf} from '../../src/lib/calendar/limit-kind.js'
+import {parseLimit} from '../../src/lib/core/syntax/limit-text.js'
 import {type LimitLevel, viewBucket} from '../../src/lib/repository/buckets/view.js'
+import {compactRecord} from '../../src/lib/watch/compact.js'
 import {levelsAt} from '../../src/lib/watch/levels.js'
 import {anyBucket, anyInstant, bucketOf, READ_AT_MS} from './support.js'
 
@@ -46,5 +49,33 @@ describe('levels', () => {
     const bucket = bucketOf('a#b', {limits: {rpm: {capacity: 10, left: 15}}})
     expect(levelsAt(bucket, READ_AT_MS)[0]?.level).toBe(15)
     expect(levelsAt(bucket, READ_AT_MS + 1)[0]?.level).toBe(10)
+  })
+
+  it('of quotas and schedules follow the calendar: a reset that is due, and the rate in force', () => {
+    const plain = bucketOf('a#b', {limits: {q: {capacity: 10, left: 1}, r: {capacity: 10, left: 2}}})
+    const [stored] = plain.shards
+    if (stored?.kind !== 'bucket') throw new Error('no bucket')
+    const {state} = stored.record
+    const kinds = {
+      q: parseLimit('q=10/day@UTC'),
+      r: parseLimit('r=10/sec,x0.5@"* * * * *"'),
+    }
+    const limits = new Map(
+      [...state.limits].map(([name, limit]) => {
+        const kinded = kinds[name as keyof typeof kinds]
+        return [name, kinded ? {...limit, ...kindedRateOf(kinded, READ_AT_MS)} : limit]
+      }),
+    )
+    const record = {...stored.record, state: {...state, limits}}
+    const bucket = compactRecord({...plain, shards: [{...stored, record}]})
+    const levels = (nowMs: number) => levelsAt(bucket, nowMs).map(({level, capacity}) => [level, capacity])
+    expect(levels(READ_AT_MS)).toEqual([
+      [1, 10],
+      [2, 5],
+    ])
+    expect(levels(READ_AT_MS + 86_400_000)).toEqual([
+      [10, 10],
+      [5, 5],
+    ])
   })
 })

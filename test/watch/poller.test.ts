@@ -1,5 +1,5 @@
 import {expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {Buckets} from '../../src/lib/repository/buckets/buckets.js'
 import {viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {keys} from '../../src/lib/schema/keys.js'

@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import type {FaultKind} from '../helpers/fault-transport.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {putBucket} from '../repository/namespace-table.js'

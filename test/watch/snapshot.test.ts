@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {Repository} from '../../src/lib/repository/repository.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {readOnce} from '../../src/lib/watch/snapshot.js'

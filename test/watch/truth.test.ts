@@ -1,7 +1,7 @@
 import {expect, it} from 'vitest'
 import {watchDocument} from '../../src/lib/cli/watch/document.js'
 import {pollLine} from '../../src/lib/cli/watch/lines.js'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {type BucketView, viewBucket} from '../../src/lib/repository/buckets/view.js'
 import {Repository} from '../../src/lib/repository/repository.js'

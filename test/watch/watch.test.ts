@@ -1,5 +1,5 @@
 import {beforeEach, expect, it} from 'vitest'
-import {parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import type {HealthLine, Watch} from '../../src/lib/watch/model.js'
 import type {WatchOptions} from '../../src/lib/watch/watch.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'

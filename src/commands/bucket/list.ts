@@ -27,8 +27,10 @@ export default class BucketList extends StackCommand<typeof BucketList> {
     const {resource, limit, all, cursor} = this.flags
     const {bucketsFor} = await import('../../lib/inspect/bucket-search.js')
     const page = {limit: all ? undefined : limit, cursor}
-    const {records, next} = await bucketsFor(await stack.namespace(), resource, page, stack.table.clock())
-    await this.list(bucketListing(records))
+    const namespace = await stack.namespace()
+    const nowMs = stack.table.clock()
+    const {records, next} = await bucketsFor(namespace, resource, page, nowMs)
+    await this.list(bucketListing(records, nowMs, await namespace.configs.units()))
     this.suggestNextPage(next)
     return {resource, buckets: records, next: next ?? null}
   }

@@ -31,9 +31,10 @@ export default class BucketShow extends StackCommand<typeof BucketShow> {
     const {entity} = this.args
     const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
     const nowMs = stack.table.clock()
-    const buckets = await bucketsOf(await stack.namespace(), entity, this.flags.resource, nowMs)
+    const namespace = await stack.namespace()
+    const buckets = await bucketsOf(namespace, entity, this.flags.resource, nowMs)
     this.log(bucketTitle(entity, buckets))
-    await this.list(shardListing(buckets, nowMs, this.format === 'csv'))
+    await this.list(shardListing(buckets, nowMs, this.format === 'csv', await namespace.configs.units()))
     return {entity, buckets}
   }
 }

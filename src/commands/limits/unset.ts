@@ -47,8 +47,8 @@ export default class LimitsUnset extends StackCommand<typeof LimitsUnset> {
     const namespace = await stack.namespace()
     if (name !== undefined)
       return this.#report(await changeWithProgress(sync => namespace.unsetLimit(scope, name, sync)))
-    const {getConfigured} = await import('../../lib/repository/limits/pages.js')
-    await confirm(unsetQuestion(await getConfigured(namespace.configs, scope)), {yes})
+    const {getRemovable} = await import('../../lib/repository/limits/pages.js')
+    await confirm(unsetQuestion(await getRemovable(namespace.configs, scope)), {yes})
     return this.#report(await changeWithProgress(sync => namespace.deleteLimits(scope, sync)))
   }
 

@@ -4,6 +4,8 @@ import {confirm} from '../../lib/cli/output/confirm.js'
 import type {LocalUpResult} from '../../lib/cli/results/local.js'
 import {stateJson, upHints, upLines} from '../../lib/cli/stack/local-presenter.js'
 
+const PROJECTIONS = {'keys-only': 'KEYS_ONLY', all: 'ALL'} as const
+
 export default class LocalUp extends BaseCommand<typeof LocalUp> {
   static override summary = 'Start a stack on this machine, without Docker or an AWS account'
 
@@ -25,6 +27,10 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
     'data-dir': string({description: 'Folder for the data.', helpValue: 'DIR'}),
     'in-memory': boolean({description: 'Store nothing on disk; for short runs.', exclusive: ['data-dir']}),
     reset: boolean({description: 'Stop a running stack and delete its data first.'}),
+    'resource-index': option({
+      options: ['keys-only', 'all'] as const,
+      description: 'What the index GSI2 of a new table contains; Python clients that query by resource need "all".',
+    })(),
     'no-aggregator': boolean({description: 'Do not process the stream: no usage records, no refills.'}),
     yes: boolean({char: 'y', description: 'Do not ask before deleting data.'}),
   }
@@ -46,7 +52,17 @@ export default class LocalUp extends BaseCommand<typeof LocalUp> {
     const doomed = dataDirFor(stateDir, {dataDir})
     if (reset && !inMemory && (await hasData(doomed))) await confirm(`This deletes all data in ${doomed}`, {yes})
     const {version} = this.config
-    const options = {engine, port, dataDir, inMemory, reset, aggregator: !flags['no-aggregator'], version}
+    const resourceIndex = flags['resource-index'] && PROJECTIONS[flags['resource-index']]
+    const options = {
+      engine,
+      port,
+      dataDir,
+      inMemory,
+      reset,
+      resourceIndex,
+      aggregator: !flags['no-aggregator'],
+      version,
+    }
     const result = await bringUp(stateDir, options)
     this.print(upLines(result))
     for (const line of upHints()) this.logToStderr(line)

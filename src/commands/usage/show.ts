@@ -36,15 +36,16 @@ export default class UsageShow extends StackCommand<typeof UsageShow> {
     const {resource, window, limit, all, cursor} = this.flags
     const {entity} = this.args
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
-    const scope = {entity, resource, window, range}
+    const namespace = await stack.namespace()
+    const scope = {entity, resource, window, range, units: await namespace.configs.units()}
     const {reportUsage} = await import('../../lib/inspect/usage-report.js')
     const page = {limit: all ? undefined : limit, cursor}
-    const report = await reportUsage(await stack.namespace(), {entity, resource, window, ...range}, page)
+    const report = await reportUsage(namespace, {entity, resource, window, ...range}, page)
     const {windows, requests, totals, next} = report
     this.log(usageTitle(scope))
     await this.list(usageListing(windows, scope, this.format === 'csv'))
-    for (const line of usageFooter(windows, report, {window, isPart: next !== undefined})) this.log(line)
-    if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, window)) this.log(line)
+    for (const line of usageFooter(windows, report, {...scope, isPart: next !== undefined})) this.log(line)
+    if (process.stdout.isTTY) for (const line of sparkLines(windows, totals, scope)) this.log(line)
     this.suggestNextPage(next)
     return {...usageScopeJson(scope), requests, windows, totals, next: next ?? null}
   }

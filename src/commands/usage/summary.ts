@@ -34,9 +34,10 @@ export default class UsageSummary extends StackCommand<typeof UsageSummary> {
     const {resource, window} = this.flags
     const {entity} = this.args
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
-    const scope = {entity, resource, window, range}
+    const namespace = await stack.namespace()
+    const scope = {entity, resource, window, range, units: await namespace.configs.units()}
     const {totalUsage} = await import('../../lib/inspect/usage-report.js')
-    const {totals, requests, windows, complete} = await totalUsage(await stack.namespace(), {
+    const {totals, requests, windows, complete} = await totalUsage(namespace, {
       ...{entity, resource, window},
       ...range,
     })

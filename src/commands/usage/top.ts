@@ -41,11 +41,12 @@ export default class UsageTop extends StackCommand<typeof UsageTop> {
   protected async work(stack: StackContext): Promise<UsageTopResult> {
     const {resource, window, by, limit} = this.flags
     const range = timeRange(this.flags, stack.table.clock(), DEFAULT_RANGE_MS[window])
-    const scope = {resource, window, range}
+    const namespace = await stack.namespace()
+    const scope = {resource, window, range, units: await namespace.configs.units()}
     const {topConsumers} = await import('../../lib/inspect/usage-top.js')
-    const top = await topConsumers(await stack.namespace(), {resource, window, by, most: limit, ...range})
+    const top = await topConsumers(namespace, {resource, window, by, most: limit, ...range})
     this.log(usageTitle(scope))
-    await this.list(topListing(top, {by, resource, isCsv: this.format === 'csv'}))
+    await this.list(topListing(top, {...scope, by, isCsv: this.format === 'csv'}))
     for (const line of topFooter(top, resource)) this.log(line)
     if (!top.complete) this.warn('not all usage was read; choose a shorter time range, or name a --resource')
     return topJson(scope, by, top)

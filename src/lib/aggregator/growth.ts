@@ -21,6 +21,8 @@ export interface GrowthCandidate extends Omit<ShardId, 'shard'> {
   readonly record: BucketRecord
   /** Write units of the busiest shard, from fresh records; `undefined` while there are too few measurements. */
   readonly unitsPerSecond: number | undefined
+  /** Other clients than zael write to one of its shards. */
+  readonly isShared: boolean
   /** Shard 0 shows a higher shard count than before. */
   readonly hasGrown: boolean
   readonly largestRequestMilli: ReadonlyMap<string, bigint>
@@ -47,13 +49,15 @@ export class PressureMonitor {
       const key = shardKey({...change, shard: 0})
       const known = candidates.get(key)
       const isFresh = this.#clock() - atMs <= FRESH_MS
-      const rate = this.#measure(change, record)
+      const {gauge} = this.#trackedFor(change, record)
+      const rate = gauge.observe(record, atMs)
       candidates.set(key, {
         namespace,
         entity,
         resource,
         record: known && known.record.shardCount > record.shardCount ? known.record : record,
         unitsPerSecond: higher(known?.unitsPerSecond, isFresh ? rate : undefined),
+        isShared: known?.isShared === true || gauge.isShared(atMs),
         hasGrown: known?.hasGrown === true || (change.shard === 0 && record.shardCount > change.shardsBefore),
         largestRequestMilli: largest(known?.largestRequestMilli, change),
       })
@@ -71,14 +75,14 @@ export class PressureMonitor {
    * before, and between two such readings lie exactly the writes of the seconds between. A split starts a new
    * measurement: writes before it say nothing about the load after it.
    */
-  #measure(change: BucketChange, record: BucketRecord): number | undefined {
+  #trackedFor(change: BucketChange, record: BucketRecord): TrackedShard {
     const key = shardKey(change)
     let tracked = this.#tracked.get(key)
     if (tracked?.shardCount !== record.shardCount) {
       tracked = {gauge: new PressureGauge(), shardCount: record.shardCount}
       this.#tracked.set(key, tracked)
     }
-    return tracked.gauge.observe(record, change.atMs)
+    return tracked
   }
 }
 
@@ -90,8 +94,9 @@ type GrowthOutcome = 'split' | 'completed' | 'unchanged'
  * that another client has only announced by raising the count.
  */
 export async function growBucket(table: Table, candidate: GrowthCandidate, maxShards: number): Promise<GrowthOutcome> {
-  const {namespace, entity, resource, record, unitsPerSecond, hasGrown, largestRequestMilli} = candidate
+  const {namespace, entity, resource, record, unitsPerSecond, hasGrown, largestRequestMilli, isShared} = candidate
   const {shardCount, state} = record
+  if (record.unsupported) return 'unchanged'
   const namespaceTable = {...table, namespace}
   if (shardCount > maxShards) {
     if (hasGrown) await healShardCount(namespaceTable, entity, resource, maxShards)
@@ -100,7 +105,7 @@ export async function growBucket(table: Table, candidate: GrowthCandidate, maxSh
   if (hasGrown) await fillMissingShards(namespaceTable, entity, resource, maxShards)
   const isSplit =
     unitsPerSecond !== undefined &&
-    shouldGrow({unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards}).grow &&
+    shouldGrow({unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards, isShared}).grow &&
     // The image may be older than a split that has already reduced the load.
     (await readShards(namespaceTable, entity, resource, 1)).get(0)?.shardCount === shardCount &&
     (await splitBucket(namespaceTable, entity, resource, shardCount)) > shardCount

@@ -1,6 +1,7 @@
-import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {sessionEndMs} from '../core/limit-kind.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, planBucket, type SeenBucket} from '../repository/buckets/plan.js'
+import {pressureRepair} from '../repository/buckets/pressure-repair.js'
 import {newMark, plannedUpdate} from '../repository/buckets/writes.js'
 import type {Table} from '../repository/table/table.js'
 import {type BucketChange, FRESH_MS, type ShardId, shardKey} from './bucket-change.js'
@@ -41,7 +42,8 @@ export function activeShards(changes: readonly BucketChange[]): ActiveShard[] {
 /**
  * Credits a shard for the elapsed time, so that the next requests need only one call. Credits every limit, because they
  * share one refill instant; carries fractions. Resolves to whether it was written: not when it would not help, and not
- * when another writer was faster.
+ * when another writer was faster. With `repairPressure` a write that fails or would not help is replaced by one for the
+ * write pressure alone.
  */
 export async function refillShard(
   table: Table,
@@ -51,14 +53,33 @@ export async function refillShard(
   const nowMs = table.clock()
   const {ttlSeconds} = active.seen.record
   const isExpired = ttlSeconds !== undefined && ttlSeconds * 1000 <= nowMs
-  if (nowMs - active.atMs > FRESH_MS || isExpired) return false
+  // A switch that zael cannot honour: its clients refill it.
+  if (active.seen.record.unsupported) return false
+  if (nowMs - active.atMs > FRESH_MS || isExpired || waitsForClient(active.seen, nowMs)) return false
   const plan = planBucket(active.seen, nowMs)
-  if (plan.refilledAtMs === active.seen.record.state.refilledAtMs) return false
-  if (!helps(plan, active) && !(options.repairPressure && gains(plan, WRITE_PRESSURE_LIMIT))) return false
+  const isLater = plan.refilledAtMs !== active.seen.record.state.refilledAtMs
   const mark = newMark(table)
   const namespaceTable = {...table, namespace: active.namespace}
-  const update = plannedUpdate(namespaceTable, plan, {amounts: new Map(), isExact: true}, mark)
-  return (await sendMarked(table, update, mark)).applied
+  if (isLater && helps(plan, active)) {
+    const update = plannedUpdate(namespaceTable, plan, {amounts: new Map(), isExact: true}, mark)
+    if ((await sendMarked(table, update, mark)).applied) return true
+  }
+  if (!options.repairPressure) return false
+  const repair = pressureRepair(namespaceTable, active.seen.record, mark)
+  return repair !== undefined && (await sendMarked(table, repair, mark)).applied
+}
+
+/**
+ * Whether only a client may write next: one that reads the configuration, which has changed, or one that opens a session:
+ * its window starts with a use.
+ */
+function waitsForClient({record}: SeenBucket, nowMs: number): boolean {
+  const {validUntilMs, state} = record
+  if (validUntilMs === 0) return true
+  return [...state.limits.values()].some(limit => {
+    const session = limit.kind?.quota?.session
+    return session !== undefined && (sessionEndMs(limit) ?? 0) <= nowMs
+  })
 }
 
 /** Whether some limit would not last for {@link BATCHES_AHEAD} more batches like this one, and gains tokens. */

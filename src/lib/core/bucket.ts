@@ -1,20 +1,19 @@
 import {InvalidInput} from './errors.js'
 import {
-  type Balance,
-  floorDivide,
-  MILLI,
-  type Rate,
-  refill,
-  retryAfterMs,
-  takeBackRefill,
-  toTokens,
-} from './token-math.js'
+  advanceKind,
+  isInPeriod,
+  type KindedLimit,
+  periodOf,
+  type QuotaPeriod,
+  waitForKind,
+  waitUntilFull,
+  withRateAt,
+} from './kind-refill.js'
+import {boundaryAfter, isSoftAt, type KindedRate} from './limit-kind.js'
+import {floorDivide, MILLI, refill, retryAfterMs, takeBackRefill, toTokens} from './token-math.js'
 
-/** One limit inside a bucket: its rate, its balance and its net consumption so far. */
-export interface LimitState extends Rate, Balance {
-  /** Net millitokens ever consumed: up on consumption, down on return; never touched by refill. */
-  readonly consumedMilli: bigint
-}
+/** One limit inside a bucket: its rate, its balance, its net consumption so far, and its kind unless it is plain. */
+export type LimitState = KindedLimit
 
 /** All limits of one entity, resource and shard. They share one refill instant, which is also the optimistic lock. */
 export interface BucketState {
@@ -93,16 +92,73 @@ export function isAheadOfTime({refilledAtMs}: BucketState, nowMs: number): boole
  * Credits every limit up to `nowMs` and moves the shared instant there. A clock somewhat behind the instant changes
  * nothing: time that was credited once is never credited again. An instant far ahead is set back to `nowMs`, and what was
  * credited for the time between is taken back: nothing is minted, and the bucket does not stand still for years.
+ * Sessions that have ended are opened as a use at `nowMs` would do, unless `opensSessions` is false.
  */
-export function refillBucket(bucket: BucketState, nowMs: number): BucketState {
-  const elapsedMs = nowMs - bucket.refilledAtMs
-  if (elapsedMs <= 0 && !isAheadOfTime(bucket, nowMs)) return bucket
+export function refillBucket(bucket: BucketState, nowMs: number, opensSessions = true): BucketState {
+  const {refilledAtMs} = bucket
+  const elapsedMs = nowMs - refilledAtMs
+  const isAhead = isAheadOfTime(bucket, nowMs)
+  if (elapsedMs <= 0 && !isAhead && !hasKinds(bucket)) return bucket
   const limits = new Map<string, LimitState>()
   for (const [name, limit] of bucket.limits) {
-    const balance = elapsedMs > 0 ? refill(limit, limit, elapsedMs) : takeBackRefill(limit, limit, -elapsedMs)
-    limits.set(name, {...limit, ...balance})
+    if (limit.kind)
+      limits.set(name, advanceKind(isAhead ? withoutCredit(limit) : limit, refilledAtMs, nowMs, opensSessions))
+    else if (elapsedMs > 0) limits.set(name, {...limit, ...refill(limit, limit, elapsedMs)})
+    else limits.set(name, isAhead ? {...limit, ...takeBackRefill(limit, limit, -elapsedMs)} : limit)
   }
-  return {refilledAtMs: nowMs, limits}
+  return {refilledAtMs: isAhead ? nowMs : Math.max(refilledAtMs, nowMs), limits}
+}
+
+/** Which rates were in force in the future that a wrong clock has credited is not worth knowing: all of it may be credit. */
+function withoutCredit(limit: LimitState): LimitState {
+  return limit.kind?.quota || limit.tokensMilli <= 0n ? limit : {...limit, tokensMilli: 0n, remainder: 0n}
+}
+
+/** Whether a bucket has limits other than plain ones. */
+export function hasKinds({limits}: BucketState): boolean {
+  for (const limit of limits.values()) if (limit.kind) return true
+  return false
+}
+
+/** The same bucket with the parameters that are in force at an instant; its balances stay. */
+export function inForceAt(bucket: BucketState, atMs: number): BucketState {
+  if (!hasKinds(bucket)) return bucket
+  return {...bucket, limits: new Map([...bucket.limits].map(([name, limit]) => [name, withRateAt(limit, atMs)]))}
+}
+
+/**
+ * Whether the balances follow from plain arithmetic at `nowMs`: since the last refill no rule has changed, no reset was
+ * due, no session has ended, and no softness has run out. Only then may tokens be taken without bringing it forward.
+ */
+export function isCurrentAt({refilledAtMs, limits}: BucketState, nowMs: number): boolean {
+  for (const limit of limits.values()) {
+    if (!limit.kind) continue
+    const {softUntilMs} = limit.kind
+    if (!isInPeriod(limit, refilledAtMs, nowMs) || (softUntilMs !== undefined && softUntilMs <= nowMs)) return false
+    const boundaryMs = boundaryAfter(limit, Math.min(refilledAtMs, nowMs))
+    if (boundaryMs !== undefined && boundaryMs <= nowMs) return false
+  }
+  return true
+}
+
+/** The periods that the balances of quotas belong to; of a state seen later, the periods that an earlier charge was in. */
+export function periodsOf({refilledAtMs, limits}: BucketState, chargedAtMs = Infinity): Map<string, QuotaPeriod> {
+  const periods = new Map<string, QuotaPeriod>()
+  for (const [name, limit] of limits) {
+    const period = limit.kind && periodOf(limit, refilledAtMs, chargedAtMs)
+    if (period) periods.set(name, period)
+  }
+  return periods
+}
+
+/** The first instant after `nowMs` at which a limit changes by itself; `undefined` for a bucket of plain limits. */
+export function nextBoundary({limits}: BucketState, nowMs: number): number | undefined {
+  let first: number | undefined
+  for (const limit of limits.values()) {
+    const boundaryMs = boundaryAfter(limit, nowMs)
+    if (boundaryMs !== undefined && (first === undefined || boundaryMs < first)) first = boundaryMs
+  }
+  return first
 }
 
 /** Admits when every limit asked for covers its amount; otherwise charges none of them. */
@@ -123,10 +179,18 @@ export function tryConsumeBucket(bucket: BucketState, amounts: Amounts, nowMs: n
  * limits needs to fill up from where it stands. Counting from the actual balance keeps a debt from being forgiven by
  * expiry. A balance above zero counts as zero, so that equal limits get equal lifetimes.
  */
-export function lifetimeSeconds(limits: Iterable<Rate & {tokensMilli?: bigint}>, multiplier: number): number {
+export function lifetimeSeconds(
+  limits: Iterable<KindedRate & {tokensMilli?: bigint}>,
+  multiplier: number,
+  nowMs = 0,
+): number {
   let longest = 0n
   for (const limit of limits) {
-    if (limit.refillAmountMilli <= 0n) continue
+    if (limit.kind) {
+      const fillSeconds = BigInt(multiplier) * secondsUntilFull(limit, nowMs)
+      if (fillSeconds > longest) longest = fillSeconds
+    }
+    if (limit.kind || limit.refillAmountMilli <= 0n) continue
     const debt = limit.tokensMilli !== undefined && limit.tokensMilli < 0n ? -limit.tokensMilli : 0n
     const fillSeconds =
       (BigInt(multiplier) * (limit.capacityMilli + debt) * BigInt(limit.refillPeriodMs)) /
@@ -136,16 +200,34 @@ export function lifetimeSeconds(limits: Iterable<Rate & {tokensMilli?: bigint}>,
   return Number(longest)
 }
 
+/** From an empty balance or a debt, over all changes of the rules, rounded up; a quota is restored by its next reset. */
+function secondsUntilFull(limit: KindedRate & {tokensMilli?: bigint}, nowMs: number): bigint {
+  const {tokensMilli = 0n} = limit
+  const empty = {...limit, tokensMilli: tokensMilli < 0n ? tokensMilli : 0n, remainder: 0n, consumedMilli: 0n}
+  const waitMs = waitUntilFull(empty, nowMs)
+  // A bucket that is gone before its reset, on any client's clock, would start with a second allowance.
+  return BigInt(Math.ceil((Number.isFinite(waitMs) ? waitMs : UNKNOWN_LIFETIME_MS) / 1000) + CLOCK_MARGIN_SECONDS)
+}
+
+/** Clocks of clients differ by less. */
+const CLOCK_MARGIN_SECONDS = 60
+
+/** A year, for a limit that never fills up. */
+const UNKNOWN_LIFETIME_MS = 365 * 86_400_000
+
+/** A bucket expires when it was not used for this many times the time it takes to fill, unless said otherwise. */
+export const LIFETIME_MULTIPLIER = 7
+
 /** A bucket that fills up within milliseconds must not count as expired between two requests. */
 const SHORTEST_LIFETIME_SECONDS = 60
 
 /** Epoch seconds after which the table may drop a bucket that lies untouched from `nowMs` on. */
 export function expiresAtSeconds(
-  limits: Iterable<Rate & {tokensMilli?: bigint}>,
+  limits: Iterable<KindedRate & {tokensMilli?: bigint}>,
   multiplier: number,
   nowMs: number,
 ): number {
-  return Math.floor(nowMs / 1000) + Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier))
+  return Math.floor(nowMs / 1000) + Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))
 }
 
 function statusesOf(refilled: BucketState, amounts: Amounts, nowMs: number): LimitStatus[] {
@@ -155,7 +237,7 @@ function statusesOf(refilled: BucketState, amounts: Amounts, nowMs: number): Lim
   for (const [name, amountMilli] of amounts) {
     const limit = knownLimit(refilled, name)
     // A limit of which nothing is asked is not checked, not even when it is in debt.
-    const exceeded = amountMilli > 0n && limit.tokensMilli < amountMilli
+    const exceeded = amountMilli > 0n && limit.tokensMilli < amountMilli && !isSoftAt(limit, nowMs)
     const missingMilli = exceeded ? amountMilli - limit.tokensMilli : 0n
     statuses.push({
       name,
@@ -164,7 +246,11 @@ function statusesOf(refilled: BucketState, amounts: Amounts, nowMs: number): Lim
       requested: toTokens(amountMilli),
       deficit: Number(-floorDivide(-missingMilli, MILLI)),
       exceeded,
-      retryAfterMs: exceeded ? standstillMs + retryAfterMs(limit, limit, amountMilli) : 0,
+      retryAfterMs: !exceeded
+        ? 0
+        : limit.kind
+          ? waitForKind(limit, amountMilli, Math.max(nowMs, refilled.refilledAtMs)) + standstillMs
+          : standstillMs + retryAfterMs(limit, limit, amountMilli),
     })
   }
   return statuses

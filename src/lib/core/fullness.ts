@@ -1,10 +1,10 @@
-import {type Amounts, type BucketState, refillBucket} from './bucket.js'
+import {type Amounts, type BucketState, hasKinds, inForceAt, isCurrentAt, refillBucket} from './bucket.js'
 import {WRITE_PRESSURE_LIMIT} from './names.js'
 import type {Rate} from './token-math.js'
 
 /** Whether tokens that were returned late exceed what the shard may hold: the next write must cut them off. */
-export function isOverfull(share: BucketState): boolean {
-  for (const [name, limit] of share.limits) {
+export function isOverfull(share: BucketState, nowMs: number): boolean {
+  for (const [name, limit] of inForceAt(share, nowMs).limits) {
     if (name !== WRITE_PRESSURE_LIMIT && limit.tokensMilli > limit.capacityMilli) return true
   }
   return false
@@ -37,7 +37,8 @@ const RUNGS = [1, 2, 4, 8] as const
  */
 export function boundsOfFullness(share: BucketState, amounts: Amounts, nowMs: number): FullnessBounds[] {
   const sinceSeenMs = nowMs - share.refilledAtMs
-  if (sinceSeenMs <= 0) return []
+  // Bounds are arithmetic of a single rule.
+  if (sinceSeenMs <= 0 || hasKinds(share)) return []
   const {limits: refilled} = refillBucket(share, nowMs)
   const limits = [...share.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
   let restMs = 1
@@ -85,7 +86,9 @@ const SMALL_GAIN = 16n
 const MOST_NAMES_IN_ROOM = 8
 
 /** Bounds for a bucket that was seen; empty when one of the limits may have overflowed as it was seen. */
-export function boundsOfRoom(share: BucketState, names: readonly string[], nowMs: number): RoomBounds[] {
+export function boundsOfRoom(seen: BucketState, names: readonly string[], nowMs: number): RoomBounds[] {
+  if (!isCurrentAt(seen, nowMs)) return []
+  const share = inForceAt(seen, nowMs)
   const elapsedMs = Math.max(0, nowMs - share.refilledAtMs)
   const first = roomAfter(share.limits, names, elapsedMs, nowMs)
   const isInside = (name: string) =>
@@ -100,6 +103,9 @@ export function boundsOfRoom(share: BucketState, names: readonly string[], nowMs
   return shares.flatMap(eachMs => roomAfter(share.limits, names, eachMs, nowMs) ?? [])
 }
 
+/** For limits that gain nothing with time, such as quotas: a year. */
+const LONGEST_FILL_MS = 365 * 86_400_000
+
 /** Bounds for a bucket of which only the rates are known, or supposed. */
 export function boundsOfUnseenRoom(
   rates: ReadonlyMap<string, Rate>,
@@ -109,7 +115,9 @@ export function boundsOfUnseenRoom(
   if (names.length === 0 || names.length > MOST_NAMES_IN_ROOM || names.some(name => !rates.has(name))) return []
   const fillMs = names.map(name => {
     const {capacityMilli, refillAmountMilli, refillPeriodMs} = rates.get(name) as Rate
-    return refillAmountMilli > 0n ? Number((capacityMilli * BigInt(refillPeriodMs)) / refillAmountMilli) : 0
+    return refillAmountMilli > 0n
+      ? Number((capacityMilli * BigInt(refillPeriodMs)) / refillAmountMilli)
+      : LONGEST_FILL_MS
   })
   const firstFullMs = Math.min(...fillMs)
   return SHARES_OF_FILLING.flatMap(part => roomAfter(rates, names, Math.floor((firstFullMs * part) / 64), nowMs) ?? [])
@@ -131,7 +139,43 @@ function roomAfter(
   return {earliestRefillMs: nowMs - elapsedMs, highestMilli}
 }
 
+/** Bounds within which a refill would bring every limit next to nothing, whatever others have written since it was seen. */
+export interface SmallGainBounds {
+  /** Refilled no earlier than this, in epoch ms. */
+  readonly earliestRefillMs: number
+  /** Per limit that gains more in the time since then, the lowest balance that leaves no room for it. */
+  readonly lowestMilli: ReadonlyMap<string, bigint>
+}
+
+/** What a refill brings is next to nothing when it is at most this part of the capacity. */
+const NEXT_TO_NOTHING = 64n
+
+/** For a bucket that was seen; empty when a refill would bring one of its limits more than that. */
+export function boundsOfSmallGain(share: BucketState, nowMs: number): SmallGainBounds[] {
+  const limits = [...share.limits].filter(([name]) => name !== WRITE_PRESSURE_LIMIT)
+  // Less one millitoken: a fraction may be carried.
+  const shortMs = limits.flatMap(([, {capacityMilli, refillAmountMilli, refillPeriodMs}]) =>
+    refillAmountMilli > 0n
+      ? [Number(((capacityMilli / NEXT_TO_NOTHING - 1n) * BigInt(refillPeriodMs)) / refillAmountMilli)]
+      : [],
+  )
+  const recent = {
+    earliestRefillMs: nowMs - Math.max(0, Math.min(nowMs, ...shortMs)),
+    lowestMilli: new Map<string, bigint>(),
+  }
+  if (share.refilledAtMs >= recent.earliestRefillMs) return [recent]
+  const lowest = ({capacityMilli}: Rate) => capacityMilli - capacityMilli / NEXT_TO_NOTHING
+  const gaining = limits.filter(
+    ([, limit]) => earnedMilli(limit, nowMs - share.refilledAtMs) * NEXT_TO_NOTHING > limit.capacityMilli,
+  )
+  if (gaining.some(([, limit]) => limit.tokensMilli < lowest(limit))) return []
+  const lowestMilli = new Map(gaining.map(([name, limit]) => [name, lowest(limit)]))
+  return [recent, {earliestRefillMs: share.refilledAtMs, lowestMilli}]
+}
+
 /** What a limit gains, rounded up: with the fraction of this time and the one carried over it is less. */
 function earnedMilli({refillAmountMilli, refillPeriodMs}: Rate, elapsedMs: number): bigint {
-  return elapsedMs <= 0 ? 0n : (refillAmountMilli * BigInt(elapsedMs)) / BigInt(refillPeriodMs) + 2n
+  return elapsedMs <= 0 || refillAmountMilli <= 0n
+    ? 0n
+    : (refillAmountMilli * BigInt(elapsedMs)) / BigInt(refillPeriodMs) + 2n
 }

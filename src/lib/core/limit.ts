@@ -1,35 +1,129 @@
-import {durationMs, formatDuration} from './duration.js'
 import {InvalidInput} from './errors.js'
 import {checkLimitName} from './names.js'
-import {type Pair, type PairProblem, readPairs, splitPair} from './pairs.js'
+import {canonicalCron, cronFields} from './notation/cron-text.js'
+import {knownCurrencies} from './notation/money.js'
 import {type Rate, toMilli} from './token-math.js'
 
-/** A named rate: holds up to `capacity` tokens and gains `refillAmount` tokens every `refillPeriodSeconds`. */
+/**
+ * What may be consumed under one name. A plain limit is a rate: it holds up to `capacity` tokens and gains `refillAmount`
+ * tokens every `refillPeriodSeconds`. With `reset` it is a quota: nothing is refilled, and the whole capacity is available
+ * again at each reset. The optional fields are absent, never undefined or empty, where they do not apply.
+ */
 export interface Limit {
   readonly name: string
-  /** Whole tokens; the burst. */
+  /** Whole tokens; the burst of a rate, the allowance of a quota. */
   readonly capacity: number
-  /** Whole tokens per period. */
+  /** Whole tokens per period; 0 for a quota. */
   readonly refillAmount: number
+  /** {@link QUOTA_PERIOD_SECONDS} for a quota, where it means nothing. */
   readonly refillPeriodSeconds: number
+  /** When a quota is full again: at instants of the calendar, or some time after its first use. */
+  readonly reset?: CalendarReset | SessionReset
+  /** Other parameters in windows of time; the first entry that matches applies. */
+  readonly schedule?: readonly ScheduleEntry[]
+  /** IANA name of the one zone in which resets and schedule are read; present if and only if there are such. */
+  readonly timeZone?: string
+  /** Counted, but never a reason to refuse. */
+  readonly soft?: true
+  /** Code of the currency whose millionths the tokens are. It is kept apart from the numbers. */
+  readonly unit?: string
 }
 
-/** Above this a balance in millitokens is no exact number for clients that count in doubles. */
+/** A quota that is full again when one of the crons (five fields) begins to match. */
+export interface CalendarReset {
+  readonly crons: readonly string[]
+}
+
+/** A quota whose window begins with the first use after the last one has ended. */
+export interface SessionReset {
+  readonly afterSeconds: number
+}
+
+/** Other parameters in all minutes that a cron matches: scaled, or some of them replaced. */
+export type ScheduleEntry = ScaledWindow | ReplacedWindow
+
+export interface ScaledWindow {
+  readonly cron: string
+  /** Factor of capacity and refill amount, such as 0.5; at most three decimals, as the table keeps it. */
+  readonly scale: number
+}
+
+/** Parameters that are absent stay as they are; at least one is present. */
+export interface ReplacedWindow {
+  readonly cron: string
+  readonly capacity?: number
+  readonly refillAmount?: number
+  readonly refillPeriodSeconds?: number
+}
+
+/** A cron that always matches is a window, but never resets anything. */
+export type CronUse = 'reset' | 'window'
+
+/** Tells why a cron or a zone cannot be used; `undefined` if it can. Core has no calendar, so callers pass one. */
+export interface CalendarCheck {
+  readonly cron: (cron: string, use: CronUse) => string | undefined
+  readonly zone: (timeZone: string) => string | undefined
+}
+
+/**
+ * Above this a balance in millitokens is no exact number for clients that count in doubles. Stricter than the 10^15 above
+ * which zae-limiter cannot read a level any more.
+ */
 export const MAX_TOKENS = Math.floor(Number.MAX_SAFE_INTEGER / 1000)
 
-/** 100 years in seconds: a longer period is a typing error. */
-export const MAX_PERIOD_SECONDS = 100 * 365 * 86_400
+/** 31.7 years: the longest period and session that all clients of a table accept. */
+export const MAX_PERIOD_SECONDS = 1_000_000_000
 
-const SYNTAX_HINT =
-  'Write NAME=RATE[/PERIOD][:BURST], for example rpm=100/min, tpd=1M/day, rpm=10/sec:50, custom=500/15min.'
+/** The largest factor of a window that all clients of a table accept. */
+export const MAX_SCALE = 1_000_000
 
-/** A limit with its numbers checked; what is not given follows from the rest (burst = rate). */
-export function makeLimit(limit: Limit): Limit {
-  checkLimitName(limit.name)
-  checkWhole(limit.name, 'capacity', limit.capacity, MAX_TOKENS)
-  checkWhole(limit.name, 'refill amount', limit.refillAmount, MAX_TOKENS)
-  checkWhole(limit.name, 'refill period (seconds)', limit.refillPeriodSeconds, MAX_PERIOD_SECONDS)
-  return limit
+/** What quotas store as their refill period. */
+export const QUOTA_PERIOD_SECONDS = 1
+
+/** The zone of resets and schedules for which none is given. */
+export const DEFAULT_ZONE = 'UTC'
+
+export const isCalendarReset = (reset: Limit['reset']): reset is CalendarReset =>
+  reset !== undefined && 'crons' in reset
+
+export const isSessionReset = (reset: Limit['reset']): reset is SessionReset =>
+  reset !== undefined && 'afterSeconds' in reset
+
+/** A limit as it is given: what can be left out is filled in. */
+export type LimitInput = Omit<Limit, 'schedule' | 'timeZone' | 'soft' | 'unit'> & {
+  readonly schedule?: readonly ScheduleEntry[] | undefined
+  readonly timeZone?: string | undefined
+  readonly soft?: boolean | undefined
+  readonly unit?: string | undefined
+}
+
+/** A limit with everything checked, in its one form: equal limits have equal fields. */
+export function makeLimit(limit: LimitInput, calendar?: CalendarCheck): Limit {
+  const {name, capacity, refillAmount, refillPeriodSeconds, reset, schedule = [], timeZone, soft, unit} = limit
+  checkLimitName(name)
+  checkWhole(name, 'capacity', capacity, MAX_TOKENS)
+  if (reset === undefined) {
+    checkWhole(name, 'refill amount', refillAmount, MAX_TOKENS)
+    checkWhole(name, 'refill period (seconds)', refillPeriodSeconds, MAX_PERIOD_SECONDS)
+  } else if (refillAmount !== 0) {
+    throw invalid(name, 'a quota does not refill between its resets: its refill amount must be 0')
+  }
+  if (unit !== undefined && !knownCurrencies().has(unit)) throw invalid(name, `"${unit}" is not the code of a currency`)
+  const usesZone = isCalendarReset(reset) || schedule.length > 0
+  if (!usesZone && timeZone !== undefined) throw invalid(name, 'it has a time zone, but nothing that depends on one')
+  const zoneProblem = usesZone ? calendar?.zone(timeZone ?? DEFAULT_ZONE) : undefined
+  if (zoneProblem !== undefined) throw invalid(name, zoneProblem)
+  return {
+    name,
+    capacity,
+    refillAmount,
+    refillPeriodSeconds: reset === undefined ? refillPeriodSeconds : QUOTA_PERIOD_SECONDS,
+    ...(reset && {reset: checkedReset(name, reset, calendar)}),
+    ...(schedule.length > 0 && {schedule: schedule.map(entry => checkedEntry(limit, entry, calendar))}),
+    ...(usesZone && {timeZone: timeZone ?? DEFAULT_ZONE}),
+    ...(soft && {soft: true}),
+    ...(unit !== undefined && {unit}),
+  }
 }
 
 /** The rate in the units of a bucket: millitokens and milliseconds. */
@@ -41,99 +135,56 @@ export function rateOf(limit: Limit): Rate {
   }
 }
 
-/** Reads `NAME=RATE[/PERIOD][:BURST]`; the period defaults to a minute, the burst to the rate. `:` may stand for `=`. */
-export function parseLimit(text: string): Limit {
-  return limitOf(splitPair(text, SEPARATORS, refusePair))
+/** A factor in thousandths, as the table keeps it: rounded half to even, but never to nothing. */
+function roundedScale(scale: number): number {
+  const thousandths = scale * 1000
+  const below = Math.floor(thousandths)
+  const isHalf = thousandths - below === 0.5
+  const rounded = isHalf ? below + (below % 2) : Math.round(thousandths)
+  return Math.max(1, rounded) / 1000
 }
 
-/** Reads several limits; a name given twice is an error. */
-export function parseLimits(texts: readonly string[]): Limit[] {
-  return readPairs(texts, SEPARATORS, refusePair).map(limitOf)
-}
-
-const SEPARATORS = '=:'
-
-function refusePair(problem: PairProblem, {text, name}: Pair): InvalidInput {
-  if (problem === 'duplicate') return new InvalidInput('limit.duplicate', `The limit "${name}" is given twice.`)
-  return problem === 'no-name'
-    ? syntaxError(text, 0, 1, 'the name is missing')
-    : syntaxError(text, 0, text.length, 'there is no "=" between name and rate')
-}
-
-function limitOf({text, name, value, valueAt: rateAt}: Pair): Limit {
-  const [rateAndPeriod = '', ...bursts] = value.split(':')
-  const [rate = '', ...periods] = rateAndPeriod.split('/')
-  const periodAt = rateAt + rate.length + 1
-  const burstAt = rateAt + rateAndPeriod.length + 1
-  if (periods.length > 1) throw syntaxError(text, periodAt + (periods[0] as string).length, 1, 'a second "/"')
-  if (bursts.length > 1)
-    throw syntaxError(text, burstAt + (bursts[0] as string).length, 1, 'a second ":" after the rate')
-
-  const refillAmount = parseAmount(text, rate, rateAt, 'rate')
-  const burst = bursts[0]
-  return makeLimit({
-    name,
-    capacity: burst === undefined ? refillAmount : parseAmount(text, burst, burstAt, 'burst'),
-    refillAmount,
-    refillPeriodSeconds: periods[0] === undefined ? 60 : parsePeriod(text, periods[0], periodAt),
-  })
-}
-
-/** The inverse of {@link parseLimit}: `parseLimit(formatLimit(x))` equals `x`. */
-export function formatLimit(limit: Limit): string {
-  const burst = limit.capacity === limit.refillAmount ? '' : `:${formatAmount(limit.capacity)}`
-  return `${limit.name}=${formatAmount(limit.refillAmount)}/${formatPeriod(limit.refillPeriodSeconds)}${burst}`
-}
-
-function formatAmount(tokens: number): string {
-  if (tokens % 1_000_000 === 0) return `${tokens / 1_000_000}M`
-  if (tokens % 1000 === 0) return `${tokens / 1000}k`
-  return String(tokens)
-}
-
-function formatPeriod(seconds: number): string {
-  return formatDuration(seconds * 1000).replace(/^1(?=[a-z])/, '')
-}
-
-function parseAmount(text: string, piece: string, at: number, what: string): number {
-  if (piece === '') throw syntaxError(text, at, 1, `the ${what} is missing`)
-  const match = /^(\d+)(?:\.(\d+))?([kKM]?)$/.exec(piece)
-  if (!match)
-    throw syntaxError(text, at, piece.length, `the ${what} "${piece}" is not a number such as 500, 20k or 1.5M`)
-  const [, whole = '', fraction = '', suffix = ''] = match
-  const zeros = suffix === 'M' ? 6 : suffix === '' ? 0 : 3
-  // Shifted as text: 1.1M is 1100000 exactly, where 1.1 * 1e6 is not.
-  const shifted = fraction.padEnd(zeros, '0')
-  const value = Number(whole + shifted.slice(0, zeros))
-  if (Number(shifted.slice(zeros)) !== 0)
-    throw syntaxError(text, at, piece.length, `the ${what} "${piece}" is not a whole number of tokens`)
-  if (value === 0) throw syntaxError(text, at, piece.length, `the ${what} must be more than 0`)
-  if (value > MAX_TOKENS)
-    throw syntaxError(text, at, piece.length, `the ${what} is above the largest possible, ${MAX_TOKENS}`)
-  return value
-}
-
-function parsePeriod(text: string, piece: string, at: number): number {
-  const ms = durationMs(piece)
-  if (ms === undefined) {
-    throw syntaxError(
-      text,
-      at,
-      Math.max(1, piece.length),
-      `the period "${piece}" is not one of sec, min, hour, day, with an optional count`,
-    )
+function checkedReset(name: string, reset: CalendarReset | SessionReset, calendar?: CalendarCheck) {
+  if (!isCalendarReset(reset)) {
+    checkWhole(name, 'session (seconds)', reset.afterSeconds, MAX_PERIOD_SECONDS)
+    return {afterSeconds: reset.afterSeconds}
   }
-  if (ms === 0 || ms % 1000 !== 0)
-    throw syntaxError(text, at, piece.length, `the period "${piece}" is not a whole number of seconds`)
-  if (ms / 1000 > MAX_PERIOD_SECONDS)
-    throw syntaxError(text, at, piece.length, `the period "${piece}" is longer than 100 years`)
-  return ms / 1000
+  if (reset.crons.length === 0) throw invalid(name, 'a calendar quota needs at least one cron')
+  return {crons: reset.crons.map(cron => checkedCron(name, cron, 'reset', calendar))}
 }
 
-/** Shows the offending piece under the text, so that a long list of limits needs no counting. */
-function syntaxError(text: string, at: number, length: number, why: string): InvalidInput {
-  const message = `Cannot read the limit "${text}": ${why}.\n  ${text}\n  ${' '.repeat(at)}${'^'.repeat(Math.max(1, length))}`
-  return new InvalidInput('limit.syntax', message, {hint: SYNTAX_HINT, details: {text, at, length, why}})
+function checkedEntry({name, capacity, reset}: LimitInput, entry: ScheduleEntry, calendar?: CalendarCheck) {
+  const cron = checkedCron(name, entry.cron, 'window', calendar)
+  if ('scale' in entry) {
+    const {scale} = entry
+    if (!(scale > 0 && scale <= MAX_SCALE)) throw invalid(name, `a scale must be above 0 and at most ${MAX_SCALE}`)
+    if (capacity * scale > MAX_TOKENS)
+      throw invalid(name, `${capacity} scaled by ${scale} is above the largest possible, ${MAX_TOKENS}`)
+    return {cron, scale: roundedScale(scale)}
+  }
+  const replaced = Object.entries({
+    capacity: [entry.capacity, MAX_TOKENS],
+    refillAmount: [entry.refillAmount, MAX_TOKENS],
+    refillPeriodSeconds: [entry.refillPeriodSeconds, MAX_PERIOD_SECONDS],
+  } as const).flatMap(([field, [value, largest]]) => {
+    if (value === undefined) return []
+    checkWhole(name, `${field} of a window`, value, largest)
+    return [[field, value]]
+  })
+  if (replaced.length === 0) throw invalid(name, `the window "${cron}" changes nothing`)
+  if (reset !== undefined && entry.refillAmount !== undefined)
+    throw invalid(name, 'a quota does not refill, not in a window either')
+  return {cron, ...Object.fromEntries(replaced)} as ReplacedWindow
+}
+
+function checkedCron(name: string, cron: string, use: CronUse, calendar?: CalendarCheck): string {
+  const canonical = canonicalCron(cron)
+  const problem =
+    cronFields(cron) === undefined
+      ? `the cron "${cron}" does not have five fields: minute, hour, day, month, weekday`
+      : calendar?.cron(canonical, use)
+  if (problem !== undefined) throw invalid(name, problem)
+  return canonical
 }
 
 function checkWhole(name: string, what: string, value: number, largest: number): void {
@@ -142,4 +193,8 @@ function checkWhole(name: string, what: string, value: number, largest: number):
     'limit.number',
     `The ${what} of limit "${name}" must be a whole number from 1 to ${largest}, not ${value}.`,
   )
+}
+
+function invalid(name: string, why: string): InvalidInput {
+  return new InvalidInput('limit.invalid', `The limit "${name}" is not valid: ${why}.`, {details: {limit: name, why}})
 }

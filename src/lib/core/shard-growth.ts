@@ -32,15 +32,18 @@ interface GrowthQuestion {
   /** Largest amount recently asked per limit, in millitokens. */
   readonly largestRequestMilli?: ReadonlyMap<string, bigint>
   readonly maxShards?: number
+  /** Clients use it that may not divide its limits among shards. */
+  readonly isShared?: boolean
 }
 
 type GrowthAnswer =
   | {readonly grow: true; readonly shardCount: number}
-  | {readonly grow: false; readonly because: 'calm' | 'at-maximum' | 'share-too-small'}
+  | {readonly grow: false; readonly because: 'calm' | 'shared' | 'at-maximum' | 'share-too-small'}
 
 /** Whether a bucket should double. Never below a share that covers the usual request, and at least one whole token. */
 export function shouldGrow(question: GrowthQuestion): GrowthAnswer {
   if (question.unitsPerSecond < GROWTH_UNITS_PER_SECOND) return {grow: false, because: 'calm'}
+  if (question.isShared) return {grow: false, because: 'shared'}
   const shardCount = question.shardCount * 2
   if (shardCount > (question.maxShards ?? DEFAULT_MAX_SHARDS)) return {grow: false, because: 'at-maximum'}
   for (const [name, rate] of question.limits) {
@@ -49,7 +52,7 @@ export function shouldGrow(question: GrowthQuestion): GrowthAnswer {
     const useful = asked > MILLI ? asked : MILLI
     if (
       smallestShare(rate.capacityMilli, shardCount) < useful ||
-      smallestShare(rate.refillAmountMilli, shardCount) === 0n
+      (rate.refillAmountMilli > 0n && smallestShare(rate.refillAmountMilli, shardCount) === 0n)
     ) {
       return {grow: false, because: 'share-too-small'}
     }

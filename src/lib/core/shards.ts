@@ -1,56 +1,42 @@
-import {type Amounts, type BucketState, type LimitState, refillBucket, tryConsumeBucket} from './bucket.js'
+import {
+  type Amounts,
+  type BucketState,
+  hasKinds,
+  inForceAt,
+  type LimitState,
+  nextBoundary,
+  refillBucket,
+  tryConsumeBucket,
+} from './bucket.js'
+import {isSoftAt, type KindedRate, rateAt} from './limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from './names.js'
-import {floorDivide, type Rate} from './token-math.js'
+import {floorDivide, type Rate, shareOf, shareOfRate} from './token-math.js'
 
 /**
  * A hot bucket is split into shards, each with an exact share of every limit's capacity and refill amount. Stored
  * parameters stay undivided; take the share of a shard before computing with it.
  */
 
-/**
- * Share number `shard` of `value` when it is divided among `count` shards. The shares of all shards add up to the value
- * for every count, and doubling the count divides a share exactly between its shard and the new one it feeds.
- */
-export function shareOf(value: bigint, shard: number, count: number): bigint {
-  const position = BigInt(positionOf(shard, count))
-  const shards = BigInt(count)
-  return (value * (position + 1n)) / shards - (value * position) / shards
-}
-
-/** A limit's rate on one shard. Write pressure belongs to each item by itself, so it is never divided. */
-export function shareOfRate(name: string, rate: Rate, shard: number, count: number): Rate {
-  if (count <= 1 || name === WRITE_PRESSURE_LIMIT) return rate
-  return {
-    capacityMilli: shareOf(rate.capacityMilli, shard, count),
-    refillAmountMilli: shareOf(rate.refillAmountMilli, shard, count),
-    refillPeriodMs: rate.refillPeriodMs,
-  }
-}
-
 /** A stored bucket with its parameters reduced to what this shard may hold and gain. */
 export function shareOfBucket(bucket: BucketState, shard: number, count: number): BucketState {
   const limits = new Map<string, LimitState>()
-  for (const [name, limit] of bucket.limits) limits.set(name, {...limit, ...shareOfRate(name, limit, shard, count)})
+  for (const [name, limit] of bucket.limits) limits.set(name, shareOfLimit(name, limit, shard, count))
   return {...bucket, limits}
 }
 
-/**
- * Where a shard's share lies in the whole. When n shards become 2n, shard i keeps the first half of its stretch and the
- * new shard n+i gets the second half; following those halvings back gives a bit reversal of the doubled part.
- */
-function positionOf(shard: number, count: number): number {
-  let position = shard
-  let shards = count
-  let halvings = 0
-  let tail = 0
-  while (shards % 2 === 0) {
-    shards /= 2
-    const isSecondHalf = position >= shards
-    if (isSecondHalf) position -= shards
-    tail += isSecondHalf ? 2 ** halvings : 0
-    halvings += 1
-  }
-  return position * 2 ** halvings + tail
+/** A limit of a shard. One that has a kind also keeps the parameters of the whole: a schedule applies to those. */
+export function shareOfLimit(name: string, limit: LimitState, shard: number, count: number): LimitState {
+  const share = {...limit, ...shareOfRate(name, limit, shard, count)}
+  if (!limit.kind) return share
+  const {capacityMilli, refillAmountMilli, refillPeriodMs} = limit
+  const whole = limit.kind.share?.whole ?? {capacityMilli, refillAmountMilli, refillPeriodMs}
+  return {...share, kind: {...limit.kind, share: {shard, count, whole}}}
+}
+
+/** The parameters of a shard at an instant, of a limit of which no balance is known. */
+export function shareOfRateAt(name: string, rate: KindedRate, shard: number, count: number, atMs: number): Rate {
+  if (!rate.kind) return shareOfRate(name, rate, shard, count)
+  return rateAt({...rate, kind: {...rate.kind, share: {shard, count, whole: rate}}}, atMs).rate
 }
 
 interface SplitMove {
@@ -72,10 +58,43 @@ export function planSplit(shards: readonly BucketState[]): SplitMove[] {
       if (name === WRITE_PRESSURE_LIMIT) continue
       const kept = shareOf(limit.capacityMilli, from, 2 * count)
       const given = shareOf(limit.capacityMilli, count + from, 2 * count)
-      movedMilli.set(name, kept + given === 0n ? 0n : floorDivide(limit.tokensMilli * given, kept + given))
+      const moved = kept + given === 0n ? 0n : floorDivide(limit.tokensMilli * given, kept + given)
+      // What was bought on top of a quota stays with the shard that may hold it.
+      movedMilli.set(name, limit.kind?.quota && moved > given ? given : moved)
     }
     return {from, to: count + from, movedMilli}
   })
+}
+
+/** A shard of a quota, as far as it decides what another one starts with. */
+export interface QuotaSibling {
+  readonly shard: number
+  readonly tokensMilli: bigint
+  /** The number of shards that it was granted its part for. */
+  readonly grantCount: number
+  /** Its balance is of the present period. */
+  readonly isCurrent: boolean
+}
+
+/** What a shard that is created within a period starts with: moved from a donor, or granted where there is none. */
+export interface QuotaGrant {
+  readonly donor: number | undefined
+  readonly tokensMilli: bigint
+}
+
+/**
+ * A shard that was granted its part for g shards holds the allowance of every shard j with the same remainder modulo g. The
+ * closest of these gives a new shard its part, as far as it still has it. Where none is, the part was granted to no
+ * shard in this period, so it is new. Either way every token of a period exists once.
+ */
+export function planQuotaGrant(siblings: readonly QuotaSibling[], shard: number, partMilli: bigint): QuotaGrant {
+  const covering = siblings.filter(
+    each => each.isCurrent && each.shard !== shard && shard % each.grantCount === each.shard % each.grantCount,
+  )
+  const [donor] = covering.sort((a, b) => b.grantCount - a.grantCount || a.shard - b.shard)
+  if (!donor) return {donor: undefined, tokensMilli: partMilli}
+  const held = donor.tokensMilli > 0n ? donor.tokensMilli : 0n
+  return {donor: donor.shard, tokensMilli: held < partMilli ? held : partMilli}
 }
 
 /** Millitokens of one limit that several shards can give: a debt of one takes nothing from the others. */
@@ -85,13 +104,16 @@ export function availableTogether(shares: readonly BucketState[], name: string):
   return (held.length > 0 ? held : balances).reduce((sum, milli) => sum + milli, 0n)
 }
 
+/** Changes of the rules that a wait is followed through. */
+const MOST_STRETCHES = 2000
+
 /** Ten years in ms: a longer wait counts as never. */
 const HORIZON_MS = 10 * 365 * 86_400_000
 
 /** The bucket without what exceeds its capacities: the next write takes that away, so no wait may count on it. */
-export function withoutExcess(bucket: BucketState): BucketState {
+export function withoutExcess(bucket: BucketState, nowMs: number): BucketState {
   const limits = new Map<string, LimitState>()
-  for (const [name, limit] of bucket.limits) {
+  for (const [name, limit] of inForceAt(bucket, nowMs).limits) {
     const {capacityMilli, tokensMilli} = limit
     limits.set(name, tokensMilli > capacityMilli ? {...limit, tokensMilli: capacityMilli, remainder: 0n} : limit)
   }
@@ -100,7 +122,7 @@ export function withoutExcess(bucket: BucketState): BucketState {
 
 /** Milliseconds until several shards together hold the amounts; `Infinity` when they never will. */
 export function timeUntilTogether(stored: readonly BucketState[], amounts: Amounts, nowMs: number): number {
-  const shares = stored.map(withoutExcess)
+  const shares = stored.map(share => withoutExcess(share, nowMs))
   const [only, another] = shares
   // Of a single shard the wait follows by arithmetic; the search below costs most of a refusal.
   if (only && !another && [...amounts.keys()].every(name => only.limits.has(name))) {
@@ -110,9 +132,18 @@ export function timeUntilTogether(stored: readonly BucketState[], amounts: Amoun
     const refilled = shares.map(share => refillBucket(share, nowMs + waitMs))
     return [...amounts].every(([name, milli]) => heldTogether(refilled, name) >= milli)
   }
-  if (!isEnoughAfter(HORIZON_MS)) return Number.POSITIVE_INFINITY
-  let tooEarly = -1
+  if (isEnoughAfter(0)) return 1
+  // Between two changes of the rules balances only grow, so the first stretch at whose end they are enough is searched.
+  let tooEarly = 0
   let lateEnough = HORIZON_MS
+  for (let stretches = 0; shares.some(hasKinds); stretches++) {
+    const boundaryMs = firstBoundary(shares, nowMs + tooEarly)
+    lateEnough = boundaryMs === undefined ? HORIZON_MS : boundaryMs - nowMs
+    if (isEnoughAfter(lateEnough) || boundaryMs === undefined) break
+    if (lateEnough >= HORIZON_MS || stretches >= MOST_STRETCHES) return Number.POSITIVE_INFINITY
+    tooEarly = lateEnough
+  }
+  if (!isEnoughAfter(lateEnough)) return Number.POSITIVE_INFINITY
   while (lateEnough - tooEarly > 1) {
     const middle = Math.floor((tooEarly + lateEnough) / 2)
     if (isEnoughAfter(middle)) lateEnough = middle
@@ -122,6 +153,12 @@ export function timeUntilTogether(stored: readonly BucketState[], amounts: Amoun
   return lateEnough + 1
 }
 
+/** When the rules of one of the shards change next. Sessions that have ended open with the first use, so they count as open. */
+function firstBoundary(shares: readonly BucketState[], afterMs: number): number | undefined {
+  const instants = shares.flatMap(share => nextBoundary(share, afterMs) ?? [])
+  return instants.length === 0 ? undefined : Math.min(...instants)
+}
+
 /** A shard in debt offers nothing. */
 function heldTogether(shares: readonly BucketState[], name: string): bigint {
   return shares.reduce((sum, {limits}) => {
@@ -129,6 +166,8 @@ function heldTogether(shares: readonly BucketState[], name: string): bigint {
     return tokens > 0n ? sum + tokens : sum
   }, 0n)
 }
+
+const NOTHING: Rate = {capacityMilli: 0n, refillAmountMilli: 0n, refillPeriodMs: 1}
 
 /** Millitokens to take, per shard number and limit name. */
 export type GatherPlan = ReadonlyMap<number, ReadonlyMap<string, bigint>>
@@ -141,9 +180,16 @@ export type GatherPlan = ReadonlyMap<number, ReadonlyMap<string, bigint>>
 export function planGather(
   shards: ReadonlyMap<number, BucketState>,
   amounts: ReadonlyMap<string, bigint>,
+  nowMs = 0,
 ): GatherPlan | undefined {
-  const wanted = [...amounts].filter(([, amount]) => amount > 0n)
+  const [first] = shards.values()
+  const isSoft = (name: string) => isSoftAt(first?.limits.get(name) ?? {...NOTHING}, nowMs)
+  const asked = [...amounts].filter(([, amount]) => amount > 0n)
+  const wanted = asked.filter(([name]) => !isSoft(name))
   const plan = new Map<number, Map<string, bigint>>()
+  const [any] = shards.keys()
+  // A soft limit has whatever is asked, on any shard.
+  if (any !== undefined && wanted.length < asked.length) plan.set(any, new Map(asked.filter(([name]) => isSoft(name))))
   if (wanted.length === 0) return plan
 
   const held = (shard: number, name: string): bigint => {

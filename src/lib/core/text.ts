@@ -1,3 +1,5 @@
+import {formatMoney} from './notation/money.js'
+
 /**
  * Numbers and time spans as text for people, always in English. The `short` formats fit a column of fixed width on the
  * live screen; the others are for sentences and tables. Durations that users can type again are in `duration.ts`.
@@ -9,6 +11,11 @@ type Rounding = 'nearest' | 'down'
 /** A whole number with separators: `1,200`. */
 export function formatCount(count: number): string {
   return count.toLocaleString('en')
+}
+
+/** Whole tokens, or the money that they stand for: `1,200`, `$12.50`. */
+export function formatTokens(tokens: number, unit: string | undefined): string {
+  return unit === undefined ? formatCount(tokens) : formatMoney(tokens, unit)
 }
 
 /** A count and its noun: `1 bucket`, `1,000 buckets`, `2 batches`. */

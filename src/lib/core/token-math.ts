@@ -1,3 +1,5 @@
+import {WRITE_PRESSURE_LIMIT} from './names.js'
+
 /**
  * Arithmetic of one token bucket. Everything is an integer: tokens in millitokens (1 token = 1000), time in milliseconds.
  * Products such as elapsed × amount pass 2^53 within a day on large limits, hence bigint.
@@ -82,4 +84,43 @@ export function retryAfterMs(rate: Rate, balance: Balance, neededMilli: bigint):
   if (neededMilli > rate.capacityMilli || rate.refillAmountMilli <= 0n) return Number.POSITIVE_INFINITY
   const wait = Number((deficit * BigInt(rate.refillPeriodMs) - balance.remainder) / rate.refillAmountMilli) + 1
   return Number.isSafeInteger(wait) ? wait : Number.POSITIVE_INFINITY
+}
+
+/**
+ * Share number `shard` of `value` when it is divided among `count` shards. The shares of all shards add up to the value
+ * for every count, and doubling the count divides a share exactly between its shard and the new one it feeds.
+ */
+export function shareOf(value: bigint, shard: number, count: number): bigint {
+  const position = BigInt(positionOf(shard, count))
+  const shards = BigInt(count)
+  return (value * (position + 1n)) / shards - (value * position) / shards
+}
+
+/** A limit's rate on one shard. Write pressure belongs to each item by itself, so it is never divided. */
+export function shareOfRate(name: string, rate: Rate, shard: number, count: number): Rate {
+  if (count <= 1 || name === WRITE_PRESSURE_LIMIT) return rate
+  return {
+    capacityMilli: shareOf(rate.capacityMilli, shard, count),
+    refillAmountMilli: shareOf(rate.refillAmountMilli, shard, count),
+    refillPeriodMs: rate.refillPeriodMs,
+  }
+}
+
+/**
+ * Where a shard's share lies in the whole. When n shards become 2n, shard i keeps the first half of its stretch and the
+ * new shard n+i gets the second half; following those halvings back gives a bit reversal of the doubled part.
+ */
+function positionOf(shard: number, count: number): number {
+  let position = shard
+  let shards = count
+  let halvings = 0
+  let tail = 0
+  while (shards % 2 === 0) {
+    shards /= 2
+    const isSecondHalf = position >= shards
+    if (isSecondHalf) position -= shards
+    tail += isSecondHalf ? 2 ** halvings : 0
+    halvings += 1
+  }
+  return position * 2 ** halvings + tail
 }

@@ -42,7 +42,7 @@ export class ExpressionBuilder {
   name(attribute: string): string {
     let placeholder = this.#names.get(attribute)
     if (placeholder === undefined) {
-      placeholder = `#n${this.#names.size}`
+      placeholder = `#${this.#names.size}`
       this.#names.set(attribute, placeholder)
     }
     return placeholder
@@ -53,27 +53,27 @@ export class ExpressionBuilder {
     const identity = 'N' in value ? `N${value.N}` : 'S' in value ? `S${value.S}` : JSON.stringify(value)
     let known = this.#values.get(identity)
     if (known === undefined) {
-      known = {placeholder: `:v${this.#values.size}`, value}
+      known = {placeholder: `:${this.#values.size}`, value}
       this.#values.set(identity, known)
     }
     return known.placeholder
   }
 
   set(attribute: string, value: AttributeValue): this {
-    this.#set.push(`${this.name(attribute)} = ${this.value(value)}`)
+    this.#set.push(`${this.name(attribute)}=${this.value(value)}`)
     return this
   }
 
   /** Sets the attribute only where the item does not have it yet. */
   setIfMissing(attribute: string, value: AttributeValue): this {
     const name = this.name(attribute)
-    this.#set.push(`${name} = if_not_exists(${name}, ${this.value(value)})`)
+    this.#set.push(`${name}=if_not_exists(${name},${this.value(value)})`)
     return this
   }
 
   /** Gives one attribute the value of another. */
   copy(to: string, from: string): this {
-    this.#set.push(`${this.name(to)} = ${this.name(from)}`)
+    this.#set.push(`${this.name(to)}=${this.name(from)}`)
     return this
   }
 
@@ -161,11 +161,13 @@ export class ExpressionBuilder {
 }
 
 function clause(keyword: string, parts: string[]): string[] {
-  return parts.length === 0 ? [] : [`${keyword} ${parts.join(', ')}`]
+  return parts.length === 0 ? [] : [`${keyword} ${parts.join(',')}`]
 }
 
+/** Only an alternative needs brackets beside others; hot expressions are kept short, since they are sent and parsed each time. */
 function allOf(expressions: string[]): string | undefined {
-  return expressions.length > 1 ? expressions.map(text => `(${text})`).join(' AND ') : expressions[0]
+  if (expressions.length <= 1) return expressions[0]
+  return expressions.map(text => (text.includes(' OR ') ? `(${text})` : text)).join(' AND ')
 }
 
 function joined(parts: string[], separator: string): string | undefined {

@@ -1,5 +1,5 @@
 import {isUnavailability} from '../dynamo/errors.js'
-import {type RefusalStatus, RequestTooLarge} from '../limiter/errors.js'
+import {type RefusalStatus, RequestTooLarge, ResourceDisabled} from '../limiter/errors.js'
 import type {AcquireRequest} from '../limiter/options.js'
 import type {RateLimiter} from '../limiter/rate-limiter.js'
 
@@ -29,7 +29,7 @@ export async function attemptAcquire(limiter: RateLimiter, request: AcquireReque
     return {admitted: true, isMetered, parent, waitedMs, retryAfterMs: 0, statuses}
   }
   const {error} = decision
-  if (error instanceof RequestTooLarge) throw error
+  if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) throw error
   const {statuses, retryAfterMs} = error
   return {admitted: false, isMetered: true, parent: parentIn(statuses), waitedMs, retryAfterMs, statuses}
 }

@@ -1,5 +1,7 @@
+import {nextResetMs} from '../calendar/next-reset.js'
 import type {Amounts} from '../core/bucket.js'
 import {type Consumption, checkConsumption} from '../core/consumption.js'
+import type {Limit} from '../core/limit.js'
 import {toTokens} from '../core/token-math.js'
 import {windowStart} from '../core/window.js'
 import type {RefusalStatus} from '../limiter/errors.js'
@@ -7,7 +9,7 @@ import {shareOfRecord} from '../limiter/known-bucket.js'
 import {checkKnown, currentRecord, untouched} from '../limiter/reads.js'
 import {explainRefusal} from '../limiter/refusal.js'
 import {nothingApplies} from '../repository/limits/checks.js'
-import type {Resolution} from '../repository/limits/resolver.js'
+import {type Resolution, requireSupportedLimits} from '../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {ConfigScope} from '../schema/config-record.js'
@@ -34,9 +36,21 @@ export interface CapacityConsumer {
 /** The state of one limit, where it is configured, and who used it up. */
 export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly scope: ConfigScope
+  /** As it is set there. */
+  readonly configured: Limit
+  /** Epoch ms at which a quota of the calendar is full again; `undefined` for other limits. */
+  readonly resetsAtMs: number | undefined
   readonly shards: readonly ShardShare[]
   /** Children that shared the charge in this hour, most first; only where the limit is exceeded. */
   readonly drainedBy: readonly CapacityConsumer[]
+}
+
+/** A switch that refuses every request. */
+export interface RefusingSwitch {
+  /** The caller, or the parent that every charge is shared with. */
+  readonly entity: string
+  /** Where it is set. */
+  readonly scope: ConfigScope
 }
 
 /** Why a request would be admitted or refused now. */
@@ -53,6 +67,8 @@ export interface Explanation {
   readonly admitted: boolean
   /** 0 when admitted, `Infinity` when never. */
   readonly retryAfterMs: number
+  /** What refuses the request whatever is left; then there are no limits to look at. */
+  readonly disabled: RefusingSwitch | undefined
   readonly limits: readonly ExplainedLimit[]
 }
 
@@ -64,6 +80,11 @@ export interface Question {
   readonly consume?: Consumption | undefined
 }
 
+function refusingSwitch(entity: string, {access, trace}: Resolution): RefusingSwitch | undefined {
+  if (access?.access !== 'disabled') return undefined
+  return {entity, scope: trace.find(({level}) => level === access.level)?.scope as ConfigScope}
+}
+
 /** Explains what an acquire would return now, from the stored state; writes nothing. */
 export async function explain(
   namespace: NamespaceRepository,
@@ -72,17 +93,23 @@ export async function explain(
 ): Promise<Explanation> {
   const asked = consume && checkConsumption(consume)
   const {own, parent, isRegistered} = await resolveFamily(namespace, entity, resource)
-  if (parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
+  const disabled =
+    refusingSwitch(entity, own) ?? (parent ? refusingSwitch(parent.entity, parent.resolution) : undefined)
+  if (!disabled && parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
+  requireSupportedLimits(own, {entity, resource})
+  if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
   const names = own.limits.map(({name}) => name)
   const amounts = asked ?? checkConsumption(Object.fromEntries(names.map(name => [name, 1])))
   checkKnown(entity, resource, amounts, names)
   const atMs = clock()
   const question = {resource, amounts, atMs}
-  const levels = await Promise.all([
-    explainLevel(namespace, {...question, entity, resolution: own, level: 'entity'}),
-    ...(parent ? [explainLevel(namespace, {...question, ...parent, level: 'parent'})] : []),
-  ])
-  const limits = levels.flat()
+  const asking = disabled
+    ? []
+    : [
+        explainLevel(namespace, {...question, entity, resolution: own, level: 'entity'}),
+        ...(parent ? [explainLevel(namespace, {...question, ...parent, level: 'parent'})] : []),
+      ]
+  const limits = (await Promise.all(asking)).flat()
   return {
     entity,
     resource,
@@ -90,8 +117,9 @@ export async function explain(
     parent: parent?.entity,
     atMs,
     hour: windowStart('hourly', atMs),
-    admitted: limits.every(limit => !limit.exceeded),
-    retryAfterMs: Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
+    admitted: !disabled && limits.every(limit => !limit.exceeded),
+    retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
+    disabled,
     limits,
   }
 }
@@ -122,9 +150,19 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   return statuses.map(({shard: _, ...status}) => ({
     ...status,
     scope,
+    ...configuredIn(limits, status.name, nowMs),
     shards: records.map(record => shardShare(record, status.name)),
     drainedBy: status.exceeded ? largest(drained, status.name) : [],
   }))
+}
+
+function configuredIn(
+  limits: readonly Limit[],
+  name: string,
+  nowMs: number,
+): Pick<ExplainedLimit, 'configured' | 'resetsAtMs'> {
+  const configured = limits.find(limit => limit.name === name) as Limit
+  return {configured, resetsAtMs: nextResetMs(configured, nowMs)}
 }
 
 function shardShare(record: BucketRecord, name: string): ShardShare {

@@ -3,6 +3,7 @@ import type {Entities} from '../repository/entities/entities.js'
 import {nothingApplies} from '../repository/limits/checks.js'
 import type {Configs} from '../repository/limits/configs.js'
 import type {Resolution} from '../repository/limits/resolver.js'
+import {type UnitsByLimit, withUnits} from '../repository/limits/units.js'
 
 /** Which limits apply to an entity and, where every charge is shared, to its parent. */
 export interface FamilyLimits {
@@ -23,14 +24,26 @@ export async function resolveFamily(
 ): Promise<FamilyLimits> {
   checkEntityId(entity)
   checkResourceName(resource)
-  const [own, record] = await Promise.all([configs.resolve(entity, resource), entities.get(entity)])
+  const [own, record, units] = await Promise.all([
+    configs.resolve(entity, resource),
+    entities.get(entity),
+    configs.units(),
+  ])
   if (own.source === undefined) throw nothingApplies(entity, resource)
-  const parent = record?.cascade ? record.parent : undefined
+  const parent = (own.cascade ?? record?.cascade) ? record?.parent : undefined
   return {
     entity,
     resource,
     isRegistered: record !== undefined,
-    own,
-    parent: parent === undefined ? undefined : {entity: parent, resolution: await configs.resolve(parent, resource)},
+    own: inUnits(own, units),
+    parent:
+      parent === undefined
+        ? undefined
+        : {entity: parent, resolution: inUnits(await configs.resolve(parent, resource), units)},
   }
+}
+
+function inUnits(resolution: Resolution, units: UnitsByLimit): Resolution {
+  const trace = resolution.trace.map(each => ({...each, limits: withUnits(each.limits, units)}))
+  return {...resolution, limits: withUnits(resolution.limits, units), trace}
 }

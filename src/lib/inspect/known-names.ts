@@ -2,6 +2,7 @@ import {ZaelError} from '../core/errors.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import {didYouMean, nearestNames} from '../core/nearest.js'
 import {entityMissing} from '../repository/entities/errors.js'
+import type {SwitchScope} from '../repository/limits/configs.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 
 /** Throws when the namespace contains nothing of an entity. A record is not necessary: limits apply without one. */
@@ -29,9 +30,29 @@ export async function configuredResources({configs}: NamespaceRepository): Promi
   return [...new Set([...named, ...ofEntities])].filter(name => name !== DEFAULT_RESOURCE).sort()
 }
 
+/** What to tell about a name that a switch is set for and that nothing has used before; `undefined` for a known one. */
+export async function newNameNotice(repository: NamespaceRepository, scope: SwitchScope): Promise<string | undefined> {
+  const {resource} = scope
+  try {
+    if (scope.level === 'entity') await needEntity(repository, scope.entity)
+    if (resource !== DEFAULT_RESOURCE) await needResource(repository, resource)
+    return undefined
+  } catch (error) {
+    // To switch something off matters more than to know whether it was spelled right.
+    if (!(error instanceof ZaelError) || error.kind !== 'notFound') return undefined
+    const isResource = error.code === RESOURCE_MISSING
+    const name = isResource || scope.level === 'resource' ? resource : scope.entity
+    const known = isResource ? await configuredResources(repository) : await repository.entities.similar(name)
+    const notice = `nothing has used ${isResource ? 'resource' : 'entity'} ${JSON.stringify(name)} before`
+    return [`${notice}.`, didYouMean(nearestNames(name, known)) ?? ''].join(' ').trimEnd()
+  }
+}
+
+const RESOURCE_MISSING = 'resource.missing'
+
 function resourceMissing(resource: string, known: readonly string[]): ZaelError {
   const nearest = nearestNames(resource, known)
-  return new ZaelError('notFound', 'resource.missing', `There is no resource ${JSON.stringify(resource)}.`, {
+  return new ZaelError('notFound', RESOURCE_MISSING, `There is no resource ${JSON.stringify(resource)}.`, {
     hint: didYouMean(nearest) ?? 'zael limits list',
     details: {resource, nearest},
   })

@@ -162,7 +162,8 @@ function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
   const {entity, resource, window, start, totalEvents: requests} = record
   const shares = Array.from(record.tokens, ([name, tokens]) => {
     const limit = limits.find(each => each.name === name)
-    const budget = limit ? windowBudget(limit, window, start) : null
+    // What a quota or a schedule allows in a window of usage depends on the calendar.
+    const budget = limit && !limit.reset && !limit.schedule ? windowBudget(limit, window, start) : null
     return {name, tokens, budget, share: budget === null ? null : tokens / budget}
   })
   return {entity, resource, start, end: isoSeconds(windowEndMs(window, start)), requests, limits: shares}

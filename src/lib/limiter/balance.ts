@@ -1,4 +1,6 @@
 import {type Amounts, type BucketState, type LimitState, refillBucket} from '../core/bucket.js'
+import {waitUntilFull} from '../core/kind-refill.js'
+import {wholeRateAt} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {availableTogether, shareOfBucket} from '../core/shards.js'
 import {retryAfterMs, toTokens} from '../core/token-math.js'
@@ -44,8 +46,9 @@ function levelBalances(grant: Grant, level: LimitBalance['level'], nowMs: number
   const {entity, state} = grant.record
   const shares = sharesOf(grant).map(share => refillBucket(share, nowMs))
   const balances = new Map<string, LimitBalance>()
-  for (const [name, limit] of state.limits) {
+  for (const [name, stored] of state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
+    const limit = {...stored, ...wholeRateAt(stored, nowMs).rate}
     balances.set(name, {
       entity,
       level,
@@ -72,7 +75,7 @@ function fullAfter(shares: readonly BucketState[], name: string, nowMs: number):
   for (const {limits, refilledAtMs} of shares) {
     const limit = limits.get(name)
     if (!limit) continue
-    const waitMs = retryAfterMs(limit, limit, limit.capacityMilli)
+    const waitMs = limit.kind ? waitUntilFull(limit, nowMs) : retryAfterMs(limit, limit, limit.capacityMilli)
     // Refill stands still until the clock passes the instant up to which it was credited.
     if (waitMs > 0) longest = Math.max(longest, waitMs + Math.max(0, refilledAtMs - nowMs))
   }

@@ -1,25 +1,21 @@
-import {type Amounts, negateAmounts} from '../core/bucket.js'
+import {type Amounts, negateAmounts, periodsOf} from '../core/bucket.js'
 import {isRetryable, Throttled} from '../dynamo/errors.js'
 import {pause, retrying} from '../dynamo/retry.js'
-import {mayHaveBeenApplied, sendMarked, type WriteOutcome} from '../repository/buckets/marked-write.js'
-import type {BucketAddress, BucketUpdate, WriteMark} from '../repository/buckets/writes.js'
-import type {NamespaceTable} from '../repository/table/table.js'
+import {type GuardedWrite, sendGuarded} from '../repository/buckets/guarded-write.js'
+import {mayHaveBeenApplied, type WriteOutcome} from '../repository/buckets/marked-write.js'
+import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
+import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
+import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {type Correction, writeCorrections} from './corrections.js'
-import {KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
-import type {AppliedLimits, LimitSource, LimitsInForce} from './limit-source.js'
+import type {Holding} from './grant.js'
+import {asCharged, KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
+import type {LimitsInForce} from './limit-source.js'
 import {differsFrom, hasLimits, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
-import {
-  nextStep,
-  type QueueStep,
-  type RefuseStep,
-  refuseMisfits,
-  type SupposedBucket,
-  type WriteStep,
-} from './next-step.js'
-import type {LimiterSettings} from './options.js'
+import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
 import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from './pending-request.js'
-import type {ShardRepair} from './shard-repair.js'
+import type {CorrectOptions, QueueServices} from './queue-services.js'
+import {refuseDisabled} from './refusal.js'
 
 /** Steps before a contended batch is refused. */
 const MOST_ROUNDS = 12
@@ -32,29 +28,6 @@ const LONGEST_WAIT_MS = 8
 
 /** Tries to return tokens, the first included. */
 const RETURN_ATTEMPTS = 10
-
-/** What a correction is besides its amounts. */
-interface CorrectOptions {
-  /** Change of the number of admitted requests. */
-  readonly requests?: number
-  /** The bucket that gave the tokens: what is returned goes to no other. */
-  readonly incarnation?: string | undefined
-}
-
-/** What all queues of a namespace share. */
-export interface QueueServices {
-  readonly table: NamespaceTable
-  readonly settings: LimiterSettings
-  readonly limits: LimitSource
-  readonly shards: ShardRepair
-  readonly nextMark: () => WriteMark
-  /** What a bucket is supposed to be like; `last` is what it was like when it was last seen, `applied` what must be in it. */
-  readonly supposed: (
-    address: BucketAddress,
-    last: BucketRecord | undefined,
-    applied: AppliedLimits | undefined,
-  ) => SupposedBucket
-}
 
 /**
  * Serialises this process's writes to one bucket item: one in flight; requests and corrections that arrive meanwhile are
@@ -83,9 +56,9 @@ export class BucketQueue {
     return this.#running
   }
 
-  /** The last state that was seen. */
-  get state(): KnownState | undefined {
-    return this.#bucket.state
+  /** The last state that was seen, unless it is too old to tell a wait by: others may have written since. */
+  get recentState(): KnownState | undefined {
+    return this.#bucket.isFresh(this.#now()) ? this.#bucket.state : undefined
   }
 
   /** A refusal that needs no call, for a limited time: corrections of other clients are not known. */
@@ -104,16 +77,20 @@ export class BucketQueue {
   }
 
   /** Charges (or returns, when negative) whatever the balance; resolves when it is written. */
-  correct(deltas: Amounts, {requests = 0, incarnation}: CorrectOptions = {}): Promise<void> {
+  correct(deltas: Amounts, {requests = 0, incarnation, periods = new Map()}: CorrectOptions = {}): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#corrections.push({amounts: deltas, requests, incarnation, resolve, reject})
+      this.#corrections.push({amounts: deltas, requests, incarnation, periods, resolve, reject})
       this.#running ??= this.#run()
     })
   }
 
   /** Returns what was charged; never fails. */
-  async giveBack(amounts: Amounts, requests: number, incarnation: string | undefined): Promise<void> {
-    const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, incarnation})
+  async giveBack(
+    amounts: Amounts,
+    requests: number,
+    {incarnation, periods}: Pick<Holding, 'incarnation' | 'periods'>,
+  ): Promise<void> {
+    const attempt = () => this.correct(negateAmounts(amounts), {requests: -requests, incarnation, periods})
     const retryable = (error: unknown) => isRetryable(error) && !mayHaveBeenApplied(error)
     const {backoff} = this.#services.table
     await retrying(attempt, {...backoff, attempts: RETURN_ATTEMPTS, retryable}).catch(() => {})
@@ -135,10 +112,13 @@ export class BucketQueue {
   }
 
   #writeCorrections(corrections: readonly Correction[]): Promise<void> {
-    const {table, settings, nextMark} = this.#services
-    const [address, bucket, ttlMultiplier] = [this.#address, this.#bucket, settings.bucketTtlMultiplier]
-    const write = (update: BucketUpdate, mark: WriteMark) => this.#write(update, mark)
-    return writeCorrections({table, address, bucket, ttlMultiplier, nextMark, write}, corrections)
+    const {bucketTtlMultiplier: ttlMultiplier} = this.#services.settings
+    return writeCorrections({...this.#item(), bucket: this.#bucket, ttlMultiplier}, corrections)
+  }
+
+  #item() {
+    const {table} = this.#services
+    return {table, address: this.#address, write: (guarded: GuardedWrite) => this.#write(guarded)}
   }
 
   #now(): number {
@@ -173,8 +153,9 @@ export class BucketQueue {
       const open = requests.filter(request => !request.isSettled && !request.isAbandoned)
       if (open.length === 0) return
       const {state} = bucket
-      if (round >= MOST_ROUNDS && state?.exists)
+      if (round >= MOST_ROUNDS && state?.exists && !state.seen.record.unsupported) {
         return this.#refuse({kind: 'refuse', requests: open, record: state.seen.record, nowMs: this.#now()})
+      }
       if (round >= 2 * MOST_ROUNDS)
         throw new Throttled('acquire', new Error('the bucket changes faster than it can be read'))
       if (round >= FIRST_WAITING_ROUND)
@@ -185,9 +166,10 @@ export class BucketQueue {
       const inForce = await this.#checkLimitsIfDue()
       const nowMs = this.#now()
       for (const request of open) bucket.narrow(request, nowMs)
-      const rules = {isCertain, isContended: round >= 2, isLastResort: round >= MOST_ROUNDS / 2}
+      const rules = {isCertain, isContended: round >= 2}
       const supposed = () => this.#services.supposed(address, bucket.lastRecord, inForce?.applied)
       const step = nextStep({table, settings, address, bucket, requests: open, nowMs, supposed, ...rules})
+      if (step.kind === 'unsupported') return requireSupported(step.record)
       if (step.kind !== 'apply-limits') await this.#perform(step, open)
       else await this.#applyLimits(step.state, open, {isCertain, isExact: round < MOST_ROUNDS / 2})
     }
@@ -242,9 +224,11 @@ export class BucketQueue {
     const {seenAtMs} = this.#bucket
     let inForce = await limits.inForce(address)
     // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
-    if (!state.exists || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, seenAtMs)
-    const nowMs = this.#now()
+    const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
+    if (mayBeOld || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, seenAtMs)
+    const nowMs = state.exists ? this.#now() : this.#bucket.createdAtMs(this.#now())
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+    if (await refuseDisabled({...this.#item(), state}, requests, inForce.applied)) return
     // Until a write has brought it in line: this one may be lost or overtaken by another client's.
     if (state.exists && !hasLimits(state.seen, inForce.applied)) this.#bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
@@ -258,39 +242,50 @@ export class BucketQueue {
 
   async #performWrite(step: WriteStep): Promise<void> {
     if (step.refused) this.#refuse(step.refused)
-    const mark = this.#services.nextMark()
-    const {applied, record} = await this.#write(step.update(mark), mark)
-    if (!applied) return
+    const {record, ...outcome} = await this.#write(step)
+    if (!outcome.applied) return
     // Charged and gone again: the charge is void, and the next step decides anew.
     if (!record) return this.#bucket.forget()
-    this.#admit(step.admits, record)
+    this.#admit(step.admits, record, outcome.isFound ? step.nowMs : undefined)
+    this.#noteOpened(record, step)
     if (step.leftOver) this.#refuse(refuseMisfits(step.leftOver, record, step.nowMs))
   }
 
   /** Sends one write and remembers the state that its answer shows; `record` is undefined when there is no bucket. */
-  async #write(
-    update: BucketUpdate,
-    mark: WriteMark,
-  ): Promise<WriteOutcome & {readonly record: BucketRecord | undefined}> {
-    const {table, settings} = this.#services
+  async #write(write: GuardedWrite): Promise<WriteOutcome & {readonly record: BucketRecord | undefined}> {
+    const {table, settings, nextMark} = this.#services
+    const [bucket, mark] = [this.#bucket, nextMark()]
+    const {lastRecord} = bucket
     try {
-      const outcome = await sendMarked(table, update, mark, {timeoutMs: settings.writeTimeoutMs})
-      const seen = this.#bucket.learn(outcome.item, mark, this.#now())
+      const options = {nextMark, slotMark: bucket.slotMark, timeoutMs: settings.writeTimeoutMs}
+      const outcome = await sendGuarded(table, write, mark, options)
+      const seen = bucket.learn(outcome.item, mark, this.#now())
       if (seen) this.#onSeen(seen)
-      return {...outcome, record: seen?.record}
+      else if (!outcome.applied && outcome.isInDoubt) bucket.noteAttempt(write.basis)
+      const isFound = outcome.applied && outcome.isFound
+      return {...outcome, record: isFound ? asCharged(seen?.record, write.basis, mark, lastRecord) : seen?.record}
     } catch (error) {
       // The write may have been applied: the state may no longer hold.
-      this.#bucket.forget()
+      bucket.forget()
       throw error
     }
   }
 
+  /** A session that this write has opened is announced to the other shards. */
+  #noteOpened(record: BucketRecord, {kind, nowMs}: WriteStep): void {
+    if (record.shardCount === 1 || kind === 'consume') return
+    const opened = sessionsOpenedAt(record, nowMs)
+    if (opened.size > 0) this.#services.onOpened(record, opened, nowMs)
+  }
+
   /** Settles requests whose charge has been written; returns the charge of abandoned ones. */
-  #admit(requests: readonly PendingRequest[], record: BucketRecord): void {
+  #admit(requests: readonly PendingRequest[], record: BucketRecord, chargedAtMs: number | undefined): void {
+    const {incarnation, state} = record
     for (const request of requests) {
       const {amounts, requests: count} = request
-      if (request.isAbandoned) request.cleanUp(this.giveBack(amounts, count, record.incarnation))
-      else request.settle({admitted: true, address: this.#address, amounts, requests: count, record})
+      if (request.isAbandoned)
+        request.cleanUp(this.giveBack(amounts, count, {incarnation, periods: periodsOf(state, chargedAtMs)}))
+      else request.settle({admitted: true, address: this.#address, amounts, requests: count, record, chargedAtMs})
     }
   }
 

@@ -1,12 +1,14 @@
+import {kindedRateOf} from '../calendar/limit-kind.js'
 import type {Amounts} from '../core/bucket.js'
-import {type Limit, rateOf} from '../core/limit.js'
+import type {Limit} from '../core/limit.js'
+import type {KindedRate} from '../core/limit-kind.js'
 import {shouldGrow} from '../core/shard-growth.js'
-import type {Rate} from '../core/token-math.js'
+import {spreadSessions} from '../repository/buckets/session-spread.js'
 import {type BucketAddress, MARK_SLOTS, type WriteMark} from '../repository/buckets/writes.js'
 import {Lru} from '../repository/table/lru.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import {BucketQueue, type QueueServices} from './bucket-queue.js'
+import {BucketQueue} from './bucket-queue.js'
 import type {Holding} from './grant.js'
 import type {SeenLoad} from './known-bucket.js'
 import type {AppliedLimits, Family, LimitSource} from './limit-source.js'
@@ -19,6 +21,7 @@ import {
   type Refused,
   ShardGone,
 } from './pending-request.js'
+import type {QueueServices} from './queue-services.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 import {ShardRepair} from './shard-repair.js'
 
@@ -74,10 +77,14 @@ export class BucketQueues {
       const {entity, resource} = address
       const applied = inForce ?? limits.atHand(address)
       const seen = last ?? this.#lastOfResource.get(resource)
-      const rates = applied ? ratesOf(applied.limits) : (seen?.state.limits ?? new Map<string, Rate>())
+      const rates = applied
+        ? ratesOf(applied.limits, table.clock())
+        : (seen?.state.limits ?? new Map<string, KindedRate>())
       return {rates, shardCount: entities.shardCount(entity, resource)}
     }
-    this.services = {table, settings, limits, shards, nextMark: markSource(table.randomBytes), supposed}
+    const onOpened: QueueServices['onOpened'] = (record, opened, startMs) =>
+      void this.run(spreadSessions(table, record, opened, startMs))
+    this.services = {table, settings, limits, shards, nextMark: markSource(table.randomBytes), supposed, onOpened}
   }
 
   /** The queue of one bucket item. */
@@ -121,8 +128,8 @@ export class BucketQueues {
   }
 
   /** Charges (or returns, when negative) what a lease holds of one item, whatever the balance. */
-  correct({address, incarnation}: Holding, deltas: Amounts): Promise<void> {
-    return this.at(address).correct(deltas, {incarnation})
+  correct({address, incarnation, periods}: Holding, deltas: Amounts): Promise<void> {
+    return this.at(address).correct(deltas, {incarnation, periods})
   }
 
   /** Returns everything that holdings hold; never fails. */
@@ -132,7 +139,7 @@ export class BucketQueues {
       const {requests} = holding
       holding.heldMilli.clear()
       holding.requests = 0
-      return this.run(this.at(holding.address).giveBack(held, requests, holding.incarnation))
+      return this.run(this.at(holding.address).giveBack(held, requests, holding))
     })
     await Promise.all(returns)
   }
@@ -157,7 +164,7 @@ export class BucketQueues {
   }
 
   /** Remembers what an answer has shown, repairs a wrong number of shards and lets a hot bucket grow. */
-  #onSeen(address: BucketAddress, {record, unitsPerSecond, largestRequestMilli}: SeenLoad): void {
+  #onSeen(address: BucketAddress, {record, unitsPerSecond, isShared, largestRequestMilli}: SeenLoad): void {
     const {entities, settings} = this.#options
     const {shards} = this.services
     const {maxShards} = settings
@@ -172,8 +179,8 @@ export class BucketQueues {
     const isBehind = address.shard > 0 && shardCount < entities.shardCount(address.entity, address.resource)
     if (isBehind) this.#changeShards(address, () => shards.fill(address))
     if (unitsPerSecond === undefined) return
-    const answer = shouldGrow({unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards})
-    if (answer.grow) this.#changeShards(address, () => shards.grow(address, shardCount))
+    const load = {unitsPerSecond, shardCount, limits: state.limits, largestRequestMilli, maxShards, isShared}
+    if (shouldGrow(load).grow) this.#changeShards(address, () => shards.grow(address, shardCount))
   }
 
   /** At most one repair or split of a bucket at a time, in the background; what is still needed comes up again. */
@@ -284,8 +291,8 @@ export function markSource(randomBytes: (count: number) => Uint8Array): () => Wr
   return () => ({slot, nonce: `${stem}${(count++).toString(36)}`})
 }
 
-const ratesOf = (limits: readonly Limit[]): Map<string, Rate> =>
-  new Map(limits.map(limit => [limit.name, rateOf(limit)]))
+const ratesOf = (limits: readonly Limit[], nowMs: number): Map<string, KindedRate> =>
+  new Map(limits.map(limit => [limit.name, kindedRateOf(limit, nowMs)]))
 
 function queueKey({entity, resource, shard}: BucketAddress): string {
   return `${entity}#${resource}#${shard}`

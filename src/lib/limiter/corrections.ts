@@ -1,10 +1,12 @@
 import {type Amounts, expiresAtSeconds, sumAmounts} from '../core/bucket.js'
 import {hasOverflowed} from '../core/fullness.js'
+import {isSamePeriod, type QuotaPeriod} from '../core/kind-refill.js'
 import {Throttled} from '../dynamo/errors.js'
 import {adjustUpdate} from '../repository/buckets/adjust-write.js'
+import type {GuardedWrite} from '../repository/buckets/guarded-write.js'
 import type {WriteOutcome} from '../repository/buckets/marked-write.js'
 import {planBucket} from '../repository/buckets/plan.js'
-import {type BucketAddress, type BucketUpdate, plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
+import {type BucketAddress, plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import {type BucketRecord, decodeBucket} from '../schema/bucket-record.js'
 import {type KnownBucket, shareOfRecord} from './known-bucket.js'
@@ -20,6 +22,8 @@ export interface Correction {
   readonly requests: number
   /** The bucket that gave the tokens: what is returned goes to no other. */
   readonly incarnation: string | undefined
+  /** The periods of quotas that the tokens were taken in: nor do they go to a later one. */
+  readonly periods: ReadonlyMap<string, QuotaPeriod>
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
 }
@@ -28,10 +32,9 @@ export interface Correction {
 interface CorrectedItem {
   readonly table: NamespaceTable
   readonly address: BucketAddress
-  readonly bucket: Pick<KnownBucket, 'state' | 'slotMark'>
+  readonly bucket: Pick<KnownBucket, 'state' | 'slotMark' | 'lastRecord'>
   readonly ttlMultiplier: number
-  readonly nextMark: () => WriteMark
-  readonly write: (update: BucketUpdate, mark: WriteMark) => Promise<WriteOutcome>
+  readonly write: (write: GuardedWrite) => Promise<WriteOutcome>
 }
 
 /** Writes all waiting corrections, in one call unless they belong to different incarnations of the bucket. */
@@ -46,11 +49,18 @@ export async function writeCorrections(item: CorrectedItem, corrections: readonl
   }
 }
 
+/** The periods of the quotas of which a correction returns something. */
+function returnedPeriods({amounts, periods}: Correction): [string, QuotaPeriod][] {
+  return [...periods].filter(([name]) => (amounts.get(name) ?? 0n) < 0n)
+}
+
 /** Charges go with the first group: they are written whatever the incarnation. */
 function byIncarnation(corrections: readonly Correction[]): Correction[][] {
-  const groups = new Map<string | undefined, Correction[]>()
-  for (const correction of corrections.filter(returnsTokens))
-    groups.set(correction.incarnation, [...(groups.get(correction.incarnation) ?? []), correction])
+  const groups = new Map<string, Correction[]>()
+  for (const correction of corrections.filter(returnsTokens)) {
+    const key = JSON.stringify([correction.incarnation, ...returnedPeriods(correction)])
+    groups.set(key, [...(groups.get(key) ?? []), correction])
+  }
   const [first = [], ...others] = groups.values()
   return [[...first, ...corrections.filter(correction => !returnsTokens(correction))], ...others]
 }
@@ -60,21 +70,29 @@ const returnsTokens = ({amounts, requests}: Correction): boolean =>
 
 /** What concerns a bucket or limit that is gone is dropped. */
 async function writeGroup(item: CorrectedItem, corrections: readonly Correction[]): Promise<void> {
-  const {table, address, bucket, nextMark} = item
+  const {table, address, bucket} = item
   let [deltas, requests] = [sumAmounts(corrections), requestCount(corrections)]
   let returning = corrections.find(returnsTokens)
+  const periods = new Map(corrections.flatMap(returnedPeriods))
   for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const lapsed = [...dropLapsed(periods, bucket.lastRecord), ...becameQuotas(corrections, bucket.lastRecord)]
+    for (const name of lapsed) {
+      const charges = chargesOf(corrections).get(name)
+      if (charges === undefined) deltas.delete(name)
+      else if (deltas.has(name)) deltas.set(name, charges)
+    }
     const changes = new Map([...deltas].filter(([, milli]) => milli !== 0n))
     if (changes.size === 0 && requests === 0) return
-    const mark = nextMark()
-    const returns = returning && {slotMark: bucket.slotMark, incarnation: returning.incarnation}
-    const ttlSeconds = expiryForDebt(item, changes)
-    const update = adjustUpdate(table, address, changes, mark, {ttlSeconds, requests, returns})
-    const outcome = await item.write(update, mark)
+    const returns = returning && {slotMark: bucket.slotMark, incarnation: returning.incarnation, periods}
+    const limitsRevision = bucket.lastRecord?.limitsRevision
+    const options = {limitsRevision, ttlSeconds: expiryForDebt(item, changes), requests, returns}
+    const update = (mark: WriteMark) => adjustUpdate(table, address, changes, mark, options)
+    const outcome = await item.write({update, basis: {kind: 'revision', revision: limitsRevision}})
     if (outcome.applied) return settleOverflow(item, changes)
     const stored = outcome.item && decodeBucket(outcome.item)
     if (stored?.kind !== 'bucket') return
-    const isOther = returning && stored.record.incarnation !== returning.incarnation
+    // To a quota that may have been reset since, nothing is returned.
+    const isOther = stored.record.unsupported || stored.record.incarnation !== returning?.incarnation
     if (returning && (outcome.isInDoubt || isOther)) {
       // A return that may have been applied is not repeated, one to another bucket not made. Charges are owed all the same.
       deltas = chargesOf(corrections)
@@ -84,6 +102,23 @@ async function writeGroup(item: CorrectedItem, corrections: readonly Correction[
     deltas = new Map([...deltas].filter(([name]) => stored.record.state.limits.has(name)))
   }
   throw new Throttled('UpdateItem', new Error('the bucket changes faster than it can be read'))
+}
+
+/** Takes out the periods that are over in the bucket as it was last seen; returns the names of their limits. */
+function dropLapsed(periods: Map<string, QuotaPeriod>, record: BucketRecord | undefined): string[] {
+  if (!record || periods.size === 0) return []
+  const {limits, refilledAtMs} = record.state
+  const lapsed = [...periods].filter(([name, period]) => !isSamePeriod(period, limits.get(name), refilledAtMs))
+  for (const [name] of lapsed) periods.delete(name)
+  return lapsed.map(([name]) => name)
+}
+
+/** Limits of which something is returned that were no quotas when it was taken: their allowance has not given it. */
+function becameQuotas(corrections: readonly Correction[], record: BucketRecord | undefined): string[] {
+  const isQuota = (name: string) => record?.state.limits.get(name)?.kind?.quota !== undefined
+  return corrections.flatMap(({amounts, periods}) =>
+    [...amounts].flatMap(([name, milli]) => (milli < 0n && !periods.has(name) && isQuota(name) ? [name] : [])),
+  )
 }
 
 /** What is charged, apart from what others return in the same write. */
@@ -98,13 +133,14 @@ function chargesOf(corrections: readonly Correction[]): Map<string, bigint> {
  * moves its refill instant, so that the overflow does not come back (decision 10). A competing refill or an outage is
  * ignored: the charge is written.
  */
-async function settleOverflow({table, bucket, nextMark, write}: CorrectedItem, taken: Amounts): Promise<void> {
+async function settleOverflow({table, bucket, write}: CorrectedItem, taken: Amounts): Promise<void> {
   const {state} = bucket
   const nowMs = table.clock()
-  if (!state?.exists || !hasOverflowed(shareOfRecord(state.seen.record), taken, nowMs)) return
-  const mark = nextMark()
-  const plan = planBucket(state.seen, nowMs, undefined, taken)
-  await write(plannedUpdate(table, plan, {amounts: new Map()}, mark), mark).catch(() => {})
+  if (!state?.exists || state.seen.record.unsupported || !hasOverflowed(shareOfRecord(state.seen.record), taken, nowMs))
+    return
+  const plan = planBucket(state.seen, nowMs, undefined, {taken})
+  const update = (mark: WriteMark) => plannedUpdate(table, plan, {amounts: new Map()}, mark)
+  await write({update, basis: {kind: 'revision', revision: state.seen.record.limitsRevision}}).catch(() => {})
 }
 
 /**

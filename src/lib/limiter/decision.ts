@@ -1,4 +1,4 @@
-import {RateLimitExceeded, type RequestTooLarge} from './errors.js'
+import {RateLimitExceeded, RequestTooLarge, type ResourceDisabled} from './errors.js'
 import type {HeaderFields, LimitBalances} from './headers.js'
 import type {Lease} from './lease.js'
 
@@ -17,17 +17,20 @@ export interface AdmittedDecision<Name extends string = string> {
 /** The request was refused; nothing was charged. */
 export interface RefusedDecision<Name extends string = string> {
   readonly admitted: false
-  /** `exceeded`: it does not fit now. `too-large`: it asks for more than the limit can ever hold. */
-  readonly reason: 'exceeded' | 'too-large'
+  /**
+   * `exceeded`: it does not fit now. `too-large`: it asks for more than the limit can ever hold. `disabled`: a switch
+   * refuses every request, to be answered with an HTTP 403.
+   */
+  readonly reason: 'exceeded' | 'too-large' | 'disabled'
   /** Waiting this long with no competitors admits the request; `null`: waiting never helps. */
   readonly retryAfterMs: number | null
-  /** What is left of the limits that were asked for; empty when the request is too large. */
+  /** What is left of the limits that were asked for; empty when the request does not merely exceed them. */
   readonly limits: LimitBalances<Name>
   /** Time spent waiting, in ms. */
   readonly waitedMs: number
-  /** What `acquire` throws: it has the details, and its JSON is the body of an HTTP 429. */
-  readonly error: RateLimitExceeded | RequestTooLarge
-  /** For the response: `Retry-After` in whole seconds, the IETF `RateLimit` and `RateLimit-Policy`; none when too large. */
+  /** What `acquire` throws: it has the details, and its JSON is the body of an HTTP 429 or 403. */
+  readonly error: RateLimitExceeded | RequestTooLarge | ResourceDisabled
+  /** For the response: `Retry-After` in whole seconds, the IETF `RateLimit` and `RateLimit-Policy`; none unless exceeded. */
   headers(): HeaderFields
 }
 
@@ -52,13 +55,13 @@ export function admittedDecision<Name extends string>(lease: Lease<Name>, waited
  * the caller's own client, who must be answered either way, and `retryAfterMs` makes the difference.
  */
 export function refusedDecision<Name extends string>(
-  error: RateLimitExceeded | RequestTooLarge,
+  error: RateLimitExceeded | RequestTooLarge | ResourceDisabled,
   waitedMs: number,
 ): RefusedDecision<Name> {
   const exceeded = error instanceof RateLimitExceeded ? error : undefined
   return {
     admitted: false,
-    reason: exceeded ? 'exceeded' : 'too-large',
+    reason: exceeded ? 'exceeded' : error instanceof RequestTooLarge ? 'too-large' : 'disabled',
     retryAfterMs: exceeded?.retryAfterMs ?? null,
     waitedMs,
     error,

@@ -139,6 +139,37 @@ export class RequestTooLarge extends ZaelError {
   }
 }
 
+/** A switch refuses every request of the entity for the resource: waiting does not help. An HTTP service answers 403. */
+export class ResourceDisabled extends ZaelError {
+  readonly entity: string
+  readonly resource: string
+  /** Where it was switched off. */
+  readonly level: Level
+
+  constructor(entity: string, resource: string, level: Level) {
+    super('negative', 'resource.disabled', `${resource} is disabled for ${entity}${AT_LEVEL[level]}.`, {
+      hint: 'It stays so until an operator enables it.',
+      details: {entity, resource, level},
+    })
+    this.entity = entity
+    this.resource = resource
+    this.level = level
+  }
+
+  /** For the body of an HTTP 403. */
+  toJSON(): object {
+    const {entity, resource, level, message} = this
+    return {error: 'resource_disabled', message, entity_id: entity, resource, level}
+  }
+}
+
+const AT_LEVEL: Readonly<Record<Level, string>> = {
+  entity: '',
+  entity_default: ', like every resource',
+  resource: ', like every entity',
+  system: '',
+}
+
 /** The request names limits that do not apply to the entity. */
 export function unknownLimit(
   entity: string,

@@ -1,13 +1,17 @@
+import {periodsOf} from '../core/bucket.js'
 import {type GatherPlan, planGather} from '../core/shards.js'
 import {TransactionCancelled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, changesLimits, planBucket, plannedLimits} from '../repository/buckets/plan.js'
+import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
 import {readSeenShards} from '../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
 import {type TransactItem, transact} from '../repository/table/transact.js'
+import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {BucketQueues, BucketRequest} from './bucket-queues.js'
+import {ResourceDisabled} from './errors.js'
 import {type Grant, grantOf} from './grant.js'
 import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
@@ -72,9 +76,14 @@ export class ShardGatherer {
         limits.limitsOf(entity, resource),
       ])
       const seenAtMs = performance.now()
+      for (const {record} of seen.values()) requireSupported(record)
+      const isStamped = [...seen.values()].some(({record}) => record.isDisabled)
       // As for a single bucket: limits from before the shards were read never replace theirs (decision 25).
       const isChange = [...seen.values()].some(bucket => !hasLimits(bucket, cached))
       const applied = isChange ? await limits.limitsOf(entity, resource, seenAtMs) : cached
+      if (applied.disabledAt !== undefined) throw new ResourceDisabled(entity, resource, applied.disabledAt)
+      // A switch that no longer stands: the queue of the shard removes it.
+      if (isStamped) return this.#askFirst(request)
       const real = Math.max(0, ...[...seen.values()].map(({record}) => record.shardCount))
       if (real > count && real <= settings.maxShards) {
         // Split meanwhile: without all of its shards a bucket seems smaller than it is.
@@ -88,9 +97,11 @@ export class ShardGatherer {
         continue
       }
       const nowMs = table.clock()
-      const plans = new Map([...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits)]))
+      const plans = new Map(
+        [...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits, {opensSessions: true})]),
+      )
       const shares = new Map([...plans].map(([shard, plan]) => [shard, shareOfRecord(plannedRecord(plan))]))
-      const parts = planGather(shares, amounts)
+      const parts = planGather(shares, amounts, nowMs)
       if (parts) {
         const [onlyShard, another] = parts.keys()
         const grant =
@@ -104,7 +115,9 @@ export class ShardGatherer {
           this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
         // The wait is true only for shards that have the limits in force.
         const outdated = [...plans.values()].filter(changesLimits)
-        await Promise.all(outdated.map(plan => this.#bringInLine(plan, applied)))
+        await Promise.all(
+          outdated.map(({seen: each}) => this.#bringInLine(planBucket(each, nowMs, applied.limits), applied)),
+        )
         const records = [...plans.values()].map(plan => plannedRecord(plan))
         return explainRefusal({records, amounts, nowMs, source: applied.source}, level)
       }
@@ -171,13 +184,21 @@ export class ShardGatherer {
     }
     // What the queues know is from before the transaction.
     for (const [shard, mark] of marks) this.#queues.at({entity, resource, shard}).forget(mark)
-    const holdings = [...parts].map(([shard, taken]) => ({
-      address: {entity, resource, shard},
-      incarnation: plans.get(shard)?.seen.record.incarnation,
-      heldMilli: new Map(taken),
-      requests: counted(shard),
-    }))
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
+    const holdings = [...parts].map(([shard, taken]) => {
+      const {incarnation, state} = charged.find(record => record.shard === shard) as BucketRecord
+      return {
+        address: {entity, resource, shard},
+        incarnation,
+        periods: periodsOf(state),
+        heldMilli: new Map(taken),
+        requests: counted(shard),
+      }
+    })
+    const [opener] = charged.filter(({shard}) => parts.has(shard))
+    const {nowMs: openedMs} = [...plans.values()][0] as BucketPlan
+    const opened = opener && sessionsOpenedAt(opener, openedMs)
+    if (opened?.size) this.#queues.services.onOpened(opener as BucketRecord, opened, openedMs)
     return {holdings, record: charged[0] as BucketRecord, shards: charged}
   }
 }

@@ -1,4 +1,5 @@
-import {type Amounts, type BucketState, sumAmounts} from '../core/bucket.js'
+import {type Amounts, type BucketState, periodsOf, sumAmounts} from '../core/bucket.js'
+import type {QuotaPeriod} from '../core/kind-refill.js'
 import type {BucketAddress} from '../repository/buckets/writes.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {Admitted} from './pending-request.js'
@@ -8,6 +9,8 @@ export interface Holding {
   readonly address: BucketAddress
   /** The bucket that was charged; one that was created or filled anew since has not given these tokens. */
   readonly incarnation: string | undefined
+  /** The periods of the quotas that were charged: what a later one holds is not theirs. */
+  readonly periods: ReadonlyMap<string, QuotaPeriod>
   /** Written and not returned, in millitokens. */
   readonly heldMilli: Map<string, bigint>
   /** Requests that the item has counted for this; 1 or 0. */
@@ -26,8 +29,11 @@ export interface Grant {
 }
 
 /** The grant of a request that one bucket item has admitted. */
-export function grantOf({address, amounts, requests, record}: Admitted): Grant {
-  return {holdings: [{address, incarnation: record.incarnation, heldMilli: new Map(amounts), requests}], record}
+export function grantOf({address, amounts, requests, record, chargedAtMs}: Admitted): Grant {
+  const {incarnation, state} = record
+  const periods = periodsOf(state, chargedAtMs)
+  const holding = {address, incarnation, periods, heldMilli: new Map(amounts), requests}
+  return {holdings: [holding], record}
 }
 
 /** Adds to what a holding holds. */

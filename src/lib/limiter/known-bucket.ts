@@ -1,5 +1,6 @@
 import {type Amounts, type BucketState, tryConsumeBucket} from '../core/bucket.js'
 import {shareOfBucket} from '../core/shards.js'
+import type {WriteBasis} from '../repository/buckets/guarded-write.js'
 import type {SeenBucket} from '../repository/buckets/plan.js'
 import {PressureGauge} from '../repository/buckets/pressure-gauge.js'
 import {markIn, type WriteMark} from '../repository/buckets/writes.js'
@@ -20,6 +21,8 @@ export interface SeenLoad {
   readonly record: BucketRecord
   /** Write units, by all clients together; `undefined` until two readings are far enough apart. */
   readonly unitsPerSecond: number | undefined
+  /** Other clients than zael use it. */
+  readonly isShared: boolean
   /** Largest amounts that this process has asked for since the rate was last measured. */
   readonly largestRequestMilli: Amounts
 }
@@ -36,6 +39,7 @@ export class KnownBucket {
   #limitsCheckedAtMs: number | undefined
   #hasDecided = false
   #isDoubtful = false
+  #latestAttemptMs = 0
   #source: AppliedLimits['source'] | undefined
 
   constructor(settings: LimiterSettings) {
@@ -76,7 +80,7 @@ export class KnownBucket {
     const unitsPerSecond = this.#gauge.observe(record, nowMs)
     const largestRequestMilli = this.#largest
     if (unitsPerSecond !== undefined) this.#largest = new Map()
-    return {record, unitsPerSecond, largestRequestMilli}
+    return {record, unitsPerSecond, isShared: this.#gauge.isShared(nowMs), largestRequestMilli}
   }
 
   /** Learns a state that was read apart from the queue, unless an answer has shown a later one since. */
@@ -112,6 +116,16 @@ export class KnownBucket {
   /** The limits differ from those in force. */
   noteDoubt(): void {
     this.#isDoubtful = true
+  }
+
+  /** There is no bucket, but a charge of unknown outcome may still arrive, and finds the one that is created next. */
+  noteAttempt(basis: WriteBasis): void {
+    if (basis.kind === 'refill') this.#latestAttemptMs = basis.latestMs
+  }
+
+  /** The refill instant of a bucket that is created now: after that of attempts that may still arrive. */
+  createdAtMs(nowMs: number): number {
+    return Math.max(nowMs, this.#latestAttemptMs + 1)
   }
 
   /** Whether the limits were compared with the configuration before. */
@@ -156,6 +170,7 @@ export class KnownBucket {
   refusal(demand: Demand, nowMs: number): Refused | undefined {
     if (!this.#state?.exists) return undefined
     const {record} = this.#state.seen
+    if (record.unsupported || record.isDisabled) return undefined
     this.narrow(demand, nowMs)
     const {amounts} = demand
     // The usual case first: what is stored is enough.
@@ -197,6 +212,19 @@ export function wouldAdmit(record: BucketRecord, amounts: Amounts, nowMs: number
 export function needsLimits({state}: BucketRecord, amounts: Amounts): boolean {
   return [...amounts].some(([name, milli]) => {
     const limit = state.limits.get(name)
-    return !limit || milli > limit.capacityMilli
+    if (!limit) return true
+    const {quota, softUntilMs} = limit.kind ?? {}
+    return softUntilMs === undefined && milli > limit.capacityMilli + (quota?.topUpMilli ?? 0n)
   })
+}
+
+/** A state in which a charge was found later, as the bucket that was charged: it may have been filled anew since. */
+export function asCharged(
+  record: BucketRecord | undefined,
+  basis: WriteBasis,
+  {nonce}: WriteMark,
+  before: BucketRecord | undefined,
+): BucketRecord | undefined {
+  if (!record || basis.kind === 'refill') return record
+  return {...record, incarnation: basis.kind === 'absence' ? nonce : before?.incarnation}
 }

@@ -22,6 +22,12 @@ export interface LeaseActions {
   clock(): number
 }
 
+/** What a lease holds of one resource. */
+export type LeasePart<Name extends string = string> = Pick<
+  Lease<Name>,
+  'entity' | 'resource' | 'isMetered' | 'consumed' | 'limits' | 'parent' | 'adjust' | 'release' | 'consume'
+>
+
 /**
  * An admitted request. Its tokens are written; until it is committed they can still be corrected or returned.
  *
@@ -41,6 +47,7 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   readonly #grants: Grant[]
   readonly #actions: LeaseActions | undefined
   readonly #underway = new Set<Promise<void>>()
+  readonly #others = new Map<string, Lease<Name>>()
   #ended: 'committed' | 'rolled back' | undefined
 
   /**
@@ -54,6 +61,24 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
     this.isMetered = grants.length > 0
     this.#grants = [...grants]
     this.#actions = actions
+  }
+
+  /**
+   * Makes this the lease of further resources of the same request: they end with it.
+   *
+   * @internal
+   */
+  including(others: readonly Lease<Name>[]): this {
+    for (const other of others) this.#others.set(other.resource, other)
+    return this
+  }
+
+  /** What was acquired of another resource of the same request (`also`), or of the first one. */
+  of(resource: string): LeasePart<Name> {
+    const part = resource === this.resource ? this : this.#others.get(resource)
+    if (part) return part
+    const names = [this.resource, ...this.#others.keys()]
+    throw new InvalidInput('lease.resource', `The lease has no resource "${resource}", only ${names.join(', ')}.`)
   }
 
   /** Whole tokens charged to the entity and not returned, per limit. */
@@ -70,6 +95,16 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   get limits(): LimitBalances<Name> {
     if (!this.#actions) return {}
     return balancesOf(this.#grants, this.#actions.clock()) as LimitBalances<Name>
+  }
+
+  /** Soft limits of which more was used than there was, at either level. */
+  get overdrawn(): readonly Name[] {
+    const names = this.#grants.flatMap(({record}) =>
+      [...record.state.limits].flatMap(([name, {kind, tokensMilli}]) =>
+        kind?.softUntilMs !== undefined && tokensMilli < 0n ? [name] : [],
+      ),
+    )
+    return [...new Set(names)].sort() as Name[]
   }
 
   /** `limits` as HTTP fields: the IETF `RateLimit` and `RateLimit-Policy`. */
@@ -119,16 +154,19 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   async commit(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'committed'
+    for (const other of this.#others.values()) await other.commit()
   }
 
   /** Returns everything the lease still holds; the lease ends. Resolves when it is written or has finally failed. */
   async rollback(): Promise<void> {
     this.#checkOpen()
     this.#ended = 'rolled back'
+    const others = Promise.all([...this.#others.values()].map(other => other.rollback()))
     // What is still being written is returned too, once it is known what became of it.
     await Promise.allSettled(this.#underway)
     for (const grant of this.#grants) this.#note(grant, negateAmounts(heldBy(grant)))
     await this.#actions?.refund(this.#grants.flatMap(grant => grant.holdings))
+    await others
   }
 
   /** Leaving the block without `commit` means that it failed: everything is returned. */

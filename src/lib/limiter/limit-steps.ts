@@ -1,22 +1,28 @@
+import {kindedRateOf} from '../calendar/limit-kind.js'
 import {type Amounts, chooseFitting, expiresAtSeconds, type LimitState, sumAmounts} from '../core/bucket.js'
 import {type Limit, rateOf} from '../core/limit.js'
+import {isSameLimit} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {isSameRate, toTokens} from '../core/token-math.js'
+import {toMilli, toTokens} from '../core/token-math.js'
+import {validityOf} from '../repository/buckets/kind-write.js'
 import {
   type BucketPlan,
   changesLimits,
+  givableMilli,
   planBucket,
   plannedLimits,
   plannedTokens,
   type SeenBucket,
+  startingLimit,
 } from '../repository/buckets/plan.js'
 import {type BucketAddress, createUpdate, type PlannedWrite, plannedUpdate} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord, Residue} from '../schema/bucket-record.js'
+import {isLaterGeneration} from '../schema/parent-generation.js'
 import {RequestTooLarge, unknownLimit} from './errors.js'
 import {isBucketExpired, type KnownState} from './known-bucket.js'
 import type {AppliedLimits, Family, LimitsInForce} from './limit-source.js'
-import {type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
+import {basisOf, type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {type PendingRequest, requestCount} from './pending-request.js'
 
@@ -50,7 +56,7 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   for (const request of input.requests) {
     // Given up while the configuration was read.
     if (request.isAbandoned) continue
-    const reason = impossibility(address, request.amounts, inForce.applied.limits)
+    const reason = impossibility(address, request.amounts, inForce.applied.limits, topUpsOf(state))
     if (reason) impossible.set(request, reason)
     else possible.push(request)
   }
@@ -63,16 +69,33 @@ export function impossibility(
   {entity, resource}: Pick<BucketAddress, 'entity' | 'resource'>,
   amounts: Amounts,
   limits: readonly Limit[],
+  topUps: Amounts = new Map(),
 ): Error | undefined {
-  const capacities = new Map(limits.map(limit => [limit.name, rateOf(limit).capacityMilli]))
+  const capacities = new Map(limits.map(limit => [limit.name, largestCapacity(limit) + (topUps.get(limit.name) ?? 0n)]))
+  const soft = new Set(limits.filter(limit => limit.soft).map(({name}) => name))
   const unknown = [...amounts.keys()].filter(name => !capacities.has(name))
   if (unknown.length > 0) return unknownLimit(entity, resource, unknown, [...capacities.keys()])
   for (const [name, milli] of amounts) {
     const capacityMilli = capacities.get(name) as bigint
-    if (milli > capacityMilli)
+    if (milli > capacityMilli && !soft.has(name))
       return new RequestTooLarge(entity, resource, name, toTokens(milli), toTokens(capacityMilli))
   }
   return undefined
+}
+
+/** The most that a limit can ever hold: its schedule may allow more at times. */
+function largestCapacity(limit: Limit): bigint {
+  const {capacityMilli} = rateOf(limit)
+  const scheduled = (limit.schedule ?? []).map(entry =>
+    toMilli('scale' in entry ? Math.ceil(limit.capacity * entry.scale) : (entry.capacity ?? limit.capacity)),
+  )
+  return scheduled.reduce((most, milli) => (milli > most ? milli : most), capacityMilli)
+}
+
+/** What was bought on top of quotas. */
+function topUpsOf(state: KnownState): Map<string, bigint> {
+  if (!state.exists) return new Map()
+  return new Map([...state.seen.record.state.limits].map(([name, {kind}]) => [name, kind?.quota?.topUpMilli ?? 0n]))
 }
 
 /** The first write of a bucket: full, less what fits. */
@@ -84,12 +107,12 @@ function planCreation(
   const limits = new Map<string, LimitState>()
   const balances = new Map<string, bigint>()
   for (const limit of inForce.applied.limits) {
-    const rate = rateOf(limit)
+    const full = startingLimit(limit.name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, true)
     // The write adds to tokens that were returned after the bucket had gone: together they must not exceed the capacity.
     const left = residue.get(limit.name)?.tokensMilli ?? 0n
-    const tokensMilli = left > 0n ? rate.capacityMilli - left : rate.capacityMilli
-    limits.set(limit.name, {...rate, tokensMilli, remainder: 0n, consumedMilli: 0n})
-    balances.set(limit.name, tokensMilli + left)
+    const tokensMilli = left > 0n ? full.tokensMilli - left : full.tokensMilli
+    limits.set(limit.name, {...full, tokensMilli})
+    balances.set(limit.name, givableMilli({...full, tokensMilli: tokensMilli + left}, nowMs))
   }
   const {fitting, others} = chooseFitting(requests, balances)
   const record: BucketRecord = {
@@ -99,10 +122,11 @@ function planCreation(
     ...inForce.family,
     ttlSeconds: expiryOf(inForce.applied, limits.values(), settings, nowMs) ?? undefined,
     state: {refilledAtMs: nowMs, limits},
+    validUntilMs: validityOf({refilledAtMs: nowMs, limits}, nowMs),
   }
   const write = {amounts: sumAmounts(fitting), requests: requestCount(fitting)}
   const update: WriteStep['update'] = mark => createUpdate(table, record, write, mark)
-  return {kind: 'create', update, admits: fitting, leftOver: others, nowMs}
+  return {kind: 'create', update, basis: {kind: 'absence'}, admits: fitting, leftOver: others, nowMs}
 }
 
 /** Refill, changed limits and consumption in one write, on condition that the bucket is as it was seen. */
@@ -113,9 +137,11 @@ function planRewrite(
 ): QueueStep {
   const {record} = seen
   const {applied, family} = inForce
-  const plan = planBucket(seen, nowMs, applied.limits)
-  const {fitting, others} = chooseFitting(requests, plannedTokens(plan))
-  if (fitting.length === 0 && !changesLimits(plan) && !isBucketExpired(record, nowMs)) {
+  const used = planBucket(seen, nowMs, applied.limits, {opensSessions: true})
+  const {fitting, others} = chooseFitting(requests, plannedTokens(used))
+  // A session opens with its first use only.
+  const plan = fitting.length > 0 ? used : planBucket(seen, nowMs, applied.limits)
+  if (fitting.length === 0 && !changesLimits(plan) && !isBucketExpired(record, nowMs) && !record.isDisabled) {
     return isCertain ? refuseMisfits(requests, record, nowMs) : {kind: 'forget'}
   }
   const amounts = sumAmounts(fitting)
@@ -124,28 +150,32 @@ function planRewrite(
     requests: requestCount(fitting),
     ttlSeconds: expiryOf(applied, plannedLimits(plan), settings, nowMs),
     isExact,
-    ...(isSameFamily(record, family) ? {} : {family: {cascade: family.cascade, parent: family.parent ?? null}}),
+    isCompared: true,
+    opens: true,
+    ...(isSameFamily(record, family) ? {} : {family: {...family, parent: family.parent ?? null}}),
   }
   const update: WriteStep['update'] = mark => plannedUpdate(table, plan, write, mark)
-  const step = {kind: 'rewrite', update, admits: fitting, nowMs} as const
+  const step = {kind: 'rewrite', update, basis: basisOf(record), admits: fitting, nowMs} as const
   // A certain state refuses the others at once: they need not wait for the write.
   if (!isCertain) return {...step, leftOver: others}
   return {...step, refused: {kind: 'refuse', requests: others, record: plannedRecord(plan, amounts), nowMs}}
 }
 
-/** Whether a bucket has other limits or another family than the configuration asks for. */
+/** Whether a bucket has other limits or another family than the configuration asks for, or may have. */
 export function differsFrom({record, incomplete}: SeenBucket, {applied, family}: LimitsInForce): boolean {
+  if (record.validUntilMs !== undefined) return true
   return !isSameFamily(record, family) || !hasLimits({record, incomplete}, applied)
 }
 
-/** Whether a bucket has exactly these limits. */
-export function hasLimits({record, incomplete}: SeenBucket, {limits}: AppliedLimits): boolean {
+/** Whether a bucket has exactly these limits, and the same switch. */
+export function hasLimits({record, incomplete}: SeenBucket, {limits, disabledAt}: AppliedLimits): boolean {
+  if (record.isDisabled !== (disabledAt === undefined ? undefined : true)) return false
   const stored = record.state.limits
   const count = stored.size - (stored.has(WRITE_PRESSURE_LIMIT) ? 1 : 0)
   if (incomplete.size > 0 || count !== limits.length) return false
   return limits.every(limit => {
     const now = stored.get(limit.name)
-    return now !== undefined && isSameRate(now, rateOf(limit))
+    return now !== undefined && isSameLimit(now, kindedRateOf(limit, 0))
   })
 }
 
@@ -159,7 +189,12 @@ export function isUpToDate(
   const plan = planBucket(seen, nowMs, applied.limits)
   const wanted = expiryOf(applied, plannedLimits(plan), settings, nowMs)
   return (
-    !changesLimits(plan) && isSameFamily(seen.record, family) && isExpiryFarOff(seen.record.ttlSeconds, wanted, nowMs)
+    seen.record.validUntilMs !== 0 &&
+    seen.record.isDisabled === undefined &&
+    applied.disabledAt === undefined &&
+    !changesLimits(plan) &&
+    isSameFamily(seen.record, family) &&
+    isExpiryFarOff(seen.record.ttlSeconds, wanted, nowMs)
   )
 }
 
@@ -191,6 +226,8 @@ function isExpiryFarOff(ttlSeconds: number | undefined, wanted: number | null, n
   return (ttlSeconds - nowSeconds) * 2 >= wanted - nowSeconds
 }
 
+/** Whether a bucket needs no other family; one of a later move is never replaced. */
 function isSameFamily(record: BucketRecord, family: Family): boolean {
+  if (isLaterGeneration(record.parentGeneration, family.parentGeneration)) return true
   return record.cascade === family.cascade && record.parent === family.parent
 }

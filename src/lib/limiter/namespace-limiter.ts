@@ -6,7 +6,7 @@ import {ConfigResolver} from '../repository/limits/resolver.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {BucketQueues, type BucketRequest, EntityCache, type KnownRefusals} from './bucket-queues.js'
-import {RateLimitExceeded, RequestTooLarge} from './errors.js'
+import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from './errors.js'
 import {ShardGatherer} from './gather.js'
 import {type Grant, grantOf} from './grant.js'
 import {needsLimits} from './known-bucket.js'
@@ -31,7 +31,7 @@ interface NamespaceLimiterOptions {
 }
 
 /** A request for an entity, and for its parent where the charge is shared. */
-interface EntityRequest {
+export interface EntityRequest {
   readonly entity: string
   readonly resource: string
   readonly amounts: Amounts
@@ -70,8 +70,7 @@ export class NamespaceLimiter {
   /** The entity's grant and, where the charge is shared, the parent's; or the refusal, which is not thrown. */
   async acquire(request: EntityRequest): Promise<readonly Grant[] | RateLimitExceeded> {
     const expected = parentOf(this.#entities.family(request.entity))
-    const levels: BucketRequest[] = [{...request, level: 'entity'}]
-    if (expected !== undefined) levels.push({...request, entity: expected, level: 'parent'})
+    const levels = this.#levels(request)
 
     // Neither is charged when one of them is known to refuse.
     const known = levels.map(level => this.queues.knownRefusals(level))
@@ -90,6 +89,25 @@ export class NamespaceLimiter {
     if (actual === undefined) return [own]
     const late: BucketRequest = {...request, entity: actual, level: 'parent'}
     return this.#allOrNothing(request, [Promise.resolve(own), this.#admit(late, this.queues.knownRefusals(late))])
+  }
+
+  /** Whether the answer is no without a call. */
+  isKnownToRefuse(request: EntityRequest): boolean {
+    return this.#levels(request).some(level => this.queues.knownRefusals(level).byAll() !== undefined)
+  }
+
+  /** What a request would be refused with that is not made; `undefined` when it would be admitted or nothing is known. */
+  async expectedRefusal(request: EntityRequest): Promise<RateLimitExceeded | undefined> {
+    const levels = this.#levels(request).map(level => this.#refusalUnlessUnknown(level))
+    const refusals = (await Promise.all(levels)).filter(refusal => refusal !== undefined)
+    return refusals.length > 0 ? exceeded(refusals) : undefined
+  }
+
+  /** The buckets to charge, as far as the parent is known. */
+  #levels(request: EntityRequest): BucketRequest[] {
+    const parent = parentOf(this.#entities.family(request.entity))
+    const own: BucketRequest = {...request, level: 'entity'}
+    return parent === undefined ? [own] : [own, {...request, entity: parent, level: 'parent'}]
   }
 
   /** Admits at one level: tries a few shards at random, then all of them together. */
@@ -152,18 +170,22 @@ export class NamespaceLimiter {
     const other: BucketRequest = isParentMissing
       ? {...request, entity: parent, level: 'parent'}
       : {...request, level: 'entity'}
-    const refusal = await request.deadline.until(this.#expectedRefusal(other)).catch(error => {
-      if (error instanceof RequestTooLarge) throw error
-      return undefined
-    })
+    const refusal = await this.#refusalUnlessUnknown(other)
     if (!refusal) return exceeded(refusals)
     return exceeded(isParentMissing ? [...refusals, refusal] : [refusal, ...refusals])
   }
 
+  async #refusalUnlessUnknown(level: BucketRequest): Promise<Refusal | undefined> {
+    return level.deadline.until(this.#expectedRefusal(level)).catch(error => {
+      if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) throw error
+      return undefined
+    })
+  }
+
   /**
    * What a level would answer that was not asked because the other one refused already: without its wait the retry-after
-   * would not be true. Based on what was last seen there, however old, since only competitors can have changed that; a
-   * level never seen is read once. `undefined` when it would admit. Throws `RequestTooLarge` when it never could.
+   * would not be true. Based on what was seen there a moment ago, otherwise it is read: another process may have charged
+   * it since. `undefined` when it would admit. Throws `RequestTooLarge` when it never could.
    */
   async #expectedRefusal({entity, resource, amounts, level}: BucketRequest): Promise<Refusal | undefined> {
     const records = this.#seenRecords(entity, resource) ?? (await this.#readRecords(entity, resource))
@@ -186,7 +208,7 @@ export class NamespaceLimiter {
   #seenRecords(entity: string, resource: string): BucketRecord[] | undefined {
     const records: BucketRecord[] = []
     for (let shard = 0; shard < (records[0]?.shardCount ?? 1); shard++) {
-      const {state} = this.queues.at({entity, resource, shard})
+      const state = this.queues.at({entity, resource, shard}).recentState
       if (!state) return undefined
       if (!state.exists || state.seen.record.shardCount > this.settings.maxShards) return []
       records.push(state.seen.record)

@@ -3,17 +3,25 @@ import {
   type BucketState,
   chooseFitting,
   expiresAtSeconds,
+  hasKinds,
   isAheadOfTime,
-  refillBucket,
+  isCurrentAt,
   sumAmounts,
 } from '../core/bucket.js'
-import {boundsOfFullness, boundsOfRoom, boundsOfUnseenRoom, type FullnessBounds, isOverfull} from '../core/fullness.js'
-import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {shareOfRate} from '../core/shards.js'
-import type {Rate} from '../core/token-math.js'
+import {
+  boundsOfFullness,
+  boundsOfRoom,
+  boundsOfSmallGain,
+  boundsOfUnseenRoom,
+  type FullnessBounds,
+  isOverfull,
+} from '../core/fullness.js'
+import {hasCalendar, type KindedRate} from '../core/limit-kind.js'
+import {shareOfRateAt} from '../core/shards.js'
 import {consumeUpdate, type RoomDemand} from '../repository/buckets/consume-write.js'
 import {fullBucketUpdate} from '../repository/buckets/full-bucket-write.js'
-import {planBucket, plannedTokens, type SeenBucket} from '../repository/buckets/plan.js'
+import type {WriteBasis} from '../repository/buckets/guarded-write.js'
+import {givableMilli, planBucket, plannedTokens, type SeenBucket} from '../repository/buckets/plan.js'
 import type {BucketAddress, BucketUpdate, WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
@@ -40,6 +48,7 @@ export interface RefuseStep {
 export interface WriteStep {
   readonly kind: 'consume' | 'consume-from-full' | 'create' | 'rewrite'
   readonly update: (mark: WriteMark) => BucketUpdate
+  readonly basis: WriteBasis
   readonly admits: readonly PendingRequest[]
   readonly nowMs: number
   /** Refused before the write. */
@@ -57,10 +66,16 @@ interface ApplyLimitsStep {
 /** What a queue does next for the requests that are open. After `forget` the next step reads the item by writing. */
 export type QueueStep = WriteStep | RefuseStep | {readonly kind: 'forget' | 'fill-shard' | 'repair-shard-count'}
 
+/** The bucket has what zael cannot honour: no request can be decided. */
+interface UnsupportedStep {
+  readonly kind: 'unsupported'
+  readonly record: BucketRecord
+}
+
 /** The rates that a bucket probably has, undivided. */
 export interface SupposedBucket {
   /** Empty when nothing is known of this bucket or of others of its resource. */
-  readonly rates: ReadonlyMap<string, Rate>
+  readonly rates: ReadonlyMap<string, KindedRate>
   readonly shardCount: number
 }
 
@@ -78,43 +93,54 @@ export interface StepInput {
   readonly isCertain: boolean
   /** Other clients have written in between again and again. */
   readonly isContended: boolean
-  /** So often that part of a refill may be given up. */
-  readonly isLastResort: boolean
 }
 
 /** Decides the next step by what is known, without a call. */
-export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep {
+export function nextStep(input: StepInput): QueueStep | ApplyLimitsStep | UnsupportedStep {
   const {address, bucket, requests, nowMs, isContended, settings} = input
   const {state} = bucket
   if (!state) return consume(input, requests, unseenRoom(input))
   if (!state.exists) return address.shard > 0 ? {kind: 'fill-shard'} : {kind: 'apply-limits', state}
   const {record} = state.seen
+  if (record.unsupported)
+    return input.isCertain ? {kind: 'unsupported', record} : consume(input, requests, unseenRoom(input))
+  // The configuration tells whether the switch still stands.
+  if (record.isDisabled)
+    return input.isCertain ? {kind: 'apply-limits', state} : consume(input, requests, unseenRoom(input))
   if (record.shardCount > settings.maxShards) return {kind: 'repair-shard-count'}
   const share = shareOfRecord(record)
   const isOutdated =
-    bucket.isCheckDue(nowMs) || isBucketExpired(record, nowMs) || isOverfull(share) || isAheadOfTime(share, nowMs)
+    bucket.isCheckDue(nowMs) ||
+    isBucketExpired(record, nowMs) ||
+    isStale(record, share, nowMs) ||
+    isOverfull(share, nowMs) ||
+    isAheadOfTime(share, nowMs)
   if (isOutdated || requests.some(({amounts}) => needsLimits(record, amounts))) return {kind: 'apply-limits', state}
 
   // Under contention a batch that waits for all of its tokens loses to every smaller one: it takes what is stored.
-  const stored = chooseFitting(requests, storedTokens(record))
+  const stored = chooseFitting(requests, storedTokens(record, nowMs))
   const isWorthTaking = stored.others.length === 0 || (isContended && stored.fitting.length > 0)
   const amounts = sumAmounts(requests)
   const room = boundsOfRoom(share, takenNames(amounts), nowMs)
-  if (isWorthTaking && room.length > 0)
-    return consume(input, stored.fitting, {bounds: room, shardCount: record.shardCount, seen: record})
-  if (isWorthTaking && (input.isLastResort || (isContended && isAboutFull(share, nowMs)))) {
-    const since = {earliestRefillMs: Math.min(record.state.refilledAtMs, nowMs), highestMilli: new Map()}
-    const {shardCount} = record
-    return consume(input, stored.fitting, {bounds: [since], shardCount, seen: record, forgoesRefill: true})
+  const known = {shardCount: record.shardCount, seen: record, isScheduled: isScheduled(record.state.limits)}
+  if (isWorthTaking && room.length > 0) return consume(input, stored.fitting, {bounds: room, ...known})
+  // Not where a reset could be due: nothing of an allowance is given up.
+  const mayForgo = isWorthTaking && isContended && !hasKinds(share)
+  const forgoes = mayForgo ? boundsOfSmallGain(share, nowMs) : []
+  if (forgoes.length > 0) {
+    return consume(input, stored.fitting, {bounds: [], ...known, forgoes})
   }
   const bounds = room.length > 0 ? [] : fullnessFor(state.seen, share, amounts, nowMs)
   if (bounds.length > 0) {
     const ttlSeconds = renewedExpiry(record, share, settings.bucketTtlMultiplier, nowMs)
     const write = {amounts, requests: requestCount(requests), nowMs, ttlSeconds}
     const update: WriteStep['update'] = mark => fullBucketUpdate(input.table, record, bounds, write, mark)
-    return {kind: 'consume-from-full', update, admits: requests, nowMs}
+    return {kind: 'consume-from-full', update, basis: basisOf(record), admits: requests, nowMs}
   }
-  const {fitting} = chooseFitting(requests, plannedTokens(planBucket(state.seen, nowMs)))
+  const {fitting} = chooseFitting(
+    requests,
+    plannedTokens(planBucket(state.seen, nowMs, undefined, {opensSessions: true})),
+  )
   if (fitting.length > 0) return {kind: 'apply-limits', state}
   return input.isCertain ? {kind: 'refuse', requests, record, nowMs} : consume(input, requests, unseenRoom(input))
 }
@@ -128,27 +154,23 @@ function consume(
   const amounts = sumAmounts(admits)
   const options = {nowMs, requests: requestCount(admits), room, repairPressure: bucket.needsPressureRepair}
   const update: WriteStep['update'] = mark => consumeUpdate(table, address, amounts, mark, options)
-  return {kind: 'consume', update, admits, nowMs}
+  const basis = room.seen ? basisOf(room.seen) : ({kind: 'refill', latestMs: nowMs} as const)
+  return {kind: 'consume', update, basis, admits, nowMs}
 }
+
+/** A write on a bucket that was seen demands its revision. */
+export const basisOf = ({limitsRevision}: BucketRecord): WriteBasis => ({kind: 'revision', revision: limitsRevision})
 
 /** For a bucket whose state is not known. Unless it is as supposed and has not overflowed, the write only shows it. */
 function unseenRoom({address, supposed, requests, nowMs}: StepInput): RoomDemand {
   const {rates, shardCount} = supposed()
   const names = takenNames(sumAmounts(requests))
-  const shares = new Map([...rates].map(([name, rate]) => [name, shareOfRate(name, rate, address.shard, shardCount)]))
+  const shares = new Map(
+    [...rates].map(([name, rate]) => [name, shareOfRateAt(name, rate, address.shard, shardCount, nowMs)]),
+  )
   const bounds = boundsOfUnseenRoom(shares, names, nowMs)
-  return bounds.length > 0 ? {bounds, shardCount, supposed: rates} : {bounds, shardCount}
-}
-
-/** Every limit is full or nearly: what the refill would bring is at most this part of the capacity. */
-const SMALLEST_REFILL = 64n
-
-function isAboutFull(share: BucketState, nowMs: number): boolean {
-  const {limits: refilled} = refillBucket(share, nowMs)
-  return [...share.limits].every(([name, {tokensMilli, capacityMilli}]) => {
-    const gainMilli = (refilled.get(name)?.tokensMilli ?? tokensMilli) - tokensMilli
-    return name === WRITE_PRESSURE_LIMIT || gainMilli * SMALLEST_REFILL <= capacityMilli
-  })
+  const known = {shardCount, isScheduled: isScheduled(rates)}
+  return bounds.length > 0 ? {bounds, ...known, supposed: rates} : {bounds, ...known}
 }
 
 const takenNames = (amounts: Amounts): string[] => [...amounts].flatMap(([name, milli]) => (milli > 0n ? [name] : []))
@@ -160,8 +182,19 @@ export function refuseMisfits(requests: readonly PendingRequest[], record: Bucke
 }
 
 /** Stored balances, without the refill since. */
-const storedTokens = (record: BucketRecord): Map<string, bigint> =>
-  new Map([...record.state.limits].map(([name, limit]) => [name, limit.tokensMilli]))
+const storedTokens = (record: BucketRecord, nowMs: number): Map<string, bigint> =>
+  new Map([...record.state.limits].map(([name, limit]) => [name, givableMilli(limit, nowMs)]))
+
+/** Whether the calendar, a session or another client asks for a write that brings the bucket forward. */
+function isStale({validUntilMs, state}: BucketRecord, share: BucketState, nowMs: number): boolean {
+  if (validUntilMs !== undefined) return validUntilMs <= nowMs || !isCurrentAt(share, nowMs)
+  return hasKinds(state) && (isScheduled(state.limits) || !isCurrentAt(share, nowMs))
+}
+
+function isScheduled(limits: ReadonlyMap<string, KindedRate>): boolean {
+  for (const limit of limits.values()) if (hasCalendar(limit)) return true
+  return false
+}
 
 /** Every limit takes fifteen operators of the 300, and some 150 of the 4,096 characters, that an expression may have. */
 const MOST_LIMITS_IN_BOUNDS = 12

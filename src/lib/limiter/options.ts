@@ -1,3 +1,4 @@
+import {LIFETIME_MULTIPLIER} from '../core/bucket.js'
 import type {Consumption} from '../core/consumption.js'
 import {checkMs} from '../core/duration.js'
 import {InvalidInput} from '../core/errors.js'
@@ -45,6 +46,8 @@ export interface BucketName {
 export interface AcquireRequest<Name extends string = string> extends BucketName {
   /** Whole tokens per limit, such as `{rpm: 1, tpm: 500}`. */
   readonly consume: Consumption<Name>
+  /** Further resources, charged together with the first or not at all, such as `{embeddings: {rpm: 1}}`; at most 15. */
+  readonly also?: Readonly<Record<string, Consumption<Name>>>
   /** Instead of the limiter's. */
   readonly onUnavailable?: OnUnavailable
   /** How long each decision may take, in ms; instead of the limiter's. */
@@ -84,7 +87,7 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
     denyCacheMs: checkMs('denyCacheMs', denyCacheMs) ?? 1000,
     // A check may rest on what was read this long ago, and comes this often: a change takes both, one period at most.
     configCheckMs: (checkMs('configCacheMs', configCacheMs) ?? 60_000) / 2,
-    bucketTtlMultiplier: checkWhole('bucketTtlMultiplier', bucketTtlMultiplier, 0) ?? 7,
+    bucketTtlMultiplier: checkWhole('bucketTtlMultiplier', bucketTtlMultiplier, 0) ?? LIFETIME_MULTIPLIER,
     maxShards: checkWhole('maxShards', maxShards, 1) ?? 32,
     writeTimeoutMs: checkMs('timeoutMs', timeoutMs) ?? 3000,
   }

@@ -26,6 +26,8 @@ export interface Admitted {
   readonly requests: number
   /** The bucket after the charge. */
   readonly record: BucketRecord
+  /** The instant of the charge, where others may have written between it and the record. */
+  readonly chargedAtMs?: number | undefined
 }
 
 export interface Refused {

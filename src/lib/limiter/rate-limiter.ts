@@ -1,4 +1,3 @@
-import type {Amounts} from '../core/bucket.js'
 import {type Consumption, checkConsumption} from '../core/consumption.js'
 import {checkMs} from '../core/duration.js'
 import {checkEntityId, checkResourceName} from '../core/names.js'
@@ -8,7 +7,8 @@ import {openTable} from '../repository/table/open-table.js'
 import type {Table} from '../repository/table/table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 import {type AcquireDecision, admittedDecision, refusedDecision} from './decision.js'
-import {LimiterClosed, RateLimitExceeded, RateLimiterUnavailable, RequestTooLarge} from './errors.js'
+import {LimiterClosed, RateLimitExceeded, RateLimiterUnavailable, RequestTooLarge, ResourceDisabled} from './errors.js'
+import type {Grant} from './grant.js'
 import {Lease, type LeaseActions} from './lease.js'
 import type {NamespaceLimiter} from './namespace-limiter.js'
 import {NamespaceLookup} from './namespace-lookup.js'
@@ -28,6 +28,7 @@ import {
   readAvailability,
   resourceCapacity,
 } from './reads.js'
+import {acquireTogether, partsOfRequest, type ResourcePart} from './several-resources.js'
 import {type AcquireOutcome, untilAdmitted} from './waiting.js'
 
 /** Bound of one read of the stored policy when the table does not answer, in ms. */
@@ -83,7 +84,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   /**
    * Charges the request, or throws what `tryAcquire` would return (`RateLimitExceeded` when the request does not fit,
-   * `RequestTooLarge` when it never will) or throw.
+   * `RequestTooLarge` when it never will, `ResourceDisabled` while a switch refuses all) or throw.
    */
   async acquire(request: AcquireRequest<Name>): Promise<Lease<Name>> {
     const {outcome} = await this.#decide(request)
@@ -155,33 +156,44 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
   /** One attempt, or several with waits in between. */
   async #decide(request: AcquireRequest<Name>): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
-    const entity = checkEntityId(request.entity)
-    const resource = checkResourceName(request.resource)
-    const amounts = checkConsumption(request.consume as Consumption)
+    const parts = partsOfRequest(request)
     checkMs('timeoutMs', request.timeoutMs)
     const waitMs = checkMs('waitMs', request.waitMs) ?? 0
-    const attempt = () => this.#attempt(request, {entity, resource, amounts})
+    const attempt = () => this.#attempt(request, parts)
     if (waitMs === 0) return {outcome: await attempt(), waitedMs: 0}
     const {clock, backoff} = this.#table
     const signals = [request.signal, this.#closing.signal]
     return untilAdmitted(attempt, {waitMs, onWait: request.onWait, clock, sleep: backoff.sleep, signals})
   }
 
-  async #attempt(request: RequestRules, asked: CheckedRequest): Promise<AcquireOutcome> {
-    const {entity, resource} = asked
+  async #attempt(request: RequestRules, parts: readonly ResourcePart[]): Promise<AcquireOutcome> {
     try {
       return await this.#withDeadline(request, async deadline => {
         const limiter = await deadline.until(this.#open())
         this.#readPolicyOnce(request, limiter)
-        const grants = await limiter.acquire({...asked, requests: 1, deadline})
+        const grants = await acquireTogether(
+          limiter,
+          parts.map(part => ({...part, requests: 1, deadline})),
+        )
         if (grants instanceof RateLimitExceeded) return grants
-        return new Lease(entity, resource, grants, this.#actionsFor(limiter, request, asked))
+        return this.#lease(parts, (part, index) => [grants[index] ?? [], this.#actionsFor(limiter, request, part)])
       })
     } catch (error) {
-      if (error instanceof RequestTooLarge) return error
+      if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) return error
       await this.#handleFailure(error, request)
-      return new Lease(entity, resource)
+      return this.#lease(parts, () => [])
     }
+  }
+
+  /** One lease for all resources of a request. */
+  #lease(
+    parts: readonly ResourcePart[],
+    contentOf: (part: ResourcePart, index: number) => [grants?: readonly Grant[], actions?: LeaseActions],
+  ): Lease {
+    const [main, ...others] = parts.map(
+      (part, index) => new Lease(part.entity, part.resource, ...contentOf(part, index)),
+    )
+    return (main as Lease).including(others)
   }
 
   /** Starts the request's deadline; a request that was cancelled before is not even begun. */
@@ -245,8 +257,3 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
 
 /** How one request is decided. */
 type RequestRules = Pick<AcquireRequest, 'onUnavailable' | 'timeoutMs' | 'signal'>
-
-/** A request that was found to be valid. */
-interface CheckedRequest extends BucketName {
-  readonly amounts: Amounts
-}

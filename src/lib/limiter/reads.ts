@@ -1,13 +1,15 @@
+import {kindedRateOf} from '../calendar/limit-kind.js'
 import type {Amounts, LimitState} from '../core/bucket.js'
-import {type Limit, rateOf} from '../core/limit.js'
+import type {Limit} from '../core/limit.js'
 import {availableTogether} from '../core/shards.js'
 import {toTokens} from '../core/token-math.js'
 import {Buckets, visibleLimits} from '../repository/buckets/buckets.js'
-import {planBucket, type SeenBucket} from '../repository/buckets/plan.js'
+import {planBucket, type SeenBucket, startingLimit} from '../repository/buckets/plan.js'
 import {readRealShards} from '../repository/buckets/split.js'
 import type {NamespaceTable} from '../repository/table/table.js'
+import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import {type RefusalStatus, unknownLimit} from './errors.js'
+import {type RefusalStatus, ResourceDisabled, unknownLimit} from './errors.js'
 import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
 import {plannedRecord} from './limit-steps.js'
@@ -41,7 +43,7 @@ export async function readAvailability(
   entity: string,
   resource: string,
 ): Promise<Availability> {
-  const {cascade, parent} = await limiter.limits.familyOf(entity)
+  const {cascade, parent} = (await limiter.limits.inForce({entity, resource})).family
   const nowMs = limiter.table.clock()
   const levels = await Promise.all([
     readLevel(limiter, entity, resource, 'entity', nowMs),
@@ -84,7 +86,9 @@ async function readLevel(
   nowMs: number,
 ): Promise<Level> {
   const applied = await limits.limitsOf(entity, resource)
+  if (applied.disabledAt !== undefined) throw new ResourceDisabled(entity, resource, applied.disabledAt)
   const shards = await readRealShards(table, entity, resource, settings.maxShards)
+  for (const record of shards.values()) requireSupported(record)
   const records = [...shards.values()].map(record =>
     currentRecord({record, incomplete: new Map()}, nowMs, applied.limits),
   )
@@ -98,7 +102,7 @@ async function readLevel(
 
 /** A stored shard brought up to now and in line with the limits in force, if they are given. */
 export function currentRecord(seen: SeenBucket, nowMs: number, inForce?: readonly Limit[]): BucketRecord {
-  return plannedRecord(planBucket(seen, nowMs, inForce))
+  return plannedRecord(planBucket(seen, nowMs, inForce, {opensSessions: true}))
 }
 
 /** Asking for a limit that does not apply is a mistake, not a refusal. */
@@ -115,8 +119,10 @@ export function untouched(
 ): BucketRecord {
   const limits = new Map<string, LimitState>()
   for (const limit of inForce) {
-    const rate = rateOf(limit)
-    limits.set(limit.name, {...rate, tokensMilli: rate.capacityMilli, remainder: 0n, consumedMilli: 0n})
+    limits.set(
+      limit.name,
+      startingLimit(limit.name, kindedRateOf(limit, nowMs), {shard: 0, shardCount: 1}, nowMs, true),
+    )
   }
   const state = {refilledAtMs: nowMs, limits}
   return {...whose, shard: 0, shardCount: 1, cascade: false, parent: undefined, ttlSeconds: undefined, state}

@@ -1,10 +1,17 @@
-import {type Amounts, type BucketState, refillBucket} from '../core/bucket.js'
+import {type Amounts, type BucketState, nextBoundary, refillBucket} from '../core/bucket.js'
+import {isSoftAt, wholeRateAt} from '../core/limit-kind.js'
 import {availableTogether, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
+import type {GuardedWrite} from '../repository/buckets/guarded-write.js'
+import {stampUpdate} from '../repository/buckets/switch-write.js'
+import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
+import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {RefusalStatus} from './errors.js'
-import {shareOfRecord} from './known-bucket.js'
+import {type RefusalStatus, ResourceDisabled} from './errors.js'
+import {type KnownState, shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
+import {basisOf} from './next-step.js'
+import type {PendingRequest} from './pending-request.js'
 
 /** Why a request was not admitted at one level. */
 export interface Refusal {
@@ -25,13 +32,14 @@ export function explainRefusal(
   {records, amounts, nowMs, source}: RefusalGrounds,
   level: RefusalStatus['level'],
 ): Refusal {
-  const shares = records.map(record => withoutExcess(shareOfRecord(record)))
+  const shares = records.map(record => withoutExcess(shareOfRecord(record), nowMs))
   const refilled = shares.map(share => refillBucket(share, nowMs))
   const first = records[0] as BucketRecord
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
     const availableMilli = availableTogether(refilled, name)
-    const rate = first.state.limits.get(name)
-    const exceeded = availableMilli < milli
+    const limit = first.state.limits.get(name)
+    const rate = limit && wholeRateAt(limit, nowMs).rate
+    const exceeded = availableMilli < milli && !(limit && isSoftAt(limit, nowMs))
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
     return {
       name,
@@ -63,6 +71,35 @@ function waitFor(
   nowMs: number,
 ): number {
   const waitMs = timeUntilTogether(shares, new Map([[name, milli]]), nowMs)
-  if (Number.isFinite(waitMs) || !rate || milli > rate.capacityMilli || rate.refillAmountMilli <= 0n) return waitMs
+  if (Number.isFinite(waitMs) || !rate || milli > rate.capacityMilli) return waitMs
+  const boundaries = shares.flatMap(share => nextBoundary(share, nowMs) ?? [])
+  if (boundaries.length > 0) return Math.min(...boundaries) - nowMs + 1
+  if (rate.refillAmountMilli <= 0n) return waitMs
   return Number((rate.capacityMilli * BigInt(rate.refillPeriodMs)) / rate.refillAmountMilli) + 1
+}
+
+interface DisabledBucket {
+  readonly table: NamespaceTable
+  readonly address: BucketAddress
+  readonly state: KnownState
+  readonly write: (write: GuardedWrite) => Promise<unknown>
+}
+
+/**
+ * Refuses all requests if a switch does; false when none does. A bucket that the switch has missed is stamped, for the
+ * processes that read no configuration.
+ */
+export async function refuseDisabled(
+  {table, address, state, write}: DisabledBucket,
+  requests: readonly PendingRequest[],
+  {disabledAt}: AppliedLimits,
+): Promise<boolean> {
+  if (disabledAt === undefined) return false
+  if (state.exists && !state.seen.record.isDisabled) {
+    const update = (mark: WriteMark) => stampUpdate(table, address, 'disabled', mark)
+    // The refusal stands without it.
+    await write({update, basis: basisOf(state.seen.record)}).catch(() => {})
+  }
+  for (const request of requests) request.fail(new ResourceDisabled(address.entity, address.resource, disabledAt))
+  return true
 }

@@ -1,10 +1,10 @@
 import {onAbort} from '../dynamo/abort.js'
 import type {Backoff} from '../dynamo/retry.js'
-import type {RateLimitExceeded, RequestTooLarge} from './errors.js'
+import type {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from './errors.js'
 import type {Lease} from './lease.js'
 
 /** What one attempt at a request comes to. */
-export type AcquireOutcome = Lease | RateLimitExceeded | RequestTooLarge
+export type AcquireOutcome = Lease | RateLimitExceeded | RequestTooLarge | ResourceDisabled
 
 /** How to wait for admission. */
 export interface AdmissionWait {

@@ -18,6 +18,8 @@ interface UpOptions {
   /** Stop a running stack and delete its data first. */
   readonly reset: boolean
   readonly aggregator: boolean
+  /** Projection of the resource index of a new table. */
+  readonly resourceIndex?: 'KEYS_ONLY' | 'ALL' | undefined
   /** Version of zael. */
   readonly version: string
 }
@@ -45,7 +47,7 @@ export async function bringUp(stateDir: StateDir, options: UpOptions): Promise<U
   if (found.kind === 'running') await stopStack(stateDir, found.state)
   if (options.reset && dataDir !== null) await wipeData(dataDir)
 
-  const {engine, port, aggregator, version} = options
+  const {engine, port, aggregator, resourceIndex, version} = options
   const preferredPort = 'state' in found ? found.state.port : (await readEnd(stateDir))?.port
   const state = await startSupervisor({
     stateDir: stateDir.folder,
@@ -54,6 +56,7 @@ export async function bringUp(stateDir: StateDir, options: UpOptions): Promise<U
     version,
     ...(engine === undefined ? {} : {engine}),
     ...(port === undefined ? {} : {port}),
+    ...(resourceIndex === undefined ? {} : {resourceIndex}),
     ...(preferredPort === undefined ? {} : {preferredPort}),
   })
   return {state, started: true, recovered}
@@ -66,7 +69,7 @@ export function dataDirFor(stateDir: StateDir, {dataDir}: Pick<UpOptions, 'dataD
 
 /** Throws when the running stack has other settings than requested. */
 function checkSameSettings(state: StackState, options: UpOptions): void {
-  const {engine, port, dataDir, inMemory, aggregator} = options
+  const {engine, port, dataDir, inMemory, aggregator, resourceIndex} = options
   const differences = [
     ...(engine !== undefined && engine !== state.engine ? [`engine ${state.engine}, not ${engine}`] : []),
     ...(port !== undefined && port !== state.port ? [`on port ${state.port}, not ${port}`] : []),
@@ -74,6 +77,9 @@ function checkSameSettings(state: StackState, options: UpOptions): void {
       ? [`${dataLocation(state)}, not in ${resolve(dataDir)}`]
       : []),
     ...(inMemory && state.dataDir !== null ? [`${dataLocation(state)}, not in memory`] : []),
+    ...(resourceIndex !== undefined && resourceIndex !== state.resourceIndex
+      ? [`its resource index may not be ${resourceIndex}`]
+      : []),
     ...(!aggregator && state.aggregator ? ['with the aggregator, not without'] : []),
   ]
   if (differences.length === 0) return

@@ -1,8 +1,11 @@
 import {stringify} from 'yaml'
-import {formatLimit, type Limit} from '../core/limit.js'
+import type {Limit} from '../core/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
+import {formatLimit} from '../core/syntax/limit-text.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
+import {nameOf} from '../repository/limits/checks.js'
 import type {NamespaceRepository} from '../repository/repository.js'
+import {UnsupportedFeature} from '../repository/table/unsupported-feature.js'
 import type {ConfigRecord} from '../schema/config-record.js'
 import type {EntityRecord} from '../schema/entity-record.js'
 import type {Json} from '../schema/json-attribute.js'
@@ -28,6 +31,7 @@ export async function exportForm(repository: NamespaceRepository, namespace: str
     allEntityConfigs(repository),
     repository.entities.list(),
   ])
+  for (const record of [...(system ? [system] : []), ...resources, ...entityConfigs]) requireExpressible(record)
   return {
     namespace,
     ...systemForm(system),
@@ -46,6 +50,11 @@ async function allEntityConfigs({configs}: NamespaceRepository): Promise<ConfigR
     found.push([...(await configs.entities(resource)).records])
   })
   return found.flat()
+}
+
+/** Left out or as a plain rate, a limit would change where the manifest is applied. Switches and policies no manifest changes. */
+function requireExpressible({scope, unsupported}: ConfigRecord): void {
+  if (unsupported) throw new UnsupportedFeature(`In a manifest, ${nameOf(scope)}`, unsupported, {scope})
 }
 
 /** A record without limits is not exported. */

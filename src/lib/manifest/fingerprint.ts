@@ -1,5 +1,6 @@
 import {createHash} from 'node:crypto'
 import type {Limit} from '../core/limit.js'
+import {kindForm} from '../schema/audit-record.js'
 import type {Json} from '../schema/json-attribute.js'
 import {byText, type Manifest, type ManifestEntity} from './manifest.js'
 
@@ -37,9 +38,16 @@ function scopesForm(scopes: ReadonlyMap<string, readonly Limit[]>): Json {
 
 function limitsForm(limits: readonly Limit[]): Json {
   return Object.fromEntries(
-    limits.map(({name, capacity, refillAmount, refillPeriodSeconds}) => [
+    limits.map(({name, capacity, refillAmount, refillPeriodSeconds, ...limit}) => [
       name,
-      {capacity, refill_amount: refillAmount, refill_period: refillPeriodSeconds},
+      {
+        capacity,
+        refill_amount: refillAmount,
+        // The period of a quota means nothing; Python has its default there.
+        refill_period: limit.reset ? 60 : refillPeriodSeconds,
+        ...kindForm(limit),
+        ...(limit.unit !== undefined && {unit: limit.unit}),
+      },
     ]),
   )
 }

@@ -1,6 +1,7 @@
 import {z} from 'zod'
+import {calendarCheck} from '../calendar/calendar-check.js'
 import {InvalidInput} from '../core/errors.js'
-import {type Limit, MAX_PERIOD_SECONDS, MAX_TOKENS, parseLimit} from '../core/limit.js'
+import {DEFAULT_ZONE, type Limit, MAX_PERIOD_SECONDS, MAX_SCALE, MAX_TOKENS, makeLimit} from '../core/limit.js'
 import {
   checkConfigResource,
   checkEntityId,
@@ -10,9 +11,11 @@ import {
   DEFAULT_RESOURCE,
   nameForm,
 } from '../core/names.js'
+import {parseLimits} from '../core/syntax/limit-text.js'
 import {checkedNameOf, entriesOf, fieldsOf} from '../documents/issues.js'
 import {notOneOf} from '../documents/problems.js'
 import {asRead, asText, describeValue, WrittenScalar} from '../documents/values.js'
+import {entryOfForm} from '../schema/audit-record.js'
 import {byText, type Manifest, type ManifestEntity} from './manifest.js'
 import {metadataSchema} from './metadata.js'
 
@@ -38,6 +41,9 @@ const configResource = checkedNameOf(checkConfigResource, 'must be a name').meta
 const limitName = checkedNameOf(checkLimitName, 'must be a name').meta({id: 'limitName', ...nameForm('limit')})
 
 const NUMBER = '[0-9]+(\\.[0-9]+)?[kKM]?'
+const AMOUNT = `([$€£¥]?${NUMBER}|${NUMBER}[A-Z]{3})`
+const PERIOD = '[0-9]*(s|sec|m|min|h|hour|d|day)'
+const WHEN = `(/${PERIOD})?(:${AMOUNT})?|/${PERIOD}!|/(hour|day|week|month)@[A-Za-z][A-Za-z0-9_+/-]*|@"[^"]+"`
 const ANY_NAME = 'limit='
 
 /** The short syntax without the name: `100k/min:200k`. A number is taken as it is written. */
@@ -49,12 +55,15 @@ const rateText = z.preprocess(
     })
     .meta({
       description:
-        'RATE[/PERIOD][:BURST], such as 100/min, 10/sec:50, 1.5M/day, 500/15min. If absent, the period is a minute.',
-      pattern: `^${NUMBER}(/[0-9]*(s|sec|m|min|h|hour|d|day))?(:${NUMBER})?$`,
+        'RATE[/PERIOD][:BURST], such as 100/min, 10/sec:50, 1.5M/day, 500/15min. If absent, the period is a minute. ' +
+        'Quotas: 10k/day@Europe/Berlin, $500/month@UTC, 10k@"0 9 * * 1-5", 200/5h! from first use. ' +
+        'Further parts follow commas: soft, x0.5@"* 9-16 * * 1-5".',
+      pattern: `^${AMOUNT}(${WHEN})(,.+)?$`,
     })
     .transform((text, ctx): Rate => {
       try {
-        return parseLimit(ANY_NAME + text)
+        const [limit] = parseLimits([ANY_NAME + text], calendarCheck)
+        return limit as Rate
       } catch (error) {
         if (!(error instanceof InvalidInput)) throw error
         const {why, at} = error.details as {why?: string; at?: number}
@@ -66,7 +75,7 @@ const rateText = z.preprocess(
 )
 
 /** A number as it is written; one that is not whole or not in the range is left for the schema to refuse. */
-function wholeNumber(what: string, largest: number) {
+function wholeNumber(what: string, largest: number, least = 1) {
   const read = (input: unknown, ctx: z.RefinementCtx): unknown => {
     if (!(input instanceof WrittenScalar)) return input
     // YAML versions disagree about a leading zero.
@@ -75,25 +84,98 @@ function wholeNumber(what: string, largest: number) {
       ctx.addIssue({code: 'custom', message})
     }
     const value = /^\d[\d_]*$/.test(input.text) ? Number(input.text.replaceAll('_', '')) : input.value
-    return Number.isSafeInteger(value) && Number(value) >= 1 && Number(value) <= largest ? value : input
+    return Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= largest ? value : input
   }
   const error = ({input}: {readonly input?: unknown}) =>
     input === undefined
       ? `the ${what} is missing`
-      : `must be a whole number from 1 to ${largest}, not ${describeValue(input)}`
-  return z.preprocess(read, z.int({error}).min(1).max(largest))
+      : `must be a whole number from ${least} to ${largest}, not ${describeValue(input)}`
+  return z.preprocess(read, z.int({error}).min(least).max(largest))
 }
 
 const tokens = (what: string) => wholeNumber(what, MAX_TOKENS)
+
+/** Some entries; one without any is a mistake. */
+function listOf<Entry extends z.ZodType>(what: string, entry: Entry) {
+  const error = ({input}: {readonly input?: unknown}) =>
+    `${what} must be a list of entries, not ${describeValue(input)}`
+  return z.array(entry, {error}).min(1, `${what} has no entries; leave it out`)
+}
+
+/** Text or a number as it was written. */
+const plainText = (what: string) =>
+  z.preprocess(asText, z.string({error: ({input}) => `${what} must be text, not ${describeValue(input)}`}))
+
+const scale = z.preprocess(
+  asRead,
+  z
+    .number({error: ({input}) => `must be a number above 0, not ${describeValue(input)}`})
+    .positive()
+    .max(MAX_SCALE),
+)
+
+const resetEntry = fieldsOf('an entry of a reset schedule', {
+  cron: plainText('cron').describe('Five fields: minute, hour, day, month, weekday.'),
+  tz: plainText('tz').optional().describe('IANA time zone; default: UTC.'),
+})
+
+const scheduleEntry = fieldsOf('an entry of a schedule', {
+  cron: plainText('cron').describe('Applies in every minute that it matches.'),
+  tz: plainText('tz').optional().describe('IANA time zone; default: UTC. All entries of a limit have the same.'),
+  scale: scale.optional().describe('Factor of capacity and refill amount.'),
+  capacity: tokens('capacity').optional(),
+  refill_amount: tokens('refill amount').optional(),
+  refill_period_seconds: wholeNumber('refill period', MAX_PERIOD_SECONDS).optional(),
+})
 
 /** The Python system's syntax: `burst`, if given, replaces `capacity`, also as the default of the refill. */
 const rateFields = fieldsOf('a limit', {
   capacity: tokens('capacity').describe('Maximum number of tokens.'),
   burst: tokens('burst').optional().describe('Replaces capacity; for older files.'),
-  refill_amount: tokens('refill amount').optional().describe('Tokens per period; default: the capacity.'),
+  refill_amount: wholeNumber('refill amount', MAX_TOKENS, 0)
+    .optional()
+    .describe('Tokens per period; default: the capacity, or 0 for a quota.'),
   refill_period: wholeNumber('refill period', MAX_PERIOD_SECONDS).optional().describe('Seconds; default: 60.'),
-}).transform(({capacity, burst = capacity, refill_amount = burst, refill_period = 60}): Rate => {
-  return {capacity: burst, refillAmount: refill_amount, refillPeriodSeconds: refill_period}
+  schedule: listOf('schedule', scheduleEntry).optional().describe('Other parameters in windows of time.'),
+  reset_schedule: listOf('reset_schedule', resetEntry).optional().describe('A quota: full again when one matches.'),
+  reset_after_seconds: wholeNumber('session', MAX_PERIOD_SECONDS)
+    .optional()
+    .describe('A quota: full again this long after its first use.'),
+  soft: z
+    .preprocess(asRead, z.boolean({error: ({input}) => `must be true or false, not ${describeValue(input)}`}))
+    .optional()
+    .describe('Counted, but never a reason to refuse.'),
+}).transform((fields, ctx): Rate => {
+  const {capacity, burst, schedule, reset_schedule: resets, reset_after_seconds: afterSeconds} = fields
+  const full = burst ?? capacity
+  const isQuota = resets !== undefined || afterSeconds !== undefined
+  const zones = [...new Set([...(schedule ?? []), ...(resets ?? [])].map(({tz}) => tz ?? DEFAULT_ZONE))]
+  const refuse = (message: string): never => {
+    ctx.addIssue({code: 'custom', message})
+    return z.NEVER
+  }
+  if (resets !== undefined && afterSeconds !== undefined)
+    return refuse('give either reset_schedule or reset_after_seconds: a quota has one kind of reset')
+  if (zones.length > 1) return refuse(`all entries of a limit share one time zone, not ${zones.join(' and ')}`)
+  try {
+    return makeLimit(
+      {
+        name: ANY_NAME.slice(0, -1),
+        capacity: full,
+        refillAmount: fields.refill_amount ?? (isQuota ? 0 : full),
+        refillPeriodSeconds: fields.refill_period ?? 60,
+        ...(resets && {reset: {crons: resets.map(({cron}) => cron)}}),
+        ...(afterSeconds !== undefined && {reset: {afterSeconds}}),
+        schedule: schedule?.map(entryOfForm),
+        timeZone: zones[0],
+        soft: fields.soft,
+      },
+      calendarCheck,
+    )
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error
+    return refuse((error.details as {why?: string}).why ?? error.message)
+  }
 })
 
 const perMinute = z
@@ -114,11 +196,14 @@ const limits = entriesOf('limits', limitName, rate)
   })
   .transform(rates =>
     Object.entries(rates)
-      .map(([name, {capacity, refillAmount, refillPeriodSeconds}]): Limit => {
-        return {name, capacity, refillAmount, refillPeriodSeconds}
-      })
+      .map(([name, rate]): Limit => ({...rate, name}))
       .sort((a, b) => byText(a.name, b.name)),
   )
+  .check(({value, issues}) => {
+    const zones = [...new Set(value.flatMap(({timeZone}) => timeZone ?? []))]
+    const message = `all limits of a scope share one time zone, not ${zones.join(' and ')}`
+    if (zones.length > 1) issues.push({code: 'custom', input: value, path: [], message})
+  })
 
 const someLimits = limits.refine(({length}) => length > 0, 'no limits are given; add one, such as rpm: 100/min')
 

@@ -3,6 +3,7 @@ import type {Item, Key} from '../schema/attribute-value.js'
 import {itemBytes} from '../schema/item-size.js'
 import {spellKey} from '../schema/keys.js'
 import {LITERAL_DEFAULT} from '../schema/legacy/key.js'
+import {featuresIn, type PeerFeature} from '../schema/peer-features.js'
 import type {ClassifiedRecord, CurrentRecordType, OldGeneration, OldRecordType} from './records/classify.js'
 import {findingKey, type MigrationFinding} from './records/finding.js'
 
@@ -36,6 +37,8 @@ export interface SurveyCounts {
   readonly old: readonly SurveyRow[]
   /** Items of the current layout by kind. */
   readonly current: Readonly<Partial<Record<CurrentRecordType, number>>>
+  /** Items with features of zae-limiter 0.11 to 0.17, by feature. */
+  readonly features: ReadonlyMap<PeerFeature, number>
   /** Items of unknown shape, and unreadable buckets; the first keys. */
   readonly unknown: {readonly items: number; readonly keys: readonly string[]}
   /** The first conflicts, one for each record. */
@@ -61,6 +64,7 @@ export class SurveyCounter {
   items = 0
   /** Whether there is data without a namespace. */
   hasUnprefixed = false
+  readonly features = new Map<PeerFeature, number>()
   #bytes = 0
   #unknown = 0
   readonly #unknownKeys: string[] = []
@@ -72,6 +76,7 @@ export class SurveyCounter {
   /** Counts an item. Old items are also added by {@link addFinding}, once they are compared. */
   addItem(item: Item, record: ClassifiedRecord): void {
     const bytes = itemBytes(item)
+    for (const feature of featuresIn(item)) this.features.set(feature, (this.features.get(feature) ?? 0) + 1)
     this.items++
     this.#bytes += bytes
     if (record.kind === 'unknown') {
@@ -121,6 +126,7 @@ export class SurveyCounter {
         (a, b) => a.generation - b.generation || (a.type < b.type ? -1 : 1),
       ),
       current,
+      features: this.features,
       unknown: {items: this.#unknown, keys: this.#unknownKeys},
       conflicts: [...this.#conflicts].map(([key, reason]) => ({key, reason})),
     }

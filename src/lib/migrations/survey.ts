@@ -1,10 +1,11 @@
 import {getItem, type Table} from '../repository/table/table.js'
-import {readVersion} from '../repository/table/version.js'
-import {checkCompatibility} from '../repository/table/version-compatibility.js'
+import {readVersion, type StoredVersion} from '../repository/table/version.js'
+import {checkCompatibility, laterRelease, recordedRelease} from '../repository/table/version-compatibility.js'
 import type {Item} from '../schema/attribute-value.js'
 import {legacyVersionKey} from '../schema/legacy/key.js'
 import {readSchemaVersion} from '../schema/legacy/record-shapes.js'
 import type {MigrationRecord} from '../schema/migration-record.js'
+import {PEER_FEATURES, type PeerFeature} from '../schema/peer-features.js'
 import {openLimiterTable} from './limiter-table.js'
 import type {MigrationContext} from './records/finding.js'
 import {SurveyCounter, type SurveyCounts} from './survey-counts.js'
@@ -25,6 +26,8 @@ interface RecordedSchema {
 /** Everything known about a table before it is migrated. */
 export interface Survey extends SurveyCounts {
   readonly schema: RecordedSchema
+  /** The release of zae-limiter whose records the table has; `undefined` for a table of an older layout. */
+  readonly release: string | undefined
   readonly missing: MissingParts
   /** Whether the namespace `default` has to be registered for data that has no namespace. */
   readonly registersDefault: boolean
@@ -55,16 +58,24 @@ export async function surveyTable(table: Table, {ourVersion, signal, onProgress}
     onProgress?.(counter.items)
   }
   const run = await readMigration(table)
+  const version = await readVersion(table)
   const hasDefault = context.defaultNamespace !== undefined
   return {
     ...counter.counts(hasDefault),
-    schema: await readRecordedSchema(table),
+    schema: await recordedSchema(table, version),
+    release: releaseOf(version, counter.features),
     missing: await findMissingParts(context),
     registersDefault: !hasDefault && counter.hasUnprefixed,
     hasDefault,
     run,
     isRunning: run !== undefined && run.leaseUntilMs > table.clock(),
   }
+}
+
+/** The release of zae-limiter that wrote the newest of the records. */
+function releaseOf({record}: StoredVersion, features: ReadonlyMap<PeerFeature, number>): string | undefined {
+  const since = [...features.keys()].map(feature => `${PEER_FEATURES[feature].since}.0`)
+  return record && since.reduce(laterRelease, recordedRelease(record))
 }
 
 async function countPage(context: MigrationContext, counter: SurveyCounter, items: readonly Item[]): Promise<void> {
@@ -76,8 +87,7 @@ async function countPage(context: MigrationContext, counter: SurveyCounter, item
   }
 }
 
-async function readRecordedSchema(table: Table): Promise<RecordedSchema> {
-  const {record, hasLegacyRecord} = await readVersion(table)
+async function recordedSchema(table: Table, {record, hasLegacyRecord}: StoredVersion): Promise<RecordedSchema> {
   const legacy = hasLegacyRecord ? await getItem(table, legacyVersionKey) : undefined
   return {
     current: record?.schemaVersion,

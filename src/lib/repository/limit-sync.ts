@@ -1,20 +1,21 @@
-import {expiresAtSeconds} from '../core/bucket.js'
+import {expiresAtSeconds, LIFETIME_MULTIPLIER} from '../core/bucket.js'
 import {LEVELS, type Level} from '../core/resolve.js'
 import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
 import {type ConfigScope, levelOf} from '../schema/config-record.js'
 import {addressOf, Buckets, type ShardedBucket} from './buckets/buckets.js'
+import {sendMarked} from './buckets/marked-write.js'
 import {changesLimits, planBucket, plannedLimits, type SeenBucket} from './buckets/plan.js'
 import {type Rewrite, type RewriteDecision, rewriteStoredBucket} from './buckets/rewrite.js'
+import {stampUpdate} from './buckets/switch-write.js'
+import {newMark} from './buckets/writes.js'
 import {ConfigCache} from './limits/cache.js'
-import {ConfigResolver, type Resolution} from './limits/resolver.js'
+import {ConfigResolver, type Resolution, requireSupportedLimits} from './limits/resolver.js'
 import type {NamespaceTable} from './table/table.js'
+import {UnsupportedFeature} from './table/unsupported-feature.js'
 
 const CONCURRENT_WRITES = 8
-
-/** A bucket expires when it was not used for this many times the time it takes to fill. */
-const LIFETIME_MULTIPLIER = 7
 
 /** How many bucket shards were checked, updated, and could not be updated. */
 export interface SyncResult {
@@ -50,7 +51,9 @@ export async function syncLimits(
       const align: Rewrite = async (seen, nowMs) => {
         const resolution = await resolver.resolve(entity, resource, {signal})
         isAffectedHere = isAffected(levelOf(scope), resolution.source)
-        return isAffectedHere ? alignWith(resolution, seen, nowMs) : undefined
+        if (!isAffectedHere) return undefined
+        requireSupportedLimits(resolution, {entity, resource})
+        return alignWith(resolution, seen, nowMs)
       }
       let isAffectedHere = true
       const outcome = await rewriteStoredBucket(table, shard, align, signal)
@@ -58,12 +61,50 @@ export async function syncLimits(
       if (outcome === 'written') result.updated++
       if (outcome === 'contended') result.failed++
     } catch (error) {
-      if (!isUnavailability(error)) throw error
+      // What zael cannot honour it leaves alone; a client that can will bring the bucket in line.
+      if (!isUnavailability(error) && !(error instanceof UnsupportedFeature)) throw error
       result.failed++
     }
     result.checked++
     onProgress?.({...result})
   })
+  return result
+}
+
+/**
+ * Stamps the live buckets of a scope with the switch that applies to each of them, which may be one of another level. An
+ * index may miss a bucket that was just created, so it is read again until nothing new is found.
+ */
+export async function syncSwitch(
+  table: NamespaceTable,
+  scope: ConfigScope,
+  options: SyncOptions = {},
+): Promise<SyncResult> {
+  const {onProgress, signal} = options
+  const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock, ttlMs: 0}))
+  const result = {checked: 0, updated: 0, failed: 0}
+  const done = new Set<string>()
+  for (let before = -1; before < done.size; ) {
+    before = done.size
+    await forEachConcurrently(liveShards(table, scope, signal), CONCURRENT_WRITES, async stored => {
+      const address = addressOf(stored)
+      const {entity, resource, shard} = address
+      const id = `${entity}#${resource}#${shard}`
+      if (done.has(id)) return
+      done.add(id)
+      try {
+        const {access} = await resolver.resolve(entity, resource, {signal})
+        const mark = newMark(table)
+        const update = stampUpdate(table, address, access?.access ?? 'enabled', mark)
+        if ((await sendMarked(table, update, mark, {signal})).applied) result.updated++
+      } catch (error) {
+        if (!isUnavailability(error)) throw error
+        result.failed++
+      }
+      result.checked++
+      onProgress?.({...result})
+    })
+  }
   return result
 }
 
@@ -77,9 +118,9 @@ export function alignWith({limits, source}: Resolution, seen: SeenBucket, nowMs:
   const plan = planBucket(seen, nowMs, limits)
   const isPermanent = source === 'entity'
   const hasRightLifetime = isPermanent === (seen.record.ttlSeconds === undefined)
-  if (hasRightLifetime && !changesLimits(plan)) return undefined
+  if (hasRightLifetime && !changesLimits(plan) && seen.record.validUntilMs !== 0) return undefined
   const ttlSeconds = isPermanent ? null : expiresAtSeconds(plannedLimits(plan), LIFETIME_MULTIPLIER, nowMs)
-  return {plan, write: {amounts: new Map(), ttlSeconds}}
+  return {plan, write: {amounts: new Map(), ttlSeconds, isCompared: true}}
 }
 
 async function* liveShards(

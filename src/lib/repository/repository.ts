@@ -3,15 +3,15 @@ import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
 import {checkEntityId, checkResourceName, isNamespaceId} from '../core/names.js'
 import type {Window} from '../core/window.js'
-import type {ConfigScope} from '../schema/config-record.js'
+import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {Audit, type Principal, storedAuditRetention} from './audit/audit.js'
 import {Buckets} from './buckets/buckets.js'
 import {type ResetResult, resetBucket} from './buckets/reset.js'
 import {type BucketView, viewBucket} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
-import {type SyncOptions, type SyncResult, syncLimits} from './limit-sync.js'
-import {type ConfigChange, Configs, type SetOptions} from './limits/configs.js'
+import {type SyncOptions, type SyncResult, syncLimits, syncSwitch} from './limit-sync.js'
+import {type ConfigChange, Configs, type SetOptions, type SwitchScope} from './limits/configs.js'
 import {Namespaces} from './namespaces/namespaces.js'
 import {openNamespace} from './open-namespace.js'
 import {Provisioner} from './provisioner.js'
@@ -145,6 +145,20 @@ export class NamespaceRepository {
   /** Removes all limits of a scope; live buckets get the limits that apply then. */
   async deleteLimits(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
     return this.#synced(await this.configs.delete(scope), options)
+  }
+
+  /**
+   * Refuses every request (`disabled`), lifts the switch of a less specific level (`enabled`), or lets that level decide
+   * (`undefined`); stamps the live buckets. The most specific switch counts: of the entity for the resource, of the
+   * entity, of the resource.
+   */
+  async setAccess(
+    scope: SwitchScope,
+    access: Exclude<AccessSwitch, 'bypass'> | undefined,
+    options: SyncOptions = {},
+  ): Promise<LimitsChange> {
+    const change = await this.configs.setAccess(scope, access)
+    return {...change, buckets: await syncSwitch(this.#table, scope, options)}
   }
 
   /** A bucket as it is now, with all its shards; `undefined` when it was never used, or has expired. */

@@ -29,6 +29,9 @@ export const attributes = {
     metadata: 'metadata',
     createdAt: 'created_at',
     version: 'version',
+    /** As in buckets. */
+    parentGeneration: 'pgen',
+    parentIncarnation: 'pinc',
   },
 
   /** Besides these, five numbers per limit: `limitAttribute`; and the marks of the last writes: `markAttribute`. */
@@ -50,9 +53,23 @@ export const attributes = {
     limitsRevision: 'lr',
     /** Names the write that has filled the bucket, when it was created or reset: tokens from before do not go back. */
     incarnation: 'bi',
+    /** Present while every request is refused. */
+    disabled: 'disabled',
+    /** Epoch ms until which requests are admitted whatever the balances. */
+    bypass: 'bypass',
+    /** Epoch ms until which balances and rates hold as stored; 0: the next write compares with the configuration first. */
+    validUntil: 'vu',
+    /** Schedule and resets of all limits that have none of their own, and their time zone: see `encodeCalendars`. */
+    schedule: 'sched',
+    resets: 'rsched',
+    timeZone: 'sched_tz',
+    /** Counts the moves of the entity to another parent; `parent_id` and `cascade` are of this generation. */
+    parentGeneration: 'pgen',
+    /** The creation of the entity within which generations compare. */
+    parentIncarnation: 'pinc',
   },
 
-  /** Besides these, three numbers per limit: `configAttribute`. */
+  /** Besides these, three to six attributes per limit: `encodeConfigLimits`. */
   config: {
     version: 'config_version',
     entity: 'entity_id',
@@ -61,6 +78,12 @@ export const attributes = {
     auditRetentionDays: 'audit_retention_days',
     /** Tells one write from every other; clients that put whole items drop it, which is a change as well. */
     revision: 'rev',
+    /** Tri-state: `BOOL true`, `BOOL false` or the text `bypass`; absent where the next level decides. */
+    disabled: 'disabled',
+    /** Tri-state: whether requests are charged to the parent too; absent where the next level decides. */
+    cascade: 'cascade',
+    /** Of all schedules in the item. */
+    timeZone: 'sched_tz',
   },
 
   /** Besides this, the registry of entity configurations has one number per resource, named after it. */

@@ -1,3 +1,11 @@
+import {
+  isCalendarReset,
+  isSessionReset,
+  type Limit,
+  type LimitInput,
+  makeLimit,
+  type ScheduleEntry,
+} from '../core/limit.js'
 import {type Item, type Key, NULL, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {fromJson, type Json} from './json-attribute.js'
@@ -78,5 +86,93 @@ export function auditJson(record: AuditRecord): Record<string, Json> {
     [names.principal]: record.principal ?? null,
     [names.resource]: record.resource ?? null,
     [names.details]: record.details,
+  }
+}
+
+type Form = {[key: string]: Json}
+
+/** Limits as audit events show them, with the names that other clients use. */
+export function limitDetails(limits: readonly Limit[]): Json[] {
+  return limits.map(({name, capacity, refillAmount, refillPeriodSeconds, ...limit}) => ({
+    name,
+    capacity,
+    refill_amount: refillAmount,
+    refill_period_seconds: refillPeriodSeconds,
+    ...kindForm(limit),
+    ...(limit.unit !== undefined && {unit: limit.unit}),
+  }))
+}
+
+/** What makes a limit other than a plain rate, as manifests and audit events of all clients spell it. */
+export function kindForm({
+  reset,
+  schedule,
+  timeZone,
+  soft,
+}: Pick<Limit, 'reset' | 'schedule' | 'timeZone' | 'soft'>): Form {
+  const zone = timeZone === undefined ? {} : {tz: timeZone}
+  return {
+    ...(schedule && {schedule: schedule.map(entry => ({cron: entry.cron, ...zone, ...entryForm(entry)}))}),
+    ...(isCalendarReset(reset) && {reset_schedule: reset.crons.map(cron => ({cron, ...zone}))}),
+    ...(isSessionReset(reset) && {reset_after_seconds: reset.afterSeconds}),
+    ...(soft && {soft}),
+  }
+}
+
+function entryForm(entry: ScheduleEntry): Form {
+  if ('scale' in entry) return {scale: entry.scale}
+  const {capacity, refillAmount, refillPeriodSeconds} = entry
+  return {
+    ...(capacity !== undefined && {capacity}),
+    ...(refillAmount !== undefined && {refill_amount: refillAmount}),
+    ...(refillPeriodSeconds !== undefined && {refill_period_seconds: refillPeriodSeconds}),
+  }
+}
+
+/** One entry of a schedule in the form of {@link kindForm}, with its types checked. */
+export interface EntryForm {
+  readonly cron: string
+  readonly tz?: string | undefined
+  readonly scale?: number | undefined
+  readonly capacity?: number | undefined
+  readonly refill_amount?: number | undefined
+  readonly refill_period_seconds?: number | undefined
+}
+
+/** The reverse of the schedule in {@link kindForm}. */
+export function entryOfForm({cron, scale, capacity, ...rest}: EntryForm): ScheduleEntry {
+  if (scale !== undefined) return {cron, scale}
+  const {refill_amount: refillAmount, refill_period_seconds: refillPeriodSeconds} = rest
+  return {
+    cron,
+    ...(capacity !== undefined && {capacity}),
+    ...(refillAmount !== undefined && {refillAmount}),
+    ...(refillPeriodSeconds !== undefined && {refillPeriodSeconds}),
+  }
+}
+
+/** The reverse of {@link limitDetails}, for one limit; `undefined` if it is none. */
+export function limitOfDetails(value: Json): Limit | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined
+  const {schedule, reset_schedule: resets} = value
+  const entries = [...(Array.isArray(schedule) ? schedule : []), ...(Array.isArray(resets) ? resets : [])]
+  const forms = entries as unknown as readonly EntryForm[]
+  const crons = Array.isArray(resets) ? (resets as unknown as readonly EntryForm[]).map(({cron}) => cron) : []
+  const afterSeconds = value.reset_after_seconds
+  try {
+    return makeLimit({
+      name: value.name,
+      capacity: value.capacity,
+      refillAmount: value.refill_amount,
+      refillPeriodSeconds: value.refill_period_seconds,
+      ...(crons.length > 0 && {reset: {crons}}),
+      ...(afterSeconds !== undefined && {reset: {afterSeconds}}),
+      schedule: Array.isArray(schedule) ? (schedule as unknown as readonly EntryForm[]).map(entryOfForm) : undefined,
+      timeZone: forms[0]?.tz,
+      soft: value.soft === true,
+      unit: value.unit,
+    } as LimitInput)
+  } catch {
+    return undefined
   }
 }

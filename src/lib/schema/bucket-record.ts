@@ -1,9 +1,13 @@
-import type {BucketState, LimitState} from '../core/bucket.js'
+import {type BucketState, hasKinds, type LimitState} from '../core/bucket.js'
+import type {LimitKind} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import type {Rate} from '../core/token-math.js'
 import {bool, type Item, n, s, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
+import {decodeKind, encodeCalendars, encodeKindState} from './kind-attributes.js'
+import {generationAttributes, type ParentGeneration, readGeneration} from './parent-generation.js'
+import {bucketFeatures, type CarriedFeature, foreignAttributes, unsupportedOf} from './peer-features.js'
 import {readBigInt, readBoolean, readNumber, readString} from './read.js'
 
 /** One shard of one bucket, as stored. Parameters in `state` are those of the whole bucket, whatever the shard count. */
@@ -24,6 +28,16 @@ export interface BucketRecord {
   readonly limitsRevision?: string | undefined
   /** The creation or reset that has filled it; absent where no client that marks it has done so. */
   readonly incarnation?: string | undefined
+  /** Epoch ms until which balances and rates hold as stored; 0: the configuration may have changed. Absent on plain buckets. */
+  readonly validUntilMs?: number | undefined
+  /** Present where a switch refuses every request. */
+  readonly isDisabled?: true | undefined
+  /** The generation of `parent` and `cascade`; absent where no client counts moves. */
+  readonly parentGeneration?: ParentGeneration | undefined
+  /** Features of other clients that zael does not know how to honour: the bucket must not be used. Absent when there are none. */
+  readonly unsupported?: readonly CarriedFeature[] | undefined
+  /** Attributes that are not zael's, which a copy of the item keeps. Absent when there are none. */
+  readonly foreign?: Item | undefined
 }
 
 /** What another client left of a limit or of a whole bucket: counters without parameters. */
@@ -107,6 +121,7 @@ export function encodeBucket(record: BucketRecord): Item {
   const {namespace, entity, resource, shard, state} = record
   // Assigned one by one, which is faster than spreading: this is done for every write that is measured.
   const item: Item = wireKey(keys.bucket(namespace, entity, resource, shard))
+  if (record.foreign !== undefined) Object.assign(item, record.foreign)
   item[names.entity] = s(entity)
   item[names.resource] = s(resource)
   item[names.refilledAt] = n(state.refilledAtMs)
@@ -117,11 +132,20 @@ export function encodeBucket(record: BucketRecord): Item {
   if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
   if (record.incarnation !== undefined) item[names.incarnation] = s(record.incarnation)
   if (record.limitsRevision !== undefined) item[names.limitsRevision] = s(record.limitsRevision)
+  if (record.validUntilMs !== undefined) item[names.validUntil] = n(record.validUntilMs)
+  if (record.parentGeneration !== undefined) Object.assign(item, generationAttributes(record.parentGeneration))
   for (const [name, limit] of state.limits) encodeLimit(item, name, limit)
+  if (hasKinds(state)) encodeKinds(item, state)
   if (!state.limits.has(WRITE_PRESSURE_LIMIT)) encodeLimit(item, WRITE_PRESSURE_LIMIT, freshWritePressure())
   const remainders = encodeRemainders(state)
   if (remainders !== undefined) item[names.remainders] = s(remainders)
   return item
+}
+
+function encodeKinds(item: Item, {limits}: BucketState): void {
+  const kinds = new Map([...limits].map(([name, {kind}]) => [name, kind]))
+  const stored = [encodeCalendars(kinds), ...[...kinds].map(([name, kind]) => encodeKindState(name, kind))]
+  for (const [attribute, value] of stored.flatMap(each => [...each])) if (value) item[attribute] = value
 }
 
 /** The keys under which the indexes have a shard. */
@@ -151,6 +175,7 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
   const refilledAtMs = readNumber(item, names.refilledAt)
   const {limits, incomplete} = decodeLimits(item, refilledAtMs)
   if (refilledAtMs === undefined) return {kind: 'ghost', namespace, entity, resource, shard, residue: incomplete}
+  const parentGeneration = readGeneration(item)
   return {
     kind: 'bucket',
     record: {
@@ -165,9 +190,21 @@ export function decodeBucket(item: Item): StoredBucket | undefined {
       state: {refilledAtMs, limits},
       limitsRevision: readString(item, names.limitsRevision),
       incarnation: readString(item, names.incarnation),
+      ...(names.validUntil in item ? {validUntilMs: readNumber(item, names.validUntil) ?? 0} : undefined),
+      ...(parentGeneration && {parentGeneration}),
+      ...(names.disabled in item && {isDisabled: true as const}),
+      ...othersIn(item),
     },
     incomplete,
   }
+}
+
+/** What other clients have added to a bucket; both are absent where there is nothing of the kind. */
+function othersIn(item: Item): Pick<BucketRecord, 'foreign' | 'unsupported'> | undefined {
+  const foreign = foreignAttributes(item)
+  if (!foreign) return undefined
+  const unsupported = unsupportedOf(bucketFeatures(item))
+  return {foreign, ...(unsupported.length > 0 && {unsupported})}
 }
 
 function encodeLimit(item: Item, name: string, limit: LimitState): void {
@@ -187,12 +224,16 @@ function decodeLimits(item: Item, refilledAtMs: number | undefined) {
     const tokensMilli = readBigInt(item, attribute) ?? 0n
     const consumedMilli = readBigInt(item, limitAttribute(name, 'consumed')) ?? 0n
     const capacityMilli = readBigInt(item, limitAttribute(name, 'capacity')) ?? 0n
-    const refillAmountMilli = readBigInt(item, limitAttribute(name, 'refillAmount')) ?? 0n
+    // Zero is a quota, which time does not refill; a missing amount is damage.
+    const refillAmountMilli = readBigInt(item, limitAttribute(name, 'refillAmount')) ?? -1n
     const refillPeriodMs = readNumber(item, limitAttribute(name, 'refillPeriod')) ?? 0
-    if (refilledAtMs === undefined || capacityMilli <= 0n || refillAmountMilli <= 0n || refillPeriodMs <= 0) {
+    if (refilledAtMs === undefined || capacityMilli <= 0n || refillAmountMilli < 0n || refillPeriodMs <= 0) {
       incomplete.set(name, {tokensMilli, consumedMilli})
     } else {
-      limits.set(name, {capacityMilli, refillAmountMilli, refillPeriodMs, tokensMilli, consumedMilli, remainder: 0n})
+      const kind = decodeKind(item, name)
+      const balance = {tokensMilli, consumedMilli, remainder: 0n}
+      const limit = {capacityMilli, refillAmountMilli, refillPeriodMs, ...balance}
+      limits.set(name, kind ? {...limit, kind: refillAmountMilli > 0n ? withoutQuota(kind) : kind} : limit)
     }
   }
   if (refilledAtMs !== undefined) {
@@ -206,6 +247,11 @@ function decodeLimits(item: Item, refilledAtMs: number | undefined) {
     }
   }
   return {limits, incomplete}
+}
+
+/** A limit that refills has no resets, whatever is stored beside it. */
+function withoutQuota({quota: _, ...kind}: LimitKind): LimitKind {
+  return kind
 }
 
 /**

@@ -1,11 +1,13 @@
 import type {Limit} from '../core/limit.js'
 import {DEFAULT_RESOURCE} from '../core/names.js'
 import type {Level} from '../core/resolve.js'
-import {type Item, type Key, n, s, texts} from './attribute-value.js'
+import {type AttributeValue, bool, type Item, type Key, n, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
+import {encodeConfigLimits, limitAttributesIn, limitOfAttribute, readConfigLimits} from './config-limits.js'
 import type {Json} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {readNumber, readString} from './read.js'
+import {type CarriedFeature, configFeatures, unsupportedOf} from './peer-features.js'
+import {readBoolean, readNumber, readString} from './read.js'
 
 /** What a configuration applies to; the default of an entity has the resource `_default_`. */
 export type ConfigScope =
@@ -24,34 +26,41 @@ export interface ConfigRecord {
   readonly onUnavailable: OnUnavailable | undefined
   /** System level only: how long audit events are kept. */
   readonly auditRetentionDays: number | undefined
+  /** Whether requests are admitted at all, and whether limits count; absent where the next level decides. Not at the system level. */
+  readonly access?: AccessSwitch | undefined
+  /** Whether requests are charged to the parent too; absent where the next level or the entity decides. */
+  readonly cascade?: boolean | undefined
+  /** Features of its limits that zael does not know how to honour. Absent when there are none. */
+  readonly unsupported?: readonly CarriedFeature[] | undefined
 }
+
+/** `enabled` and `bypass` also lift a switch of a less specific level. */
+export type AccessSwitch = 'disabled' | 'enabled' | 'bypass'
 
 const names = attributes.config
 
-const FIELDS = {capacity: 'cp', refillAmount: 'ra', refillPeriod: 'rp'} as const
+/** What a configuration can hold besides limits and settings: with one of these it stays when its last limit is removed. */
+export const POLICY_ATTRIBUTES: readonly string[] = [names.disabled, names.cascade]
 
-/** What the attributes of limits begin with. */
-const LIMIT_PREFIX = 'l_'
-
-/** Attribute of one field of one limit: capacity and refill amount in whole tokens, refill period in seconds. */
-export function configAttribute(limit: string, field: keyof typeof FIELDS): string {
-  return `${LIMIT_PREFIX}${limit}_${FIELDS[field]}`
+/** Whether a configuration has something to say without limits that were read: a policy, or limits that cannot be read. */
+export function hasMoreThanLimits(item: Item, limits: readonly string[]): boolean {
+  const hasOtherLimits = limitAttributesIn(item).some(name => !limits.includes(limitOfAttribute(name)))
+  return hasPolicy(item) || hasOtherLimits
 }
 
-/** The attributes of limits in a stored item, with those that only older clients know. */
-export function limitAttributesIn(item: Item = {}): string[] {
-  return Object.keys(item).filter(name => name.startsWith(LIMIT_PREFIX) && name.lastIndexOf('_') > LIMIT_PREFIX.length)
+/** Whether nothing would be left of a configuration without its switch: no limit, readable or not, no setting, no policy. */
+export function holdsOnlySwitch(item: Item): boolean {
+  const others = POLICY_ATTRIBUTES.filter(name => name !== names.disabled)
+  return limitAttributesIn(item).length === 0 && !hasSettings(item) && !others.some(name => name in item)
 }
 
-/** The limit that an attribute belongs to. */
-export function limitOfAttribute(name: string): string {
-  return name.slice(LIMIT_PREFIX.length, name.lastIndexOf('_'))
-}
+const hasPolicy = (item: Item): boolean => POLICY_ATTRIBUTES.some(name => name in item)
 
 /** The attributes that a change is based on: it is written only if they are the same as when the item was read. */
 export function guardedAttributes(item: Item): string[] {
   const [indexKey] = keyNames(indexes.entity)
-  return [...limitAttributesIn(item), names.onUnavailable, names.auditRetentionDays, indexKey, names.revision]
+  const settings = [names.timeZone, names.onUnavailable, names.auditRetentionDays]
+  return [...limitAttributesIn(item), ...settings, indexKey, names.revision]
 }
 
 /**
@@ -87,23 +96,29 @@ export function encodeConfig(record: ConfigRecord): Item {
   }
   if (record.onUnavailable !== undefined) item[names.onUnavailable] = s(record.onUnavailable)
   if (record.auditRetentionDays !== undefined) item[names.auditRetentionDays] = n(record.auditRetentionDays)
-  for (const limit of record.limits) {
-    item[configAttribute(limit.name, 'capacity')] = n(limit.capacity)
-    item[configAttribute(limit.name, 'refillAmount')] = n(limit.refillAmount)
-    item[configAttribute(limit.name, 'refillPeriod')] = n(limit.refillPeriodSeconds)
-  }
+  if (record.access !== undefined) item[names.disabled] = encodeAccess(record.access)
+  if (record.cascade !== undefined) item[names.cascade] = bool(record.cascade)
+  Object.assign(item, encodeConfigLimits(record.limits))
   return item
 }
 
-/** `undefined` when the key is not a configuration's. Index keys may be missing: some writers leave them out. */
-export function decodeConfig(item: Item): ConfigRecord | undefined {
+/**
+ * `undefined` when the key is not a configuration's. Index keys may be missing: some writers leave them out. With
+ * `readLimits` the caller decides about limits that cannot be read.
+ */
+export function decodeConfig(item: Item, readLimits = decodeConfigLimits): ConfigRecord | undefined {
   const key = parseItemKey(item)
   if (!key) return undefined
   const onUnavailable = readString(item, names.onUnavailable)
+  const cascade = readBoolean(item, names.cascade)
+  const unsupported = unsupportedOf(configFeatures(item))
   const rest = {
-    limits: decodeConfigLimits(item),
+    limits: readLimits(item),
     onUnavailable: onUnavailable === 'allow' || onUnavailable === 'block' ? onUnavailable : undefined,
     auditRetentionDays: readNumber(item, names.auditRetentionDays),
+    ...(names.disabled in item && {access: decodeAccess(item)}),
+    ...(cascade !== undefined && {cascade}),
+    ...(unsupported.length > 0 && {unsupported}),
   } as const
   switch (key.record) {
     case 'entity-config':
@@ -117,21 +132,23 @@ export function decodeConfig(item: Item): ConfigRecord | undefined {
   }
 }
 
-/** Missing fields get the defaults of declarative limits: refill = capacity, every minute. */
+const BYPASS = 'bypass'
+
+function encodeAccess(access: AccessSwitch): AttributeValue {
+  return access === 'bypass' ? s(BYPASS) : bool(access === 'disabled')
+}
+
+/** A text that is not known counts as enabled: limits are enforced. */
+function decodeAccess(item: Item): AccessSwitch {
+  if (readString(item, names.disabled) === BYPASS) return 'bypass'
+  return readBoolean(item, names.disabled) ? 'disabled' : 'enabled'
+}
+
+/** Fails where a schedule cannot be evaluated: to go on without it would apply a limit that was not asked for. */
 export function decodeConfigLimits(item: Item): Limit[] {
-  const limits: Limit[] = []
-  for (const attribute of limitAttributesIn(item)) {
-    const name = limitOfAttribute(attribute)
-    const capacity = attribute === configAttribute(name, 'capacity') ? readNumber(item, attribute) : undefined
-    if (capacity === undefined) continue
-    limits.push({
-      name,
-      capacity,
-      refillAmount: readNumber(item, configAttribute(name, 'refillAmount')) ?? capacity,
-      refillPeriodSeconds: readNumber(item, configAttribute(name, 'refillPeriod')) ?? 60,
-    })
-  }
-  return limits.sort((a, b) => (a.name < b.name ? -1 : 1))
+  return readConfigLimits(item, (_, error) => {
+    throw error
+  })
 }
 
 /** Settings of the system level as attributes; those that are undefined are left out. */
@@ -147,22 +164,31 @@ export function settingsAttributes({
 
 export const hasSettings = (item: Item): boolean => names.onUnavailable in item || names.auditRetentionDays in item
 
-/** Whether an item is marked as a configuration; it may have lost all its limits. */
-export const hasConfigVersion = (item: Item): boolean => names.version in item
+/** Whether an item is marked as a configuration; it may have lost all its limits, or have only a policy. */
+export const hasConfigVersion = (item: Item): boolean => names.version in item || hasPolicy(item)
 
-/** A configuration item without the attributes of its limits. */
-export function withoutLimits(item: Item): Item {
-  return Object.fromEntries(Object.entries(item).filter(([name]) => !/^l_.+_(cp|ra|rp)$/.test(name)))
+/** The switch as audit events show it: as it is stored. */
+export function accessDetails(record: ConfigRecord | undefined): {[key: string]: Json} {
+  const {access} = record ?? {}
+  return {[names.disabled]: access === undefined ? null : access === 'bypass' ? access : access === 'disabled'}
 }
 
-/** Limits as audit events show them. */
-export function limitDetails(limits: readonly Limit[]): Json[] {
-  return limits.map(({name, capacity, refillAmount, refillPeriodSeconds}) => ({
-    name,
-    capacity,
-    refill_amount: refillAmount,
-    refill_period_seconds: refillPeriodSeconds,
-  }))
+/** A switch in an audit event. */
+interface AuditedSwitch {
+  /** The part of the details that is about it. */
+  readonly keys: readonly string[]
+  /** Absent in events of other clients. */
+  readonly before: Json | undefined
+  readonly after: Json
+}
+
+/** The reverse of {@link accessDetails}; `undefined` for other events. */
+export function switchInDetails(details: {readonly [key: string]: Json}): AuditedSwitch | undefined {
+  const {[names.disabled]: after, before} = details
+  if (after === undefined) return undefined
+  const isPlain = typeof before === 'object' && before !== null && !Array.isArray(before)
+  const was = isPlain ? before[names.disabled] : undefined
+  return {keys: was === undefined ? [names.disabled] : [names.disabled, 'before'], before: was, after}
 }
 
 /** The policy of a system configuration, as audit events show it; empty for other scopes. */

@@ -2,6 +2,7 @@ import {bool, type Item, NULL, n, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {fromJson, type Json} from './json-attribute.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
+import {generationAttributes, type ParentGeneration, readGeneration} from './parent-generation.js'
 import {readBoolean, readMap, readNumber, readString} from './read.js'
 
 /** Who is limited, and whose budget it shares. */
@@ -16,6 +17,8 @@ export interface EntityRecord {
   readonly createdAt: string
   /** Counts updates, for optimistic locking. 0 on records of clients that do not keep it. */
   readonly version: number
+  /** How often it was moved to another parent; absent where no client counts moves. */
+  readonly parentGeneration?: ParentGeneration | undefined
 }
 
 const names = attributes.entity
@@ -36,6 +39,7 @@ export function encodeEntity(record: EntityRecord): Item {
     Object.assign(item, texts(indexKeys.child(record.namespace, record.parent, record.entity)))
   }
   if (record.version > 0) item[names.version] = n(record.version)
+  if (record.parentGeneration !== undefined) Object.assign(item, generationAttributes(record.parentGeneration))
   return item
 }
 
@@ -43,6 +47,7 @@ export function encodeEntity(record: EntityRecord): Item {
 export function decodeEntity(item: Item): EntityRecord | undefined {
   const key = parseItemKey(item)
   if (key?.record !== 'entity') return undefined
+  const parentGeneration = readGeneration(item)
   return {
     namespace: key.namespace,
     entity: key.entity,
@@ -52,6 +57,7 @@ export function decodeEntity(item: Item): EntityRecord | undefined {
     metadata: readMap(item, names.metadata),
     createdAt: readString(item, names.createdAt) ?? '',
     version: readNumber(item, names.version) ?? 0,
+    ...(parentGeneration && {parentGeneration}),
   }
 }
 

@@ -34,6 +34,9 @@ export const keyParts = {
     resourceRegistry: '#RESOURCES',
     entityConfigRegistry: '#ENTITY_CONFIG_RESOURCES',
     provisioner: '#PROVISIONER',
+    units: '#UNITS',
+    pendingApply: '#PROVISIONER#PENDING#',
+    operation: '#OP#',
     audit: '#AUDIT#',
     usage: '#USAGE#',
   },
@@ -75,6 +78,7 @@ export const keys = {
   resourceRegistry: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.resourceRegistry}),
   entityConfigRegistry: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.entityConfigRegistry}),
   provisioner: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.provisioner}),
+  units: (namespace: string): Key => ({PK: systemPk(namespace), SK: sort.units}),
   audit: (namespace: string, entity: string, eventId: string): Key => ({
     PK: inNamespace(namespace, `${kind.audit}${entity}`),
     SK: sortKeys.audit(eventId),
@@ -138,6 +142,11 @@ export type ParsedKey =
   | {record: 'resource-registry'; namespace: string}
   | {record: 'entity-config-registry'; namespace: string}
   | {record: 'provisioner'; namespace: string}
+  | {record: 'units'; namespace: string}
+  /** Of zae-limiter 0.17: a part of a manifest that its provisioner has yet to bring to buckets. */
+  | {record: 'pending-apply'; namespace: string}
+  /** Of zae-limiter 0.17: a reset or top-up of a bucket, kept for three days so that it is not repeated. */
+  | {record: 'operation'; namespace: string; entity: string; resource: string}
   | {record: 'audit'; namespace: string; entity: string; eventId: string}
   | {record: 'usage'; namespace: string; entity: string; resource: string; window: Window; start: string}
 
@@ -190,7 +199,7 @@ export function parseKey({PK, SK}: Key): ParsedKey | undefined {
     case kind.entity:
       return parseEntitySk(namespace, name, SK)
     case kind.bucket:
-      return SK === sort.bucket ? parseBucketName(namespace, name) : undefined
+      return parseBucketSk(namespace, name, SK)
     case kind.resource:
       return SK === sort.config ? {record: 'resource-config', namespace, resource: name} : undefined
     case kind.audit: {
@@ -213,7 +222,13 @@ function parseEntitySk(namespace: string, entity: string, SK: string): ParsedKey
   return {record: 'usage', namespace, entity, resource: usage[1] as string, ...parseWindowKey(usage[2] as string)}
 }
 
-function parseBucketName(namespace: string, name: string): ParsedKey | undefined {
+function parseBucketSk(namespace: string, name: string, SK: string): ParsedKey | undefined {
+  if (SK === sort.bucket) return parseBucketName(namespace, name)
+  const bucket = SK.startsWith(sort.operation) ? parseBucketName(namespace, name) : undefined
+  return bucket && {record: 'operation', namespace, entity: bucket.entity, resource: bucket.resource}
+}
+
+function parseBucketName(namespace: string, name: string): Extract<ParsedKey, {record: 'bucket'}> | undefined {
   const parts = /^([^#]+)#(.+)#(\d{1,9})$/.exec(name)
   if (!parts) return undefined
   return {
@@ -233,6 +248,7 @@ function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
     if (id !== undefined) return {record: 'namespace-by-id', id}
     return SK === sort.version ? {record: 'version'} : undefined
   }
+  if (SK.startsWith(sort.pendingApply)) return {record: 'pending-apply', namespace}
   switch (SK) {
     case sort.config:
       return {record: 'system-config', namespace}
@@ -242,6 +258,8 @@ function parseSystemSk(namespace: string, SK: string): ParsedKey | undefined {
       return {record: 'entity-config-registry', namespace}
     case sort.provisioner:
       return {record: 'provisioner', namespace}
+    case sort.units:
+      return {record: 'units', namespace}
     default:
       return undefined
   }

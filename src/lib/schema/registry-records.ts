@@ -1,7 +1,7 @@
 import {type Item, type Key, n, texts} from './attribute-value.js'
 import {attributes} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {readNumber} from './read.js'
+import {readNumber, readString} from './read.js'
 
 /** Resources that have limits of their own in a namespace. */
 export interface ResourceRegistry {
@@ -54,4 +54,32 @@ export function registryIndexKeys(namespace: string): Item {
 
 function encode(namespace: string, key: Key): Item {
   return {...wireKey(key), ...registryIndexKeys(namespace)}
+}
+
+/**
+ * The currencies in which limits of a namespace are counted, by the name of the limit. They are no part of configurations:
+ * other clients replace those as a whole, and count in tokens anyway.
+ */
+export interface UnitsRecord {
+  readonly namespace: string
+  readonly units: ReadonlyMap<string, string>
+}
+
+const UNIT_PREFIX = 'u_'
+
+/** The attribute with the unit of a limit. */
+export const unitAttribute = (limit: string): string => `${UNIT_PREFIX}${limit}`
+
+/** `undefined` when the key is not that of units. */
+export function decodeUnits(item: Item): UnitsRecord | undefined {
+  const key = parseItemKey(item)
+  if (key?.record !== 'units') return undefined
+  const units = new Map<string, string>()
+  for (const name of Object.keys(item)
+    .filter(each => each.startsWith(UNIT_PREFIX))
+    .sort()) {
+    const unit = readString(item, name)
+    if (unit !== undefined) units.set(name.slice(UNIT_PREFIX.length), unit)
+  }
+  return {namespace: key.namespace, units}
 }

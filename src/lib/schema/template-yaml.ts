@@ -1,4 +1,4 @@
-import {type CollectionTag, Pair, parseDocument, Scalar, type ScalarTag, YAMLMap} from 'yaml'
+import {type CollectionTag, Pair, parseDocument, Scalar, type ScalarTag, visit, YAMLMap} from 'yaml'
 
 // biome-ignore lint/suspicious/noExplicitAny: a template node can be anything
 export type TemplateNode = any
@@ -6,6 +6,20 @@ export type TemplateNode = any
 /** A CloudFormation template as plain data: the short forms of its functions read as their long forms. */
 export function parseTemplate(text: string): TemplateNode {
   return parseDocument(text, {customTags: SHORT_FORMS}).toJS()
+}
+
+/** The same template in fewer bytes: CloudFormation accepts 51,200 inline. Short forms of functions stay as they are. */
+export function compactTemplate(text: string): string {
+  const document = parseDocument(text, {logLevel: 'silent'})
+  document.commentBefore = null
+  visit(document, {
+    Node(_, node) {
+      node.comment = null
+      node.commentBefore = null
+      node.spaceBefore = false
+    },
+  })
+  return document.toString({indent: 1, indentSeq: false, lineWidth: 0, flowCollectionPadding: false})
 }
 
 const SHORT_FORMS: Array<ScalarTag | CollectionTag> = [

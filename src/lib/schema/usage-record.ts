@@ -59,7 +59,8 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
   const window = readString(item, names.window)
   const tokens = new Map<string, number>()
   for (const name of Object.keys(item).sort()) {
-    const count = OTHER_NUMBERS.has(name) ? undefined : readNumber(item, name)
+    // zae-limiter counts beside a limit's tokens what was taken from it in debt, as `{limit}#od`.
+    const count = OTHER_NUMBERS.has(name) || name.includes('#') ? undefined : readNumber(item, name)
     if (count !== undefined) tokens.set(name, count)
   }
   return {

@@ -1,5 +1,5 @@
 import {randomBytes, randomUUID} from 'node:crypto'
-import {parseLimits} from '../core/limit.js'
+import {parseLimits} from '../core/syntax/limit-text.js'
 import {createTable} from '../dynamo/create-table.js'
 import {sleepMs} from '../dynamo/retry.js'
 import type {ClosableTransport} from '../dynamo/transport.js'

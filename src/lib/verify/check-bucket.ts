@@ -1,8 +1,10 @@
+import {kindedRateOf} from '../calendar/limit-kind.js'
 import {isAheadOfTime} from '../core/bucket.js'
-import {type Limit, rateOf} from '../core/limit.js'
+import type {Limit} from '../core/limit.js'
+import {isSameLimit, type KindedRate} from '../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
 import {formatCount, formatPlural} from '../core/text.js'
-import {isSameRate, toTokens} from '../core/token-math.js'
+import {isSameRate, type Rate, toTokens} from '../core/token-math.js'
 import {MAX_SHARDS} from '../repository/buckets/buckets.js'
 import {planBucket} from '../repository/buckets/plan.js'
 import {type Rewrite, rewriteStoredBucket} from '../repository/buckets/rewrite.js'
@@ -13,6 +15,7 @@ import {attributes} from '../schema/attributes.js'
 import {decodeBucket, hasReadableRemainders, type StoredBucket} from '../schema/bucket-record.js'
 import {isoMilliseconds} from '../schema/instant.js'
 import {keyOf, spellKey} from '../schema/keys.js'
+import {isLaterGeneration} from '../schema/parent-generation.js'
 import {checkCounters} from './check-usage.js'
 import {deleteWithout, repairAttributes, type VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
@@ -49,7 +52,7 @@ type BucketFinding = Pick<Finding, 'kind' | 'subject' | 'reason' | 'repair'> & P
 function* ofItem({table}: VerifyContext, item: Item, stored: Live, nowMs: number): Generator<BucketFinding> {
   const {record, incomplete} = stored
   const {namespace, state} = record
-  if (isAheadOfTime(state, nowMs)) {
+  if (isAheadOfTime(state, nowMs) && !record.unsupported) {
     const reason = `It is refilled until ${isoMilliseconds(state.refilledAtMs)}, which is in the future.`
     const setBack: Rewrite = (seen, atMs) => ({plan: planBucket(seen, atMs), write: {amounts: new Map()}})
     const repair = async () => (await rewriteStoredBucket({...table, namespace}, stored, setBack)) === 'written'
@@ -68,7 +71,8 @@ async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promi
   const {record, incomplete} = stored
   const {namespace, entity, resource, state} = record
   const resolution = await context.limits(namespace, entity, resource)
-  if (resolution.source === undefined) return []
+  // What zael cannot honour it does not judge.
+  if (resolution.source === undefined || resolution.unsupported || record.unsupported) return []
   const wanted = new Map(resolution.limits.map(limit => [limit.name, limit]))
   const present = [...state.limits.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT)
   const differences = [...new Set([...wanted.keys(), ...present])].sort().flatMap(name => {
@@ -86,20 +90,23 @@ async function checkLimits(context: VerifyContext, _: Item, stored: Live): Promi
   }))
 }
 
-function differenceOf(stored: ReturnType<typeof rateOf> | undefined, limit: Limit | undefined): string | undefined {
+function differenceOf(stored: KindedRate | undefined, limit: Limit | undefined): string | undefined {
   if (!limit) return 'is in the bucket and not configured'
   if (!stored) return 'is configured and not in the bucket'
-  const wanted = rateOf(limit)
-  return isSameRate(stored, wanted) ? undefined : `has ${spell(stored)}, configured is ${spell(wanted)}`
+  const wanted = kindedRateOf(limit, 0)
+  if (!isSameRate(stored, wanted)) return `has ${spell(stored)}, configured is ${spell(wanted)}`
+  return isSameLimit(stored, wanted) ? undefined : 'has other resets, another schedule or softness than is configured'
 }
 
-const spell = ({capacityMilli, refillAmountMilli, refillPeriodMs}: ReturnType<typeof rateOf>): string =>
+const spell = ({capacityMilli, refillAmountMilli, refillPeriodMs}: Rate): string =>
   `capacity ${tokens(capacityMilli)} and ${tokens(refillAmountMilli)} per ${refillPeriodMs / 1000} s`
 
 async function checkParent(context: VerifyContext, item: Item, {record}: Live): Promise<BucketFinding[]> {
-  const {namespace, entity, parent, cascade} = record
+  const {namespace, entity, resource, parent, cascade} = record
   const owner = await context.entity(namespace, entity)
-  const [rightParent, rightCascade] = [owner?.parent, owner?.cascade ?? false]
+  if (isLaterGeneration(record.parentGeneration, owner?.parentGeneration)) return []
+  const policy = (await context.limits(namespace, entity, resource)).cascade
+  const [rightParent, rightCascade] = [owner?.parent, policy ?? owner?.cascade ?? false]
   // Without a parent nothing is charged to one, whatever the other attribute is.
   if (parent === rightParent && (cascade === rightCascade || parent === undefined)) return []
   const told = (of: string | undefined, charges: boolean) =>
@@ -145,7 +152,8 @@ async function checkShards(context: VerifyContext, _: Item, {record}: Live): Pro
   // Shards that are not used expire by themselves and come back when they are needed.
   const missing = record.ttlSeconds === undefined ? numbers.filter(at => !shards.has(at)) : []
   const differing = numbers.filter(at => shards.has(at) && shards.get(at)?.shardCount !== shardCount)
-  const repair = async () => (await fillMissingShards(table, entity, resource, MAX_SHARDS)) === shardCount
+  const repair = async () =>
+    !record.unsupported && (await fillMissingShards(table, entity, resource, MAX_SHARDS)) === shardCount
   return [
     ...(missing.length === 0
       ? []

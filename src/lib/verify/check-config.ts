@@ -4,10 +4,9 @@ import {getItem} from '../repository/table/table.js'
 import {isRefused, transact} from '../repository/table/transact.js'
 import {type Item, n} from '../schema/attribute-value.js'
 import {attributes} from '../schema/attributes.js'
-import {configAttribute, limitAttributesIn, limitOfAttribute} from '../schema/config-record.js'
+import {hasCapacity, limitAttributesIn, limitOfAttribute} from '../schema/config-limits.js'
 import {hasKey, keyOf, keys, type ParsedKey, spellKey, wireKey} from '../schema/keys.js'
 import {ranges} from '../schema/ranges.js'
-import {readNumber} from '../schema/read.js'
 import {decodeEntityConfigRegistry, decodeResourceRegistry, registryIndexKeys} from '../schema/registry-records.js'
 import {repairAttributes, type VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
@@ -21,8 +20,7 @@ export async function checkConfig(context: VerifyContext, item: Item, key: Confi
   const resource = key.record === 'system-config' ? undefined : key.resource
   const subject = {key: spellKey(keyOf(item)), namespace: key.namespace, entity, resource, since: undefined}
   const findings: Finding[] = [...new Set(limitAttributesIn(item).map(limitOfAttribute))].flatMap(name => {
-    const capacity = readNumber(item, configAttribute(name, 'capacity'))
-    if (capacity !== undefined && capacity > 0) return []
+    if (hasCapacity(item, name)) return []
     return [
       {
         ...subject,

@@ -43,6 +43,9 @@ function encoded(item: Item, key: ParsedKey): Item {
       return again(item, decodeNamespace, encodeNamespaceById)
     case 'bucket':
       return bucketIndexKeys(key)
+    case 'operation':
+    case 'pending-apply':
+      return item
     default:
       return registryIndexKeys(key.namespace)
   }

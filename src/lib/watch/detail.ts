@@ -1,5 +1,5 @@
-import {formatLimit} from '../core/limit.js'
 import type {Level} from '../core/resolve.js'
+import {formatLimit} from '../core/syntax/limit-text.js'
 import {Audit} from '../repository/audit/audit.js'
 import {Buckets} from '../repository/buckets/buckets.js'
 import {ConfigCache} from '../repository/limits/cache.js'

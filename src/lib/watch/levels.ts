@@ -1,9 +1,8 @@
-import type {LimitState} from '../core/bucket.js'
+import {hasKinds, type LimitState} from '../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
-import {shareOfRate} from '../core/shards.js'
-import {type Balance, type Rate, refill, retryAfterMs} from '../core/token-math.js'
+import {type Balance, type Rate, refill, retryAfterMs, shareOfRate} from '../core/token-math.js'
 import type {ShardedBucket} from '../repository/buckets/buckets.js'
-import type {LimitLevel} from '../repository/buckets/view.js'
+import {type LimitLevel, viewBucket} from '../repository/buckets/view.js'
 
 /** Called for each limit of a bucket; amounts in tokens. */
 type VisitLevel = (name: string, level: number, capacity: number, debt: number, refillPerSecond: number) => void
@@ -41,6 +40,11 @@ export function levelsAt(bucket: ShardedBucket, nowMs: number): LimitLevel[] {
 
 /** The same without an object per limit, for loops over all buckets. */
 export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLevel): void {
+  if (!isPlain(bucket)) {
+    for (const {name, level, capacity, debt, refillPerSecond} of viewBucket(bucket, nowMs).limits)
+      visit(name, level, capacity, debt, refillPerSecond)
+    return
+  }
   const {shape, numbers, large} = sharesOf(bucket)
   let share = 0
   for (const [at, name] of shape.names.entries()) {
@@ -57,6 +61,12 @@ export function visitLevels(bucket: ShardedBucket, nowMs: number, visit: VisitLe
     }
     visit(name, levelMilli / 1000, capacityMilli / 1000, debtMilli / 1000, refillPerSecond)
   }
+}
+
+/** Whether all limits are plain rates. Quotas and schedules need the calendar: they are computed as everywhere else. */
+function isPlain(bucket: ShardedBucket): boolean {
+  if (sharesOfBucket.has(bucket)) return true
+  return bucket.shards.every(shard => shard.kind === 'ghost' || !hasKinds(shard.record.state))
 }
 
 /** Equal to `refill`. Big integers would take several times as long, and most limits fit into plain numbers. */

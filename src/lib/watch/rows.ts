@@ -39,7 +39,7 @@ export function rowAt(reading: Reading, nowMs: number): Row {
     writePressure,
     status: statusOf(reading, worst),
     emptyInMs: worst?.emptyInMs ?? null,
-    fullInMs: tightest ? fullInMs(tightest, worst?.ratePerSecond ?? null) : null,
+    fullInMs: tightest ? fullInMs(tightest, worst?.ratePerSecond ?? null, nowMs) : null,
     ageMs: Math.max(0, nowMs - readAtMs),
   }
 }
@@ -99,8 +99,10 @@ function emptyInMs(level: number, refillPerSecond: number, ratePerSecond: number
 }
 
 /** Ms until a limit is full at the current rate; `null`: never, or unknown; 0: it is full. */
-function fullInMs({level, capacity, refillPerSecond}: LimitLevel, ratePerSecond: number | null): number | null {
+function fullInMs(limit: LimitLevel, ratePerSecond: number | null, nowMs: number): number | null {
+  const {level, capacity, refillPerSecond, quota, resetsAt} = limit
   if (level >= capacity) return 0
+  if (quota) return resetsAt === undefined ? null : Date.parse(resetsAt) - nowMs
   if (ratePerSecond === null || ratePerSecond >= refillPerSecond) return null
   return ((capacity - level) / (refillPerSecond - ratePerSecond)) * 1000
 }

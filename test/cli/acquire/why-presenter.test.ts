@@ -1,12 +1,19 @@
 import {describe, expect, it} from 'vitest'
 import {remedies, whyJson, whyLines} from '../../../src/lib/cli/acquire/why-presenter.js'
 import {typedFlags} from '../../../src/lib/cli/base/settings.js'
-import {MAX_TOKENS, parseLimit} from '../../../src/lib/core/limit.js'
+import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import type {ExplainedLimit, Explanation} from '../../../src/lib/inspect/explain.js'
+
+const configured = ({name, capacity, refillAmount, refillPeriodSeconds}: Limit): Limit => ({
+  ...{name, capacity, refillAmount, refillPeriodSeconds},
+})
 
 const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   ...parseLimit('rpm=100/min'),
+  configured: configured({...parseLimit('rpm=100/min'), ...change}),
+  resetsAtMs: undefined,
   entity: 'user-1',
   resource: 'gpt-4',
   level: 'entity',
@@ -31,6 +38,7 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   hour: '2026-01-02T03:00:00Z',
   admitted: limits.every(each => !each.exceeded),
   retryAfterMs: Math.max(...limits.map(each => each.retryAfterMs)),
+  disabled: undefined,
   limits,
   ...change,
 })
@@ -139,4 +147,40 @@ it('JSON has the same keys for every limit, and null where waiting never helps',
   expect(told).toMatchObject({retryAfterMs: null, clearsAt: null, parent: null})
   expect(Object.keys(told.limits[0] ?? {})).toEqual(Object.keys(told.limits[1] ?? {}))
   expect(told.limits[0]).toMatchObject({retryAfterMs: 0, clearsAt: '2026-01-02T03:04:05.000Z', remedies: []})
+})
+
+describe('a quota', () => {
+  const quota = (text: string, change: Partial<ExplainedLimit> = {}): ExplainedLimit => {
+    const one = parseLimit(text)
+    return limit({...one, configured: one, ...empty, shards: [], ...change})
+  }
+
+  it('tells when it is full again, and is raised as what it is', () => {
+    const daily = quota('rpd=10k/day@Europe/Berlin', {resetsAtMs: Date.UTC(2026, 0, 2, 23)})
+    const lines = whyLines(explanation([daily]))
+    expect(lines.join('\n')).toContain('resets   2026-01-02T23:00:00.000Z, in 19 h 56 min')
+    expect(lines.join('\n')).toContain('resource gpt-4: 10k/day@Europe/Berlin')
+    expect(remedies(daily, 'gpt-4')[0]).toEqual([
+      'zael limits set --resource gpt-4 rpd=20k/day@Europe/Berlin',
+      'double the quota of resource gpt-4',
+    ])
+    expect(whyJson(explanation([daily])).limits[0]).toMatchObject({
+      text: 'rpd=10k/day@Europe/Berlin',
+      refillAmount: 0,
+      reset: {crons: ['0 0 * * *']},
+      timeZone: 'Europe/Berlin',
+      resetsAt: '2026-01-02T23:00:00.000Z',
+    })
+  })
+
+  it('of a session tells how long it lasts', () => {
+    expect(whyLines(explanation([quota('s=200/5h!')])).join('\n')).toContain('resets   5 h after its first use')
+  })
+
+  it('of money is shown as money, and its command is quoted for a shell', () => {
+    const money = quota('usd=$500/month@UTC', {available: 1_250_000, requested: 2_000_000})
+    const text = whyLines(explanation([money])).join('\n')
+    expect(text).toContain('$1.25 of $500 left, $2 requested')
+    expect(text).toContain("zael limits set --resource gpt-4 'usd=$1000/month@UTC'")
+  })
 })

@@ -29,6 +29,16 @@ it('limits are shown in the syntax of limits set', () => {
   expect(auditLine(changed)).toMatch(/ {2}before: none; limits: rpm=10\/sec:50; reset: true$/)
 })
 
+it('a switch is shown in words, with what it was before where the event has it', () => {
+  const switched = (details: AuditRecord['details']) =>
+    auditLine({...bare, details})
+      .split('  ')
+      .at(-1)
+  expect(switched({disabled: true, before: {disabled: false}})).toBe('disabled: no → yes')
+  expect(switched({disabled: null, before: {disabled: true}})).toBe('disabled: yes → not set')
+  expect(switched({disabled: 'bypass', buckets_stamped: 2})).toBe('disabled: bypass; buckets_stamped: 2')
+})
+
 it('a list fits the width; details are shortened first', async () => {
   const long = {...record, details: {text: 'x'.repeat(100)}}
   const lines = await listed(auditListing([long], false), {'no-header': false}, 80)

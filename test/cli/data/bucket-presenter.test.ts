@@ -31,6 +31,7 @@ const bucket: BucketView = {
   parent: 'team-1',
   cascade: true,
   shardCount: 2,
+  isDisabled: false,
   limits: [{...level(20), capacity: 100}],
   shards: [shard(0, 30), shard(1, -10, {expiresAt: null})],
 }
@@ -67,10 +68,15 @@ it('CSV has plain numbers and all names', () => {
 })
 
 it('a list has a row per bucket and limit', async () => {
-  expect(await listed(bucketListing([bucket]), PLAIN, 80)).toEqual([
+  expect(await listed(bucketListing([bucket], 0), PLAIN, 80)).toEqual([
     'ENTITY  LIMIT  LEVEL  CAPACITY  FULL  DEBT  REFILL/S  SHARDS  AGE',
     'user-1  rpm       20       100  20 %     0       0.5       2  1 min 30 s',
   ])
+})
+
+it('a limit in money is listed as money', async () => {
+  const [, row] = await listed(bucketListing([bucket], 0, new Map([['rpm', 'USD']])), PLAIN, 80)
+  expect(row).toMatch(/rpm +\$0\.00002 +\$0\.0001 /)
 })
 
 it('a reset says how many shards it reached', () => {

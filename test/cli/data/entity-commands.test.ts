@@ -1,5 +1,5 @@
 import {beforeAll, expect, it} from 'vitest'
-import {parseLimits} from '../../../src/lib/core/limit.js'
+import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
 import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
 import {keys} from '../../../src/lib/schema/keys.js'
 import {tableCli} from '../../e2e/table-cli.js'

@@ -86,10 +86,10 @@ describe('usage show', () => {
 
   it('sparklines show hours without usage as zero', () => {
     const windows = [hour('10', 900), hour('07', 450)]
-    expect(sparkLines(windows, [total(1350, '2026-11-01T10:00:00Z')], 'hourly')).toEqual([
+    expect(sparkLines(windows, [total(1350, '2026-11-01T10:00:00Z')], {window: 'hourly'})).toEqual([
       'gpt-4 tpm  ▅▁▁█  peak 900 at 2026-11-01 10:00',
     ])
-    expect(sparkLines([], [], 'hourly')).toEqual([])
+    expect(sparkLines([], [], {window: 'hourly'})).toEqual([])
   })
 
   it('a curve shows at most the newest 60 windows', () => {
@@ -97,7 +97,7 @@ describe('usage show', () => {
       ...hour('00', 900),
       start: `${new Date(Date.UTC(2026, 0, at)).toISOString().slice(0, 19)}Z`,
     })
-    const [curve = ''] = sparkLines([day(1), day(100)], [total(1800, '2026-01-01T00:00:00Z')], 'daily')
+    const [curve = ''] = sparkLines([day(1), day(100)], [total(1800, '2026-01-01T00:00:00Z')], {window: 'daily'})
     expect(curve).toContain(`  ${'▁'.repeat(59)}█  `)
   })
 })
@@ -134,4 +134,17 @@ describe('usage summary and top', () => {
       'Searched every resource that has limits of its own or a live bucket (resources: none).',
     ])
   })
+})
+
+it('amounts of money are shown as money, and are numbers in CSV', async () => {
+  const window = {...hour('10', 5), limits: [{name: 'usd', tokens: 1_250_000, budget: 5_000_000, share: 0.25}]}
+  const scope = {
+    window: 'hourly',
+    range,
+    entity: 'user-1',
+    resource: 'gpt-4',
+    units: new Map([['usd', 'USD']]),
+  } as const
+  expect((await listed(usageListing([window], scope, false), PLAIN, 120))[1]).toMatch(/usd +\$1\.25 +\$5 /)
+  expect(listedCsv(usageListing([window], scope, true), PLAIN)[1]).toContain('usd,1250000,5000000')
 })

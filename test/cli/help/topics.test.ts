@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest'
 import {HELP_TOPICS} from '../../../src/lib/cli/help/topics.js'
 import {EXIT} from '../../../src/lib/core/errors.js'
-import {formatLimit, parseLimit} from '../../../src/lib/core/limit.js'
+import {formatLimit, parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 
 function entriesOf(name: string) {
   return HELP_TOPICS.find(topic => topic.name === name)?.entries ?? []
@@ -20,6 +20,13 @@ describe('help topics', () => {
       ['tpd=1M/day', '1,000,000 per day'],
       ['rpm=10/sec:50', '10 per second, with bursts of up to 50'],
       ['custom=500/15min', '500 every 15 minutes'],
+      ['rpd=10k/day@Europe/Berlin', '10,000 per calendar day in Berlin'],
+      ['rpd=10k@"0 9 * * 1-5 Europe/Berlin"', '10,000, again at 9:00 in Berlin on weekdays'],
+      ['session=200/5hour!', '200 in 5 hours from the first use'],
+      ['usd=$500/month@UTC', '500 US dollars per calendar month'],
+      ['rpm=100/min,soft', '100 per minute, counted but never refused'],
+      ['tpm=100k/min,x0.1@"* 22,23 * * * Europe/Berlin"', 'a tenth of it from 22:00 to 24:00 in Berlin'],
+      ['tpm=100k/min,200k/min:300k@"* 9-16 * * 1-5"', 'more from 9:00 to 17:00 UTC on weekdays'],
     ])
   })
 })

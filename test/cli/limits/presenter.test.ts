@@ -9,8 +9,8 @@ import {
   unsetQuestion,
 } from '../../../src/lib/cli/limits/presenter.js'
 import {resolveJson, resolveLines} from '../../../src/lib/cli/limits/resolve-presenter.js'
-import {parseLimit, parseLimits} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {parseLimit, parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
 import type {Resolution} from '../../../src/lib/repository/limits/resolver.js'
 import type {ConfigRecord, ConfigScope} from '../../../src/lib/schema/config-record.js'
 import {listed} from '../../helpers/lines.js'

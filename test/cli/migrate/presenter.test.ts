@@ -18,6 +18,7 @@ describe('migrate status', () => {
       Stack "prod": 12,345 items, 11,841 of them in older layouts
         recorded  layout 0.8.0, from before namespaces
         missing   index GSI4, item expiry
+        records   of zae-limiter 0.9.0
         last run  running since 2026-11-01T10:00:00Z by ops@bastion, in step data
 
       RECORDS         RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED
@@ -48,6 +49,7 @@ describe('migrate status', () => {
       "
       Stack "prod": 10 items, 0 of them in older layouts
         recorded  layout 0.9.0
+        records   of zae-limiter 0.9.0
 
       Nothing is pending.
 
@@ -64,6 +66,7 @@ describe('migrate status', () => {
       "
       Stack "prod": 10 items, 1 of them in older layouts
         recorded  layout 0.9.0
+        records   of zae-limiter 0.9.0
         last run  finished 2026-11-01T10:20:00Z
 
       RECORDS   RELEASES  GENERATION  ITEMS  PENDING  CONFLICTS  EXPIRED

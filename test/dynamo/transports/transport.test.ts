@@ -54,19 +54,7 @@ describe.skipIf(endpoint === '').each(TRANSPORTS)('the $kind transport on a real
   })
 
   describe('D-17 every attribute name works in every clause', () => {
-    const awkward = [
-      'my-limit',
-      'gpt-3.5',
-      'wcu',
-      'size',
-      'name',
-      'a b',
-      '#n0',
-      ':v0',
-      'ünï',
-      '__proto__x',
-      'b_a-b.c_tk',
-    ]
+    const awkward = ['my-limit', 'gpt-3.5', 'wcu', 'size', 'name', 'a b', '#0', ':0', 'ünï', '__proto__x', 'b_a-b.c_tk']
 
     test.each(awkward)('%s', async attribute => {
       const id = `name ${attribute}`

@@ -4,7 +4,7 @@ import {readUnits, sumOf, toldCapacity, type Units} from './capacity.js'
 import {type Page, query, scan} from './read.js'
 import {projected, readExpressions} from './request.js'
 import {attributesOf, checkKey, textOf} from './schema.js'
-import {type Cancellation, cancelled, invalid, MemoryServiceError, tableMissing} from './service-error.js'
+import {type Cancellation, cancelled, invalid, MemoryServiceError, tableMissing, throttled} from './service-error.js'
 import {type Change, MemoryTable} from './table.js'
 import {itemSize} from './values.js'
 import {carryOut, checkOnly, type PlannedWrite, planDelete, planPut, planUpdate, returnedItem} from './write.js'
@@ -96,19 +96,18 @@ export class MemoryOperations {
 
   #write(input: object, planned: PlannedWrite): never {
     const {ReturnValues} = input as {ReturnValues?: string}
-    if (!this.#takes(planned)) {
-      throw new MemoryServiceError('ProvisionedThroughputExceededException', 'The partition takes no more writes now')
-    }
+    if (!this.#takes(planned)) throw throttled()
     const units = this.#perform(planned)
     const Attributes = returnedItem(planned, ReturnValues)
     return {...(Attributes && {Attributes}), ...told(input, planned.table, units)} as never
   }
 
-  #takes({table, before, after}: PlannedWrite): boolean {
+  /** `times` is 2 in a transaction, which writes each item twice. */
+  #takes({table, before, after}: PlannedWrite, times = 1): boolean {
     const item = after ?? before
     if (!item) return true
     const units = Math.max(1, ...[before, after].map(each => (each ? Math.ceil(itemSize(each) / 1024) : 0)))
-    return this.#mayWrite(textOf(item[table.schema.hash]), units)
+    return this.#mayWrite(textOf(item[table.schema.hash]), times * units)
   }
 
   #perform(planned: PlannedWrite): Units {
@@ -139,6 +138,7 @@ export class MemoryOperations {
 
   #batchWrite(input: Input<'BatchWriteItem'>): Output<'BatchWriteItem'> {
     const capacity: unknown[] = []
+    const UnprocessedItems: Record<string, unknown> = {}
     for (const [name, requests] of Object.entries(input.RequestItems ?? {})) {
       const table = this.table(name)
       refuseMany(requests.length, MOST_IN_BATCH_WRITE)
@@ -149,10 +149,14 @@ export class MemoryOperations {
       const planned = requests.map(({PutRequest, DeleteRequest}) =>
         PutRequest ? planPut(table, PutRequest as never) : planDelete(table, DeleteRequest as never),
       )
-      const units = sumOf(planned.map(each => this.#perform(each)))
+      const isTaken = planned.map(each => this.#takes(each))
+      if (!isTaken.includes(true)) throw throttled()
+      const left = requests.filter((_, at) => !isTaken[at])
+      if (left.length > 0) UnprocessedItems[name] = left
+      const units = sumOf(planned.filter((_, at) => isTaken[at]).map(each => this.#perform(each)))
       capacity.push(toldCapacity(input.ReturnConsumedCapacity, name, units) ?? [])
     }
-    return {UnprocessedItems: {}, ...list(capacity)} as never
+    return {UnprocessedItems, ...list(capacity)} as never
   }
 
   #transact(input: Input<'TransactWriteItems'>): Output<'TransactWriteItems'> {
@@ -165,8 +169,8 @@ export class MemoryOperations {
     }
     this.#refuseSameItem(TransactItems)
     const planned = this.#planAll(TransactItems)
-    const throttled = planned.map(each => ({Code: this.#takes(each) ? 'None' : 'ThrottlingError'}))
-    if (throttled.some(({Code}) => Code !== 'None')) throw cancelled(throttled)
+    const reasons = planned.map(each => ({Code: this.#takes(each, 2) ? 'None' : 'ThrottlingError'}))
+    if (reasons.some(({Code}) => Code !== 'None')) throw cancelled(reasons)
     if (token !== undefined) this.#tokens.set(token, asked)
     const units = planned.map(each => ({name: each.table.name, units: this.#perform(each)}))
     const capacity = [...new Set(units.map(({name}) => name))].map(name => {

@@ -45,3 +45,7 @@ export function cancelled(reasons: readonly Cancellation[]): MemoryServiceError 
 export function tableMissing(): MemoryServiceError {
   return new MemoryServiceError('ResourceNotFoundException', 'Requested resource not found')
 }
+
+export function throttled(): MemoryServiceError {
+  return new MemoryServiceError('ProvisionedThroughputExceededException', 'The partition takes no more writes now')
+}

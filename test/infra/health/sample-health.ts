@@ -74,6 +74,7 @@ export const WELL = {
     schemaVersion: '0.9.0',
     lambdaVersion: null,
     clientMinVersion: '0.0.0',
+    release: '0.9.0',
     updatedBy: 'zael:0.1.0',
     isMigrationDue: false,
     problem: null,

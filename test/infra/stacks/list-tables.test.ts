@@ -7,6 +7,13 @@ import {describeOnEngine, useTable} from '../../helpers/table.js'
 
 describeOnEngine('tables of a local engine', () => {
   const table = useTable()
+  /** Other files create and delete tables on the same engine, and DynamoDB Local fails to describe one that is being deleted. */
+  const onlyOwn: Transport = {
+    send: (async (operation: 'DescribeTable', input: {TableName: string}) =>
+      (operation as string) === 'ListTables'
+        ? {TableNames: [table.name]}
+        : table.transport.send(operation, input)) as Transport['send'],
+  }
 
   it('are listed page by page, and one that is deleted meanwhile is left out', async () => {
     const pages: (string | undefined)[] = []
@@ -35,7 +42,6 @@ describeOnEngine('tables of a local engine', () => {
     const record = {schemaVersion: '0.9.0', lambdaVersion: undefined, clientMinVersion: '0.0.0', updatedBy}
     const Item = encodeVersion({...record, updatedAt: '2026-01-01T00:00:00Z'})
     await table.transport.send('PutItem', {TableName: table.name, Item})
-    const listed = (await listTables(table.transport)).find(({name}) => name === table.name)
-    expect(listed).toMatchObject({tool, version, schemaVersion: '0.9.0'})
+    expect(await listTables(onlyOwn)).toMatchObject([{name: table.name, tool, version, schemaVersion: '0.9.0'}])
   })
 })

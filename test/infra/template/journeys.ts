@@ -1,4 +1,4 @@
-import {parseLimits} from '../../../src/lib/core/limit.js'
+import {parseLimits} from '../../../src/lib/core/syntax/limit-text.js'
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {fillMissingShards, healShardCount, splitBucket} from '../../../src/lib/repository/buckets/split.js'
 import {type NamespaceRepository, Repository} from '../../../src/lib/repository/repository.js'
@@ -59,6 +59,7 @@ const LOOKS: Steps<NamespaceRepository> = {
   'configs.getMany': tenant => tenant.configs.getMany([ofResource, {level: 'system'}]),
   'configs.resolve': tenant => tenant.configs.resolve('child', RESOURCE),
   'configs.onUnavailable': tenant => tenant.configs.onUnavailable(),
+  'configs.units': tenant => tenant.configs.units(),
   'configs.resources': tenant => tenant.configs.resources(),
   'configs.ofEntity': tenant => tenant.configs.ofEntity('child'),
   'configs.entities': tenant => tenant.configs.entities(RESOURCE),
@@ -96,6 +97,8 @@ const CHANGES: Steps<NamespaceRepository> = {
   'configs.set': tenant => tenant.configs.set({level: 'system'}, parseLimits(['rpm=1k', 'rpd=1M/day'])),
   'configs.unset': tenant => tenant.configs.unset({level: 'system'}, 'rpm'),
   'configs.delete': tenant => tenant.configs.delete({level: 'system'}),
+  'configs.setAccess': tenant => tenant.configs.setAccess(ofResource, 'enabled'),
+  setAccess: tenant => tenant.setAccess(ofResource, undefined),
   setLimits: async tenant => {
     await tenant.setLimits(ofResource, parseLimits(['rpm=200', 'tpm=1k']))
     await tenant.setLimits({level: 'entity', entity: 'child', resource: RESOURCE}, parseLimits(['rpm=300']))

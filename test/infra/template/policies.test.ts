@@ -51,13 +51,25 @@ describeOnEngine('policies and the calls that the code makes', () => {
   })
 
   it('acquire-only allows writing buckets but no limits, so that no client can raise its own', () => {
-    const write = (key: string): Authorisation => ({action: 'dynamodb:UpdateItem', target: 'table', leadingKeys: [key]})
-    for (const policies of [ACQ, NS_ACQ]) {
-      expect(lets(policies, write(`${own}/BUCKET#user-1#gpt-4#0`), own)).toBe(true)
-      for (const key of [`${own}/RESOURCE#gpt-4`, `${own}/ENTITY#user-1`, `${own}/SYSTEM#`, '_/SYSTEM#']) {
-        expect(lets(policies, write(key), own)).toBe(false)
+    for (const action of ['dynamodb:UpdateItem', 'dynamodb:PutItem']) {
+      const write = (key: string): Authorisation => ({action, target: 'table', leadingKeys: [key]})
+      for (const policies of [ACQ, NS_ACQ]) {
+        expect(lets(policies, write(`${own}/BUCKET#user-1#gpt-4#0`), own)).toBe(true)
+        for (const key of [`${own}/RESOURCE#gpt-4`, `${own}/ENTITY#user-1`, `${own}/SYSTEM#`, '_/SYSTEM#']) {
+          expect(lets(policies, write(key), own)).toBe(false)
+        }
       }
     }
+  })
+
+  it('G10 acquire-only lets a Python client create a bucket while it checks the entity', () => {
+    const check = (key: string): Authorisation => ({
+      action: 'dynamodb:ConditionCheckItem',
+      target: 'table',
+      leadingKeys: [key],
+    })
+    for (const policies of [ACQ, NS_ACQ]) expect(lets(policies, check(`${own}/ENTITY#user-1`), own)).toBe(true)
+    expect(lets(NS_ACQ, check('other/ENTITY#user-1'), own)).toBe(false)
   })
 
   it('full access allows everything', () => {

@@ -1,6 +1,7 @@
 import {randomBytes} from 'node:crypto'
 import {beforeEach, describe, expect, it} from 'vitest'
-import {type Limit, parseLimit} from '../../../src/lib/core/limit.js'
+import type {Limit} from '../../../src/lib/core/limit.js'
+import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import type {Operation} from '../../../src/lib/dynamo/transport.js'
 import {addressOf, Buckets, type ShardedBucket, visibleLimits} from '../../../src/lib/repository/buckets/buckets.js'
 import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'

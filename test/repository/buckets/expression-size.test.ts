@@ -61,7 +61,7 @@ describe('expressions of bucket writes are within what DynamoDB accepts', () => 
     expect(bounds).toHaveLength(1)
     const room = {bounds, shardCount: 1}
     expectAccepted(consumeUpdate(tenant, record, amounts, mark, {nowMs: NOW, requests: 1, room}))
-    expectAccepted(adjustUpdate(tenant, record, amounts, mark, {requests: 1}))
+    expectAccepted(adjustUpdate(tenant, record, amounts, mark, {limitsRevision: undefined, requests: 1}))
     expectAccepted(createUpdate(tenant, record, {amounts, requests: 1}, mark))
     expectAccepted(plannedUpdate(tenant, plan, {amounts, requests: 1, ttlSeconds: 1, isExact: true}, mark))
   })

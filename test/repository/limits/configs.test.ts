@@ -1,6 +1,7 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import {type Limit, parseLimit} from '../../../src/lib/core/limit.js'
+import type {Limit} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import {Throttled, TransactionCancelled, Unavailable} from '../../../src/lib/dynamo/errors.js'
 import {ConfigCache} from '../../../src/lib/repository/limits/cache.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'

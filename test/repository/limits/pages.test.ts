@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
-import {parseLimit} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {type ConfigSelection, configPage, getConfigured} from '../../../src/lib/repository/limits/pages.js'
 import type {ConfigRecord, ConfigScope} from '../../../src/lib/schema/config-record.js'

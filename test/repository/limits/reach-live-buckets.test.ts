@@ -1,6 +1,6 @@
 import {expect, it} from 'vitest'
-import {parseLimit} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import {ConditionFailed} from '../../../src/lib/dynamo/errors.js'
 import {consumeUpdate} from '../../../src/lib/repository/buckets/consume-write.js'
 import {newMark} from '../../../src/lib/repository/buckets/writes.js'

@@ -5,6 +5,7 @@ import {Claim} from '../oracles/books.js'
 import {type Deed, type LeaseAction, RESOURCE, type Tokens} from '../scenario.js'
 import {DECISION_TIMEOUT_MS, type SimulatedProcess} from '../world/process.js'
 import {bucketId} from '../world/table-writes.js'
+import {deltasOf, perform} from './lease-action.js'
 import type {Stage} from './stage.js'
 
 /** A lapse of time in which a return or compensation ends if nothing disturbs it, in ms. */
@@ -18,12 +19,18 @@ const LONGEST_ACTION_MS = 60_000
 
 type Acquire = Extract<Deed, {kind: 'acquire'}>
 
-/** What one caller holds at one bucket. */
+/** What one caller holds of one limit of one bucket. */
 interface Held {
   readonly claim: Claim
-  readonly life: number
-  /** How often the bucket had been reset. */
-  readonly resets: number
+  /** Which bucket was charged, as `Books` numbers them; `undefined` where it changed during the charge. */
+  readonly incarnation: number | undefined
+}
+
+/** A holding, and which bucket is there when an action on it begins. */
+interface Before {
+  readonly held: Held
+  readonly incarnation: number
+  readonly isThere: boolean
 }
 
 /** Plays one request with everything that its caller does afterwards, and keeps the books. */
@@ -33,6 +40,8 @@ export class LeasePlay {
   readonly #deed: Acquire
   readonly #generation: number
   readonly #kills: number
+  /** Buckets that the process knows nothing of when it is asked. */
+  #unknown: string[] = []
   #held: Held[] = []
 
   constructor(stage: Stage, process: SimulatedProcess, deed: Acquire) {
@@ -72,16 +81,19 @@ export class LeasePlay {
     const startedMs = world.time.elapsedMs
     const parent = world.scenario.children[entity]
     const pending = [...this.#claims(entity, consume, false), ...this.#claims(parent, consume, true)]
+    const buckets = this.#bucketsOf(entity)
+    this.#unknown = buckets.filter(bucket => !this.#stage.hasDecided(this.#process, bucket))
     const end = this.#begin(`acquire ${entity}`, DECISION_TIMEOUT_MS + GRACE_MS)
     try {
       const lease = await this.#process.limiter.acquire(request)
-      end()
+      end('admitted')
       world.note(`p${this.#process.number} admitted ${entity} ${JSON.stringify(consume)}`)
       if (!lease.isMetered) return undefined
+      for (const bucket of buckets) this.#noteDecided(bucket)
       this.#adopt(lease, pending, startedMs)
       return lease
     } catch (error) {
-      end()
+      end(error instanceof RateLimitExceeded ? 'refused' : undefined)
       world.note(`p${this.#process.number} ${(error as Error).name} ${entity} ${JSON.stringify(consume)}`)
       this.#afterFailure(error, pending, startedMs)
       oracles.answers.failed(`acquire ${entity}`, error)
@@ -92,10 +104,14 @@ export class LeasePlay {
   /** The claims become exact; what was asked of a parent that has no part in it is returned. */
   #adopt(lease: Lease, pending: readonly Held[], startedMs: number): void {
     const charged = [lease.entity, lease.parent ?? ''].map(entity => this.#bucket(entity))
-    this.#held = pending.filter(({claim}) => charged.includes(claim.bucket))
-    for (const {claim} of this.#held) claim.low = claim.high
+    const isCharged = ({claim}: Held) => charged.includes(claim.bucket)
+    this.#held = pending.filter(isCharged).map(({claim, incarnation}) => {
+      claim.low = claim.high
+      // Deleted meanwhile: charged before or after.
+      return {claim, incarnation: this.#incarnationOf(claim) === incarnation ? incarnation : undefined}
+    })
     this.#returnWhenClean(
-      pending.filter(held => !this.#held.includes(held)),
+      pending.filter(held => !isCharged(held)),
       startedMs,
     )
   }
@@ -113,27 +129,39 @@ export class LeasePlay {
     const {oracles, world} = this.#stage
     if (error instanceof RateLimitExceeded || error instanceof RequestTooLarge) {
       const buckets = this.#bucketsOf(this.#deed.entity)
-      oracles.answers.refused(buckets, this.#deed.consume, error, world.time.nowMs)
+      const isFirst = (bucket: string) => this.#unknown.includes(bucket)
+      oracles.answers.refused(buckets, this.#deed.consume, error, world.time.nowMs, isFirst)
+      this.#noteDecided(buckets[0] as string)
     }
     // Refused, failed or given up.
     this.#returnWhenClean(pending, startedMs)
+    if (error instanceof RateLimitExceeded && !world.scenario.sharedSlots) this.#returnRefused(pending)
+  }
+
+  /** A refused request is charged by none of its attempts (decision 26). Not judged: parents, shards, a bucket that is gone. */
+  #returnRefused(pending: readonly Held[]): void {
+    const {books} = this.#stage.oracles
+    if (pending.some(({claim}) => claim.bucket !== pending[0]?.claim.bucket)) return
+    this.#stage.atEnd.push(() => {
+      for (const {claim, incarnation} of pending)
+        if (books.isThere(claim.bucket, claim.limit) && incarnation === this.#incarnationOf(claim)) claim.high = 0n
+    })
   }
 
   async #act(lease: Lease, action: LeaseAction): Promise<void> {
     const {world, oracles} = this.#stage
     const startedMs = world.time.elapsedMs
-    const before = this.#held.map(held => ({held, life: oracles.books.life(held.claim.bucket, held.claim.limit)}))
+    const before = this.#held.map(held => ({
+      held,
+      incarnation: this.#incarnationOf(held.claim),
+      isThere: oracles.books.isThere(held.claim.bucket, held.claim.limit),
+    }))
     const end = this.#begin(`${action.kind} ${this.#deed.entity}`, LONGEST_ACTION_MS)
     const deltas = deltasOf(action)
     for (const [name, tokens] of Object.entries(deltas)) {
       if (tokens <= 0 || action.kind !== 'adjust') continue
       for (const {claim} of this.#held)
         oracles.rates.noteForced(claim.bucket, name, BigInt(tokens) * 1000n, world.time.nowMs)
-    }
-    for (const {claim, resets} of this.#held) {
-      const tokens = action.kind === 'rollback' ? -Number(claim.high) / 1000 : (deltas[claim.limit] ?? 0)
-      if (tokens < 0 && (oracles.resets.get(claim.bucket) ?? 0) !== resets)
-        oracles.rates.noteVoidReturn(claim.bucket, claim.limit, BigInt(-tokens) * 1000n, world.time.nowMs)
     }
     // Until it is known what became of it.
     const takeBack = this.#expect(action.kind, deltas)
@@ -143,13 +171,15 @@ export class LeasePlay {
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} done`)
       takeBack()
       if (action.kind === 'rollback') this.#rolledBack(before, startedMs)
-      else if (action.kind !== 'commit') this.#applied(before, deltas, action.kind === 'consume')
+      else if (action.kind === 'consume') this.#consumed(before, deltas)
+      else if (action.kind !== 'commit') this.#corrected(before, deltas)
     } catch (error) {
       end()
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} ${(error as Error).name}`)
       // A mistake of the caller, or a refusal: nothing has happened, unless a compensation was disturbed.
       const isRefused = error instanceof RateLimitExceeded || error instanceof RequestTooLarge
       if (error instanceof InvalidInput || (isRefused && this.#isClean(startedMs, startedMs))) takeBack()
+      else for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.max(0, deltas[claim.limit] ?? 0)) * 1000n)
       oracles.answers.failed(`${action.kind} ${this.#deed.entity}`, error)
     }
   }
@@ -159,44 +189,75 @@ export class LeasePlay {
     const saved = this.#held.map(({claim}) => ({claim, low: claim.low, high: claim.high}))
     for (const {claim} of this.#held) {
       if (kind === 'rollback') claim.returnAll(false)
-      const tokens = deltas[claim.limit]
-      if (tokens !== undefined) claim.mayAdd(BigInt(tokens) * 1000n)
+      const tokens = deltas[claim.limit] ?? 0
+      const isFirst = this.#held.find(other => isSameLimit(other.claim, claim))?.claim === claim
+      if (tokens < 0 || isFirst) claim.mayAdd(BigInt(tokens) * 1000n)
     }
     return () => {
       for (const {claim, low, high} of saved) Object.assign(claim, {low, high})
     }
   }
 
-  #applied(before: readonly {held: Held; life: number}[], deltas: Tokens, isConsume: boolean): void {
-    const {books} = this.#stage.oracles
-    for (const {held, life} of before) {
-      const tokens = deltas[held.claim.limit]
-      if (tokens === undefined) continue
-      const milli = BigInt(tokens) * 1000n
-      const isSameLife = books.life(held.claim.bucket, held.claim.limit) === held.life
-      const wasGone = life !== held.life
-      if (isSameLife || isConsume) held.claim.add(milli)
-      else if (wasGone && milli < 0n) continue
-      else held.claim.mayAdd(milli)
+  /** Charges are owed to whatever bucket is there, returns are made only to the one that was charged. */
+  #corrected(before: readonly Before[], deltas: Tokens): void {
+    for (const {held, incarnation, isThere} of before) {
+      const {claim} = held
+      const milli = BigInt(deltas[claim.limit] ?? 0) * 1000n
+      const ofSame = before.filter(other => isSameLimit(other.held.claim, claim))
+      if (milli === 0n || (milli > 0n && ofSame[0]?.held !== held)) continue
+      const wasSame = incarnation === held.incarnation
+      const isStable = this.#incarnationOf(claim) === incarnation
+      const isSame = wasSame && isStable
+      const {books} = this.#stage.oracles
+      // Charged in several lives of the bucket: which of them the lease returns is its own affair.
+      if (isSame && ofSame.length === 1) claim.add(milli)
+      // A charge to another bucket stays, as there is nothing that could return it.
+      else if (milli > 0n && isStable && isThere && held.incarnation !== undefined)
+        books.open(new Claim(claim.bucket, claim.limit, milli))
+      else if (milli > 0n || wasSame || held.incarnation === undefined) claim.mayAdd(milli)
     }
   }
 
-  #rolledBack(before: readonly {held: Held; life: number}[], startedMs: number): void {
-    const {oracles, atEnd, world} = this.#stage
-    const endedMs = world.time.elapsedMs
-    for (const {held, life} of before) {
-      const {claim} = held
-      const {low, high} = claim
-      claim.returnAll(false)
-      // The bucket that was charged is gone: there is nothing to return to.
-      if (life !== held.life) Object.assign(claim, {low, high})
-      else if (oracles.books.life(claim.bucket, claim.limit) === held.life) {
-        atEnd.push(() => {
-          if (this.#isClean(startedMs, endedMs)) claim.high = 0n
+  /** More was taken: of the bucket that is there now, which may be another than before. */
+  #consumed(before: readonly Before[], deltas: Tokens): void {
+    const {books} = this.#stage.oracles
+    for (const {held, incarnation} of before) {
+      const {bucket, limit} = held.claim
+      const milli = BigInt(deltas[limit] ?? 0) * 1000n
+      const last = before.findLast(other => isSameLimit(other.held.claim, held.claim))
+      if (milli === 0n || last?.held !== held) continue
+      const isStable = this.#incarnationOf(held.claim) === incarnation
+      if (isStable && held.incarnation === incarnation) held.claim.add(milli)
+      else
+        this.#held.push({
+          claim: books.open(new Claim(bucket, limit, milli)),
+          incarnation: isStable ? incarnation : undefined,
         })
-      }
+    }
+  }
+
+  #rolledBack(before: readonly Before[], startedMs: number): void {
+    const {atEnd, world} = this.#stage
+    const endedMs = world.time.elapsedMs
+    for (const {held, incarnation} of before) {
+      const {claim} = held
+      // The bucket that was charged is gone, or was filled: there is nothing to return to.
+      if (held.incarnation !== undefined && held.incarnation !== incarnation) continue
+      claim.returnAll(false)
+      if (held.incarnation === undefined || this.#incarnationOf(claim) !== incarnation) continue
+      atEnd.push(() => {
+        if (this.#isClean(startedMs, endedMs)) claim.returnAll(true)
+      })
     }
     this.#held = []
+  }
+
+  #noteDecided(bucket: string): void {
+    this.#stage.noteDecided(this.#process.number, this.#generation, bucket)
+  }
+
+  #incarnationOf({bucket, limit}: Claim): number {
+    return this.#stage.oracles.books.incarnation(bucket, limit)
   }
 
   #isClean(fromMs: number, untilMs: number): boolean {
@@ -214,7 +275,7 @@ export class LeasePlay {
     return Object.entries(consume).flatMap(([limit, tokens]) => {
       if (isParent && !known.has(limit)) return []
       const claim = oracles.books.open(new Claim(bucket, limit, 0n, BigInt(tokens) * 1000n))
-      return [{claim, life: oracles.books.life(bucket, limit), resets: oracles.resets.get(bucket) ?? 0}]
+      return [{claim, incarnation: this.#incarnationOf(claim)}]
     })
   }
 
@@ -227,11 +288,12 @@ export class LeasePlay {
     return [entity, ...(parent === undefined ? [] : [parent])].map(each => this.#bucket(each))
   }
 
-  #begin(what: string, boundMs: number): () => void {
+  #begin(what: string, boundMs: number): (as?: 'admitted' | 'refused') => void {
     const operation = this.#stage.begin(this.#process.number, what)
     const generation = this.#generation
-    return () => {
+    return as => {
       this.#stage.end(operation)
+      if (as) operation.decided = {as, buckets: this.#bucketsOf(this.#deed.entity)}
       const tookMs = (operation.endedAtMs ?? 0) - operation.startedAtMs
       if (tookMs > boundMs && this.#process.generation === generation)
         this.#stage.oracles.answers.late(what, tookMs, boundMs)
@@ -239,24 +301,4 @@ export class LeasePlay {
   }
 }
 
-function deltasOf(action: LeaseAction): Tokens {
-  if (action.kind === 'adjust') return action.deltas
-  if (action.kind === 'consume') return action.amounts
-  if (action.kind !== 'release') return {}
-  return Object.fromEntries(Object.entries(action.amounts).map(([name, tokens]) => [name, -tokens]))
-}
-
-async function perform(lease: Lease, action: LeaseAction): Promise<void> {
-  switch (action.kind) {
-    case 'adjust':
-      return lease.adjust(action.deltas)
-    case 'release':
-      return lease.release(action.amounts)
-    case 'consume':
-      return lease.consume(action.amounts)
-    case 'commit':
-      return lease.commit()
-    case 'rollback':
-      return lease.rollback()
-  }
-}
+const isSameLimit = (a: Claim, b: Claim): boolean => a.bucket === b.bucket && a.limit === b.limit

@@ -9,6 +9,9 @@ import type {Operation, Stage} from './stage.js'
 /** A longer wait is not played: the scenario would end before it. */
 const LONGEST_WAIT_MS = 7_200_000
 
+/** What a process has seen may be so old when a refusal rests on it, in ms: `denyCacheMs`, unless set otherwise. */
+const OLDEST_STATE_MS = 1000
+
 type Patient = Extract<Deed, {kind: 'patient'}>
 
 /**
@@ -31,14 +34,16 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
   await world.time.sleep(refusal.retryAfterMs)
   const againAtMs = world.time.nowMs
   if (process.generation !== generation || !process.isAlive) return
-  const again = await ask(stage.begin(process.number, `patient ${entity} again`))
+  const second = stage.begin(process.number, `patient ${entity} again`)
+  const again = await ask(second)
   if (!again) return
   const isDisturbed =
     process.generation !== generation || process.disturbedAtMs.some(atMs => atMs >= startedMs - 15_000)
   // The refusal may rest on what was read before others of this process took something.
   const hasCompetitors =
     stage.hasOthers(operation, startedMs, operation.endedAtMs ?? startedMs) ||
-    buckets.some(bucket => hasActivity(bucket))
+    buckets.some(bucket => hasActivity(bucket)) ||
+    isOvertaken()
   const isSettled = oracles.timeline.changedAtMs <= startedEpochMs - 2 * CACHE_PERIOD_MS
   if (isDisturbed || hasCompetitors || !isSettled || world.spreadMs > 0) return
   const subject = `${buckets.join(' + ')} ${JSON.stringify(consume)}`
@@ -46,12 +51,24 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
 
   function hasActivity(bucket: string): boolean {
     return (oracles.activity.get(bucket) ?? []).some(({atMs, process: by}) =>
-      by === process.number ? atMs > toldAtMs && atMs < againAtMs : atMs >= startedEpochMs,
+      by === process.number ? atMs > toldAtMs && atMs < againAtMs : atMs >= startedEpochMs - OLDEST_STATE_MS,
+    )
+  }
+
+  /** Another request of this process was admitted during the second one, for example one that waited for the same instant. */
+  function isOvertaken(): boolean {
+    const endedAtMs = second.endedAtMs ?? Number.POSITIVE_INFINITY
+    return (
+      stage.hasOthers(second, second.startedAtMs, endedAtMs) &&
+      buckets.some(bucket =>
+        (oracles.activity.get(bucket) ?? []).some(({atMs, process: by}) => by === process.number && atMs >= againAtMs),
+      )
     )
   }
 
   async function ask(current: Operation): Promise<RateLimitExceeded | undefined> {
     const beganMs = world.time.elapsedMs
+    const unknown = buckets.filter(bucket => !stage.hasDecided(process, bucket))
     const claims = buckets.flatMap((bucket, level) =>
       Object.entries(consume).flatMap(([limit, tokens]) =>
         level > 0 && !oracles.timeline.now(bucket).has(limit)
@@ -62,6 +79,8 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
     try {
       const lease = await process.limiter.acquire({entity, resource: RESOURCE, consume})
       stage.end(current)
+      current.decided = {as: 'admitted', buckets}
+      for (const bucket of buckets) stage.noteDecided(process.number, generation, bucket)
       const charged = [lease.entity, lease.parent ?? ''].map(each => bucketId(world.namespace, each, RESOURCE))
       for (const claim of claims) if (charged.includes(claim.bucket)) claim.low = claim.high
       world.note(`p${process.number} patient admitted ${entity} ${JSON.stringify(consume)}`)
@@ -75,8 +94,10 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       })
       oracles.answers.failed(`patient ${entity}`, error)
       if (!(error instanceof RateLimitExceeded)) return undefined
+      current.decided = {as: 'refused', buckets}
       world.note(`p${process.number} patient told ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
-      oracles.answers.refused(buckets, consume, error, world.time.nowMs)
+      oracles.answers.refused(buckets, consume, error, world.time.nowMs, bucket => unknown.includes(bucket))
+      stage.noteDecided(process.number, generation, buckets[0] as string)
       return error
     }
   }

@@ -1,11 +1,11 @@
 import {RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/errors.js'
 import {RESOURCE} from '../scenario.js'
-import {bucketId} from '../world/table-writes.js'
-import type {World} from '../world/world.js'
+import {bucketId, type StoredShard, shardChange} from '../world/table-writes.js'
+import {STACK, type World} from '../world/world.js'
 import type {Stage} from './stage.js'
 
-/** Clocks within these bounds may delay a refill by so much, in ms. */
-const USUAL_SKEW_MS = 25_000
+/** The way of the messages of one decision, in ms. */
+const MESSAGES_MS = 100
 
 /** L6: what is published as available is never more than there can be. */
 export async function readAvailable(stage: Stage, by: number, entity: string): Promise<void> {
@@ -16,6 +16,7 @@ export async function readAvailable(stage: Stage, by: number, entity: string): P
   const startMs = world.time.nowMs
   try {
     const told = await process?.limiter.available({entity, resource: RESOURCE})
+    operation.decided = {as: 'looked', buckets: [bucket]}
     const isQuiet = !(oracles.activity.get(bucket) ?? []).some(({atMs}) => atMs >= startMs - 1000)
     const isSettled = world.time.nowMs - oracles.timeline.since(bucket) > 60_000
     for (const [name, tokens] of Object.entries(told ?? {})) {
@@ -32,7 +33,7 @@ export async function readAvailable(stage: Stage, by: number, entity: string): P
 
 /**
  * L1: when nobody has asked for as long as a bucket takes to fill up, a new process is admitted for the whole capacity,
- * whatever has happened before.
+ * whatever has happened before. A refill instant ahead of the clock, by a day at most, is waited for: it may be right.
  */
 export async function checkHealing({world, oracles}: Stage): Promise<void> {
   const {time, scenario} = world
@@ -40,9 +41,12 @@ export async function checkHealing({world, oracles}: Stage): Promise<void> {
   const buckets = [...entities].flatMap(entity => familyOf(world, entity))
   // Limits that were raised add no tokens until a request has brought the bucket in line.
   if (buckets.some(bucket => oracles.timeline.since(bucket) > 0)) return
-  const waits = buckets.map(bucket => oracles.rates.fillTimeMs(bucket, time.nowMs))
+  const waits = buckets.map(bucket => {
+    const fillMs = oracles.rates.fillTimeMs(bucket, time.nowMs)
+    return fillMs === undefined ? undefined : fillMs + standstillMs(world, bucket)
+  })
   if (waits.includes(undefined)) return
-  await time.runUntil(time.nowMs + Math.max(0, ...waits.map(ms => ms ?? 0)) + USUAL_SKEW_MS)
+  await time.runUntil(time.nowMs + Math.max(0, ...waits.map(ms => ms ?? 0)) + MESSAGES_MS)
   const limiter = world.freshLimiter()
   for (const entity of [...entities].sort()) {
     const family = familyOf(world, entity)
@@ -51,21 +55,50 @@ export async function checkHealing({world, oracles}: Stage): Promise<void> {
       const capacities = family.map(bucket => oracles.timeline.now(bucket).get(name)?.capacity ?? capacity)
       consume[name] = Math.min(...capacities.map(milli => Number(milli) / 1000))
     }
-    let refusal: string | undefined
-    const asked = limiter
-      .acquire({entity, resource: RESOURCE, consume})
-      .then(lease => lease.rollback())
-      .catch(error => {
-        if (error instanceof RateLimitExceeded || error instanceof RequestTooLarge) refusal = error.message
-        else oracles.answers.failed(`healed ${entity}`, error)
-      })
-    await time.runUntil(time.nowMs + 5000)
-    await asked
-    if (refusal) oracles.answers.neverHeals(family[0] as string, refusal)
+    const lacksShards = family.some(bucket => isShardMissing(storedShards(world, bucket)))
+    let refusal = await ask()
+    // A shard that has expired is made again from what another one holds, and earns its part from then on.
+    if (refusal instanceof RateLimitExceeded && lacksShards) {
+      await time.runUntil(time.nowMs + refusal.retryAfterMs)
+      refusal = await ask()
+    }
+    if (refusal) oracles.answers.neverHeals(family[0] as string, refusal.message)
+
+    async function ask(): Promise<RateLimitExceeded | RequestTooLarge | undefined> {
+      let refused: RateLimitExceeded | RequestTooLarge | undefined
+      const asked = limiter
+        .acquire({entity, resource: RESOURCE, consume})
+        .then(lease => lease.rollback())
+        .catch(error => {
+          if (error instanceof RateLimitExceeded || error instanceof RequestTooLarge) refused = error
+          else oracles.answers.failed(`healed ${entity}`, error)
+        })
+      await time.runUntil(time.nowMs + 5000)
+      await asked
+      return refused
+    }
     // The next of the family asks of the same parent.
     const parentWaits = family.slice(1).map(bucket => oracles.rates.fillTimeMs(bucket, time.nowMs) ?? 0)
     await time.runUntil(time.nowMs + Math.max(0, ...parentWaits))
   }
+}
+
+/** How far the clock is behind the latest refill instant of a bucket. */
+function standstillMs(world: World, bucket: string): number {
+  const instants = storedShards(world, bucket).map(({refilledAt}) => Number(refilledAt ?? 0n))
+  return Math.max(0, Math.max(0, ...instants) - world.time.nowMs)
+}
+
+/** Whether there are fewer shards than one of them counts. */
+function isShardMissing(shards: readonly StoredShard[]): boolean {
+  return shards.length > 0 && shards.length < Math.max(...shards.map(({shardCount}) => shardCount))
+}
+
+function storedShards(world: World, bucket: string): StoredShard[] {
+  return world.items.flatMap(item => {
+    const shard = shardChange({table: STACK, sequence: 0, atMs: 0, before: undefined, after: item})
+    return shard?.bucket === bucket && shard.after ? [shard.after] : []
+  })
 }
 
 function familyOf(world: World, entity: string): string[] {

@@ -1,4 +1,5 @@
 import type {Oracles} from '../oracles/oracles.js'
+import type {SimulatedProcess} from '../world/process.js'
 import type {World} from '../world/world.js'
 
 /** An operation, for what never ends and for what happens at the same time. Times in ms since the start. */
@@ -8,6 +9,8 @@ export interface Operation {
   readonly what: string
   readonly startedAtMs: number
   endedAtMs: number | undefined
+  /** How a request was decided, and the buckets that it asked. */
+  decided?: {readonly as: 'admitted' | 'refused' | 'looked'; readonly buckets: readonly string[]}
 }
 
 /** What all deeds of a run share. */
@@ -21,8 +24,20 @@ export class Stage {
     readonly oracles: Oracles,
   ) {}
 
+  /** Buckets of which a process has decided something since it was started, as `process.generation bucket`. */
+  readonly #decided = new Set<string>()
+
+  /** Whether a process has decided something of a bucket; an answer to an earlier request is taken for that. */
+  hasDecided({number, generation}: SimulatedProcess, bucket: string): boolean {
+    return this.#decided.has(`${number}.${generation} ${bucket}`)
+  }
+
+  noteDecided(number: number, generation: number, bucket: string): void {
+    this.#decided.add(`${number}.${generation} ${bucket}`)
+  }
+
   begin(by: number, what: string): Operation {
-    const operation = {by, what, startedAtMs: this.world.time.elapsedMs, endedAtMs: undefined}
+    const operation: Operation = {by, what, startedAtMs: this.world.time.elapsedMs, endedAtMs: undefined}
     this.operations.push(operation)
     return operation
   }

@@ -2,24 +2,26 @@ import {spawn} from 'node:child_process'
 import {cp, mkdtemp, readFile, rm, symlink, writeFile} from 'node:fs/promises'
 import {tmpdir} from 'node:os'
 import {join} from 'node:path'
+import {createInterface} from 'node:readline'
 import {fileURLToPath} from 'node:url'
 import {parseArgs} from 'node:util'
+import {writeTable} from '../page.js'
 import {MUTANTS, type Mutant} from './mutants.js'
 
 /**
- * `npm run mutate [-- --seeds 12] [--from 0] [--count 10]`: plants faults in a copy of the sources, one at a time, and plays
- * seeds of every profile. A fault is found when runs break a promise that they keep without it.
+ * `npm run mutate [-- --seeds 24] [--only TEXT] [--from 0] [--count 10] [--write]`: plants faults in a copy of the sources, one at a time,
+ * and plays seeds of every profile. A fault is found by an oracle that reports nothing for the same seeds without it.
  */
 const {values} = parseArgs({
   options: {
-    seeds: {type: 'string', default: '12'},
+    seeds: {type: 'string', default: '24'},
+    /** Only plants with this text in their file or description. */
+    only: {type: 'string', default: ''},
     from: {type: 'string', default: '0'},
     count: {type: 'string', default: String(MUTANTS.length)},
+    write: {type: 'boolean', default: false},
   },
 })
-
-/** Other timing alone may show a known fault at another seed: so many are no proof. */
-const MOST_BY_CHANCE = 3
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const folder = await mkdtemp(join(tmpdir(), 'zael-mutants-'))
@@ -27,50 +29,56 @@ try {
   for (const name of ['src', 'test', 'templates', 'package.json', 'tsconfig.json'])
     await cp(join(ROOT, name), join(folder, name), {recursive: true})
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
-  const sound = await play()
-  const chosen = MUTANTS.slice(Number(values.from), Number(values.from) + Number(values.count))
+  const sound = await play(() => false)
+  if (sound.size > 0) console.log(`without a planted fault: ${[...sound].join(', ')}`)
+  const chosen = MUTANTS.filter(({file, what}) => `${file}: ${what}`.includes(values.only)).slice(
+    Number(values.from),
+    Number(values.from) + Number(values.count),
+  )
+  const rows: string[] = []
   let found = 0
-  for (const mutant of chosen) if (await isFound(mutant, sound)) found++
-  console.log(`${found} of ${chosen.length} planted faults found`)
+  for (const mutant of chosen) {
+    const by = await findersOf(mutant, sound)
+    if (by) found++
+    rows.push(`| \`${mutant.file}\` | ${mutant.what} | ${by ?? '**not found**'} |`)
+  }
+  const total = `${found} of ${chosen.length} planted faults found`
+  console.log(total)
+  const head = [`${total}.`, '', '| file | planted fault | found by |', '|---|---|---|']
+  if (values.write) await writeTable('faults', [...head, ...rows].join('\n'))
   process.exitCode = found === chosen.length ? 0 : 1
 } finally {
   await rm(folder, {recursive: true, force: true})
 }
 
-async function isFound(mutant: Mutant, sound: ReadonlySet<string>): Promise<boolean> {
-  const path = join(folder, 'src/lib', mutant.file)
+/** The oracles that find a planted fault; `undefined` when none does. */
+async function findersOf({file, what, from, to}: Mutant, sound: ReadonlySet<string>): Promise<string | undefined> {
+  const path = join(folder, 'src/lib', file)
   const text = await readFile(path, 'utf8')
-  const name = `${mutant.file}: ${mutant.what}`
-  if (!text.includes(mutant.from)) {
-    console.log(`gone   ${name}`)
-    return false
-  }
+  if (text.split(from).length !== 2) throw new Error(`${file}: the place for "${what}" is gone, or there are several`)
   await writeFile(
     path,
-    text.replace(mutant.from, () => mutant.to),
+    text.replace(from, () => to),
   )
   try {
-    const broken = [...(await play())].filter(each => !sound.has(each))
-    const kinds = new Set([...sound].map(kindOf))
-    const isNew = broken.length > MOST_BY_CHANCE || broken.some(each => !kinds.has(kindOf(each)))
-    const oracles = [...new Set(broken.map(each => each.split(' ')[2]))].join(', ')
-    console.log(`${isNew ? 'found ' : 'MISSED'} ${name} (${broken.length} violations: ${oracles})`)
-    return isNew
+    const finders = (all: ReadonlySet<string>) => [...all].filter(oracle => !sound.has(oracle))
+    const found = finders(await play(all => finders(all).length > 0)).join(', ')
+    console.log(`${found ? 'found ' : 'MISSED'} ${file}: ${what} (${found})`)
+    return found || undefined
   } finally {
     await writeFile(path, text)
   }
 }
 
-/** Profile and oracle. */
-function kindOf(violation: string): string {
-  return violation.replace(/ \d+ /, ' ')
-}
-
-/** What seeds of all profiles report: `profile seed oracle` each. */
-async function play(): Promise<ReadonlySet<string>> {
+/** The oracles that report something in seeds of all profiles, until it is enough. */
+async function play(isEnough: (oracles: ReadonlySet<string>) => boolean): Promise<ReadonlySet<string>> {
   const args = ['--import', 'tsx', 'test/simulation/main.ts', '--seeds', values.seeds, '--list']
   const child = spawn(process.execPath, args, {cwd: folder, stdio: ['ignore', 'pipe', 'inherit']})
-  let output = ''
-  for await (const chunk of child.stdout) output += chunk
-  return new Set(output.split('\n').filter(line => line !== ''))
+  const oracles = new Set<string>()
+  for await (const line of createInterface(child.stdout)) {
+    oracles.add(line.split(' ')[2] as string)
+    if (isEnough(oracles)) break
+  }
+  child.kill()
+  return oracles
 }

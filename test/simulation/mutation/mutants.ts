@@ -13,6 +13,11 @@ const mutant = (file: string, what: string, from: string, to: string): Mutant =>
 export const MUTANTS: readonly Mutant[] = [
   ...inFile('core/token-math.ts', [
     [
+      'shares add up to more',
+      '(value * (position + 1n)) / shards - (value * position) / shards',
+      '(value * (position + 1n)) / shards - (value * position) / shards + 500n',
+    ],
+    [
       'fractions are rounded up',
       'balance.tokensMilli + earned / period',
       'balance.tokensMilli + (earned + period - 1n) / period',
@@ -27,12 +32,7 @@ export const MUTANTS: readonly Mutant[] = [
       'if (tokensMilli >= rate.capacityMilli)',
       'if (tokensMilli >= 2n * rate.capacityMilli)',
     ],
-    ['retry-after is 5 ms short', '/ rate.refillAmountMilli) + 1', '/ rate.refillAmountMilli) - 5'],
-    [
-      'the whole capacity is never available',
-      'neededMilli > rate.capacityMilli ||',
-      'neededMilli >= rate.capacityMilli ||',
-    ],
+    ['retry-after is 50 ms short', '/ rate.refillAmountMilli) + 1', '/ rate.refillAmountMilli) - 50'],
   ]),
   ...inFile('core/bucket.ts', [
     [
@@ -46,93 +46,120 @@ export const MUTANTS: readonly Mutant[] = [
       'entries.every(([name, milli]) => (left.get(name) ?? 0n) + 1000n >= milli)',
     ],
     ['returns are charges', '[name, -milli]', '[name, milli]'],
-    ['buckets expire at once', 'Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier))', '1'],
+    ['buckets expire at once', 'Math.max(SHORTEST_LIFETIME_SECONDS, lifetimeSeconds(limits, multiplier, nowMs))', '1'],
   ]),
   ...inFile('core/shards.ts', [
-    [
-      'shares add up to more',
-      '(value * (position + 1n)) / shards - (value * position) / shards',
-      '(value * (position + 1n)) / shards - (value * position) / shards + 500n',
-    ],
     ['the wait of several shards is too short', 'return lateEnough + 1', 'return Math.ceil((lateEnough + 1) / 2)'],
   ]),
   ...inFile('core/fullness.ts', [
     [
-      'a bucket never counts as filled up',
-      'if (limit && limit.tokensMilli >= limit.capacityMilli) return true',
-      'if (limit && limit.tokensMilli > limit.capacityMilli) return true',
-    ],
-    [
-      'late returns are not cut off',
-      'limit.tokensMilli > limit.capacityMilli) return true',
-      'limit.tokensMilli > 9n * limit.capacityMilli) return true',
-    ],
-    [
       'a bucket counts as full too early',
-      'capacityMilli - (refillAmountMilli * BigInt(elapsedMs)) / BigInt(refillPeriodMs)',
-      'capacityMilli - (9n * refillAmountMilli * BigInt(elapsedMs)) / BigInt(refillPeriodMs)',
+      'limit.capacityMilli - (limit.refillAmountMilli * BigInt(elapsedMs))',
+      'limit.capacityMilli - (9n * limit.refillAmountMilli * BigInt(elapsedMs))',
+    ],
+    [
+      'a bucket that has overflowed counts as one with room',
+      '(share.limits.get(name)?.tokensMilli ?? 0n) <= (first?.highestMilli.get(name) ?? 0n)',
+      '(share.limits.get(name)?.tokensMilli ?? 0n) <= 2n * (first?.highestMilli.get(name) ?? 0n) + 1n',
     ],
   ]),
   ...inFile('repository/buckets/writes.ts', [
-    [
-      'a charge does not check the balance',
-      "    e.condition(`${e.name(limitAttribute(name, 'tokens'))} >= ${e.value(n(milli))}`)\n",
-      '',
-    ],
     [
       'a rewrite does not check the refill instant',
       '  e.condition(`${e.name(names.refilledAt)} = ${e.value(n(record.state.refilledAtMs))}`)\n',
       '',
     ],
-    ['a rewrite does not check the shard count', '  requireShardCount(e, record.shardCount)\n  if (plan', '  if (plan'],
+    ['a rewrite does not check whether the limits have changed', '  requireLimitsRevision(e, record)\n', ''],
     [
       'a rewrite does not move the refill instant',
       'if (plan.refilledAtMs !== record.state.refilledAtMs) e.set',
       'if (plan.refilledAtMs < record.state.refilledAtMs) e.set',
     ],
+    ['a repetition is not recognised', '  if (repeats) requireText(e, attribute, repeats.slotMark)\n', ''],
     [
-      'a repetition is not recognised',
-      '  e.condition(`attribute_not_exists(${e.name(attribute)}) OR ${e.name(attribute)} <> ${e.value(nonce)}`)\n',
-      '',
+      'a repetition leaves the first try valid',
+      'if (isRevision || repeats) e.set(names.limitsRevision',
+      'if (isRevision) e.set(names.limitsRevision',
     ],
-    ['charges are not counted', ".add(limitAttribute(name, 'consumed'), n(milli))\n}", '\n}'],
-    ['a bucket is created over another', '  e.condition(`attribute_not_exists(${e.name(names.refilledAt)})`)\n', ''],
     [
-      'a repetition of a return needs no proof',
-      'e.condition(since === undefined ? `attribute_not_exists(${slot})` : `${slot} = ${e.value(s(since))}`)',
-      'if (since === slot) e.value(s(since))',
+      'an applied write counts as refused',
+      'names.incarnation].some(name => readString(item, name) === nonce)',
+      'names.incarnation].some(name => readString(item, name) === nonce && slot < 0)',
+    ],
+    ['charges are not counted', "n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))", 'n(-milli))'],
+    [
+      'charges of a rewrite are not counted',
+      "else if (milli !== 0n || change.kind === 'init') e.add(",
+      "else if (change.kind === 'init') e.add(",
+    ],
+    ['a bucket is created over another', '  e.condition(`attribute_not_exists(${e.name(names.refilledAt)})`)\n', ''],
+  ]),
+  ...inFile('repository/buckets/consume-write.ts', [
+    [
+      'a charge does not check the balance',
+      'const lowest = e.value(n(milli))',
+      'const lowest = e.value(n(-9n * milli))',
+    ],
+    [
+      'what has overflowed can be taken as well',
+      'since(bounds[0]?.earliestRefillMs ?? nowMs)',
+      'since(0 * (bounds[0]?.earliestRefillMs ?? nowMs))',
+    ],
+  ]),
+  ...inFile('repository/buckets/adjust-write.ts', [
+    [
+      'a return goes to another bucket than the one that gave the tokens',
+      '    requireText(e, names.incarnation, returns.incarnation)\n',
+      '',
     ],
   ]),
   ...inFile('repository/buckets/marked-write.ts', [
     [
-      'an applied write counts as refused',
-      'applied: maybeApplied && carriesMark(error.oldItem, mark)',
-      'applied: false',
+      'a refused repetition counts as applied',
+      'if (maybeApplied && oldItem && carriesMark(oldItem, mark)) return',
+      'if (maybeApplied && oldItem) return',
+    ],
+  ]),
+  ...inFile('repository/buckets/guarded-write.ts', [
+    [
+      'a first try that may still arrive is not ruled out',
+      'if (outcome.applied || !outcome.isInDoubt) return outcome',
+      'if (timeoutMs > 0) return outcome',
     ],
     [
-      'a refused repetition counts as applied',
-      'applied: maybeApplied && carriesMark(error.oldItem, mark)',
-      'applied: maybeApplied',
+      'a first try that arrives while it is ruled out counts as refused',
+      'if (carriesMark(current, mark)) return',
+      'if (tries === 0 && carriesMark(current, mark)) return',
+    ],
+    [
+      'a write on a bucket that was not seen is repeated',
+      "basis.kind === 'refill' ? 'read' : () => update({...mark, repeats: {slotMark}})",
+      "basis.kind === 'refill' ? undefined : () => update({...mark, repeats: {slotMark}})",
+    ],
+    [
+      'the refill instant of a bucket that was not seen is not moved beyond a first try',
+      'Math.max(table.clock(), latestMs + 1)',
+      'Math.min(table.clock(), latestMs)',
     ],
   ]),
   ...inFile('repository/buckets/full-bucket-write.ts', [
     ['a full bucket is not charged', 'n(full - milli)', 'n(full)'],
     [
       'a bucket that is not full counts as full',
-      "  e.condition(bounds.map(each => within(each).join(' AND ')).join(' OR '))\n",
-      '  bounds.map(each => within(each))\n',
+      "limitAttribute(name, 'tokens'))} >= ${e.value(n(milli))}`",
+      "limitAttribute(name, 'tokens'))} >= ${e.value(n(milli / 4n))}`",
     ],
   ]),
   ...inFile('repository/buckets/plan.ts', [
     [
-      'a lowered limit does not clamp',
-      'const tokensMilli = isClamped ? ceiling : credited.tokensMilli',
-      'const tokensMilli = credited.tokensMilli',
+      'a lowered limit is not stored',
+      'parametersChanged: !isSameLimit(rate, stored),',
+      'parametersChanged: rate.capacityMilli > stored.capacityMilli,',
     ],
     [
       'a raised limit fills the bucket',
-      'const tokensMilli = isClamped ? ceiling',
-      'const tokensMilli = isClamped || rate.capacityMilli > stored.capacityMilli ? ceiling',
+      'opened?.tokensMilli ?? (isClamped ? ceiling',
+      'opened?.tokensMilli ?? (isClamped || rate.capacityMilli > stored.capacityMilli ? ceiling',
     ],
   ]),
   ...inFile('repository/buckets/split.ts', [
@@ -142,16 +169,20 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('limiter/bucket-queue.ts', [
     [
       'what an abandoned request was charged stays',
-      'if (request.isAbandoned) request.cleanUp(this.giveBack(amounts, count))',
-      'if (request.isAbandoned) continue',
+      'request.cleanUp(this.giveBack(amounts, count, {incarnation, periods: periodsOf(state, chargedAtMs)}))',
+      'continue',
     ],
-    ['overflow comes back', 'if (step.mayHaveOverflowed) await', 'if (step.mayHaveOverflowed && step.refused) await'],
+    [
+      'of what an abandoned request was charged the first limit stays charged',
+      'const attempt = () => this.correct(negateAmounts(amounts)',
+      'const attempt = () => this.correct(new Map([...negateAmounts(amounts)].slice(1))',
+    ],
   ]),
   ...inFile('limiter/namespace-limiter.ts', [
     [
       'a refused parent leaves its child charged',
-      '    for (const grant of grants) void this.queues.refund(grant.holdings)\n',
-      '',
+      'const refunds = grants.map(grant => this.queues.refund(grant.holdings))',
+      'const refunds: Promise<void>[] = []',
     ],
   ]),
   ...inFile('limiter/lease.ts', [
@@ -168,11 +199,20 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('limiter/known-bucket.ts', [
     ['refusals are remembered for a minute', 'ageMs <= denyCacheMs', 'ageMs <= 60 * denyCacheMs'],
   ]),
+  ...inFile('limiter/corrections.ts', [
+    ['a return in doubt is repeated', 'if (returning && (outcome.isInDoubt || isOther))', 'if (returning && isOther)'],
+    [
+      'what is charged afterwards is dropped with a return in doubt',
+      'deltas = chargesOf(corrections)',
+      'deltas = new Map()',
+    ],
+  ]),
   ...inFile('limiter/limit-steps.ts', [
+    ['the whole capacity is too large', 'if (milli > capacityMilli && ', 'if (milli >= capacityMilli && '],
     [
       'changed limits are never noticed',
-      '!changesLimits(plan) && isSameFamily(seen.record, family)',
-      'isSameFamily(seen.record, family)',
+      '    !changesLimits(plan) &&\n    isSameFamily(seen.record, family)',
+      '    isSameFamily(seen.record, family)',
     ],
     [
       'the first request is not charged',
@@ -196,13 +236,6 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFile('aggregator/bucket-change.ts', [
     ['all past consumption counts again', 'milli - (known.get(limit) ?? 0n)', 'milli - 0n * (known.get(limit) ?? 0n)'],
-  ]),
-  ...inFile('dynamo/errors.ts', [
-    [
-      'a return in doubt is repeated',
-      'if (error instanceof Unavailable) return !error.maybeApplied',
-      'if (error instanceof Unavailable) return true',
-    ],
   ]),
 ]
 

@@ -5,21 +5,28 @@ import {
   Conflict,
   TransactionCancelled,
   TransactionConflict,
+  ValidationFailed,
 } from '../../../src/lib/dynamo/errors.js'
-import {type RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/errors.js'
+import {RateLimitExceeded, RequestTooLarge} from '../../../src/lib/limiter/errors.js'
 import type {Tokens} from '../scenario.js'
 import {CACHE_PERIOD_MS, type LimitsTimeline} from './limits-timeline.js'
 import type {Verdicts} from './verdicts.js'
 
 /** Failures of the table that mean nothing to a caller: every one of them has to end in a decision. */
-const INTERNAL = [Conflict, ConditionFailed, TransactionCancelled, TransactionConflict]
+const INTERNAL = [Conflict, ConditionFailed, TransactionCancelled, TransactionConflict, ValidationFailed]
 
 /** L2, L3, L5: what callers are told. */
 export class Answers {
   readonly #verdicts: Verdicts
   readonly #timeline: LimitsTimeline
+  readonly #storedCapacity: (bucket: string, name: string) => bigint
 
-  constructor(timeline: LimitsTimeline, verdicts: Verdicts) {
+  constructor(
+    timeline: LimitsTimeline,
+    verdicts: Verdicts,
+    storedCapacity: (bucket: string, name: string) => bigint = () => 0n,
+  ) {
+    this.#storedCapacity = storedCapacity
     this.#timeline = timeline
     this.#verdicts = verdicts
   }
@@ -32,12 +39,17 @@ export class Answers {
     this.#verdicts.report('L6-internal-error', what, text)
   }
 
-  /** A refusal must name a finite wait below the capacity, and a request above it must not be refused but fail. */
+  /**
+   * A refusal must name a finite wait below the capacity, and a request above it must not be refused but fail. Where a
+   * client has changed limits without updating the bucket, the first refusal of a process goes by what is stored, and only
+   * its second decision compares (decision 25): `isFirst` tells of which buckets it had decided nothing before.
+   */
   refused(
     buckets: readonly string[],
     consume: Tokens,
     error: RateLimitExceeded | RequestTooLarge,
     nowMs: number,
+    isFirst: (bucket: string) => boolean = () => false,
   ): void {
     const isSettled = buckets.every(
       bucket => nowMs - this.#timeline.since(bucket) > CACHE_PERIOD_MS || this.#timeline.since(bucket) === 0,
@@ -47,7 +59,9 @@ export class Answers {
       const limits = this.#timeline.now(bucket)
       return Object.entries(consume).some(([name, tokens]) => {
         const rate = limits.get(name)
-        return rate && BigInt(tokens) * 1000n > rate.capacity
+        const milli = BigInt(tokens) * 1000n
+        const isStored = isFirst(bucket) && milli <= this.#storedCapacity(bucket, name)
+        return rate && milli > rate.capacity && !(isStored && error instanceof RateLimitExceeded)
       })
     })
     const subject = `${buckets.join(' + ')} ${JSON.stringify(consume)}`

@@ -5,6 +5,8 @@ import type {Verdicts} from './verdicts.js'
 export class Claim {
   low: bigint
   high: bigint
+  /** Charges of unknown outcome: the caller does not hold them, so they are never returned. */
+  #doubtful = 0n
 
   constructor(
     readonly bucket: string,
@@ -28,10 +30,15 @@ export class Claim {
     else this.low = this.low + milli < 0n ? (this.low < 0n ? this.low : 0n) : this.low + milli
   }
 
-  /** Everything was returned; in doubt, perhaps not. */
+  /** A charge that may have happened or not, and that the caller gave up. */
+  leaveInDoubt(milli: bigint): void {
+    this.#doubtful += milli
+  }
+
+  /** Everything that the caller holds was returned; in doubt, perhaps not. */
   returnAll(isCertain: boolean): void {
     this.low = 0n
-    if (isCertain) this.high = 0n
+    if (isCertain) this.high = this.#doubtful
   }
 }
 
@@ -42,7 +49,10 @@ export class Claim {
 export class Books {
   readonly #claims: Claim[] = []
   readonly #consumed = new Map<string, bigint>()
-  readonly #lives = new Map<string, number>()
+  readonly #incarnations = new Map<string, number>()
+  /** Limits that a bucket of one shard has. */
+  readonly #limits = new Map<string, ReadonlySet<string>>()
+  readonly #sharded = new Set<string>()
   readonly #verdicts: Verdicts
 
   constructor(verdicts: Verdicts) {
@@ -54,15 +64,23 @@ export class Books {
     return claim
   }
 
-  /** Changes when the bucket, or the limit in it, is gone: what was charged before can then not be returned. */
-  life(bucket: string, limit: string): number {
-    return (this.#lives.get(bucket) ?? 0) + (this.#lives.get(`${bucket} ${limit}`) ?? 0)
+  /** Changes when the bucket, or the limit in it, is gone or filled anew: what was charged before can then not be returned. */
+  incarnation(bucket: string, limit: string): number {
+    return (this.#incarnations.get(bucket) ?? 0) + (this.#incarnations.get(`${bucket} ${limit}`) ?? 0)
+  }
+
+  /** Whether every charge of a limit goes to one item, and the item is there. */
+  isThere(bucket: string, limit: string): boolean {
+    return !this.#sharded.has(bucket) && (this.#limits.get(bucket)?.has(limit) ?? false)
   }
 
   observe({writer, shards}: TableWrite): void {
     for (const change of shards) {
       const {bucket, before, after} = change
-      if (before?.refilledAt !== undefined && after?.refilledAt === undefined) this.#bump(bucket)
+      this.#limits.set(bucket, new Set(after?.refilledAt === undefined ? [] : after.limits.keys()))
+      if (change.shard > 0 || (after?.shardCount ?? 1) > 1) this.#sharded.add(bucket)
+      const isGone = before?.refilledAt !== undefined && after?.refilledAt === undefined
+      if (isGone || writer.deed === 'reset') this.#bump(bucket)
       for (const name of before?.limits.keys() ?? []) {
         if (after && !after.limits.has(name)) this.#bump(`${bucket} ${name}`)
       }
@@ -98,6 +116,6 @@ export class Books {
   }
 
   #bump(key: string): void {
-    this.#lives.set(key, (this.#lives.get(key) ?? 0) + 1)
+    this.#incarnations.set(key, (this.#incarnations.get(key) ?? 0) + 1)
   }
 }

@@ -79,6 +79,14 @@ export class LimitsTimeline {
     return allowed
   }
 
+  /** Whether this limit was configured at any time. */
+  wasConfigured(bucket: string, name: string, {capacity, amount, period}: Rate): boolean {
+    return this.#erasOf(bucket).some(({limits}) => {
+      const rate = limits.get(name)
+      return rate?.capacity === capacity && rate.amount === amount && rate.period === period
+    })
+  }
+
   #erasOf(bucket: string): Era[] {
     let eras = this.#eras.get(bucket)
     if (!eras) {

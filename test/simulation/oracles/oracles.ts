@@ -1,8 +1,10 @@
+import {decodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {RESOURCE} from '../scenario.js'
-import type {TableWrite} from '../world/table-writes.js'
+import {bucketId, type TableWrite} from '../world/table-writes.js'
 import type {World} from '../world/world.js'
 import {Answers} from './answers.js'
 import {Books} from './books.js'
+import {Costs} from './costs.js'
 import {CACHE_PERIOD_MS, LimitsTimeline} from './limits-timeline.js'
 import {RateBound} from './rate-bound.js'
 import {Refills} from './refills.js'
@@ -23,10 +25,9 @@ export class Oracles {
   readonly rates: RateBound
   readonly answers: Answers
   readonly usage: UsageTruth
+  readonly costs: Costs
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
-  /** How often each bucket was reset. */
-  readonly resets = new Map<string, number>()
   /** Buckets that were deleted together with their usage. */
   readonly removed = new Set<string>()
   readonly #refills: Refills
@@ -38,9 +39,11 @@ export class Oracles {
     const {timeline, verdicts} = this
     this.books = new Books(verdicts)
     this.rates = new RateBound(timeline, verdicts, () => world.spreadMs + world.lagMs)
-    this.answers = new Answers(timeline, verdicts)
+    this.answers = new Answers(timeline, verdicts, (bucket, name) => this.rates.storedCapacity(bucket, name))
     this.usage = new UsageTruth(verdicts)
-    this.#refills = new Refills(timeline, verdicts, world.scenario.sharedSlots)
+    this.costs = new Costs(verdicts)
+    const generationOf = (process: number) => world.processes[process]?.generation ?? 0
+    this.#refills = new Refills(timeline, verdicts, () => world.aheadMs, generationOf)
   }
 
   observe(write: TableWrite): void {
@@ -50,6 +53,7 @@ export class Oracles {
       this.#world.time.after(CACHE_PERIOD_MS + 1, () => this.rates.tick(this.#world.time.nowMs))
     }
     if (writer.kind === 'setup') return
+    if (writer.kind === 'reader') this.verdicts.report('L8-wrote', 'a reader', 'something that only looks has written')
     for (const {bucket, before, after} of shards) {
       const isConsumption = [...(after?.limits ?? [])].some(
         ([name, limit]) => limit.consumed > (before?.limits.get(name)?.consumed ?? 0n),
@@ -62,16 +66,21 @@ export class Oracles {
     this.rates.observe(write)
     this.#refills.observe(write)
     this.books.observe(write)
+    this.costs.observe(write, this.#world.time.nowMs - this.#world.time.elapsedMs)
     this.usage.observe(write)
     if (writer.kind === 'operator') this.#afterOperator(write)
   }
 
-  #afterOperator({writer, shards}: TableWrite): void {
+  #afterOperator({writer, shards, changes}: TableWrite): void {
     const isGone = writer.deed === 'delete-entity' || writer.deed === 'purge'
+    // The bucket itself may have expired before.
+    for (const {before, after} of isGone ? changes : []) {
+      const usage = before && !after && decodeUsage(before)
+      if (usage) this.removed.add(bucketId(usage.namespace, usage.entity, usage.resource))
+    }
     for (const {bucket} of shards) {
       if (isGone) this.removed.add(bucket)
       if (isGone || writer.deed === 'reset') this.rates.refillWhole(bucket)
-      if (writer.deed === 'reset') this.resets.set(bucket, (this.resets.get(bucket) ?? 0) + 1)
     }
   }
 }

@@ -1,4 +1,4 @@
-import {consumedBy, type TableWrite} from '../world/table-writes.js'
+import {consumedBy, type StoredLimit, type TableWrite} from '../world/table-writes.js'
 import type {LimitsTimeline, Rate} from './limits-timeline.js'
 import type {Verdicts} from './verdicts.js'
 
@@ -10,10 +10,10 @@ interface IdealBucket {
   atMs: number
   /** Millitokens that were charged whatever the balance. */
   forced: bigint
-  /** Millitokens whose return adds nothing, because the bucket was filled since they were taken. */
-  void: bigint
   /** What was credited for clocks and delays so far, in ms. */
   spreadMs: number
+  /** The most that the credit for clocks was worth so far, in millitokens. */
+  aheadMilli: bigint
 }
 
 /**
@@ -25,6 +25,8 @@ interface IdealBucket {
 export class RateBound {
   readonly #ideals = new Map<string, IdealBucket>()
   readonly #exempt = new Set<string>()
+  /** Limits as they are stored, by bucket and name, then by shard. */
+  readonly #stored = new Map<string, Map<number, StoredLimit>>()
   readonly #timeline: LimitsTimeline
   readonly #verdicts: Verdicts
   readonly #spreadMs: () => number
@@ -39,12 +41,6 @@ export class RateBound {
   noteForced(bucket: string, name: string, milli: bigint, atMs: number): void {
     const ideal = this.#idealOf(bucket, name, atMs)
     if (ideal) ideal.forced += milli
-  }
-
-  /** A return of what was taken before the bucket was reset: those tokens are there already. */
-  noteVoidReturn(bucket: string, name: string, milli: bigint, atMs: number): void {
-    const ideal = this.#idealOf(bucket, name, atMs)
-    if (ideal) ideal.void += milli
   }
 
   /** A client that creates tokens has been here: from now on nothing can be judged by what may be left. */
@@ -63,11 +59,19 @@ export class RateBound {
     return !ideal || ideal.forced > 0n || this.#exempt.has(bucket) ? undefined : ideal.numerator / ideal.period
   }
 
+  /** The largest capacity that a bucket has stored for a limit, in millitokens. */
+  storedCapacity(bucket: string, name: string): bigint {
+    const capacities = [...(this.#stored.get(`${bucket} ${name}`)?.values() ?? [])].map(({capacity}) => capacity)
+    return capacities.reduce((a, b) => (a > b ? a : b), 0n)
+  }
+
   /** Time after which a bucket that nobody uses is full, in ms; `undefined` where another client creates tokens. */
   fillTimeMs(bucket: string, atMs: number): number | undefined {
     if (this.#exempt.has(bucket)) return undefined
     const times = [...this.#timeline.now(bucket)].map(([name, {capacity, amount, period}]) => {
-      const debt = this.#idealOf(bucket, name, atMs)?.forced ?? 0n
+      // One shard may have all of the debt, and repays it at its own share of the rate.
+      const shards = BigInt(this.#stored.get(`${bucket} ${name}`)?.size ?? 1)
+      const debt = (this.#idealOf(bucket, name, atMs)?.forced ?? 0n) * shards
       return Number(((capacity + debt) * period) / amount)
     })
     return Math.max(0, ...times)
@@ -90,14 +94,23 @@ export class RateBound {
       }
     }
     for (const {bucket, name, milli} of net.values()) this.#take(bucket, name, milli, atMs)
+    for (const {bucket, shard, before, after} of shards) {
+      for (const name of new Set([...(before?.limits.keys() ?? []), ...(after?.limits.keys() ?? [])])) {
+        // Up to here at the rate that was stored until now.
+        this.#idealOf(bucket, name, atMs)
+        const key = `${bucket} ${name}`
+        const limit = after?.limits.get(name)
+        const known = this.#stored.get(key) ?? new Map<number, StoredLimit>()
+        if (limit) this.#stored.set(key, known.set(shard, limit))
+        else known.delete(shard)
+      }
+    }
   }
 
   #take(bucket: string, name: string, milli: bigint, atMs: number): void {
     const ideal = this.#idealOf(bucket, name, atMs)
     if (!ideal) return
-    const isVoid = milli < 0n ? (ideal.void < -milli ? ideal.void : -milli) : 0n
-    ideal.void -= isVoid
-    ideal.numerator -= (milli + isVoid) * ideal.period
+    ideal.numerator -= milli * ideal.period
     const rate = this.#timeline.allowed(bucket, name, atMs) as Rate
     this.#cut(ideal, rate)
     if (milli <= 0n || this.#exempt.has(bucket) || ideal.numerator >= -ideal.forced * ideal.period) return
@@ -118,7 +131,7 @@ export class RateBound {
     if (!ideal) {
       const {period} = rate
       const numerator = this.#capacityOf(rate) * period
-      ideal = {numerator, period, atMs, forced: 0n, void: 0n, spreadMs: this.#spreadMs()}
+      ideal = {numerator, period, atMs, forced: 0n, spreadMs: this.#spreadMs(), aheadMilli: this.#aheadMilli(rate)}
       this.#ideals.set(key, ideal)
       return ideal
     }
@@ -127,12 +140,30 @@ export class RateBound {
       ideal.numerator = -((-ideal.numerator * rate.period) / ideal.period) + 1n
       ideal.period = rate.period
     }
+    // A clock that is ahead credits that time at the rate that is in force then: raised limits make it worth more.
+    const aheadMilli = this.#aheadMilli(rate)
+    if (aheadMilli > ideal.aheadMilli) {
+      ideal.numerator += (aheadMilli - ideal.aheadMilli) * ideal.period
+      ideal.aheadMilli = aheadMilli
+    }
     const spreadMs = this.#spreadMs()
     const passedMs = Math.max(0, atMs - ideal.atMs) + spreadMs - ideal.spreadMs
-    ideal.numerator += rate.amount * BigInt(Math.ceil(passedMs))
+    const {amount, period} = this.#creditedRate(bucket, name, rate)
+    ideal.numerator += (amount * BigInt(Math.ceil(passedMs)) * ideal.period + period - 1n) / period
     Object.assign(ideal, {atMs: Math.max(atMs, ideal.atMs), spreadMs})
     this.#cut(ideal, rate)
     return ideal
+  }
+
+  /**
+   * Time is credited at the rate that the bucket has stored. After a change by a client that updates no buckets that is the
+   * former one until the next decision, however late that comes (decision 25); what it admits by is judged as S9. A rate
+   * that was never configured does not count.
+   */
+  #creditedRate(bucket: string, name: string, allowed: Rate): Rate {
+    const stored = [...(this.#stored.get(`${bucket} ${name}`)?.values() ?? [])]
+    const former = stored.filter(rate => this.#timeline.wasConfigured(bucket, name, rate))
+    return former.reduce<Rate>((a, b) => (a.amount * b.period >= b.amount * a.period ? a : b), allowed)
   }
 
   #cut(ideal: IdealBucket, rate: Rate): void {
@@ -141,8 +172,12 @@ export class RateBound {
   }
 
   /** With what clocks that are ahead of others may credit once. */
-  #capacityOf({capacity, amount, period}: Rate): bigint {
+  #capacityOf(rate: Rate): bigint {
+    return rate.capacity + this.#aheadMilli(rate)
+  }
+
+  #aheadMilli({amount, period}: Rate): bigint {
     const ahead = amount * BigInt(Math.ceil(this.#spreadMs()))
-    return capacity + (ahead + period - 1n) / period
+    return (ahead + period - 1n) / period
   }
 }

@@ -4,9 +4,14 @@ import {
   type StoredLimit,
   type StoredShard,
   type TableWrite,
+  type Writer,
 } from '../world/table-writes.js'
 import {CACHE_PERIOD_MS, type LimitsTimeline} from './limits-timeline.js'
+import {LowestLevels} from './lowest-levels.js'
 import type {Verdicts} from './verdicts.js'
+
+/** An instant further ahead of a writer's clock than this is set back, in ms; one up to here is waited for: it may be right. */
+const MAX_AHEAD_MS = 86_400_000n
 
 /**
  * S3, S6, S7, S9 on every single write of a bucket item: no more is credited than the time between the two refill
@@ -17,43 +22,63 @@ export class Refills {
   readonly #verdicts: Verdicts
   readonly #timeline: LimitsTimeline
   readonly #marks = new Set<string>()
-  readonly #sharedSlots: boolean
+  readonly #levels: LowestLevels
 
-  constructor(timeline: LimitsTimeline, verdicts: Verdicts, sharedSlots: boolean) {
-    this.#sharedSlots = sharedSlots
+  readonly #admitted = new Set<string>()
+  readonly #generationOf: (process: number) => number
+
+  constructor(timeline: LimitsTimeline, verdicts: Verdicts, aheadMs = () => 0, generationOf = (_: number) => 0) {
+    this.#generationOf = generationOf
+    this.#levels = new LowestLevels(aheadMs)
     this.#timeline = timeline
     this.#verdicts = verdicts
   }
 
   observe(write: TableWrite): void {
+    this.#check(write)
+    for (const change of write.shards) this.#levels.observe(change, write.atMs)
+  }
+
+  #check(write: TableWrite): void {
     const {writer, shards} = write
-    for (const change of shards) this.#checkMarks(change)
+    for (const change of shards) this.#checkMarks(change, writer)
     if (writer.kind === 'python' || writer.kind === 'expiry' || writer.kind === 'setup') return
-    for (const change of shards) this.#checkInstant(change)
+    for (const change of shards) this.#checkInstant(change, writer)
     // A split moves tokens between items: only their sum tells.
     const isMove = shards.some(({shard, before, after}) => shard > 0 && !before?.refilledAt && after?.refilledAt)
     if (isMove) this.#checkMove(shards)
     else if (writer.deed !== 'reset') for (const change of shards) this.#checkCredit(change)
-    if (writer.kind === 'limiter') for (const change of shards) this.#checkLimits(change, write.atMs)
+    if (writer.kind === 'limiter') for (const change of shards) this.#checkLimits(change, writer, write.atMs)
   }
 
-  #checkMarks(change: ShardChange): void {
+  #checkMarks(change: ShardChange, {kind}: Writer): void {
     const {bucket, shard, before, after} = change
-    for (const [slot, mark] of after?.marks ?? []) {
+    const marks = [...(after?.marks ?? [])]
+    // Every charge or return leaves its mark: where none is new, it is that of the write before.
+    const isUnchanged = marks.length > 0 && marks.every(([slot, mark]) => before?.marks.get(slot) === mark)
+    if (kind === 'limiter' && isUnchanged && consumedBy(change).size > 0) this.#appliedTwice(change)
+    for (const [slot, mark] of marks) {
       if (before?.marks.get(slot) === mark) continue
       const key = `${bucket} ${shard} ${slot} ${mark}`
-      if (this.#marks.has(key)) {
-        const isReturn = [...consumedBy(change).values()].some(milli => milli < 0n)
-        const oracle = isReturn ? 'S6-returned-twice' : 'S6-charged-twice'
-        if (isReturn || !this.#sharedSlots) this.#verdicts.report(oracle, bucket, `the write ${mark} was applied twice`)
-      }
+      if (this.#marks.has(key)) this.#appliedTwice(change)
       this.#marks.add(key)
     }
   }
 
-  #checkInstant({bucket, shard, before, after}: ShardChange): void {
-    if (before?.refilledAt === undefined || after?.refilledAt === undefined) return
-    if (after.refilledAt >= before.refilledAt) return
+  #appliedTwice(change: ShardChange): void {
+    const isReturn = [...consumedBy(change).values()].some(milli => milli < 0n)
+    const oracle = isReturn ? 'S6-returned-twice' : 'S6-charged-twice'
+    this.#verdicts.report(oracle, change.bucket, 'a write was applied twice')
+  }
+
+  /**
+   * The instant moves back only to the writer's own clock, when it is more than a day ahead of that, or when an operator
+   * fills the bucket. `isEarned` demands that what the time between had brought is taken back.
+   */
+  #checkInstant({bucket, shard, before, after}: ShardChange, {deed}: Writer): void {
+    if (before?.refilledAt === undefined || after?.refilledAt === undefined || deed === 'reset') return
+    const backMs = before.refilledAt - after.refilledAt
+    if (backMs <= 0n || backMs > MAX_AHEAD_MS) return
     this.#verdicts.report('S7-refill-instant', `${bucket} shard ${shard}`, 'the refill instant moved back')
   }
 
@@ -76,21 +101,46 @@ export class Refills {
       const stored = before?.limits.get(name)
       const credit = creditOf(change, name)
       const isNew = before?.refilledAt === undefined || !stored || stored.capacity <= 0n
-      if (!isNew && before && isLost(credit, stored, limit, before, after)) {
+      if (!isNew && before && this.#isLost(change, name, credit, stored, limit)) {
         const subject = `${bucket} shard ${shard} ${name}`
         this.#verdicts.report('S3-lost', subject, `credited ${credit} millitokens, less than the time has earned`)
       }
-      const isTooMuch = isNew ? credit > limit.capacity : !isEarned(credit, stored, before, after)
+      const isTooMuch = isNew
+        ? credit > limit.capacity
+        : !this.#levels.balances(change, name).some(tokens => isEarned(credit, {...stored, tokens}, before, after))
       if (!isTooMuch) continue
       const subject = `${bucket} shard ${shard} ${name}`
       this.#verdicts.report('S3-credit', subject, `credited ${credit} millitokens, more than the time has earned`)
     }
   }
 
-  /** S9: a process that admits uses the limits that are configured, once the cache period is over. */
-  #checkLimits({bucket, before, after}: ShardChange, atMs: number): void {
-    if (!after || after.refilledAt === undefined || atMs - this.#timeline.since(bucket) <= CACHE_PERIOD_MS) return
-    if (before && after.requests <= before.requests) return
+  /**
+   * Whether a write that consumes moves the refill instant and drops a part of what was earned. Only where everything is
+   * known exactly: the limits stay and the bucket has one shard. Under contention a refill that brings at most a 64th of the
+   * capacity may be given up.
+   */
+  #isLost(change: ShardChange, name: string, credit: bigint, then: StoredLimit, now: StoredLimit): boolean {
+    const {before, after} = change as {before: StoredShard; after: StoredShard}
+    const refilledAt = after.refilledAt ?? 0n
+    const consumed = now.consumed - then.consumed
+    const isSame = then.capacity === now.capacity && then.amount === now.amount && then.period === now.period
+    if (refilledAt <= (before.refilledAt ?? 0n) || consumed <= 0n || !isSame) return false
+    if (before.shardCount > 1 || after.shardCount > 1) return false
+    const reached = (now.tokens + consumed) * now.period + now.remainder
+    const lost = this.#levels.after(change, name, then, refilledAt) - reached
+    return lost > 0n && !(credit === 0n && lost * 64n <= now.capacity * now.period)
+  }
+
+  /**
+   * S9: a process that admits uses the limits that are configured, once the cache period is over. Its first write to a
+   * bucket may be applied as the bucket is stored; its second decision compares (decision 25).
+   */
+  #checkLimits({bucket, before, after}: ShardChange, {process}: Writer, atMs: number): void {
+    if (!after || after.refilledAt === undefined || (before && after.requests <= before.requests)) return
+    const admission = `${process}.${this.#generationOf(process)} ${bucket}`
+    const isFirst = before !== undefined && !this.#admitted.has(admission)
+    this.#admitted.add(admission)
+    if (isFirst || atMs - this.#timeline.since(bucket) <= CACHE_PERIOD_MS) return
     for (const [name, rate] of this.#timeline.now(bucket)) {
       const limit = after.limits.get(name)
       if (limit?.capacity === rate.capacity && limit.amount === rate.amount && limit.period === rate.period) continue
@@ -106,28 +156,18 @@ function creditOf({before, after}: ShardChange, name: string): bigint {
   return now.tokens + now.consumed - (then ? then.tokens + then.consumed : 0n)
 }
 
-/**
- * Whether a write that consumes moves the refill instant and drops a part of what was earned. Only where everything is
- * known exactly: the limits stay, the bucket has one shard and was not full. Under contention a bucket that is nearly full
- * may forgo up to a 64th of its capacity.
- */
-function isLost(credit: bigint, then: StoredLimit, now: StoredLimit, before: StoredShard, after: StoredShard): boolean {
-  const elapsed = (after.refilledAt ?? 0n) - (before.refilledAt ?? 0n)
-  const consumed = now.consumed - then.consumed
-  const isSame = then.capacity === now.capacity && then.amount === now.amount && then.period === now.period
-  const isFull = now.tokens + consumed >= now.capacity
-  if (elapsed <= 0n || consumed <= 0n || !isSame || isFull || before.shardCount > 1 || after.shardCount > 1)
-    return false
-  const lost = now.amount * elapsed + then.remainder - credit * now.period - now.remainder
-  const isForgone = credit === 0n && lost * 64n <= now.capacity * now.period
-  return lost > 0n && !isForgone
-}
-
 function isEarned(credit: bigint, stored: StoredLimit, before: StoredShard, after: StoredShard): boolean {
-  if (credit <= 0n) return true
   const elapsed = (after.refilledAt ?? 0n) - (before.refilledAt ?? 0n)
-  if (elapsed <= 0n) return false
   const shards = BigInt(Math.max(1, before.shardCount))
+  if (elapsed < 0n) {
+    // Set back: at least what the time between has earned is gone, but no debt is made of it.
+    const earned = ((stored.amount / shards) * -elapsed) / stored.period
+    const debt = stored.tokens < 0n ? stored.tokens : 0n
+    const most = stored.tokens - earned > debt ? stored.tokens - earned : debt
+    return stored.tokens + credit <= most
+  }
+  if (credit <= 0n) return true
+  if (elapsed === 0n) return false
   const share = (stored.amount + shards - 1n) / shards
   return credit * stored.period <= share * elapsed + stored.remainder
 }

@@ -37,6 +37,8 @@ const EVIDENCE: Partial<Record<FaultKind, object>> = {
 const APPLIED: ReadonlySet<FaultKind> = new Set(['lost-after', 'late', 'server-error-applied', 'slow', 'drip', 'hang'])
 
 export interface NetworkOptions {
+  /** Number of the process that calls. */
+  readonly process: number
   readonly time: VirtualTime
   /** Carries a request out, now; throws what the service answers. */
   readonly carryOut: (operation: Operation, input: never) => unknown
@@ -54,9 +56,12 @@ export interface NetworkOptions {
 
 /** A request under way, for those who decide when it arrives. */
 export interface Message {
+  /** Number of the process that sent it. */
+  readonly process: number
   readonly operation: Operation
   readonly input: unknown
-  readonly arrive: () => void
+  /** Carries the request out; returns what is answered. */
+  readonly arrive: () => unknown
 }
 
 /** The way between one process and the table. One `send` is one exchange, with the timers of the shipped transport. */
@@ -110,25 +115,31 @@ export class SimulatedTransport implements Transport {
     }
     if (kind === 'late') answer(() => exchange.fail(EVIDENCE.late), thereMs)
     const dispatch = this.#options.dispatch()
-    const arrive = () => {
-      const settle = this.#carryOut(exchange, operation, input, kind)
-      if (kind === 'late' || kind === 'hang') return
+    const arrive = (): unknown => {
+      const {settle, told} = this.#carryOut(exchange, operation, input, kind)
+      if (kind === 'late' || kind === 'hang') return undefined
       if (kind === 'drip') this.#drip(exchange)
       else if (dispatch) settle()
       else answer(settle, kind === 'slow' ? fault?.delayMs : 0)
+      return told
     }
-    if (dispatch) dispatch({operation, input, arrive})
+    if (dispatch) dispatch({process: this.#options.process, operation, input, arrive})
     else time.after(thereMs + (kind === 'late' ? (fault?.delayMs ?? 0) : 0), arrive)
   }
 
-  #carryOut(exchange: Exchange, operation: Operation, input: unknown, kind: FaultKind | undefined): () => void {
+  #carryOut(
+    exchange: Exchange,
+    operation: Operation,
+    input: unknown,
+    kind: FaultKind | undefined,
+  ): {settle: () => void; told: unknown} {
     const evidence = kind && EVIDENCE[kind]
     try {
       const output = kind === 'unprocessed' ? this.#part(input) : this.#options.carryOut(operation, input as never)
-      return () => (evidence ? exchange.fail(evidence) : exchange.succeed(output as never))
+      return {settle: () => (evidence ? exchange.fail(evidence) : exchange.succeed(output as never)), told: output}
     } catch (error) {
       // A refusal is an answer as well: it is lost like any other.
-      return () => exchange.fail(evidence ?? error)
+      return {settle: () => exchange.fail(evidence ?? error), told: error}
     }
   }
 

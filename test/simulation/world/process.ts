@@ -1,5 +1,6 @@
 import {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {Draws} from './draws.js'
+import type {MarkSlots} from './mark-slots.js'
 import {type NetworkOptions, SimulatedTransport} from './network.js'
 import type {VirtualTime} from './virtual-time.js'
 
@@ -13,8 +14,7 @@ interface ProcessOptions {
   readonly skewMs: number
   readonly stack: string
   readonly namespace: string
-  /** The slot of the write marks of each incarnation. */
-  readonly slotOf: (generation: number) => number
+  readonly slots: MarkSlots
   readonly network: Omit<NetworkOptions, 'time' | 'isAlive' | 'nextCall'>
 }
 
@@ -65,20 +65,25 @@ export class SimulatedProcess {
   }
 
   #start(): RateLimiter {
-    const {number, seed, time, stack, namespace, network, slotOf} = this.#options
+    const {number, seed, time, stack, namespace, network, slots} = this.#options
     const {generation} = this
     const kills = this.kills
     // One that was recycled still finishes its work; only a killed one falls silent.
     const isAlive = () => this.kills === kills
     const draws = new Draws(seed * 1009 + number * 31 + generation)
-    const transport = new SimulatedTransport({...network, time, isAlive, nextCall: () => ++this.#calls})
+    const slot = slots.take(number)
+    const nextCall = () => {
+      slot.noteUse()
+      return ++this.#calls
+    }
+    const transport = new SimulatedTransport({...network, time, isAlive, nextCall})
     return new RateLimiter({
       stack,
       namespace,
       transport,
       clock: () => time.nowMs + this.skewMs,
       random: draws.random,
-      randomBytes: (count: number) => randomBytes(draws, count, slotOf(generation)),
+      randomBytes: (count: number) => randomBytes(draws, count, slot.number),
       onUnavailable: 'block',
       timeoutMs: DECISION_TIMEOUT_MS,
     })

@@ -14,6 +14,9 @@ const LARGEST_BATCH = 12
 /** A batch that failed comes again after this time, in ms. */
 const RETRY_PAUSE_MS = 30_000
 
+/** Batches that are sent once more by hand, long after, come within this time, in ms. */
+const LONGEST_REDRIVE_MS = 120_000
+
 /** The function is stopped after this time, in ms. */
 const FUNCTION_TIMEOUT_MS = 60_000
 
@@ -118,6 +121,8 @@ export class SimulatedStream {
       const isTwice = drawAt(seed, 74, delivery) < 0.1
       const done = isTwice ? 0 : failed < 0 ? batch.length : failed
       if (isTwice) void this.#aggregator.handle({Records: batch}).catch(() => {})
+      // Seldom a batch is sent again after later ones were processed, as from a queue of failed batches.
+      if (drawAt(seed, 75, delivery) < 0.05) void this.#redrive(batch, drawAt(seed, 76, delivery) * LONGEST_REDRIVE_MS)
       const count = isTwice && failed < 0 ? batch.length : done
       shard.records.splice(0, count)
       this.#waiting -= count
@@ -125,6 +130,14 @@ export class SimulatedStream {
     }
     shard.isPolled = false
     this.#poll(this.#root)
+  }
+
+  async #redrive(batch: readonly StreamRecord[], afterMs: number): Promise<void> {
+    this.#waiting++
+    await this.#options.time.sleep(afterMs)
+    const handled = this.#aggregator.handle({Records: batch}).catch(() => {})
+    await Promise.race([handled, this.#options.time.sleep(FUNCTION_TIMEOUT_MS)])
+    this.#waiting--
   }
 
   #restart(): void {

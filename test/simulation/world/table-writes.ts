@@ -1,9 +1,11 @@
+import {capacityOf} from '../../../src/lib/dynamo/response-info.js'
+import {isRead, type Operation} from '../../../src/lib/dynamo/transport.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import type {Change} from '../../helpers/memory-table/table.js'
 
 /** Who wrote: a numbered process, or one of the others. */
 export interface Writer {
-  readonly kind: 'limiter' | 'operator' | 'aggregator' | 'python' | 'expiry' | 'setup'
+  readonly kind: 'limiter' | 'operator' | 'reader' | 'aggregator' | 'python' | 'expiry' | 'setup'
   readonly process: number
   /** What an operator is doing. */
   readonly deed?: string
@@ -39,6 +41,19 @@ export interface ShardChange {
   readonly bucket: string
   readonly before: StoredShard | undefined
   readonly after: StoredShard | undefined
+}
+
+/** One request of a limiter that was carried out, and what it cost. */
+export interface TableRequest {
+  /** Since the start, in ms. */
+  readonly atMs: number
+  readonly process: number
+  readonly operation: Operation
+  readonly kind: 'read' | 'applied' | 'refused'
+  /** Write units in the table and in its indexes. */
+  readonly tableUnits: number
+  readonly indexUnits: number
+  readonly shards: readonly ShardChange[]
 }
 
 /** One request that changed something. */
@@ -113,6 +128,23 @@ export function consumedBy({before, after}: ShardChange): Map<string, bigint> {
     if (delta !== 0n) consumed.set(name, delta)
   }
   return consumed
+}
+
+/** What a request cost, by its answer; `undefined` is the answer of one that was refused. */
+export function costOf(
+  operation: Operation,
+  output: unknown,
+  changes: readonly Change[],
+): Omit<TableRequest, 'atMs' | 'process'> {
+  const shards = changes.flatMap(change => shardChange(change) ?? [])
+  if (isRead(operation)) return {operation, kind: 'read', tableUnits: 0, indexUnits: 0, shards}
+  let [tableUnits, allUnits] = [0, 0]
+  for (const {CapacityUnits = 0, Table} of capacityOf(output)) {
+    tableUnits += Table?.CapacityUnits ?? 0
+    allUnits += CapacityUnits
+  }
+  const kind = output === undefined ? 'refused' : 'applied'
+  return {operation, kind, tableUnits, indexUnits: allUnits - tableUnits, shards}
 }
 
 function text(item: Item, name: string): string {

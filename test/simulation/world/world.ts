@@ -9,10 +9,11 @@ import type {Change} from '../../helpers/memory-table/table.js'
 import {definitionOf} from '../../helpers/table-definition.js'
 import type {Fault, Scenario} from '../scenario.js'
 import {Draws, drawAt, extendHash} from './draws.js'
+import {MarkSlots} from './mark-slots.js'
 import {type Message, SimulatedTransport} from './network.js'
 import {DECISION_TIMEOUT_MS, randomBytes, SimulatedProcess} from './process.js'
 import {SimulatedStream} from './stream.js'
-import {shardChange, type TableWrite, type Writer} from './table-writes.js'
+import {costOf, shardChange, type TableRequest, type TableWrite, type Writer} from './table-writes.js'
 import type {VirtualTime} from './virtual-time.js'
 
 export const STACK = 'sim'
@@ -29,6 +30,8 @@ const AGGREGATOR_SLOT = 7
 export const AGGREGATOR = -1
 /** Operators, Python clients and the table itself. */
 export const OTHERS = -2
+/** Those who only look, with delays of their own, so that nobody else's change. */
+export const READERS = -3
 
 export interface WorldCounts {
   calls: number
@@ -43,6 +46,7 @@ export class World {
   readonly scenario: Scenario
   readonly counts: WorldCounts = {calls: 0, faults: 0, writes: 0, deliveries: 0}
   readonly stream: SimulatedStream
+  readonly slots: MarkSlots
   processes: SimulatedProcess[] = []
   /** The id of the tenant. */
   namespace = ''
@@ -54,6 +58,7 @@ export class World {
   /** Readable, for a violation. */
   readonly log: string[] = []
   onWrite: (write: TableWrite) => void = () => {}
+  onRequest: (request: TableRequest) => void = () => {}
   /** Decides when requests of limiters arrive, in place of the delays. */
   dispatch: ((message: Message) => void) | undefined
   readonly #operations: MemoryOperations
@@ -63,12 +68,14 @@ export class World {
   #latestMs = 0
   #earliestMs = 0
   #faultLagMs = 0
+  #isThrottled = false
   readonly #units = new Map<string, {second: number; used: number}>()
   readonly #draws: Draws
 
   constructor(scenario: Scenario, time: VirtualTime) {
     this.scenario = scenario
     this.time = time
+    this.slots = new MarkSlots(OPERATOR_SLOT, scenario.sharedSlots)
     this.#draws = new Draws(scenario.seed ^ 0x5f3759df)
     this.#operations = new MemoryOperations(
       () => time.nowMs,
@@ -117,14 +124,23 @@ export class World {
     this.processes = this.scenario.skewsMs.map((skewMs, number) => this.#newProcess(number, skewMs))
   }
 
-  /** Carries a request out at this instant, past all faults. */
+  /** Carries a request out at this instant, past all faults: of the table itself, or of a client that plays no part in them. */
   carryOut(writer: Writer, operation: Operation, input: object): unknown {
+    return this.#serve(writer, operation, input, false)
+  }
+
+  #serve(writer: Writer, operation: Operation, input: object, isThrottled: boolean): unknown {
+    this.#isThrottled = isThrottled
+    let output: unknown
     try {
-      return this.#operations.carryOut(operation, input as never)
+      output = this.#operations.carryOut(operation, {ReturnConsumedCapacity: 'INDEXES', ...input} as never)
+      return output
     } finally {
       const changes = this.#changes
       this.#changes = []
       if (changes.length > 0) this.#wrote(writer, changes)
+      if (writer.kind === 'limiter')
+        this.onRequest({atMs: this.time.elapsedMs, process: writer.process, ...costOf(operation, output, changes)})
     }
   }
 
@@ -177,6 +193,11 @@ export class World {
     return this.#latestMs - this.#earliestMs
   }
 
+  /** How far clocks of the processes have been ahead of the true time, in ms. */
+  get aheadMs(): number {
+    return this.#latestMs
+  }
+
   /** How long a decision may be on its way until it takes effect, its repetitions included, in ms. */
   get lagMs(): number {
     return this.scenario.longestWayMs + this.#faultLagMs
@@ -197,7 +218,7 @@ export class World {
       skewMs,
       stack: STACK,
       namespace: TENANT,
-      slotOf: generation => (scenario.sharedSlots ? 0 : (number * 2 + generation) % OPERATOR_SLOT),
+      slots: this.slots,
       network: this.#networkOf({kind: 'limiter', process: number}),
     })
   }
@@ -205,7 +226,8 @@ export class World {
   #networkOf(writer: Writer) {
     const {process} = writer
     return {
-      carryOut: (operation: Operation, input: never) => this.carryOut(writer, operation, input),
+      process,
+      carryOut: (operation: Operation, input: never) => this.#serve(writer, operation, input, true),
       dispatch: () => (writer.kind === 'limiter' ? this.dispatch : undefined),
       waysMs: (call: number): readonly [number, number] => this.#waysMs(process, call),
       faultAt: (call: number) => (this.isCalm ? undefined : this.#faults.get(`${process} ${call}`)),
@@ -235,7 +257,7 @@ export class World {
     const second = Math.floor(this.time.nowMs / 1000)
     const known = this.#units.get(partition)
     const used = (known?.second === second ? known.used : 0) + units
-    if (this.isCalm || this.processes.length === 0 || used <= this.scenario.partitionUnits) {
+    if (!this.#isThrottled || this.isCalm || this.processes.length === 0 || used <= this.scenario.partitionUnits) {
       this.#units.set(partition, {second, used})
       return true
     }

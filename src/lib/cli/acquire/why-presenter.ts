@@ -1,9 +1,11 @@
-import {formatLimit, MAX_TOKENS} from '../../core/limit.js'
+import {isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {formatCount, formatWait} from '../../core/text.js'
-import type {ExplainedLimit, Explanation} from '../../inspect/explain.js'
+import {formatLimit} from '../../core/syntax/limit-text.js'
+import {formatSpan, formatTokens, formatWait} from '../../core/text.js'
+import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
 import type {ConfigScope} from '../../schema/config-record.js'
-import {scopeJson} from '../limits/json.js'
+import {shellWord} from '../base/settings.js'
+import {kindJson, scopeJson} from '../limits/json.js'
 import {rateText, scopeWords} from '../limits/presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import type {WhyResult} from '../results/acquire.js'
@@ -15,18 +17,19 @@ export type Remedy = readonly [command: string, purpose: string]
 /** Commands that help against an exceeded limit: raise it where it is set, or refill the bucket. `where`: flags to append. */
 export function remedies(limit: ExplainedLimit, resource: string, where = ''): Remedy[] {
   if (!limit.exceeded) return []
-  const {name, capacity, refillAmount, refillPeriodSeconds, requested, scope, entity} = limit
+  const {configured, requested, scope, entity} = limit
+  const {capacity, refillAmount, reset} = configured
   const isTooSmall = requested > capacity
   const raised = {
-    name,
+    ...configured,
     capacity: isTooSmall ? requested : doubled(capacity),
     refillAmount: isTooSmall ? refillAmount : doubled(refillAmount),
-    refillPeriodSeconds,
   }
-  const raise = `zael limits set ${scopeArguments(scope)} ${formatLimit(raised)}${where}`
-  if (isTooSmall) return [[raise, `raise the burst of ${scopeWords(scope)} to the requested amount`]]
+  const raise = `zael limits set ${scopeArguments(scope)} ${shellWord(formatLimit(raised))}${where}`
+  if (isTooSmall)
+    return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
   return [
-    [raise, `double the rate of ${scopeWords(scope)}`],
+    [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}`],
     [`zael bucket reset ${entity} --resource ${resource}${where}`, `refill the bucket of ${entity} once, now`],
   ]
 }
@@ -43,9 +46,24 @@ function scopeArguments(scope: ConfigScope): string {
     : `--entity ${scope.entity} --resource ${scope.resource}`
 }
 
+/** The command that lifts a switch where it is set. */
+function enabling({entity, scope}: RefusingSwitch, where: string): Remedy {
+  const subject = scope.level === 'resource' ? `resource enable ${scope.resource}` : `entity enable ${entity}`
+  const only = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE ? ` --resource ${scope.resource}` : ''
+  return [`zael ${subject}${only}${where}`, `lift the switch of ${scopeWords(scope)}`]
+}
+
 /** Explains whether a request would be admitted now, and why. */
 export function whyLines(explanation: Explanation, where = ''): string[] {
-  const {entity, resource, limits, isRegistered, parent} = explanation
+  const {entity, resource, limits, isRegistered, parent, disabled} = explanation
+  if (disabled) {
+    const whose = disabled.entity === entity ? '' : `, which shares every charge of ${entity}`
+    return [
+      `${resource} is disabled for ${disabled.entity}${whose}: every request is refused until it is enabled.`,
+      ...factLines('', {'set for': scopeWords(disabled.scope)}).slice(1),
+      ...nextLines([enabling(disabled, where)]),
+    ]
+  }
   const exceeded = limits.filter(limit => limit.exceeded)
   return [
     verdict(explanation),
@@ -69,26 +87,35 @@ function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Expla
   return `${entity} cannot have ${asked} of ${resource} now, ${when}.`
 }
 
-function limitLines(limit: ExplainedLimit, {hour}: Explanation): string[] {
-  const {name, entity, level, available, capacity, requested, exceeded, shards, scope, drainedBy} = limit
+function limitLines(limit: ExplainedLimit, {hour, atMs}: Explanation): string[] {
+  const {name, entity, level, available, capacity, requested, exceeded, shards, scope, drainedBy, configured} = limit
+  const count = (tokens: number) => formatTokens(tokens, configured.unit)
   const whose = level === 'parent' ? `the parent ${entity}` : entity
   const clears =
     limit.retryAfterMs === Infinity ? 'and waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}`
   const state = exceeded ? `refuses, ${clears}` : 'has room'
   const isShared = level === 'parent' || drainedBy.length > 0
-  const consumers = drainedBy.map(({entity: child, tokens}) => `${child} ${formatCount(tokens)}`).join(', ')
+  const consumers = drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`).join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
-    level: `${formatCount(available)} of ${formatCount(capacity)} left, ${formatCount(requested)} requested`,
-    'set for': `${scopeWords(scope)}: ${rateText(limit)}`,
+    level: `${count(available)} of ${count(capacity)} left, ${count(requested)} requested`,
+    'set for': `${scopeWords(scope)}: ${rateText(configured)}`,
+    resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     'drained by':
       exceeded && isShared ? `${consumers || 'no entity with recorded usage yet'} (since ${hour})` : undefined,
   })
 }
 
-function shardsText({shards}: ExplainedLimit): string {
+/** When a quota is full again. */
+function resetsText({configured: {reset}, resetsAtMs}: ExplainedLimit, atMs: number): string | undefined {
+  if (isSessionReset(reset)) return `${formatSpan(reset.afterSeconds * 1000)} after its first use`
+  if (resetsAtMs === undefined) return undefined
+  return `${new Date(resetsAtMs).toISOString()}, in ${formatWait(resetsAtMs - atMs)}`
+}
+
+function shardsText({shards, configured: {unit}}: ExplainedLimit): string {
   const each = shards.map(({shard, available, capacity}) => {
-    return `${shard}: ${formatCount(available)} of ${formatCount(capacity)}`
+    return `${shard}: ${formatTokens(available, unit)} of ${formatTokens(capacity, unit)}`
   })
   return each.join(', ')
 }
@@ -101,7 +128,7 @@ function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, wher
 
 /** The explanation in JSON; a wait of null means that waiting never helps. */
 export function whyJson(explanation: Explanation, where = ''): WhyResult {
-  const {entity, resource, isRegistered, parent, atMs, hour, admitted, limits} = explanation
+  const {entity, resource, isRegistered, parent, atMs, hour, admitted, limits, disabled} = explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
   const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
   return {
@@ -114,15 +141,18 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     admitted,
     retryAfterMs: wait(explanation.retryAfterMs),
     clearsAt: clears(explanation.retryAfterMs),
+    disabled: disabled ? disabledJson(disabled, where) : null,
     limits: limits.map(limit => ({
       name: limit.name,
       level: limit.level,
       entity: limit.entity,
       setFor: scopeJson(limit.scope),
-      text: formatLimit(limit),
+      text: formatLimit(limit.configured),
       capacity: limit.capacity,
       refillAmount: limit.refillAmount,
       refillPeriodSeconds: limit.refillPeriodSeconds,
+      ...kindJson(limit.configured),
+      ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
       available: limit.available,
       requested: limit.requested,
       deficit: limit.deficit,
@@ -134,4 +164,9 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
       remedies: remedies(limit, resource, where).map(([command, purpose]) => ({command, purpose})),
     })),
   }
+}
+
+function disabledJson(disabled: RefusingSwitch, where: string): NonNullable<WhyResult['disabled']> {
+  const [command, purpose] = enabling(disabled, where)
+  return {entity: disabled.entity, setFor: scopeJson(disabled.scope), remedies: [{command, purpose}]}
 }

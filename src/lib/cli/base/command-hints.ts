@@ -6,6 +6,10 @@ type Details = Readonly<Record<string, unknown>>
 const HINTS: Readonly<Record<string, (details: Details) => string | undefined>> = {
   'request.too-large': ({resource, limit, requested}) =>
     `Ask for less, or raise the limit: zael limits set --resource ${resource} ${limit}=${requested}`,
+  'resource.disabled': ({entity, resource, level}) =>
+    level === 'resource'
+      ? `Lift it: zael resource enable ${resource}`
+      : `Lift it: zael entity enable ${entity}${level === 'entity' ? ` --resource ${resource}` : ''}`,
   'limit.unknown': ({entity, resource}) =>
     resource === undefined
       ? undefined

@@ -121,6 +121,6 @@ export function typedFlags(settings: Settings): string {
 }
 
 /** A word quoted for a POSIX shell where needed. */
-function shellWord(word: string): string {
+export function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 }

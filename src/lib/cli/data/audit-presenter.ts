@@ -1,5 +1,6 @@
-import {formatLimit, type Limit} from '../../core/limit.js'
-import type {AuditRecord} from '../../schema/audit-record.js'
+import {formatLimit} from '../../core/syntax/limit-text.js'
+import {type AuditRecord, limitOfDetails} from '../../schema/audit-record.js'
+import {switchInDetails} from '../../schema/config-record.js'
 import type {Json} from '../../schema/json-attribute.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
@@ -55,21 +56,25 @@ export function auditEventJson(record: AuditRecord): AuditEventJson {
 
 /** Details in one line, sorted by name: the table keeps no order. */
 function detailsText({details}: AuditRecord): string {
-  const entries = Object.entries(details).sort(([a], [b]) => (a < b ? -1 : 1))
-  return entries.map(([name, value]) => `${name}: ${valueText(value)}`).join('; ')
+  const access = switchInDetails(details)
+  const entries = Object.entries(details)
+    .filter(([name]) => !access?.keys.includes(name))
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+  return [
+    ...(access ? [`disabled: ${[access.before, access.after].flatMap(switchWord).join(' → ')}`] : []),
+    ...entries.map(([name, value]) => `${name}: ${valueText(value)}`),
+  ].join('; ')
+}
+
+function switchWord(value: Json | undefined): string[] {
+  if (value === undefined) return []
+  if (value === null) return ['not set']
+  return [typeof value === 'boolean' ? (value ? 'yes' : 'no') : valueText(value)]
 }
 
 function valueText(value: Json): string {
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) return JSON.stringify(value)
-  const limits = value.flatMap(asLimit)
+  const limits = value.flatMap(each => limitOfDetails(each) ?? [])
   return limits.length === value.length ? limits.map(formatLimit).join(', ') || 'none' : JSON.stringify(value)
-}
-
-/** A limit as audit events store it. */
-function asLimit(value: Json): Limit[] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
-  const {name, capacity, refill_amount: refillAmount, refill_period_seconds: refillPeriodSeconds} = value
-  const isLimit = typeof name === 'string' && [capacity, refillAmount, refillPeriodSeconds].every(Number.isSafeInteger)
-  return isLimit ? [{name, capacity, refillAmount, refillPeriodSeconds} as Limit] : []
 }

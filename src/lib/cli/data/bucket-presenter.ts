@@ -1,8 +1,9 @@
-import {formatSpan} from '../../core/text.js'
+import {formatSpan, formatTokens} from '../../core/text.js'
 import type {ResetResult} from '../../repository/buckets/reset.js'
 import type {BucketView, LimitLevel, ShardView} from '../../repository/buckets/view.js'
 import type {Listing} from '../output/listing.js'
 import {percentCell} from '../output/text-table.js'
+import type {LimitUnits} from './usage-presenter.js'
 
 /** One row: a limit on one shard, or on all shards together. */
 interface LevelRow extends Partial<LimitLevel> {
@@ -10,20 +11,26 @@ interface LevelRow extends Partial<LimitLevel> {
   readonly resource: string
   readonly shard: number | 'all'
   readonly view: ShardView | undefined
+  readonly isDisabled: boolean
 }
 
 /** The title above the rows. */
 export function bucketTitle(entity: string, buckets: readonly BucketView[]): string {
   const [bucket] = buckets
   if (!bucket || buckets.length > 1) return `Buckets of ${entity}`
-  const {resource, shardCount, parent, cascade} = bucket
+  const {resource, shardCount, parent, cascade, isDisabled} = bucket
   const shards = shardCount === 1 ? '' : `, ${shardCount} shards`
   const charged = cascade && parent !== null ? `, also charged to ${parent}` : ''
-  return `Bucket of ${entity} · ${resource}${shards}${charged}`
+  return `Bucket of ${entity} · ${resource}${shards}${charged}${isDisabled ? ', disabled' : ''}`
 }
 
 /** Every shard of an entity's buckets; with sums where a bucket has several shards. */
-export function shardListing(buckets: readonly BucketView[], nowMs: number, isCsv: boolean): Listing<LevelRow> {
+export function shardListing(
+  buckets: readonly BucketView[],
+  nowMs: number,
+  isCsv: boolean,
+  units: LimitUnits = new Map(),
+): Listing<LevelRow> {
   return {
     rows: buckets.flatMap(bucket => [
       ...(bucket.shardCount > 1 ? bucket.limits.map(limit => rowOf(bucket, undefined, limit)) : []),
@@ -35,8 +42,11 @@ export function shardListing(buckets: readonly BucketView[], nowMs: number, isCs
     columns: [
       {name: 'entity', value: ({entity}) => entity, isExtra: !isCsv},
       {name: 'resource', value: ({resource}) => resource, isExtra: buckets.length === 1 && !isCsv},
+      // The title has it where there is only one bucket.
+      accessColumn(buckets.length === 1 ? [] : buckets),
       {name: 'shard', align: 'right', value: ({shard, view}) => (view?.isGhost ? `${shard} (ghost)` : String(shard))},
-      ...LEVEL_COLUMNS,
+      ...levelColumns(units),
+      resetsColumn(buckets, nowMs),
       {
         name: 'pressure',
         align: 'right',
@@ -53,7 +63,11 @@ export function shardListing(buckets: readonly BucketView[], nowMs: number, isCs
 }
 
 /** One row per bucket and limit, all shards together. */
-export function bucketListing(buckets: readonly BucketView[]): Listing<LevelRow & {readonly shards: number}> {
+export function bucketListing(
+  buckets: readonly BucketView[],
+  nowMs: number,
+  units: LimitUnits = new Map(),
+): Listing<LevelRow & {readonly shards: number}> {
   return {
     rows: buckets.flatMap(bucket =>
       bucket.limits.map(limit => ({...rowOf(bucket, bucket.shards[0], limit), shards: bucket.shardCount})),
@@ -61,7 +75,9 @@ export function bucketListing(buckets: readonly BucketView[]): Listing<LevelRow 
     columns: [
       {name: 'entity', value: ({entity}) => entity},
       {name: 'resource', value: ({resource}) => resource, isExtra: true},
-      ...LEVEL_COLUMNS,
+      accessColumn(buckets),
+      ...levelColumns(units),
+      resetsColumn(buckets, nowMs),
       {name: 'shards', value: ({shards}) => shards},
       {name: 'age', fit: 'spare', value: ({view}) => ageOf(view), raw: ({view}) => view?.refillAgeMs},
     ],
@@ -69,22 +85,59 @@ export function bucketListing(buckets: readonly BucketView[]): Listing<LevelRow 
   }
 }
 
-const LEVEL_COLUMNS = [
-  {name: 'limit', value: ({name}: LevelRow) => name},
-  {name: 'level', value: ({level}: LevelRow) => level},
-  {name: 'capacity', value: ({capacity}: LevelRow) => capacity},
-  {
-    name: 'full',
+/** Limits that `units` names are shown as money; in CSV they are numbers. */
+function levelColumns(units: LimitUnits) {
+  const amount = (name: 'level' | 'capacity' | 'debt') => ({
+    name,
     align: 'right' as const,
-    value: (row: LevelRow) => percentCell(fullness(row)),
-    raw: (row: LevelRow) => fullness(row),
-  },
-  {name: 'debt', fit: 'spare' as const, value: ({debt}: LevelRow) => debt},
-  {name: 'refill', fit: 'spare' as const, header: 'REFILL/S', value: ({refillPerSecond}: LevelRow) => refillPerSecond},
-]
+    value: (row: LevelRow) => {
+      const [tokens, unit] = [row[name], units.get(row.name ?? '')]
+      return tokens === undefined || unit === undefined ? tokens : formatTokens(Math.floor(tokens), unit)
+    },
+    raw: (row: LevelRow) => row[name],
+  })
+  return [
+    {name: 'limit', value: ({name}: LevelRow) => name},
+    amount('level'),
+    amount('capacity'),
+    {
+      name: 'full',
+      align: 'right' as const,
+      value: (row: LevelRow) => percentCell(fullness(row)),
+      raw: (row: LevelRow) => fullness(row),
+    },
+    {...amount('debt'), fit: 'spare' as const},
+    {
+      name: 'refill',
+      fit: 'spare' as const,
+      header: 'REFILL/S',
+      value: ({refillPerSecond}: LevelRow) => refillPerSecond,
+    },
+  ]
+}
 
-function rowOf({entity, resource}: BucketView, view: ShardView | undefined, limit?: LimitLevel): LevelRow {
-  return {entity, resource, shard: view?.shard ?? 'all', view, ...limit}
+function rowOf({entity, resource, isDisabled}: BucketView, view: ShardView | undefined, limit?: LimitLevel): LevelRow {
+  return {entity, resource, shard: view?.shard ?? 'all', view, isDisabled, ...limit}
+}
+
+/** Shown where a limit is a quota: of which kind, and when it is full again. */
+function resetsColumn(buckets: readonly BucketView[], nowMs: number) {
+  const value = ({quota, resetsAt}: LevelRow) => {
+    if (!quota) return undefined
+    const when = resetsAt === undefined ? 'with next use' : `in ${formatSpan(Date.parse(resetsAt) - nowMs)}`
+    return quota === 'session' ? `session, ${when}` : when
+  }
+  const isExtra = !buckets.some(({limits}) => limits.some(({quota}) => quota))
+  return {name: 'resets', isExtra, value, raw: ({resetsAt}: LevelRow) => resetsAt}
+}
+
+/** Shown where one of the buckets is disabled. */
+function accessColumn(buckets: readonly BucketView[]) {
+  return {
+    name: 'access',
+    isExtra: !buckets.some(({isDisabled}) => isDisabled),
+    value: ({isDisabled}: LevelRow) => (isDisabled ? 'disabled' : 'enabled'),
+  }
 }
 
 /** The level as a share of the capacity; 0 when in debt. */

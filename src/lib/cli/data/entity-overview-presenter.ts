@@ -1,5 +1,5 @@
-import {formatLimit} from '../../core/limit.js'
 import type {Level} from '../../core/resolve.js'
+import {formatLimit} from '../../core/syntax/limit-text.js'
 import type {EntityOverview} from '../../inspect/entity-overview.js'
 import {textTable} from '../output/text-table.js'
 import type {EntityShowResult} from '../results/entity.js'
@@ -22,12 +22,13 @@ export function overviewJson({id, record, parents, resources}: EntityOverview): 
     resources: resources.map(({resource, source, limits, shards}) => ({
       resource: resource ?? null,
       source: source ?? null,
-      limits: limits.map(({name, capacity, refillAmount, refillPeriodSeconds, available = null}) => ({
+      limits: limits.map(({name, capacity, refillAmount, refillPeriodSeconds, available = null, ...limit}) => ({
         name,
         capacity,
         refillAmount,
         refillPeriodSeconds,
         available,
+        ...limit,
       })),
       shards,
     })),

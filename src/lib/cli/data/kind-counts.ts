@@ -9,8 +9,11 @@ const KINDS = {
   buckets: {words: ['bucket shard', 'bucket shards'], records: ['bucket']},
   usage: {words: ['usage snapshot', 'usage snapshots'], records: ['usage']},
   audit: {words: ['audit event', 'audit events'], records: ['audit']},
-  registries: {words: ['registry', 'registries'], records: ['resource-registry', 'entity-config-registry']},
-  provisioner: {words: ['state of declared limits', 'states of declared limits'], records: ['provisioner']},
+  registries: {words: ['registry', 'registries'], records: ['resource-registry', 'entity-config-registry', 'units']},
+  provisioner: {
+    words: ['state of declared limits', 'states of declared limits'],
+    records: ['provisioner', 'pending-apply'],
+  },
 } as const satisfies Record<string, {words: readonly [one: string, many: string]; records: readonly RecordKind[]}>
 
 /** Number of items by kind; every kind is present. */

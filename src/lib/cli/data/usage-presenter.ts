@@ -1,5 +1,5 @@
 import {BLOCKS, gauge, sparkline, WHOLE_BLOCKS} from '../../core/gauge.js'
-import {formatCount, formatPlural} from '../../core/text.js'
+import {formatCount, formatPlural, formatTokens} from '../../core/text.js'
 import type {Window} from '../../core/window.js'
 import type {LimitShare, LimitTotal, UsageTotals, UsageWindow} from '../../inspect/usage-report.js'
 import type {TopConsumer, TopConsumers} from '../../inspect/usage-top.js'
@@ -18,8 +18,13 @@ export const DEFAULT_RANGE_MS: Readonly<Record<Window, number>> = {
   monthly: 365 * DAY_MS,
 }
 
+/** Currency by the name of the limit; the others are counted in tokens. */
+export type LimitUnits = ReadonlyMap<string, string>
+
 /** What usage is shown. */
 export interface UsageScope {
+  /** Limits that are shown as money. */
+  readonly units?: LimitUnits | undefined
   readonly window: Window
   readonly range: TimeRange
   readonly entity?: string | undefined
@@ -49,8 +54,18 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
       {name: 'entity', value: ({entity}) => entity, isExtra: scope.entity !== undefined && !isCsv},
       {name: 'resource', value: ({resource}) => resource, isExtra: scope.resource !== undefined && !isCsv},
       {name: 'limit', value: ({name}) => name},
-      {name: 'used', align: 'right', value: ({tokens}) => tokens},
-      {name: 'budget', align: 'right', value: ({budget}) => budget},
+      {
+        name: 'used',
+        align: 'right',
+        value: each => amountCell(scope, each.name, each.tokens),
+        raw: ({tokens}) => tokens,
+      },
+      {
+        name: 'budget',
+        align: 'right',
+        value: each => amountCell(scope, each.name, each.budget),
+        raw: ({budget}) => budget,
+      },
       {name: 'share', align: 'right', value: ({share}) => percentCell(share), raw: ({share}) => share},
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
@@ -59,15 +74,25 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
   }
 }
 
+/** Money as text, tokens as a number. */
+function amountCell(
+  {units}: Pick<UsageScope, 'units'>,
+  limit = '',
+  tokens?: number | null,
+): number | string | null | undefined {
+  const unit = units?.get(limit)
+  return unit === undefined || tokens === null || tokens === undefined ? tokens : formatTokens(Math.round(tokens), unit)
+}
+
 /** Totals, and what 100 % means. */
 export function usageFooter(
   windows: readonly UsageWindow[],
   {requests, totals}: UsageTotals,
-  {window, isPart}: {readonly window: Window; readonly isPart: boolean},
+  {window, units, isPart}: Pick<UsageScope, 'window' | 'units'> & {readonly isPart: boolean},
 ): string[] {
   if (windows.length === 0) return []
   const title = isPart ? `Total of the ${formatCount(windows.length)} windows shown` : 'Total'
-  const figures = resourcesOf(totals).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
+  const figures = resourcesOf(totals, units).map(({resource, limits}) => `  ${resource}: ${limits.join(', ')}`)
   return [
     '',
     `${title}: ${formatPlural(requests, 'request')}`,
@@ -78,11 +103,16 @@ export function usageFooter(
 
 const PER: Readonly<Record<Window, string>> = {hourly: 'per hour', daily: 'per day', monthly: 'per month'}
 
-function resourcesOf(totals: readonly LimitTotal[]): {resource: string; limits: string[]}[] {
+function resourcesOf(
+  totals: readonly LimitTotal[],
+  units: LimitUnits | undefined,
+): {resource: string; limits: string[]}[] {
   const resources = [...new Set(totals.map(({resource}) => resource))]
   return resources.map(resource => ({
     resource,
-    limits: totals.filter(each => each.resource === resource).map(({name, tokens}) => `${name} ${formatCount(tokens)}`),
+    limits: totals
+      .filter(each => each.resource === resource)
+      .map(({name, tokens}) => `${name} ${formatTokens(tokens, units?.get(name))}`),
   }))
 }
 
@@ -93,10 +123,26 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope)
     columns: [
       {name: 'resource', value: ({resource}) => resource},
       {name: 'limit', value: ({name}) => name},
-      {name: 'tokens', value: ({tokens}) => tokens},
+      {
+        name: 'tokens',
+        align: 'right',
+        value: each => amountCell(scope, each.name, each.tokens),
+        raw: ({tokens}) => tokens,
+      },
       {name: 'windows', value: ({windows}) => windows},
-      {name: 'average', fit: 'spare', value: ({average}) => average},
-      {name: 'peak', value: ({peak}) => peak.tokens},
+      {
+        name: 'average',
+        align: 'right',
+        fit: 'spare',
+        value: each => amountCell(scope, each.name, each.average),
+        raw: ({average}) => average,
+      },
+      {
+        name: 'peak',
+        align: 'right',
+        value: each => amountCell(scope, each.name, each.peak.tokens),
+        raw: ({peak}) => peak.tokens,
+      },
       {
         name: 'peak-at',
         fit: 'whole',
@@ -123,9 +169,10 @@ export function partialText(windows: number): string {
 /** The largest consumers as rows, the largest first. */
 export function topListing(
   {consumers}: TopConsumers,
-  {by, resource, isCsv}: {readonly by: string; readonly resource: string | undefined; readonly isCsv: boolean},
+  {by, resource, units, isCsv}: Pick<UsageScope, 'units' | 'resource'> & {readonly by: string; readonly isCsv: boolean},
 ): Listing<TopConsumer> {
-  const limitsText = ({limits}: TopConsumer) => Array.from(limits, ([name, tokens]) => `${name} ${formatCount(tokens)}`)
+  const limitsText = ({limits}: TopConsumer) =>
+    Array.from(limits, ([name, tokens]) => `${name} ${formatTokens(tokens, units?.get(name))}`)
   return {
     rows: consumers,
     columns: [
@@ -155,7 +202,11 @@ export function topFooter({consumers, total, resources}: TopConsumers, resource:
 }
 
 /** One sparkline per resource and limit, oldest window first; windows without usage count as zero. */
-export function sparkLines(windows: readonly UsageWindow[], totals: readonly LimitTotal[], window: Window): string[] {
+export function sparkLines(
+  windows: readonly UsageWindow[],
+  totals: readonly LimitTotal[],
+  {window, units}: Pick<UsageScope, 'window' | 'units'>,
+): string[] {
   if (windows.length === 0) return []
   const starts = everyStart(windows, window)
   const names = totals.map(({resource, name}) => `${resource} ${name}`)
@@ -167,7 +218,7 @@ export function sparkLines(windows: readonly UsageWindow[], totals: readonly Lim
       used.set(each.start, (used.get(each.start) ?? 0) + tokens)
     }
     const curve = tokenCurve(starts.map(start => used.get(start) ?? 0))
-    return `${(names[at] ?? '').padEnd(width)}  ${curve}  peak ${formatCount(peak.tokens)} at ${startText(window, peak.start)}`
+    return `${(names[at] ?? '').padEnd(width)}  ${curve}  peak ${formatTokens(peak.tokens, units?.get(name))} at ${startText(window, peak.start)}`
   })
 }
 

@@ -66,7 +66,13 @@ const limitSyntax: HelpTopic = {
   about:
     'A limit is NAME=RATE[/PERIOD][:BURST]. The period defaults to a minute, the burst to the rate. ' +
     '":" may replace "=". Amounts may end in k (thousand) or M (million). ' +
-    'Periods are sec, min, hour and day, optionally with a number in front, such as 15min.',
+    'Periods are sec, min, hour and day, optionally with a number in front, such as 15min. ' +
+    'With @ and a time zone it is a quota that is full again when the hour, day, week (Monday) or month begins there; with ' +
+    '@ and a cron of five fields in double quotes, whenever the cron begins to match (UTC, unless a zone follows in the ' +
+    'quotes). With ! after the period it is a quota that is full again that long after its first use. Further parts follow ' +
+    'commas: soft counts without refusing; x0.5@"CRON" and RATE[/PERIOD][:BURST]@"CRON" apply in all minutes that the cron ' +
+    'matches, the first one that does. An amount of money is $5, €5, £5, ¥5 or 5CHF: tokens are then millionths of it, up ' +
+    'to 9,007,199.25474. In a shell, put a limit with quotes, $ or ! in single quotes.',
   entries: [
     {term: 'tpm=100000', meaning: '100,000 per minute'},
     {term: 'rpm=100/min', meaning: '100 per minute'},
@@ -74,6 +80,13 @@ const limitSyntax: HelpTopic = {
     {term: 'tpd=1M/day', meaning: '1,000,000 per day'},
     {term: 'rpm=10/sec:50', meaning: '10 per second, with bursts of up to 50'},
     {term: 'custom=500/15min', meaning: '500 every 15 minutes'},
+    {term: 'rpd=10k/day@Europe/Berlin', meaning: '10,000 per calendar day in Berlin'},
+    {term: 'rpd=10k@"0 9 * * 1-5 Europe/Berlin"', meaning: '10,000, again at 9:00 in Berlin on weekdays'},
+    {term: 'session=200/5h!', meaning: '200 in 5 hours from the first use'},
+    {term: 'usd=$500/month@UTC', meaning: '500 US dollars per calendar month'},
+    {term: 'rpm=100/min,soft', meaning: '100 per minute, counted but never refused'},
+    {term: 'tpm=100k/min,x0.1@"* 22,23 * * * Europe/Berlin"', meaning: 'a tenth of it from 22:00 to 24:00 in Berlin'},
+    {term: 'tpm=100k/min,200k/min:300k@"* 9-16 * * 1-5"', meaning: 'more from 9:00 to 17:00 UTC on weekdays'},
   ],
 }
 

@@ -1,4 +1,5 @@
-import {formatLimit, type Limit} from '../../core/limit.js'
+import type {Limit} from '../../core/limit.js'
+import {formatLimit} from '../../core/syntax/limit-text.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
 import type {LimitsGetResult, LimitsUnsetResult} from '../results/limits.js'
@@ -7,7 +8,24 @@ import type {LimitChangeJson, LimitJson, ScopeJson} from '../results/shared.js'
 /** A limit in JSON; `text` is the syntax of `zael limits set`. */
 export function limitJson(limit: Limit): LimitJson {
   const {name, capacity, refillAmount, refillPeriodSeconds} = limit
-  return {name, capacity, refillAmount, refillPeriodSeconds, text: formatLimit(limit)}
+  return {name, capacity, refillAmount, refillPeriodSeconds, text: formatLimit(limit), ...kindJson(limit)}
+}
+
+/** What makes a limit other than a plain rate, in JSON; nothing for a plain rate. */
+export function kindJson({
+  reset,
+  schedule,
+  timeZone,
+  soft,
+  unit,
+}: Limit): Pick<LimitJson, 'reset' | 'schedule' | 'timeZone' | 'soft' | 'unit'> {
+  return {
+    ...(reset && {reset}),
+    ...(schedule && {schedule}),
+    ...(timeZone !== undefined && {timeZone}),
+    ...(soft && {soft}),
+    ...(unit !== undefined && {unit}),
+  }
 }
 
 /** A scope in JSON; an entity's default applies to every resource and names none. */
@@ -21,12 +39,13 @@ export function scopeJson(scope: ConfigScope): ScopeJson {
 }
 
 /** The configuration of one scope in JSON. */
-export function configJson({scope, limits, onUnavailable, auditRetentionDays}: ConfigRecord): LimitsGetResult {
+export function configJson({scope, limits, onUnavailable, auditRetentionDays, access}: ConfigRecord): LimitsGetResult {
   return {
     ...scopeJson(scope),
     limits: limits.map(limitJson),
     onUnavailable: onUnavailable ?? null,
     auditRetentionDays: auditRetentionDays ?? null,
+    access: access ?? null,
   }
 }
 

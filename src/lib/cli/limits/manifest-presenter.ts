@@ -1,5 +1,6 @@
 import type {ZaelError} from '../../core/errors.js'
-import {formatLimit, type Limit} from '../../core/limit.js'
+import type {Limit} from '../../core/limit.js'
+import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatCount} from '../../core/text.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'

@@ -1,5 +1,6 @@
-import {formatLimit, type Limit} from '../../core/limit.js'
-import {DEFAULT_RESOURCE} from '../../core/names.js'
+import type {Limit} from '../../core/limit.js'
+import {DEFAULT_RESOURCE, isTroublesomeForPython} from '../../core/names.js'
+import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatCount, formatList} from '../../core/text.js'
 import type {SyncResult} from '../../repository/limit-sync.js'
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
@@ -35,6 +36,14 @@ export function changeLines(change: ChangeOutcome, dryRun: boolean): string[] {
   })
 }
 
+/** A warning about new limits that some clients of the table cannot charge; `undefined` when there are none. */
+export function pythonNameWarning({before, after}: Pick<ChangeOutcome, 'before' | 'after'>): string | undefined {
+  const known = new Set(before.map(({name}) => name))
+  const names = after.map(({name}) => name).filter(name => !known.has(name) && isTroublesomeForPython(name))
+  if (names.length === 0) return undefined
+  return `clients of zae-limiter 0.10 cannot charge a limit with "-" or "." in its name (${formatList(names)}).`
+}
+
 /** A rate before and after. */
 export function changeText({was, is}: LimitChange): string {
   const [before, after] = [was ? rateText(was) : NONE, is ? rateText(is) : NONE]
@@ -59,9 +68,10 @@ export function bucketsText({checked, updated, failed}: SyncResult): string {
 }
 
 /** The configuration of one scope. */
-export function configLines({scope, limits, onUnavailable, auditRetentionDays}: ConfigRecord): string[] {
+export function configLines({scope, limits, onUnavailable, auditRetentionDays, access}: ConfigRecord): string[] {
   return factLines(`Limits of ${scopeWords(scope)}`, {
     ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
+    access,
     'on unavailable': onUnavailable,
     'audit retention': retentionText({auditRetentionDays}),
   })
@@ -79,6 +89,11 @@ export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord): str
   return `This removes ${formatList([...names, ...policy])} from ${scopeWords(scope)}`
 }
 
+/** The switch of a scope, then its limits. */
+export function configuredText({access, limits}: Pick<ConfigRecord, 'access' | 'limits'>): string {
+  return [...(access === undefined ? [] : [access]), ...limits.map(formatLimit)].join(' ')
+}
+
 /** Configured limits, one row per scope, in the syntax of `zael limits set`. */
 export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigRecord> {
   return {
@@ -87,7 +102,8 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
       {name: 'level', value: ({scope}) => scopeJson(scope).level},
       {name: 'entity', value: ({scope}) => scopeJson(scope).entity},
       {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
-      {name: 'limits', value: ({limits}) => limits.map(formatLimit).join(' ')},
+      {name: 'limits', value: configuredText, raw: ({limits}) => limits.map(formatLimit).join(' ')},
+      {name: 'access', isExtra: true, value: ({access}) => access},
       {name: 'on-unavailable', isExtra: true, value: ({onUnavailable}) => onUnavailable},
       {name: 'audit-retention', isExtra: true, value: ({auditRetentionDays}) => auditRetentionDays},
     ],

@@ -1,11 +1,10 @@
-import {formatLimit} from '../../core/limit.js'
 import type {FamilyLimits} from '../../inspect/family-limits.js'
 import type {LevelTrace, Resolution} from '../../repository/limits/resolver.js'
 import {factLines} from '../output/facts.js'
 import {textTable} from '../output/text-table.js'
 import type {LimitsResolveResult, ResolutionJson} from '../results/limits.js'
 import {limitJson, scopeJson} from './json.js'
-import {rateText} from './presenter.js'
+import {configuredText, rateText} from './presenter.js'
 
 /** Which limits apply and why, in JSON. */
 export function resolveJson({entity, resource, isRegistered, own, parent}: FamilyLimits): LimitsResolveResult {
@@ -19,13 +18,15 @@ export function resolveJson({entity, resource, isRegistered, own, parent}: Famil
   }
 }
 
-function resolutionJson({source, limits, trace}: Resolution): ResolutionJson {
+function resolutionJson({source, limits, trace, access}: Resolution): ResolutionJson {
   return {
     source: source ?? null,
     limits: limits.map(limitJson),
-    levels: trace.map(({level, scope, limits: configured}) => ({
+    access: access ?? null,
+    levels: trace.map(({level, scope, limits: configured, access: own}) => ({
       ...scopeJson(scope),
       limits: configured.map(limitJson),
+      access: own ?? null,
       applies: level === source,
     })),
   }
@@ -45,21 +46,24 @@ export async function resolveLines(family: FamilyLimits, width: number | undefin
 
 async function resolutionLines(
   title: string,
-  {source, limits, trace}: Resolution,
+  {source, limits, trace, access}: Resolution,
   width: number | undefined,
 ): Promise<string[]> {
-  const facts = Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)]))
+  const facts = {
+    ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
+    access: access && `${access.access} (${access.level.replace('_', ' ')} level)`,
+  }
   const applied = source === undefined ? [`${title}: none, so requests fail`] : factLines(title, facts)
   const rows = trace.map(each => {
     const {level, entity, resource} = scopeJson(each.scope)
-    return [level, entity, resource, each.limits.map(formatLimit).join(' '), verdict(each, source)]
+    return [level, entity, resource, configuredText(each), verdict(each, source)]
   })
   const headers = ['LEVEL', 'ENTITY', 'RESOURCE', 'LIMITS', ''].map(header => ({header}))
   return [...applied, '', ...(await textTable(headers, rows, {header: true, width}))]
 }
 
 /** The most specific level with limits applies; less specific levels are ignored as a whole. */
-function verdict({level, limits}: LevelTrace, source: Resolution['source']): string {
-  if (limits.length === 0) return 'not set'
+function verdict({level, limits, access}: LevelTrace, source: Resolution['source']): string {
+  if (limits.length === 0) return access === undefined ? 'not set' : 'no limits'
   return level === source ? 'applies' : `hidden by ${source}`
 }

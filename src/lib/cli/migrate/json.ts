@@ -1,9 +1,10 @@
 import type {MigrationPlan} from '../../migrations/plan.js'
 import type {Survey} from '../../migrations/survey.js'
+import {PEER_FEATURES, type PeerFeature} from '../../schema/peer-features.js'
 import type {MigratePlanResult, MigrateStatusResult} from '../results/migrate.js'
 import {NO_OLD_ITEMS} from './samples.js'
 
-const NO_ITEMS: MigrateStatusResult['current'] = {namespace: 0, ...NO_OLD_ITEMS, migration: 0}
+const NO_ITEMS: MigrateStatusResult['current'] = {namespace: 0, ...NO_OLD_ITEMS, migration: 0, operation: 0}
 
 /** `migrate status` in JSON. */
 export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): MigrateStatusResult {
@@ -14,6 +15,7 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
     items,
     bytes,
     schema: {recorded: schema.current ?? null, legacy: schema.legacy ?? null, accepted: schema.isAccepted},
+    wire: {release: survey.release ?? null, features: featureCounts(survey)},
     missing: {
       indexes: missing.indexes,
       stream: missing.stream,
@@ -36,6 +38,15 @@ export function statusJson(stack: string, survey: Survey, plan: MigrationPlan): 
         }
       : null,
   }
+}
+
+/** Every feature, with the number of items that have it. */
+function featureCounts({features}: Survey): MigrateStatusResult['wire']['features'] {
+  const names = Object.keys(PEER_FEATURES) as PeerFeature[]
+  return names.map(feature => {
+    const {since, isHonoured} = PEER_FEATURES[feature]
+    return {feature, since, supported: isHonoured, items: features.get(feature) ?? 0}
+  })
 }
 
 /** `migrate plan` in JSON. */

@@ -1,6 +1,7 @@
 import {formatCount, formatPlural, formatSpan} from '../../core/text.js'
 import type {MigrationPlan, PlannedStep} from '../../migrations/plan.js'
 import type {Survey} from '../../migrations/survey.js'
+import {PEER_FEATURES} from '../../schema/peer-features.js'
 import {factLines, nextLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import {textTable} from '../output/text-table.js'
@@ -30,6 +31,7 @@ export async function migrationStatusLines(
     ...factLines(title, {
       recorded: recordedText(survey),
       missing: missingText(survey),
+      records: releaseText(survey),
       'last run': runText(survey),
     }),
     ...(await oldLines(survey, width)),
@@ -72,6 +74,14 @@ export async function migrationPlanLines(
     ...blockers.flatMap(({blocks, reason}) => ['', paint('red', `\`zael migrate ${blocks}\` is blocked: ${reason}.`)]),
     ...next,
   ]
+}
+
+/** The generation of the records, with what zael refuses of them. */
+function releaseText({release, features}: Survey): string | undefined {
+  if (release === undefined) return undefined
+  const refused = [...features.keys()].filter(feature => !PEER_FEATURES[feature].isHonoured)
+  const tail = refused.length === 0 ? '' : `; zael refuses records with ${refused.sort().join(', ')}`
+  return `of zae-limiter ${release}${tail}`
 }
 
 function recordedText({schema: {current, legacy}}: Survey): string {

@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import {type ResultOf, scopeSchema} from './shared.js'
+import {limitKindShape, type ResultOf, scopeSchema} from './shared.js'
 
 /** zael acquire. */
 export const acquireResult = z
@@ -29,6 +29,8 @@ export const acquireResult = z
   .meta({title: 'zael acquire'})
 export type AcquireResult = ResultOf<typeof acquireResult>
 
+const remedySchema = z.strictObject({command: z.string(), purpose: z.string()})
+
 /** zael why. */
 export const whyResult = z
   .strictObject({
@@ -41,6 +43,14 @@ export const whyResult = z
     admitted: z.boolean(),
     retryAfterMs: z.int().min(0).nullable().describe('0 when there is room; null when waiting never helps'),
     clearsAt: z.string().nullable().describe('UTC, ISO 8601; null when waiting never helps'),
+    disabled: z
+      .strictObject({
+        entity: z.string().describe('The entity asked about, or its parent'),
+        setFor: scopeSchema,
+        remedies: z.array(remedySchema),
+      })
+      .nullable()
+      .describe('The switch that refuses every request; then no limits are listed'),
     limits: z.array(
       z.strictObject({
         name: z.string(),
@@ -49,8 +59,10 @@ export const whyResult = z
         setFor: scopeSchema,
         text: z.string().describe('As `zael limits set` reads it'),
         capacity: z.int().min(1),
-        refillAmount: z.int().min(1),
+        refillAmount: z.int().min(0),
         refillPeriodSeconds: z.int().min(1),
+        ...limitKindShape,
+        resetsAt: z.string().optional().describe('UTC, ISO 8601; when a quota of the calendar is full again'),
         available: z.int().describe('Whole tokens left over all shards; negative in debt'),
         requested: z.int().min(1),
         deficit: z.int().min(0),
@@ -72,12 +84,7 @@ export const whyResult = z
             }),
           )
           .describe('Children that share their charges, most first; only where the limit is exceeded'),
-        remedies: z.array(
-          z.strictObject({
-            command: z.string(),
-            purpose: z.string(),
-          }),
-        ),
+        remedies: z.array(remedySchema),
       }),
     ),
   })

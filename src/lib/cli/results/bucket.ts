@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import type {ResultOf} from './shared.js'
+import {quotaLevelShape, type ResultOf} from './shared.js'
 
 const bucketLimitSchema = z
   .strictObject({
@@ -8,6 +8,7 @@ const bucketLimitSchema = z
     capacity: z.number(),
     debt: z.number(),
     refillPerSecond: z.number(),
+    ...quotaLevelShape,
   })
   .meta({id: 'BucketLimit'})
 
@@ -32,6 +33,7 @@ const bucketSchema = z
     parent: z.string().nullable(),
     cascade: z.boolean(),
     shardCount: z.int(),
+    isDisabled: z.boolean().describe('Whether a switch refuses every request.'),
     limits: z.array(bucketLimitSchema).describe('All shards together.'),
     shards: z.array(bucketShardSchema),
   })

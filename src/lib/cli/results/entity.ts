@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import {itemCountsSchema, limitLevelSchema, type ResultOf} from './shared.js'
+import {itemCountsSchema, limitKindShape, limitLevelSchema, type ResultOf} from './shared.js'
 
 const entitySchema = z
   .strictObject({
@@ -70,8 +70,9 @@ export const entityShowResult = z
           z.strictObject({
             name: z.string(),
             capacity: z.int().min(1).describe('Whole tokens'),
-            refillAmount: z.int().min(1).describe('Whole tokens per period'),
+            refillAmount: z.int().min(0).describe('Whole tokens per period; 0 for a quota'),
             refillPeriodSeconds: z.int().min(1),
+            ...limitKindShape,
             available: z
               .int()
               .nullable()

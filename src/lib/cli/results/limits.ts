@@ -1,5 +1,6 @@
 import {z} from 'zod'
 import {
+  accessSchema,
   bucketSyncSchema,
   limitChangeSchema,
   limitLevelSchema,
@@ -11,12 +12,16 @@ import {
 } from './shared.js'
 
 const resolvedLevelSchema = scopeSchema
-  .extend({limits: z.array(limitSchema), applies: z.boolean()})
+  .extend({limits: z.array(limitSchema), applies: z.boolean(), access: accessSchema})
   .meta({id: 'ResolvedLevel'})
 
 const resolutionSchema = z.strictObject({
   source: limitLevelSchema.nullable().describe('The level that applies as a whole; null when nothing is set'),
   limits: z.array(limitSchema),
+  access: z
+    .strictObject({access: accessSchema.unwrap(), level: limitLevelSchema})
+    .nullable()
+    .describe('The switch that counts; null when none is set'),
   levels: z.array(resolvedLevelSchema).describe('Most specific first'),
 })
 export type ResolutionJson = ResultOf<typeof resolutionSchema>
@@ -26,6 +31,7 @@ const configSchema = scopeSchema
     limits: z.array(limitSchema),
     onUnavailable: onUnavailableSchema.describe('What happens while the table is out of reach; system only'),
     auditRetentionDays: z.int().min(1).nullable().describe('System only'),
+    access: accessSchema,
   })
   .meta({id: 'LimitsConfig'})
 

@@ -178,6 +178,21 @@ export const migrateStatusResult = z
       legacy: z.string().nullable().describe('Layout in the place where tables without namespaces recorded it'),
       accepted: z.boolean().describe('Whether clients of today work on a table with these records'),
     }),
+    wire: z
+      .strictObject({
+        release: z.string().nullable().describe('The release of zae-limiter that wrote the newest of the records'),
+        features: z
+          .array(
+            z.strictObject({
+              feature: z.string(),
+              since: z.string().describe('The first release of zae-limiter that stores it'),
+              supported: z.boolean().describe('Whether zael honours it; records with another one are refused and kept'),
+              items: z.int().min(0),
+            }),
+          )
+          .describe('What zae-limiter has added since 0.10, and how many items have it'),
+      })
+      .describe('Which generation of records the table has'),
     missing: z.strictObject({
       indexes: z.array(z.string()),
       stream: z.boolean(),
@@ -206,6 +221,10 @@ export const migrateStatusResult = z
         namespace: z.int().min(0),
         ...oldItemCountsSchema.shape,
         migration: z.int().min(0),
+        operation: z
+          .int()
+          .min(0)
+          .describe('What zae-limiter 0.17 keeps of resets, top-ups and manifests being applied'),
       })
       .describe("Items of today's layout by kind"),
     unknown: z

@@ -39,6 +39,14 @@ import {
   namespaceShowResult,
 } from './namespace.js'
 import {deleteResult, deployResult, doctorResult, listResult, statusResult} from './stack.js'
+import {
+  entityClearResult,
+  entityDisableResult,
+  entityEnableResult,
+  resourceClearResult,
+  resourceDisableResult,
+  resourceEnableResult,
+} from './switch.js'
 import {usageShowResult, usageSummaryResult, usageTopResult} from './usage.js'
 import {verifyResult} from './verify.js'
 import {watchResult} from './watch.js'
@@ -57,8 +65,11 @@ export const RESULTS = {
   deploy: deployResult,
   doctor: doctorResult,
   'entity children': entityChildrenResult,
+  'entity clear': entityClearResult,
   'entity create': entityCreateResult,
   'entity delete': entityDeleteResult,
+  'entity disable': entityDisableResult,
+  'entity enable': entityEnableResult,
   'entity list': entityListResult,
   'entity show': entityShowResult,
   'entity update': entityUpdateResult,
@@ -93,6 +104,9 @@ export const RESULTS = {
   'namespace purge': namespacePurgeResult,
   'namespace recover': namespaceRecoverResult,
   'namespace show': namespaceShowResult,
+  'resource clear': resourceClearResult,
+  'resource disable': resourceDisableResult,
+  'resource enable': resourceEnableResult,
   status: statusResult,
   'usage show': usageShowResult,
   'usage summary': usageSummaryResult,

@@ -14,15 +14,52 @@ export type Streamed = Readonly<Record<string, never>>
 
 export const onUnavailableSchema = z.enum(['allow', 'block']).nullable().meta({id: 'OnUnavailable'})
 
+export const accessSchema = z
+  .enum(['disabled', 'enabled', 'bypass'])
+  .nullable()
+  .describe('The switch of a scope: disabled refuses every request')
+  .meta({id: 'AccessSwitch'})
+
 export const limitLevelSchema = z.enum(['entity', 'entity_default', 'resource', 'system']).meta({id: 'LimitLevel'})
+
+const tokenCount = z.int().min(1)
+
+/** What makes a limit other than a plain rate; each key is there only where it applies. */
+export const limitKindShape = {
+  reset: z
+    .union([
+      z.strictObject({crons: z.array(z.string()).describe('Full again when one of them begins to match')}),
+      z.strictObject({afterSeconds: z.int().min(1).describe('Length of a session from its first use')}),
+    ])
+    .optional()
+    .describe('A quota: nothing refills, the whole capacity is there again at each reset'),
+  schedule: z
+    .array(
+      z.union([
+        z.strictObject({cron: z.string(), scale: z.number().describe('Factor of capacity and refill amount')}),
+        z.strictObject({
+          cron: z.string(),
+          capacity: tokenCount.optional(),
+          refillAmount: tokenCount.optional(),
+          refillPeriodSeconds: tokenCount.optional(),
+        }),
+      ]),
+    )
+    .optional()
+    .describe('Other parameters while a cron matches; the first that matches applies'),
+  timeZone: z.string().optional().describe('IANA name of the zone of resets and schedule'),
+  soft: z.literal(true).optional().describe('Counted, but never a reason to refuse'),
+  unit: z.string().optional().describe('ISO 4217 code of the currency whose millionths the tokens are'),
+} as const
 
 export const limitSchema = z
   .strictObject({
     name: z.string(),
     capacity: z.int().min(1).describe('Whole tokens it holds at most; the burst'),
-    refillAmount: z.int().min(1).describe('Whole tokens per period'),
+    refillAmount: z.int().min(0).describe('Whole tokens per period; 0 for a quota'),
     refillPeriodSeconds: z.int().min(1),
     text: z.string().describe('As `zael limits set` reads it'),
+    ...limitKindShape,
   })
   .meta({id: 'Limit'})
 export type LimitJson = ResultOf<typeof limitSchema>
@@ -78,3 +115,12 @@ export const itemCountsSchema = z
   .describe('Items that were deleted or, in a dry run, would be')
   .meta({id: 'ItemCounts'})
 export type ItemCountsJson = ResultOf<typeof itemCountsSchema>
+
+/** What the level of a quota has in addition. */
+export const quotaLevelShape = {
+  quota: z.enum(['calendar', 'session']).optional().describe('Only for quotas, which gain nothing between resets'),
+  resetsAt: z
+    .string()
+    .optional()
+    .describe('UTC, ISO 8601: when a quota is full again; absent for a session that is not open'),
+}

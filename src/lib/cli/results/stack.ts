@@ -285,7 +285,16 @@ export const statusResult = z
       .strictObject({
         schemaVersion: z.string().nullable(),
         lambdaVersion: z.string().nullable(),
-        clientMinVersion: z.string().nullable(),
+        clientMinVersion: z
+          .string()
+          .nullable()
+          .describe('The oldest release of zae-limiter that may be used with the table'),
+        release: z
+          .string()
+          .nullable()
+          .describe(
+            'Release of zae-limiter whose records the table has at least; `migrate status` looks at all of them',
+          ),
         updatedBy: z.string().nullable(),
         problem: z
           .strictObject({

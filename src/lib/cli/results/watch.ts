@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import type {ResultOf} from './shared.js'
+import {quotaLevelShape, type ResultOf} from './shared.js'
 
 const watchedBucketSchema = z
   .strictObject({
@@ -24,6 +24,7 @@ const watchedBucketSchema = z
           capacity: z.number(),
           debt: z.number(),
           refillPerSecond: z.number(),
+          ...quotaLevelShape,
           ratePerSecond: z
             .number()
             .nullable()

@@ -1,5 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import type {StackOptionValues} from '../../infra/options/options.js'
+import {readResourceIndex} from '../../repository/table/resource-index.js'
 import type {Table} from '../../repository/table/table.js'
 import {factLines} from '../output/facts.js'
 import type {DeployResult} from '../results/stack.js'
@@ -19,7 +20,7 @@ export async function deployLocally(
   options: StackOptionValues,
   {version, dryRun}: {readonly version: string; readonly dryRun: boolean},
 ): Promise<LocalDeployment> {
-  const [{prepareStack}, {requestedResourceIndex, readResourceIndex}, {checkCloudFormationName}] = await Promise.all([
+  const [{prepareStack}, {requestedResourceIndex}, {checkCloudFormationName}] = await Promise.all([
     import('../../local/supervisor/prepare.js'),
     import('../../infra/deploy/resource-index.js'),
     import('../../infra/deploy/errors.js'),

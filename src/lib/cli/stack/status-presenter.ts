@@ -131,10 +131,11 @@ function alarmsText(alarms: readonly AlarmPart[]): string {
   return alarms.some(({notifies}) => notifies) ? figures : `${figures}; no notifications configured`
 }
 
-function versionsText({schemaVersion, updatedBy, isMigrationDue}: VersionPart): string {
+function versionsText({schemaVersion, updatedBy, release, isMigrationDue}: VersionPart): string {
   const layout = schemaVersion === null ? 'no version record' : `layout ${schemaVersion}`
   const by = updatedBy === null ? '' : ` by ${updatedBy}`
-  return `${layout}${by}, ${isMigrationDue ? 'migration is due' : 'no migration due'}`
+  const records = release === null || release === schemaVersion ? '' : `, records of zae-limiter ${release}`
+  return `${layout}${by}${records}, ${isMigrationDue ? 'migration is due' : 'no migration due'}`
 }
 
 function localFacts(local: SupervisorFacts | null): Facts {

@@ -57,13 +57,6 @@ function bucketDocument({view, tightest, rates, ...row}: Row): WatchedBucketJson
     imbalance,
     writePressure,
     ageMs,
-    limits: view.limits.map(({name, level, capacity, debt, refillPerSecond}) => ({
-      name,
-      level,
-      capacity,
-      debt,
-      refillPerSecond,
-      ratePerSecond: rates.get(name) ?? null,
-    })),
+    limits: view.limits.map(limit => ({...limit, ratePerSecond: rates.get(limit.name) ?? null})),
   }
 }

@@ -1,8 +1,10 @@
 import type {Parameter} from '@aws-sdk/client-cloudformation'
 import {TableMissing} from '../../dynamo/errors.js'
+import {readResourceIndex} from '../../repository/table/resource-index.js'
 import type {Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
+import {compactTemplate} from '../../schema/template-yaml.js'
 import type {Aws} from '../aws/clients.js'
 import type {WaitOptions} from '../aws/poll.js'
 import {parameterText} from '../options/option.js'
@@ -16,7 +18,7 @@ import {type ChangeSet, createChangeSet, discardChangeSet} from './change-set.js
 import {checkCloudFormationName, needsIndexRebuild, tableWithoutStack, wouldLoseTable} from './errors.js'
 import {destroysTable} from './planned-change.js'
 import {planCode, type RunningCode, readRunningCode} from './planned-code.js'
-import {readResourceIndex, requestedResourceIndex, resourceIndexOption} from './resource-index.js'
+import {requestedResourceIndex, resourceIndexOption} from './resource-index.js'
 import {checkStreamStart} from './stream-start.js'
 
 /** A requested deployment. */
@@ -101,7 +103,7 @@ export async function planDeploy(
     {
       stack,
       type: deployed ? 'UPDATE' : 'CREATE',
-      template: await loadStackTemplate(),
+      template: compactTemplate(await loadStackTemplate()),
       parameters: requestParameters(given, deployed?.parameters),
       // CloudFormation removes tags that are not listed again.
       tags: stackTags(stack, request.version, omitTags({...deployed?.tags, ...request.tags}, request.removedTags)),

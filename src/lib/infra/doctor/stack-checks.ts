@@ -99,10 +99,11 @@ function deadLetterCheck(messages: number, queue: string, aggregator: Aggregator
   return failedCheck('stack', 'dead letters', `${formatCount(messages)} in ${queue}`, where)
 }
 
-function layoutCheck({schemaVersion, problem}: VersionPart, deploy: string): Check {
+function layoutCheck({schemaVersion, release, problem}: VersionPart, deploy: string): Check {
   if (problem) return failedCheck('stack', 'layout', problem.message, problem.fix)
   if (schemaVersion === null) return warningCheck('stack', 'layout', 'the table has no version record yet', deploy)
-  return passedCheck('stack', 'layout', schemaVersion)
+  const records = release === null || release === schemaVersion ? '' : `, records of zae-limiter ${release}`
+  return passedCheck('stack', 'layout', `${schemaVersion}${records}`)
 }
 
 /** Python clients write their version into the version record, and replace a function that it lists as older than them. */

@@ -100,6 +100,8 @@ export interface VersionPart {
   readonly schemaVersion: string | null
   readonly lambdaVersion: string | null
   readonly clientMinVersion: string | null
+  /** The release of zae-limiter whose records the table has at least. */
+  readonly release: string | null
   readonly updatedBy: string | null
   readonly isMigrationDue: boolean
   /** Why this zael cannot be used with the table, and what to do. */

@@ -4,7 +4,7 @@ import {retrying} from '../../dynamo/retry.js'
 import type {OperationOutput} from '../../dynamo/transport.js'
 import type {Table} from '../../repository/table/table.js'
 import {readVersion} from '../../repository/table/version.js'
-import {checkCompatibility} from '../../repository/table/version-compatibility.js'
+import {checkCompatibility, recordedRelease} from '../../repository/table/version-compatibility.js'
 import {isoSeconds} from '../../schema/instant.js'
 import type {TablePart, VersionPart} from './parts.js'
 
@@ -48,6 +48,7 @@ export async function readVersionPart(table: Table, ourVersion: string): Promise
     schemaVersion: record?.schemaVersion ?? null,
     lambdaVersion: record?.lambdaVersion ?? null,
     clientMinVersion: record?.clientMinVersion ?? null,
+    release: record ? recordedRelease(record) : null,
     updatedBy: record?.updatedBy ?? null,
     isMigrationDue: refusal?.code === 'schema.needs-migration',
     problem: refusal ? {message: refusal.message, fix: fixOf(refusal)} : null,

@@ -43,6 +43,8 @@ export const stackStateSchema = processIdentitySchema.extend({
   /** `null`: everything is in memory. */
   dataDir: lineSchema.refine(isAbsolute, 'expected an absolute path').nullable(),
   aggregator: z.boolean(),
+  /** As it was asked for; absent: the default of a new table, or what an existing one has. */
+  resourceIndex: z.enum(['KEYS_ONLY', 'ALL']).optional(),
   startedAt: instantSchema,
   /** Version of zael that started it. */
   version: lineSchema,

@@ -1,6 +1,8 @@
+import {ZaelError} from '../../core/errors.js'
 import {createTable} from '../../dynamo/create-table.js'
 import {TableMissing} from '../../dynamo/errors.js'
 import {DEFAULT_NAMESPACE, Namespaces} from '../../repository/namespaces/namespaces.js'
+import {readResourceIndex} from '../../repository/table/resource-index.js'
 import type {Table} from '../../repository/table/table.js'
 import {ensureVersion, readVersion, type StoredVersion} from '../../repository/table/version.js'
 import {checkCompatibility} from '../../repository/table/version-compatibility.js'
@@ -8,7 +10,7 @@ import type {TableOptions} from '../../schema/table-definition.js'
 
 /**
  * Gives an engine what a new stack has: the table of the template with stream and expiry, its version record and the
- * default namespace. What exists already is left as it is.
+ * default namespace. What exists already is left as it is; a table whose resource index is not what is asked for is an error.
  */
 export async function prepareStack(
   table: Table,
@@ -30,6 +32,7 @@ async function ensureTable(
   if (stored?.record) {
     // The record is written last, so the table is complete; another version of zael may have written it.
     checkCompatibility(stored.record, version, stored.hasLegacyRecord)
+    await checkResourceIndex(table, shape)
     return false
   }
   // The template needs the YAML parser, which only the first start has to load.
@@ -39,6 +42,15 @@ async function ensureTable(
   else await ensureExpiry(table, definition.ttlAttribute)
   await ensureVersion(table, {by: `zael:${version}`})
   return stored === undefined
+}
+
+/** An index cannot be changed in place. */
+async function checkResourceIndex(table: Table, {resourceIndex}: Pick<TableOptions, 'resourceIndex'>): Promise<void> {
+  if (resourceIndex === undefined || (await readResourceIndex(table)) === resourceIndex) return
+  throw new ZaelError('conflict', 'local.other-index', 'the data of the local stack has another resource index', {
+    hint: 'Start it without --resource-index to use it as it is, or with --reset to delete its data.',
+    details: {resourceIndex},
+  })
 }
 
 /** `undefined` when there is no table. */

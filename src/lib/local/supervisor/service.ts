@@ -3,6 +3,7 @@ import {join} from 'node:path'
 import type {ClosableTransport} from '../../dynamo/transport.js'
 import {openTable} from '../../repository/table/open-table.js'
 import type {Table} from '../../repository/table/table.js'
+import type {TableOptions} from '../../schema/table-definition.js'
 import type {Engine} from '../engines/engine.js'
 import {localTransport} from '../engines/transport.js'
 import {DATA_NAMES} from '../state-dir/data-dir.js'
@@ -18,6 +19,7 @@ interface StackServiceOptions {
   /** For the checkpoint and the archive. */
   readonly folder: string
   readonly aggregator: boolean
+  readonly resourceIndex?: TableOptions['resourceIndex']
   /** Version of zael. */
   readonly version: string
   readonly log: WriteLog
@@ -38,9 +40,9 @@ export class StackService {
 
   /** Also called after every restart of the engine: one in memory has lost its table, and a new table has a new stream. */
   async start(engine: Engine): Promise<void> {
-    const {folder, log, version} = this.#options
+    const {folder, log, version, resourceIndex} = this.#options
     const table = this.#table
-    const {created} = await prepareStack(table, version)
+    const {created} = await prepareStack(table, version, resourceIndex === undefined ? {} : {resourceIndex})
     log('info', created ? 'created the table' : 'found the table', {table: table.name})
     if (!this.#options.aggregator) return
     await makePrivateFolder(folder)

@@ -25,6 +25,8 @@ export interface SupervisorOptions {
   /** `null`: everything is in memory. */
   readonly dataDir: string | null
   readonly aggregator: boolean
+  /** Projection of the resource index of a new table; absent: the default, and any for an existing one. */
+  readonly resourceIndex?: 'KEYS_ONLY' | 'ALL'
   /** Version of zael. */
   readonly version: string
 }
@@ -74,7 +76,10 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
 
     const {StackService} = await loading
     const {aggregator, version} = options
-    const service = new StackService({endpoint, folder: data?.folder ?? stateDir.volatileDir, aggregator, version, log})
+    const service = new StackService({
+      ...{endpoint, folder: data?.folder ?? stateDir.volatileDir, aggregator, version, log},
+      ...(options.resourceIndex === undefined ? {} : {resourceIndex: options.resourceIndex}),
+    })
     cleanups.push(() => service.close())
     await service.start(engine)
     signal.throwIfAborted()
@@ -100,6 +105,7 @@ export async function runSupervisor(options: SupervisorOptions, hooks: Superviso
       port,
       dataDir: data?.folder ?? null,
       aggregator,
+      ...(options.resourceIndex === undefined ? {} : {resourceIndex: options.resourceIndex}),
       startedAt: new Date(startedAtMs).toISOString(),
       version,
     }

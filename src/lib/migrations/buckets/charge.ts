@@ -1,5 +1,4 @@
-import {shareOfRate} from '../../core/shards.js'
-import {refill} from '../../core/token-math.js'
+import {refill, shareOfRate} from '../../core/token-math.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {BucketMarks, ChargedBucket, LimitMark} from '../../schema/migration-marks.js'
 import {markOf, markOfResidue} from './merge.js'

@@ -1,7 +1,6 @@
 import type {LimitState} from '../../core/bucket.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
-import {shareOfRate} from '../../core/shards.js'
-import {type Balance, refill} from '../../core/token-math.js'
+import {type Balance, refill, shareOfRate} from '../../core/token-math.js'
 import type {Item} from '../../schema/attribute-value.js'
 import {type BucketRecord, decodeBucket, limitAttribute, type Residue} from '../../schema/bucket-record.js'
 import {decodeCompositeBucket, decodePerLimitBucket} from '../../schema/legacy/buckets.js'

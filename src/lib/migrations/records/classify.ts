@@ -35,8 +35,11 @@ export type OldRecord = {
 
 export type OldRecordType = RecordIdentity['type']
 
-/** Kinds of records of the current layout; `migration` is the progress of `zael migrate` itself. */
-export type CurrentRecordType = OldRecordType | 'namespace' | 'migration'
+/**
+ * Kinds of records of the current layout; `migration` is the progress of `zael migrate` itself, `operation` what zae-limiter
+ * 0.17 keeps of resets, top-ups and manifests being applied.
+ */
+export type CurrentRecordType = OldRecordType | 'namespace' | 'migration' | 'operation'
 
 interface CurrentRecord {
   readonly kind: 'current'
@@ -97,6 +100,10 @@ function classifyCurrent(item: Item, key: Key, current: ParsedKey, options: Clas
   if (isRegistry ? 'namespace' in current : !isNamespaceId(namespace)) return {kind: 'unknown', key}
   if (current.record === 'namespace-by-name' || current.record === 'namespace-by-id') {
     return {kind: 'current', type: 'namespace', namespace}
+  }
+  if (current.record === 'units') return {kind: 'current', type: 'settings', namespace}
+  if (current.record === 'operation' || current.record === 'pending-apply') {
+    return {kind: 'current', type: 'operation', namespace}
   }
   const identity = identifyRecord(item, current)
   if (!identity) return {kind: 'unknown', key}

@@ -7,6 +7,7 @@ import {wireKey} from '../../repository/table/table.js'
 import {putNew} from '../../repository/table/transact.js'
 import type {Item, Key} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
+import {withoutLimits} from '../../schema/config-limits.js'
 import {
   type ConfigRecord,
   type ConfigScope,
@@ -16,7 +17,6 @@ import {
   encodeConfig,
   hasConfigVersion,
   settingsAttributes,
-  withoutLimits,
 } from '../../schema/config-record.js'
 import {partitionOf} from '../../schema/keys.js'
 import {decodeLimitConfig} from '../../schema/legacy/config.js'

@@ -1,9 +1,12 @@
 import type {Amounts} from '../../core/bucket.js'
+import type {QuotaPeriod} from '../../core/kind-refill.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {limitAttribute, markAttribute} from '../../schema/bucket-record.js'
+import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
+import {requireNumber} from './kind-write.js'
 import {
   addConsumption,
   type BucketAddress,
@@ -11,6 +14,7 @@ import {
   countRequests,
   countWrite,
   markedUpdate,
+  requireLimitsRevision,
   requireText,
   type WriteMark,
 } from './writes.js'
@@ -22,12 +26,13 @@ interface ReturnGuard {
   /** The mark in the slot of this process, as it was last seen. */
   readonly slotMark: string | undefined
   readonly incarnation: string | undefined
+  /** The periods that tokens of quotas are returned to, by limit. */
+  readonly periods: ReadonlyMap<string, QuotaPeriod>
 }
 
 /**
  * Returns or charges tokens after the fact, into debt if need be; a deleted bucket is not created again. A return is only
- * applied to the bucket that gave the tokens, and while the slot of its mark still holds what it held before: so neither
- * a repetition nor an attempt that arrives late returns tokens for the second time.
+ * applied to the bucket that gave the tokens, and while the slot of its mark still holds what it held before.
  */
 export function adjustUpdate(
   table: NamespaceTable,
@@ -35,19 +40,23 @@ export function adjustUpdate(
   deltas: Amounts,
   mark: WriteMark,
   options: {
+    /** As it was last seen, so that an attempt that arrives late can be ruled out (decision 26). */
+    readonly limitsRevision: string | undefined
     readonly returns?: ReturnGuard | undefined
     /** New expiry in epoch seconds, for a debt that outlives the old one. */
     readonly ttlSeconds?: number | undefined
     /** Change of the number of admitted requests. */
     readonly requests?: number
-  } = {},
+  },
 ): BucketUpdate {
   const {returns, ttlSeconds, requests = 0} = options
   const e = new ExpressionBuilder()
   if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
+  requireLimitsRevision(e, options)
   if (returns) {
-    requireText(e, markAttribute(mark.slot), returns.slotMark)
+    if (!mark.repeats) requireText(e, markAttribute(mark.slot), returns.slotMark)
     requireText(e, names.incarnation, returns.incarnation)
+    for (const [name, period] of returns.periods) requirePeriod(e, name, period)
   }
   for (const [name, milli] of deltas) {
     if (milli === 0n) continue
@@ -59,4 +68,15 @@ export function adjustUpdate(
   countRequests(e, requests)
   e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
   return markedUpdate(table, address, e, mark)
+}
+
+/** No reset has come in between. */
+function requirePeriod(
+  e: ExpressionBuilder,
+  name: string,
+  {endMs, resetNumber, startMs, isSession}: QuotaPeriod,
+): void {
+  if (isSession) requireNumber(e, kindAttribute(name, 'sessionStart'), startMs)
+  else requireNumber(e, kindAttribute(name, 'resetNumber'), resetNumber)
+  if (endMs !== undefined) e.condition(`${e.name(names.refilledAt)} < ${e.value(n(endMs))}`)
 }

@@ -1,12 +1,15 @@
 import type {Amounts} from '../../core/bucket.js'
-import type {RoomBounds} from '../../core/fullness.js'
+import type {RoomBounds, SmallGainBounds} from '../../core/fullness.js'
+import {isSoftAt} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import type {Rate} from '../../core/token-math.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
+import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
+import {requireEnabled, requireValidity} from './kind-write.js'
 import {
   addConsumption,
   type BucketAddress,
@@ -22,16 +25,21 @@ import {
 
 const names = attributes.bucket
 
+/** Where no tokens are taken, it does not matter when the bucket was refilled. */
+const ANY_TIME: RoomBounds = {earliestRefillMs: 0, highestMilli: new Map()}
+
 /** What the bucket must be like for a consumption that brings no refill. */
 export interface RoomDemand {
   /** The state lies within one of these; without any, no time must have passed since the last refill. */
   readonly bounds: readonly RoomBounds[]
   /** The bounds are computed for so many shards. */
   readonly shardCount: number
-  /** Gives up what was earned since the last refill, whatever that is: nothing of it can come back twice. */
-  readonly forgoesRefill?: boolean
+  /** In place of bounds: gives up what was earned since the last refill, where that is next to nothing. */
+  readonly forgoes?: readonly SmallGainBounds[]
   /** The bucket whose limits the bounds rest on, as it was seen. */
   readonly seen?: BucketRecord | undefined
+  /** The limits taken from have a calendar, so there must be a stored instant up to which it was evaluated. */
+  readonly isScheduled?: boolean
   /** The rates that the bounds rest on, where they were not seen in this bucket. */
   readonly supposed?: ReadonlyMap<string, Rate> | undefined
 }
@@ -55,27 +63,40 @@ export function consumeUpdate(
   for (const [name, milli] of amounts) {
     if (milli === 0n) continue
     addConsumption(e, name, milli)
-    demandTokens(e, name, milli, room)
+    demandTokens(e, name, milli, room, nowMs)
   }
-  demandRoom(
-    e,
-    room,
-    nowMs,
-    [...amounts.values()].some(milli => milli > 0n),
-  )
+  const takesTokens = [...amounts.values()].some(milli => milli > 0n)
+  demandRoom(e, room, nowMs, takesTokens)
   countWrite(e)
   countRequests(e, requests)
   if (repairPressure)
     e.copy(limitAttribute(WRITE_PRESSURE_LIMIT, 'tokens'), limitAttribute(WRITE_PRESSURE_LIMIT, 'capacity'))
-  refuseExpired(e, nowMs)
+  refuseExpired(e, nowMs, room.seen)
+  requireEnabled(e)
+  if (takesTokens) requireValidity(e, nowMs, room)
   return markedUpdate(table, address, e, mark)
 }
 
 /** The balance covers the amount; with a single bound, the same term says that it is not too high. */
-function demandTokens(e: ExpressionBuilder, name: string, milli: bigint, {bounds, supposed}: RoomDemand): void {
+function demandTokens(
+  e: ExpressionBuilder,
+  name: string,
+  milli: bigint,
+  {bounds, seen, supposed}: RoomDemand,
+  nowMs: number,
+): void {
   const tk = e.name(limitAttribute(name, 'tokens'))
   const [only, another] = bounds
   const highest = another ? undefined : only?.highestMilli.get(name)
+  const limit = seen?.state.limits.get(name)
+  if (limit && isSoftAt(limit, nowMs)) {
+    // It may go into debt, but what has overflowed must not come back. Without parameters the limit would be a mere counter.
+    const isSoft = `${e.name(kindAttribute(name, 'softUntil'))} > ${e.value(n(nowMs))}`
+    e.condition(`attribute_exists(${e.name(limitAttribute(name, 'capacity'))})`)
+    e.condition(`attribute_exists(${tk})`).condition(isSoft)
+    if (highest !== undefined) e.condition(`${tk} <= ${e.value(n(highest))}`)
+    return
+  }
   const lowest = e.value(n(milli))
   e.condition(highest === undefined ? `${tk} >= ${lowest}` : `${tk} BETWEEN ${lowest} AND ${e.value(n(highest))}`)
   const rate = supposed?.get(name)
@@ -87,24 +108,28 @@ function demandTokens(e: ExpressionBuilder, name: string, milli: bigint, {bounds
 
 function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takesTokens: boolean): void {
   const refilledAt = e.name(names.refilledAt)
-  if (!takesTokens) {
-    e.condition(`attribute_exists(${refilledAt})`)
-    return
-  }
+  const bounds = takesTokens ? room.bounds : [ANY_TIME]
   // The revision changes with the number of shards too.
   if (room.seen) requireLimitsRevision(e, room.seen)
-  else requireShardCount(e, room.shardCount)
-  if (room.forgoesRefill)
+  else if (takesTokens) requireShardCount(e, room.shardCount)
+  // Without a revision that was seen, an attempt that arrives late must not find what was refilled since (decision 26).
+  if (room.forgoes || !room.seen) e.condition(`${refilledAt} <= ${e.value(n(nowMs))}`)
+  const since = (ms: number) => `${refilledAt}>=${e.value(n(ms))}`
+  if (room.forgoes) {
+    const within = ({earliestRefillMs, lowestMilli}: SmallGainBounds) => [
+      since(earliestRefillMs),
+      ...[...lowestMilli].map(([name, milli]) => `${e.name(limitAttribute(name, 'tokens'))}>=${e.value(n(milli))}`),
+    ]
+    // The refill instant moves, so that nothing of what is given up can come back.
     e.set(names.refilledAt, n(nowMs))
       .remove(names.remainders)
-      .condition(`${refilledAt} <= ${e.value(n(nowMs))}`)
-  const since = (ms: number) => `${refilledAt} >= ${e.value(n(ms))}`
-  if (room.bounds.length <= 1) e.condition(since(room.bounds[0]?.earliestRefillMs ?? nowMs))
+      .condition(room.forgoes.map(each => within(each).join(' AND ')).join(' OR '))
+  } else if (bounds.length <= 1) e.condition(since(bounds[0]?.earliestRefillMs ?? nowMs))
   else {
     const within = ({earliestRefillMs, highestMilli}: RoomBounds) => [
       since(earliestRefillMs),
       ...[...highestMilli].map(([name, milli]) => `${e.name(limitAttribute(name, 'tokens'))} <= ${e.value(n(milli))}`),
     ]
-    e.condition(room.bounds.map(each => within(each).join(' AND ')).join(' OR '))
+    e.condition(bounds.map(each => within(each).join(' AND ')).join(' OR '))
   }
 }

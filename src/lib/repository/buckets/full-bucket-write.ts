@@ -7,6 +7,7 @@ import {n} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {type BucketRecord, limitAttribute} from '../../schema/bucket-record.js'
 import type {NamespaceTable} from '../table/table.js'
+import {requireEnabled, requireValidity} from './kind-write.js'
 import {
   type BucketUpdate,
   countRequests,
@@ -48,7 +49,9 @@ export function fullBucketUpdate(
   requireShardCount(e, record.shardCount)
   // A limit that was added meanwhile would lose what it has earned.
   requireLimitsRevision(e, record)
-  refuseExpired(e, nowMs)
+  refuseExpired(e, nowMs, record)
+  requireEnabled(e)
+  requireValidity(e, nowMs, {seen: record})
   e.set(names.refilledAt, n(nowMs)).remove(names.remainders)
   if (ttlSeconds !== undefined) e.set(names.expiresAt, n(ttlSeconds))
   const share = shareOfBucket(record.state, record.shard, record.shardCount)

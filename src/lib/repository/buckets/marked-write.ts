@@ -14,7 +14,8 @@ import {type BucketUpdate, carriesMark, type WriteMark} from './writes.js'
 
 /** The outcome of one conditional write of a bucket. */
 export type WriteOutcome =
-  | {readonly applied: true; readonly item: Item}
+  /** `isFound` when the mark of an attempt without an answer was found: others may have written since. */
+  | {readonly applied: true; readonly item: Item; readonly isFound?: true}
   /**
    * Refused by its condition; with the current item, `undefined` when there is none. In doubt, an earlier attempt without
    * an answer may have been applied all the same: its mark may have been overwritten since.
@@ -26,6 +27,11 @@ interface MarkedWriteOptions {
   signal?: AbortSignal | undefined
   /** Bound of all attempts together. */
   timeoutMs?: number
+  /**
+   * What follows an attempt that may have been applied: another update with the same mark, or a read where none can be
+   * sent without the risk that both are applied. The same update by default, for writes whose effect is the same twice.
+   */
+  repetition?: 'read' | (() => BucketUpdate)
 }
 
 /**
@@ -40,22 +46,32 @@ export async function sendMarked(
   options: MarkedWriteOptions = {},
 ): Promise<WriteOutcome> {
   const {attempts = DEFAULT_ATTEMPTS} = table.backoff
-  const {signal, timeoutMs} = options
+  const {signal, timeoutMs, repetition} = options
   const deadlineMs = timeoutMs === undefined ? Infinity : performance.now() + timeoutMs
   let leftMs = timeoutMs
   let maybeApplied = false
+  let next = update
   for (let attempt = 0; ; attempt++) {
     try {
       const sending = {signal, timeoutMs: leftMs}
-      const answer = await table.transport.send('UpdateItem', update, sending)
+      if (maybeApplied && repetition === 'read') {
+        const {TableName, Key} = update
+        const {Item} = await table.transport.send('GetItem', {TableName, Key, ConsistentRead: true}, sending)
+        if (Item && carriesMark(Item, mark)) return {applied: true, item: Item, isFound: true}
+        return {applied: false, item: Item, isInDoubt: true}
+      }
+      const answer = await table.transport.send('UpdateItem', next, sending)
       return {applied: true, item: answer.Attributes ?? {}}
     } catch (error) {
       if (error instanceof ConditionFailed) {
         const {oldItem} = error
-        if (maybeApplied && oldItem && carriesMark(oldItem, mark)) return {applied: true, item: oldItem}
+        if (maybeApplied && oldItem && carriesMark(oldItem, mark)) return {applied: true, item: oldItem, isFound: true}
         return {applied: false, item: oldItem, isInDoubt: maybeApplied}
       }
-      if (error instanceof Unavailable) maybeApplied ||= error.maybeApplied
+      if (error instanceof Unavailable && error.maybeApplied && !maybeApplied) {
+        maybeApplied = true
+        if (typeof repetition === 'function') next = repetition()
+      }
       const isTransient = isUnavailability(error) || error instanceof TransactionConflict
       const isOver = signal?.aborted || performance.now() >= deadlineMs
       if (!isTransient || attempt + 1 >= attempts || isOver) throw withEarlierAttempts(error, maybeApplied)
@@ -90,7 +106,7 @@ export function mayHaveBeenApplied(error: unknown): boolean {
  * An earlier attempt may have arrived even if the last one certainly did not, whatever kept it from arriving. A conflict
  * that lasts is an outage: the item is held by others.
  */
-function withEarlierAttempts(error: unknown, maybeApplied: boolean): unknown {
+export function withEarlierAttempts(error: unknown, maybeApplied: boolean): unknown {
   if (mayHaveBeenApplied(error)) return error
   const isOutage = isUnavailability(error) || error instanceof TransactionConflict
   if (isOutage && maybeApplied) return new Unavailable('UpdateItem', true, error)

@@ -1,8 +1,10 @@
-import {type Amounts, type LimitState, refillBucket} from '../../core/bucket.js'
-import {type Limit, rateOf} from '../../core/limit.js'
+import {kindedRateOf} from '../../calendar/limit-kind.js'
+import {type Amounts, type BucketState, hasKinds, type LimitState, refillBucket} from '../../core/bucket.js'
+import {withRateAt} from '../../core/kind-refill.js'
+import type {Limit} from '../../core/limit.js'
+import {isSameLimit, isSoftAt, type KindedRate, type LimitKind} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
-import {shareOfBucket, shareOfRate} from '../../core/shards.js'
-import {isSameRate} from '../../core/token-math.js'
+import {shareOfBucket, shareOfLimit} from '../../core/shards.js'
 import {type BucketRecord, freshWritePressure, type Residue} from '../../schema/bucket-record.js'
 
 /** A bucket as it was read; limits that need repair are kept apart. */
@@ -26,45 +28,62 @@ export interface BucketPlan {
   readonly seen: SeenBucket
   /** Before the stored refill instant only when that is far ahead of time. */
   readonly refilledAtMs: number
+  /** The instant that it was brought forward to. */
+  readonly nowMs: number
+  /** By the limits of the configuration, not only by the stored ones. */
+  readonly isConfigured: boolean
   readonly changes: ReadonlyMap<string, PlannedLimit>
+}
+
+/** How a bucket is brought forward. */
+interface PlanOptions {
+  /** Consumed at this very instant without a refill: what had overflowed by then must not come back. */
+  readonly taken?: Amounts
+  /** Sessions that have ended are opened: only where the write takes tokens. */
+  readonly opensSessions?: boolean
 }
 
 /**
  * Brings a bucket forward to `nowMs`: every limit is credited at the stored rate, then the limits that apply from now on
  * replace the stored ones. Lowering a capacity clamps the balance, raising it adds nothing, a new limit starts full, a
- * limit that no longer applies is removed. Without `limits` the stored ones stay in force. `taken` was consumed at
- * this very instant without a refill: what had overflowed by then must not come back, so the credit ends that much below
- * full.
+ * limit that no longer applies is removed. Without `limits` the stored ones stay in force. The credit of a limit of which
+ * something was `taken` ends that much below full.
  */
 export function planBucket(
   seen: SeenBucket,
   nowMs: number,
   limits?: readonly Limit[],
-  taken: Amounts = new Map(),
+  {taken = new Map(), opensSessions = false}: PlanOptions = {},
 ): BucketPlan {
   const {record} = seen
   const {shard, shardCount} = record
-  const refilled = refillBucket(shareOfBucket(record.state, shard, shardCount), nowMs)
-  const wanted = limits && new Map(limits.map(limit => [limit.name, rateOf(limit)]))
+  const wanted = limits && new Map(limits.map(limit => [limit.name, kindedRateOf(limit, nowMs)]))
+  const state = wanted ? withCalendarsOf(record.state, wanted) : record.state
+  const refilled = refillBucket(shareOfBucket(state, shard, shardCount), nowMs, opensSessions)
   const changes = new Map<string, PlannedLimit>()
 
   for (const [name, stored] of record.state.limits) {
-    const full = shareOfRate(name, stored, shard, shardCount).capacityMilli
-    const credited = below(full, taken.get(name) ?? 0n, stored, refilled.limits.get(name) as LimitState)
+    const advanced = refilled.limits.get(name) as LimitState
     const rate = name === WRITE_PRESSURE_LIMIT ? stored : wanted ? wanted.get(name) : stored
     if (!rate) {
       changes.set(name, {kind: 'remove', after: stored, creditMilli: 0n, parametersChanged: false})
       continue
     }
-    const ceiling = shareOfRate(name, rate, shard, shardCount).capacityMilli
-    const isClamped = rate.capacityMilli < stored.capacityMilli && credited.tokensMilli > ceiling
-    const tokensMilli = isClamped ? ceiling : credited.tokensMilli
+    const credited = below(advanced.capacityMilli, taken.get(name) ?? 0n, stored, advanced)
+    const kind = rate.kind && withStateOf(rate.kind, credited.kind, shardCount)
+    const after: LimitState = {...stored, ...parametersOf(rate), kind}
+    const opened = opensSessions && !stored.kind?.quota?.session ? openedAnew(name, after, record, nowMs) : undefined
+    const ceiling = ceilingOf(name, after, record, nowMs)
+    // What was in force of a limit that had a kind may have been more than its stored capacity.
+    const isLowered = rate.capacityMilli < stored.capacityMilli || kind !== undefined || stored.kind !== undefined
+    const isClamped = isLowered && credited.tokensMilli > ceiling
+    const tokensMilli = opened?.tokensMilli ?? (isClamped ? ceiling : credited.tokensMilli)
     const remainder = isClamped || rate.refillPeriodMs !== stored.refillPeriodMs ? 0n : credited.remainder
     changes.set(name, {
       kind: 'keep',
-      after: {...stored, ...parametersOf(rate), tokensMilli, remainder},
+      after: plainOrKinded({...after, tokensMilli, remainder, kind: opened?.kind ?? kind}),
       creditMilli: tokensMilli - stored.tokensMilli,
-      parametersChanged: !isSameRate(rate, stored),
+      parametersChanged: !isSameLimit(rate, stored),
     })
   }
   for (const [name, residue] of seen.incomplete) {
@@ -75,14 +94,14 @@ export function planBucket(
     if (changes.has(name)) continue
     // Counters without parameters were left behind by another client: the limit starts full, adjusted by them.
     const residue = seen.incomplete.get(name)
-    const creditMilli = shareOfRate(name, rate, shard, shardCount).capacityMilli
+    const started = startingLimit(name, rate, record, nowMs, opensSessions)
+    const creditMilli = started.tokensMilli
     changes.set(name, {
       kind: 'init',
       after: {
-        ...parametersOf(rate),
+        ...started,
         tokensMilli: creditMilli + (residue?.tokensMilli ?? 0n),
         consumedMilli: residue?.consumedMilli ?? 0n,
-        remainder: 0n,
       },
       creditMilli,
       parametersChanged: true,
@@ -92,14 +111,99 @@ export function planBucket(
     const after = freshWritePressure()
     changes.set(WRITE_PRESSURE_LIMIT, {kind: 'init', after, creditMilli: after.tokensMilli, parametersChanged: true})
   }
-  return {seen, refilledAtMs: refilled.refilledAtMs, changes}
+  return {seen, refilledAtMs: refilled.refilledAtMs, nowMs, isConfigured: limits !== undefined, changes}
 }
 
-/** Millitokens of each limit after the plan, as this shard may use them. */
+/** A limit that is new in a bucket: the shard's part of what is in force now, its session opened if tokens are taken. */
+export function startingLimit(
+  name: string,
+  rate: KindedRate,
+  {shard, shardCount}: Pick<BucketRecord, 'shard' | 'shardCount'>,
+  nowMs: number,
+  opensSession: boolean,
+): LimitState {
+  const {kind} = rate
+  const quota = kind?.quota && {...kind.quota, grantCount: shardCount}
+  const session = quota?.session && opensSession ? {...quota.session, startMs: nowMs, appliedMs: nowMs} : quota?.session
+  const started: LimitState = {
+    ...parametersOf(rate),
+    ...(kind && {kind: {...kind, ...(quota && {quota: {...quota, ...(session && {session})}})}}),
+    tokensMilli: 0n,
+    remainder: 0n,
+    consumedMilli: 0n,
+  }
+  return {...started, tokensMilli: ceilingOf(name, started, {shard, shardCount}, nowMs)}
+}
+
+/** What a shard may hold of a limit at an instant. */
+export function ceilingOf(
+  name: string,
+  limit: LimitState,
+  {shard, shardCount}: Pick<BucketRecord, 'shard' | 'shardCount'>,
+  nowMs: number,
+): bigint {
+  return withRateAt(shareOfLimit(name, limit, shard, shardCount), nowMs).capacityMilli
+}
+
+/** A limit that has become a session with this write starts it. */
+function openedAnew(
+  name: string,
+  after: LimitState,
+  record: BucketRecord,
+  nowMs: number,
+): Pick<LimitState, 'tokensMilli' | 'kind'> | undefined {
+  return after.kind?.quota?.session ? startingLimit(name, after, record, nowMs, true) : undefined
+}
+
+/** Resets and sessions that were changed count as they are now: what only the old calendar has is not made up for. */
+function withCalendarsOf(state: BucketState, wanted: ReadonlyMap<string, KindedRate>): BucketState {
+  if (!hasKinds(state)) return state
+  const limits = new Map<string, LimitState>()
+  for (const [name, limit] of state.limits) {
+    const {resets, session} = wanted.get(name)?.kind?.quota ?? {}
+    const {kind} = limit
+    if (kind?.quota?.resets && resets) limits.set(name, {...limit, kind: {...kind, quota: {...kind.quota, resets}}})
+    else if (kind?.quota?.session && session) {
+      const changed = {...kind.quota.session, lengthMs: session.lengthMs}
+      limits.set(name, {...limit, kind: {...kind, quota: {...kind.quota, session: changed}}})
+    } else limits.set(name, limit)
+  }
+  return {...state, limits}
+}
+
+/** A kind with the windows and grants that a stored one has. */
+function withStateOf(kind: LimitKind, before: LimitKind | undefined, shardCount: number): LimitKind {
+  const {share: _, ...whole} = kind
+  const {quota} = whole
+  if (!quota) return whole
+  const stored = before?.quota
+  if (!stored) return {...whole, quota: {...quota, grantCount: shardCount}}
+  const {grantCount, topUpMilli, resetNumber} = stored
+  const session = quota.session && {...stored.session, lengthMs: quota.session.lengthMs}
+  return {...whole, quota: {...quota, grantCount, topUpMilli, resetNumber, ...(session && {session})}}
+}
+
+/** Plain limits have no kind at all. */
+function plainOrKinded(limit: LimitState): LimitState {
+  if (limit.kind) return limit
+  const {kind: _, ...plain} = limit
+  return plain
+}
+
+/** Millitokens of each limit that this shard can give after the plan; a soft limit gives whatever is asked. */
 export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
   const tokens = new Map<string, bigint>()
-  for (const [name, {kind, after}] of plan.changes) if (kind !== 'remove') tokens.set(name, after.tokensMilli)
+  for (const [name, {kind, after}] of plan.changes)
+    if (kind !== 'remove') tokens.set(name, givableMilli(after, plan.refilledAtMs))
   return tokens
+}
+
+/** More than can be asked for. */
+const WHATEVER_IS_ASKED = 10n ** 30n
+
+/** Millitokens that a limit can give at an instant. */
+export function givableMilli(limit: LimitState, atMs: number): bigint {
+  return isSoftAt(limit, atMs) ? WHATEVER_IS_ASKED : limit.tokensMilli
 }
 
 /** Whether writing the plan would store anything but a refill: other limits, or a refill instant that was far ahead of time. */
@@ -113,9 +217,7 @@ export function changesLimits(plan: BucketPlan): boolean {
 export function plannedLimits({seen, changes}: BucketPlan): LimitState[] {
   const {shard, shardCount} = seen.record
   return [...changes].flatMap(([name, {kind, after}]) =>
-    kind === 'remove' || name === WRITE_PRESSURE_LIMIT
-      ? []
-      : [{...after, ...shareOfRate(name, after, shard, shardCount)}],
+    kind === 'remove' || name === WRITE_PRESSURE_LIMIT ? [] : [shareOfLimit(name, after, shard, shardCount)],
   )
 }
 

@@ -6,17 +6,22 @@ import {writeUnitsOf} from '../../schema/item-size.js'
 /** A rate over a longer time means little for the present. */
 const LONGEST_OBSERVATION_MS = 10_000
 
+/** How long after a write of another client a bucket counts as shared with it. */
+const SHARED_MS = 600_000
+
 /** Measures the write rate of one bucket item over all clients, from the counter that every write increments. */
 export class PressureGauge {
   #since: WriteCount | undefined
   #isCalm = false
   #isDrained = false
+  #sharedAtMs = Number.NEGATIVE_INFINITY
 
   /** Write units per second since the last reading that was long enough ago; `undefined` when there is none yet. */
   observe(record: BucketRecord, atMs: number): number | undefined {
     const pressure = record.state.limits.get(WRITE_PRESSURE_LIMIT)
     if (!pressure) return undefined
     const now = {atMs, countMilli: pressure.consumedMilli}
+    if (pressure.tokensMilli < pressure.capacityMilli) this.#sharedAtMs = atMs
     this.#isDrained = pressure.tokensMilli * 2n < pressure.capacityMilli
     const writes = this.#since && writesPerSecond(this.#since, now)
     const rate = writes === undefined ? undefined : writes * writeUnitsOf(record)
@@ -28,6 +33,15 @@ export class PressureGauge {
         atMs - this.#since.atMs > LONGEST_OBSERVATION_MS)
     if (!this.#since || isOver) this.#since = now
     return rate
+  }
+
+  /**
+   * Whether other clients than zael use the bucket: only they spend the pressure limit. They split it themselves when it
+   * is overloaded, and those of 0.10 credit shard 0 as if it were the whole bucket, so a split by zael would admit more
+   * than the limit.
+   */
+  isShared(nowMs: number): boolean {
+    return nowMs - this.#sharedAtMs < SHARED_MS
   }
 
   /**

@@ -1,11 +1,11 @@
 import type {LimitState} from '../../core/bucket.js'
 import {ZaelError} from '../../core/errors.js'
+import type {LimitKind} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
-import {shareOfRate} from '../../core/shards.js'
 import type {Audit} from '../audit/audit.js'
 import type {NamespaceTable} from '../table/table.js'
 import {addressOf, Buckets} from './buckets.js'
-import {type PlannedLimit, planBucket} from './plan.js'
+import {ceilingOf, type PlannedLimit, planBucket} from './plan.js'
 import {type Rewrite, rewriteStoredBucket} from './rewrite.js'
 
 /** How many shards a reset found and filled. */
@@ -52,10 +52,23 @@ const fill: Rewrite = (seen, nowMs) => {
   return {plan: {...plan, refilledAtMs: nowMs, changes}, write: {amounts: new Map(), isReset: true}}
 
   function filled(name: string, stored: LimitState, change: PlannedLimit): PlannedLimit {
-    const {capacityMilli: tokensMilli} = shareOfRate(name, stored, shard, shardCount)
+    const after = {...change.after, kind: newPeriod(change.after.kind, shardCount, nowMs)}
+    // A session starts with its next use, which restores it; until then nothing of it may be spent twice.
+    if (after.kind?.quota?.session) return {...change, after}
+    const tokensMilli = ceilingOf(name, after, {shard, shardCount}, nowMs)
     const creditMilli = tokensMilli - stored.tokensMilli
-    return {...change, creditMilli, after: {...change.after, tokensMilli, remainder: 0n}}
+    return {...change, creditMilli, after: {...after, tokensMilli, remainder: 0n}}
   }
+}
+
+/** The kind of a quota that is reset by hand: granted anew and counted, or a session that has just ended. */
+function newPeriod(kind: LimitKind | undefined, grantCount: number, nowMs: number): LimitKind | undefined {
+  if (!kind?.quota) return kind
+  const {session, resetNumber = 0} = kind.quota
+  if (!session)
+    return {...kind, quota: {...kind.quota, grantCount, topUpMilli: undefined, resetNumber: resetNumber + 1}}
+  const endedMs = nowMs - session.lengthMs
+  return {...kind, quota: {...kind.quota, session: {...session, startMs: endedMs, appliedMs: endedMs}}}
 }
 
 /** The bucket was never used, or it has expired. */

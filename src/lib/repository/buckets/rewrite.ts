@@ -1,6 +1,7 @@
 import {pause} from '../../dynamo/retry.js'
 import {decodeBucket, type StoredBucket} from '../../schema/bucket-record.js'
 import type {NamespaceTable} from '../table/table.js'
+import {requireSupported} from '../table/unsupported-feature.js'
 import {sendMarked} from './marked-write.js'
 import type {BucketPlan, SeenBucket} from './plan.js'
 import {newMark, type PlannedWrite, plannedUpdate} from './writes.js'
@@ -22,7 +23,10 @@ export interface RewriteDecision {
 /** `contended` when other writes came first every time; `gone` when there is no bucket, or only a ghost. */
 type RewriteOutcome = 'written' | 'unchanged' | 'gone' | 'contended'
 
-/** Writes one shard on condition that it is unchanged; a refusal returns the current item, and the decision is made again. */
+/**
+ * Writes one shard on condition that it is unchanged; a refusal returns the current item, and the decision is made again.
+ * Throws when the bucket has a feature that zael does not support.
+ */
 export async function rewriteStoredBucket(
   table: NamespaceTable,
   bucket: StoredBucket | undefined,
@@ -32,6 +36,7 @@ export async function rewriteStoredBucket(
   let seen = bucket
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (seen?.kind !== 'bucket') return 'gone'
+    requireSupported(seen.record)
     const decision = await rewrite(seen, table.clock())
     if (!decision) return 'unchanged'
     const mark = newMark(table)

@@ -1,7 +1,9 @@
 import type {LimitState} from '../../core/bucket.js'
+import {isInPeriod} from '../../core/kind-refill.js'
+import {grantCountOf} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
-import {planSplit, shareOf} from '../../core/shards.js'
-import {floorDivide} from '../../core/token-math.js'
+import {planSplit, shareOfLimit} from '../../core/shards.js'
+import {floorDivide, shareOf} from '../../core/token-math.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {isRetryable, TransactionCancelled} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
@@ -16,9 +18,13 @@ import {
   limitAttribute,
 } from '../../schema/bucket-record.js'
 import {keyId, keys, wireKey, withoutKey} from '../../schema/keys.js'
+import {kindAttribute} from '../../schema/kind-attributes.js'
 import type {NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
+import {requireSupported} from '../table/unsupported-feature.js'
+import {requireOpen} from './kind-write.js'
 import type {SeenBucket} from './plan.js'
+import {grantOfShard, newlyGranted} from './quota-shards.js'
 import {countWrite, requireLimitsRevision} from './writes.js'
 
 const names = attributes.bucket
@@ -68,6 +74,7 @@ export async function splitBucket(
   return retryContended(table, async () => {
     const shards = await readShards(table, entity, resource, count)
     const records = [...shards.values()]
+    for (const record of records) requireSupported(record)
     if (records.length !== count) return records[0]?.shardCount ?? 1
     const stored = (records[0] as BucketRecord).shardCount
     if (stored !== count) return stored
@@ -89,7 +96,9 @@ export async function fillMissingShards(
   resource: string,
   most: number,
 ): Promise<number> {
-  const count = (await readShards(table, entity, resource, 1)).get(0)?.shardCount ?? 0
+  const first = (await readShards(table, entity, resource, 1)).get(0)
+  if (first) requireSupported(first)
+  const count = first?.shardCount ?? 0
   if (count > most) return count
   const shards = await readShards(table, entity, resource, count)
   for (const shard of range(count).slice(1)) {
@@ -112,19 +121,32 @@ async function fillShard(
   const donor = shards.get(from)?.record
   const present = shards.get(shard)?.record
   if (shards.get(0)?.record.shardCount !== count || !donor) return count
+  requireSupported(donor)
   if (present) {
     // A shard with too small a count would refill too much.
     if (present.shardCount !== count) await transact(table, [setShardCount(table, present, count)])
     return count
   }
+  const hasQuotas = [...donor.state.limits.values()].some(({kind}) => kind?.quota)
+  const siblings = hasQuotas ? await readShards(table, entity, resource, count) : new Map<number, BucketRecord>()
+  const nowMs = table.clock()
   const movedMilli = new Map<string, bigint>()
+  const grantedMilli = new Map<string, bigint>()
   for (const [name, limit] of donor.state.limits) {
     if (name === WRITE_PRESSURE_LIMIT) continue
+    if (limit.kind?.quota) {
+      const grant = grantOfShard(name, limit, [...siblings.values()], shard, count, nowMs)
+      // Another shard than the one it is made from keeps what it holds for it: nothing is lost, and nothing exists twice.
+      if (grant.donor === from) movedMilli.set(name, grant.tokensMilli)
+      else if (grant.donor === undefined && isInPeriod(limit, donor.state.refilledAtMs, nowMs))
+        grantedMilli.set(name, grant.tokensMilli)
+      continue
+    }
     const kept = shareOf(limit.capacityMilli, from, count)
     const given = shareOf(limit.capacityMilli, shard, count)
     if (kept + given > 0n) movedMilli.set(name, floorDivide(limit.tokensMilli * given, kept + given))
   }
-  await transact(table, moveTokens(table, donor, shard, count, movedMilli))
+  await transact(table, moveTokens(table, donor, shard, count, movedMilli, grantedMilli))
   return count
 }
 
@@ -170,6 +192,7 @@ export async function healShardCount(
   most: number,
 ): Promise<number> {
   const shards = await readShards(table, entity, resource, most)
+  for (const record of shards.values()) requireSupported(record)
   const count = countReal(shards, most)
   for (const shard of shards.keys()) {
     const e = new ExpressionBuilder().set(names.shardCount, n(count)).set(names.limitsRevision, newRevision(table))
@@ -190,12 +213,14 @@ function moveTokens(
   shard: number,
   shardCount: number,
   movedMilli: ReadonlyMap<string, bigint>,
+  grantedMilli: ReadonlyMap<string, bigint> = new Map(),
 ): TransactItem[] {
   const give = new ExpressionBuilder()
   // The new shard starts at the donor's refill instant: a refill of the donor since then would count twice.
   give.condition(`${give.name(names.refilledAt)} = ${give.value(n(donor.state.refilledAtMs))}`)
   give.condition(`${give.name(names.shardCount)} = ${give.value(n(donor.shardCount))}`)
   requireLimitsRevision(give, donor)
+  requireOpen(give, donor)
   if (shardCount !== donor.shardCount)
     give.set(names.shardCount, n(shardCount)).set(names.limitsRevision, newRevision(table))
   else countWrite(give)
@@ -207,11 +232,15 @@ function moveTokens(
   }
   const limits = new Map<string, LimitState>()
   for (const [name, limit] of donor.state.limits) {
-    const tokensMilli = movedMilli.get(name) ?? 0n
-    limits.set(
-      name,
-      name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n},
-    )
+    const tokensMilli = movedMilli.get(name) ?? grantedMilli.get(name) ?? 0n
+    const started = {...limit, tokensMilli, consumedMilli: 0n, remainder: 0n}
+    limits.set(name, name === WRITE_PRESSURE_LIMIT ? freshWritePressure() : newlyGranted(started, shardCount))
+    const quota = limit.kind?.quota
+    // Without a mark the donor would seem to have been granted its part for the new number of shards.
+    if (quota && quota.grantCount === undefined && shardCount !== donor.shardCount) {
+      const share = shareOfLimit(name, limit, donor.shard, donor.shardCount)
+      give.set(kindAttribute(name, 'grantCount'), n(grantCountOf(share, limit.capacityMilli)))
+    }
   }
   const received = encodeBucket({...donor, shard, shardCount, state: {...donor.state, limits}})
   const take = new ExpressionBuilder()

@@ -1,4 +1,5 @@
 import {type LimitState, refillBucket} from '../../core/bucket.js'
+import {sessionEndMs} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
 import {shareOfBucket} from '../../core/shards.js'
 import type {StoredBucket} from '../../schema/bucket-record.js'
@@ -13,6 +14,10 @@ export interface LimitLevel {
   readonly capacity: number
   readonly debt: number
   readonly refillPerSecond: number
+  /** Of a quota, which gains nothing between its resets: by the calendar, or a session from first use. Absent for rates. */
+  readonly quota?: 'calendar' | 'session' | undefined
+  /** UTC, ISO 8601: when a quota is full again. Absent for rates, and for a session that no use has opened. */
+  readonly resetsAt?: string | undefined
 }
 
 /** One shard as it is now, with what has refilled since its last write. */
@@ -40,6 +45,8 @@ export interface BucketView {
   readonly parent: string | null
   readonly cascade: boolean
   readonly shardCount: number
+  /** Whether a switch refuses every request. */
+  readonly isDisabled: boolean
   /** All shards together. */
   readonly limits: readonly LimitLevel[]
   readonly shards: readonly ShardView[]
@@ -56,6 +63,7 @@ export function viewBucket(bucket: ShardedBucket, nowMs: number): BucketView {
     parent: first?.parent ?? null,
     cascade: first?.cascade ?? false,
     shardCount,
+    isDisabled: first?.isDisabled ?? false,
     limits: together(shards),
     shards,
   }
@@ -74,7 +82,9 @@ function viewShard(stored: StoredBucket, nowMs: number): ShardView {
     shard,
     isGhost: false,
     limits: byName(
-      [...limits].flatMap(([name, limit]) => (name === WRITE_PRESSURE_LIMIT ? [] : [levelOf(name, limit)])),
+      [...limits].flatMap(([name, limit]) =>
+        name === WRITE_PRESSURE_LIMIT ? [] : [levelOf(name, limit, quotaLevel(state.limits.get(name), nowMs))],
+      ),
     ),
     incomplete: [...stored.incomplete.keys()].filter(name => name !== WRITE_PRESSURE_LIMIT),
     writePressure: pressure ? 1 - Number(pressure.tokensMilli) / Number(pressure.capacityMilli) : 0,
@@ -85,8 +95,20 @@ function viewShard(stored: StoredBucket, nowMs: number): ShardView {
   }
 }
 
-function levelOf(name: string, limit: LimitState): LimitLevel {
+/** From the stored limit: brought forward, a session that has ended would seem to be open again. */
+function quotaLevel(stored: LimitState | undefined, nowMs: number): Pick<LimitLevel, 'quota' | 'resetsAt'> {
+  const quota = stored?.kind?.quota
+  if (!stored || !quota) return {}
+  const atMs = quota.resets ? quota.resets.nextMs(nowMs) : sessionEndMs(stored)
   return {
+    quota: quota.resets ? 'calendar' : 'session',
+    ...(atMs !== undefined && atMs > nowMs && {resetsAt: isoMilliseconds(atMs)}),
+  }
+}
+
+function levelOf(name: string, limit: LimitState, quota: Pick<LimitLevel, 'quota' | 'resetsAt'>): LimitLevel {
+  return {
+    ...quota,
     name,
     level: tokens(limit.tokensMilli),
     capacity: tokens(limit.capacityMilli),
@@ -102,7 +124,7 @@ function together(shards: readonly ShardView[]): LimitLevel[] {
     const add = (field: 'level' | 'capacity' | 'debt' | 'refillPerSecond') =>
       rounded((soFar?.[field] ?? 0) + limit[field])
     const sum = {level: add('level'), capacity: add('capacity'), debt: add('debt')}
-    sums.set(limit.name, {name: limit.name, ...sum, refillPerSecond: add('refillPerSecond')})
+    sums.set(limit.name, {...limit, ...soFar, ...sum, refillPerSecond: add('refillPerSecond')})
   }
   return byName([...sums.values()])
 }

@@ -1,6 +1,6 @@
 import type {Amounts} from '../../core/bucket.js'
+import {isSoftAt} from '../../core/limit-kind.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
-import {shareOfRate} from '../../core/shards.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import type {OperationInput} from '../../dynamo/transport.js'
 import {type AttributeValue, bool, type Item, n, s} from '../../schema/attribute-value.js'
@@ -15,9 +15,11 @@ import {
   WRITE_PRESSURE_PER_WRITE,
 } from '../../schema/bucket-record.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
+import {generationAttributes} from '../../schema/parent-generation.js'
 import {readString} from '../../schema/read.js'
 import type {NamespaceTable, Table} from '../table/table.js'
-import {type BucketPlan, changesLimits, type PlannedLimit} from './plan.js'
+import {expiryOfPeriod, planKinds, requireEnabled, requireNumber} from './kind-write.js'
+import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit} from './plan.js'
 
 const names = attributes.bucket
 
@@ -31,12 +33,16 @@ export interface BucketAddress {
 export type BucketUpdate = OperationInput<'UpdateItem'>
 
 /**
- * Marks a write, so that a repetition of it is recognised: every write is conditional on its mark not being there yet.
- * With eight slots, writers of different processes seldom overwrite each other's mark.
+ * Marks a write, so that a later look at the item shows whether it was applied. With eight slots, writers of different processes seldom overwrite each other's mark.
  */
 export interface WriteMark {
   readonly slot: number
   readonly nonce: string
+  /**
+   * Set for a repetition: the mark that the slot held before the first try. The repetition is applied only if the slot
+   * still holds it, and changes the revision, so that of all tries at most one is applied (decision 26).
+   */
+  readonly repeats?: {readonly slotMark: string | undefined}
 }
 
 export const MARK_SLOTS = 8
@@ -53,8 +59,10 @@ export function markIn(item: Item | undefined, slot: number): string | undefined
 }
 
 /** Whether an item contains a write: then a repetition of the write was refused because it had been applied. */
-export function carriesMark(item: Item | undefined, mark: WriteMark): boolean {
-  return markIn(item, mark.slot) === mark.nonce
+export function carriesMark(item: Item | undefined, {slot, nonce}: WriteMark): boolean {
+  if (!item) return false
+  // The slot may belong to a later write, while revision and creation still name this one.
+  return [markAttribute(slot), names.limitsRevision, names.incarnation].some(name => readString(item, name) === nonce)
 }
 
 /**
@@ -80,10 +88,10 @@ export function createUpdate(
     if (milli === undefined) e.set(name, value)
     else e.add(name, n(milli))
   }
-  e.set(names.limitsRevision, s(mark.nonce)).set(names.incarnation, s(mark.nonce))
+  e.set(names.incarnation, s(mark.nonce))
   countRequests(e, requests)
   e.condition(`attribute_not_exists(${e.name(names.refilledAt)})`)
-  return markedUpdate(table, record, e, mark)
+  return markedUpdate(table, record, e, mark, {isRevision: true})
 }
 
 /** What a planned write stores besides balances and limits; absent fields stay as they are. */
@@ -94,7 +102,15 @@ export interface PlannedWrite {
   /** Epoch seconds, or `null` for a bucket that never expires. */
   readonly ttlSeconds?: number | null
   /** `null` for no parent. */
-  readonly family?: {readonly cascade: boolean; readonly parent: string | null}
+  readonly family?: {
+    readonly cascade: boolean
+    readonly parent: string | null
+    readonly parentGeneration?: BucketRecord['parentGeneration']
+  }
+  /** The limits are those of the configuration, read after the bucket: other clients need not compare any more. */
+  readonly isCompared?: boolean
+  /** No switch stands any more: a stamp of one is removed. */
+  readonly opens?: boolean
   /** The bucket is filled: tokens taken before do not come back to it. */
   readonly isReset?: boolean
   /** A credit that was cut at the capacity is right only for the balance that was read: require that it is unchanged. */
@@ -114,22 +130,33 @@ export function plannedUpdate(
   // A split does not move the refill instant, but changes what this shard may be credited.
   requireShardCount(e, record.shardCount)
   requireLimitsRevision(e, record)
-  if (changesLimits(plan) || write.family) e.set(names.limitsRevision, s(mark.nonce))
+  const isUsed = (write.requests ?? 0) > 0 || write.isCompared === true
+  if (isUsed) requireEnabled(e, record)
+  // Whether the switch stands was read after the bucket; one that is thrown again changes the revision.
+  if (write.opens && record.isDisabled) e.remove(names.disabled)
   if (write.isReset) e.set(names.incarnation, s(mark.nonce))
   if (plan.refilledAtMs !== record.state.refilledAtMs) e.set(names.refilledAt, n(plan.refilledAtMs))
   for (const [name, change] of plan.changes) {
     planLimit(e, name, change, write.amounts.get(name) ?? 0n)
     guardLimit(e, name, change, plan, write)
   }
+  planKinds(e, plan, isUsed)
   countRequests(e, write.requests ?? 0)
   setOrRemove(e, names.remainders, remaindersOf(plan))
-  if (write.ttlSeconds !== undefined)
-    setOrRemove(e, names.expiresAt, write.ttlSeconds === null ? undefined : n(write.ttlSeconds))
+  const {ttlSeconds = expiryOfPeriod(plan)} = write
+  if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
   if (write.family) {
     e.set(names.cascade, bool(write.family.cascade))
     setOrRemove(e, names.parent, write.family.parent === null ? undefined : s(write.family.parent))
+    const {parentGeneration} = write.family
+    // A move by another client stamps a later generation, which an older one never replaces.
+    requireGeneration(e, record.parentGeneration)
+    if (parentGeneration)
+      for (const [name, value] of Object.entries(generationAttributes(parentGeneration))) e.set(name, value)
   }
-  return markedUpdate(table, record, e, mark)
+  // After a reset, too: a first try of it that arrives late must not fill the bucket again.
+  const isRevision = changesLimits(plan) || write.family !== undefined || write.isReset === true
+  return markedUpdate(table, record, e, mark, {isRevision})
 }
 
 function planLimit(e: ExpressionBuilder, name: string, change: PlannedLimit, milli: bigint): void {
@@ -153,7 +180,7 @@ function guardLimit(
   e: ExpressionBuilder,
   name: string,
   change: PlannedLimit,
-  {seen, refilledAtMs}: BucketPlan,
+  {seen, refilledAtMs, nowMs}: BucketPlan,
   {amounts, isExact = false}: PlannedWrite,
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
@@ -164,21 +191,26 @@ function guardLimit(
     e.condition(residue ? `${e.name(tk)} = ${e.value(n(residue.tokensMilli))}` : `attribute_not_exists(${e.name(tk)})`)
     return
   }
-  const {state, shard, shardCount} = seen.record
+  const {state} = seen.record
   const stored = state.limits.get(name)
-  // Full before or after the limit is changed: the credit was cut at the capacity that was in force until now.
-  const isFull = [change.after, ...(stored ? [stored] : [])].some(
-    rate => change.after.tokensMilli >= shareOfRate(name, rate, shard, shardCount).capacityMilli,
-  )
+  // Before or after the limit is changed: the credit was cut at the capacity that was in force until now.
+  const ceilings = [change.after, stored ?? change.after].map(limit => ceilingOf(name, limit, seen.record, nowMs))
+  const isFull = ceilings.some(ceiling => change.after.tokensMilli >= ceiling)
   const isMoved = refilledAtMs !== state.refilledAtMs
-  if (stored && (isMoved ? isExact && isFull : change.creditMilli !== 0n)) {
+  const isRestored = change.after.kind?.quota !== undefined && change.creditMilli !== 0n
+  if (stored && (isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
     // A limit clamped without time passing leaves the refill instant, which then guards nothing; of a credit cut at the
     // capacity, requests since would lose the rest. Either way the balance itself must be unchanged.
     e.condition(`${e.name(tk)} = ${e.value(n(stored.tokensMilli))}`)
-  } else if (milli > change.creditMilli) {
-    // Others may have consumed since; the net amount taken must still be there.
-    e.condition(`${e.name(tk)} >= ${e.value(n(milli - change.creditMilli))}`)
+    return
   }
+  // Others may have consumed since; the net amount taken must still be there.
+  if (milli > change.creditMilli && !isSoftAt(change.after, nowMs))
+    e.condition(`${e.name(tk)} >= ${e.value(n(milli - change.creditMilli))}`)
+  if (!stored || change.creditMilli <= 0n) return
+  // Or others may have returned some: with them the credit must not exceed the capacity.
+  const highest = ceilings.map(each => each - change.creditMilli).reduce((a, b) => (a < b ? a : b))
+  e.condition(`${e.name(tk)} <= ${e.value(n(highest > stored.tokensMilli ? highest : stored.tokensMilli))}`)
 }
 
 function remaindersOf(plan: BucketPlan): AttributeValue | undefined {
@@ -212,10 +244,16 @@ function setOrRemove(e: ExpressionBuilder, name: string, value: AttributeValue |
   else e.set(name, value)
 }
 
-/** Skips an expired bucket, which DynamoDB may not have deleted yet. */
-export function refuseExpired(e: ExpressionBuilder, nowMs: number): void {
+/** Skips an expired bucket, which DynamoDB may not have deleted yet. One that was seen keeps having an expiry, or none. */
+export function refuseExpired(e: ExpressionBuilder, nowMs: number, seen?: Pick<BucketRecord, 'ttlSeconds'>): void {
   const expiresAt = e.name(names.expiresAt)
-  e.condition(`attribute_not_exists(${expiresAt}) OR ${expiresAt} > ${e.value(n(Math.floor(nowMs / 1000)))}`)
+  const isAhead = () => `${expiresAt}>${e.value(n(Math.floor(nowMs / 1000)))}`
+  if (seen?.ttlSeconds !== undefined) e.condition(isAhead())
+  else e.condition(`attribute_not_exists(${expiresAt})${seen ? '' : ` OR ${isAhead()}`}`)
+}
+
+function requireGeneration(e: ExpressionBuilder, seen: BucketRecord['parentGeneration']): void {
+  requireNumber(e, names.parentGeneration, seen?.moves)
 }
 
 /** Clients that do not shard leave the count out. */
@@ -236,7 +274,7 @@ export function requireLimitsRevision(
 /** An attribute has this value, or is missing. */
 export function requireText(e: ExpressionBuilder, attribute: string, value: string | undefined): void {
   const stored = e.name(attribute)
-  e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored} = ${e.value(s(value))}`)
+  e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored}=${e.value(s(value))}`)
 }
 
 /** Completes an update with the key, the mark and the answers that every write asks for. */
@@ -245,11 +283,13 @@ export function markedUpdate(
   address: BucketAddress,
   e: ExpressionBuilder,
   mark: WriteMark,
+  {isRevision = false}: {readonly isRevision?: boolean} = {},
 ): BucketUpdate {
-  const attribute = markAttribute(mark.slot)
-  const nonce = s(mark.nonce)
-  e.set(attribute, nonce)
-  e.condition(`attribute_not_exists(${e.name(attribute)}) OR ${e.name(attribute)} <> ${e.value(nonce)}`)
+  const {slot, nonce, repeats} = mark
+  const attribute = markAttribute(slot)
+  e.set(attribute, s(nonce))
+  if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))
+  if (repeats) requireText(e, attribute, repeats.slotMark)
   return {
     TableName: table.name,
     Key: wireKey(keys.bucket(table.namespace, address.entity, address.resource, address.shard)),

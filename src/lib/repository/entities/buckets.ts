@@ -3,12 +3,15 @@ import {chunksOf} from '../../dynamo/concurrency.js'
 import {ConditionFailed, isRetryableWhenIdempotent} from '../../dynamo/errors.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {retrying} from '../../dynamo/retry.js'
-import {bool, type Item, type Key, s} from '../../schema/attribute-value.js'
+import {bool, type Item, type Key, n, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {decodeBucket, readShardCount} from '../../schema/bucket-record.js'
 import type {EntityRecord} from '../../schema/entity-record.js'
 import {keys, parseItemKey, wireKey} from '../../schema/keys.js'
+import {generationAttributes, isLaterGeneration} from '../../schema/parent-generation.js'
 import {ranges} from '../../schema/ranges.js'
+import {ConfigCache} from '../limits/cache.js'
+import {ConfigResolver} from '../limits/resolver.js'
 import {readAll} from '../table/query.js'
 import type {NamespaceTable} from '../table/table.js'
 import {readEntity} from './lineage.js'
@@ -67,16 +70,24 @@ export async function alignBuckets(table: NamespaceTable, record: EntityRecord):
 }
 
 /** Updates the buckets that differ and returns how many those were. */
-async function alignOnce(table: NamespaceTable, {entity, cascade, parent}: EntityRecord): Promise<number> {
-  const items = await findBuckets(table, entity, [], [names.refilledAt, names.cascade, names.parent])
-  const stale = items.flatMap(item => {
+async function alignOnce(table: NamespaceTable, record: EntityRecord): Promise<number> {
+  const {entity, parent, parentGeneration} = record
+  const generation = [names.parentGeneration, names.parentIncarnation]
+  const items = await findBuckets(table, entity, [], [names.refilledAt, names.cascade, names.parent, ...generation])
+  const resolver = new ConfigResolver(table, new ConfigCache({clock: table.clock}))
+  const stale: {resource: string; shard: number; cascade: boolean}[] = []
+  for (const item of items) {
     const bucket = decodeBucket(item)
-    return bucket?.kind === 'bucket' && !isSameFamily(bucket.record, {cascade, parent}) ? [bucket.record] : []
-  })
+    if (bucket?.kind !== 'bucket' || isLaterGeneration(bucket.record.parentGeneration, parentGeneration)) continue
+    const {resource, shard} = bucket.record
+    const {cascade = record.cascade} = await resolver.resolve(entity, resource)
+    if (!isSameFamily(bucket.record, {cascade, parent})) stale.push({resource, shard, cascade})
+  }
   for await (const chunk of chunksOf(stale, CONCURRENT_UPDATES)) {
     await Promise.all(
-      chunk.map(({resource, shard}) => {
+      chunk.map(({resource, shard, cascade}) => {
         const e = new ExpressionBuilder()
+        stampGeneration(e, parentGeneration)
         e.set(names.cascade, bool(cascade))
         e.set(names.limitsRevision, s(Buffer.from(table.randomBytes(8)).toString('base64url')))
         if (parent === undefined) e.remove(names.parent)
@@ -86,6 +97,17 @@ async function alignOnce(table: NamespaceTable, {entity, cascade, parent}: Entit
     )
   }
   return stale.length
+}
+
+/** A bucket that has its parent from a later move keeps it. */
+function stampGeneration(e: ExpressionBuilder, generation: EntityRecord['parentGeneration']): void {
+  const moves = e.name(names.parentGeneration)
+  const isNotLater = `attribute_not_exists(${moves}) OR ${moves} <= ${e.value(n(generation?.moves ?? 0))}`
+  const {incarnation} = generation ?? {}
+  const isOther = incarnation && `${e.name(names.parentIncarnation)} <> ${e.value(s(incarnation))}`
+  e.condition(isOther ? `${isNotLater} OR ${isOther}` : isNotLater)
+  if (!generation) return
+  for (const [name, value] of Object.entries(generationAttributes(generation))) e.set(name, value)
 }
 
 /** A bucket that was deleted in the meantime is not created again. */

@@ -180,12 +180,13 @@ export class Entities {
       metadata: changedMetadata(before, change),
       version: before.version + 1,
     }
+    const moved = after.parent === before.parent ? after : nextGeneration(after)
     const event = entityUpdated(before, after)
     if (!event) return {before, after: before}
     const isMoved = after.parent !== undefined && after.parent !== before.parent
     const ancestors = isMoved ? await checkParent(this.#table, id, after.parent) : []
-    await transact(this.#table, [entityUpdate(this.#table, before, after), await this.#audit.put(event), ...ancestors])
-    return {before, after}
+    await transact(this.#table, [entityUpdate(this.#table, before, moved), await this.#audit.put(event), ...ancestors])
+    return {before, after: moved}
   }
 
   /** Repeats a decision while concurrent changes invalidate it. */
@@ -205,6 +206,13 @@ export class Entities {
     this.#onChanged(record.entity)
     await alignBuckets(this.#table, record)
   }
+}
+
+/** A client that read the entity before the move must not undo it; where no client counts moves, none knows the count. */
+function nextGeneration(record: EntityRecord): EntityRecord {
+  const {parentGeneration} = record
+  if (!parentGeneration) return record
+  return {...record, parentGeneration: {...parentGeneration, moves: parentGeneration.moves + 1}}
 }
 
 function metaKey(item: Item): Key[] {

@@ -1,6 +1,8 @@
+import {calendarCheck} from '../../calendar/calendar-check.js'
 import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {type Limit, makeLimit} from '../../core/limit.js'
 import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/names.js'
+import {configAttributeCount} from '../../schema/config-limits.js'
 import type {ConfigScope, OnUnavailable} from '../../schema/config-record.js'
 
 /** The settings in the system's configuration besides limits. */
@@ -9,15 +11,16 @@ export interface SystemSettings {
   readonly auditRetentionDays?: number | undefined
 }
 
-/** Everything that can be checked about a change before anything is read. */
-export function checkChange(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
+/** Everything that can be checked about a change before anything is read. Returns the limits in their one form. */
+export function checkChange(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): Limit[] {
   checkScope(scope)
-  checkLimits(limits)
+  const checked = checkLimits(limits)
   checkSettings(scope, limits, settings)
+  return checked
 }
 
 /** Names that cannot be stored are refused before anything is written (D-43). */
-function checkScope(scope: ConfigScope): void {
+export function checkScope(scope: ConfigScope): void {
   if (scope.level === 'entity') {
     checkEntityId(scope.entity)
     checkConfigResource(scope.resource)
@@ -25,25 +28,40 @@ function checkScope(scope: ConfigScope): void {
 }
 
 /** Each limit must be valid, and given once. */
-function checkLimits(limits: readonly Limit[]): void {
+function checkLimits(limits: readonly Limit[]): Limit[] {
   const names = new Set<string>()
-  for (const limit of limits) {
-    makeLimit(limit)
+  return limits.map(limit => {
     if (names.has(limit.name)) throw new InvalidInput('limit.duplicate', `The limit "${limit.name}" is given twice.`)
     names.add(limit.name)
-  }
+    return makeLimit(limit, calendarCheck)
+  })
 }
 
 /**
- * DynamoDB bounds an expression at 4 KB and 300 operators. A change of a configuration compares three attributes of every limit
- * with what was read, so one with more limits could not be changed any more; writes of buckets have room for one more.
+ * DynamoDB bounds an expression at 4 KB and 300 operators. A change of a configuration compares all attributes of its limits
+ * with what was read, so one with more could not be changed any more; writes of buckets have room for one more limit.
  */
 const MOST_LIMITS = 47
+const MOST_ATTRIBUTES = 3 * MOST_LIMITS
 
-export function checkLimitCount(after: readonly Limit[]): void {
-  if (after.length <= MOST_LIMITS) return
-  const reason = `${after.length} limits are too many: a bucket can have ${MOST_LIMITS}.`
-  throw new InvalidInput('limit.too-many', reason, {details: {limits: after.length, most: MOST_LIMITS}})
+/** What all limits of a configuration must be together. */
+export function checkLimitsTogether(after: readonly Limit[]): void {
+  const attributes = after.reduce((sum, limit) => sum + configAttributeCount(limit), 0)
+  if (after.length > MOST_LIMITS || attributes > MOST_ATTRIBUTES) {
+    const reason =
+      after.length > MOST_LIMITS
+        ? `${after.length} limits are too many: a bucket can have ${MOST_LIMITS}.`
+        : `${after.length} limits with resets and schedules are too many: ${attributes} attributes, where ${MOST_ATTRIBUTES} are possible.`
+    throw new InvalidInput('limit.too-many', reason, {details: {limits: after.length, most: MOST_LIMITS}})
+  }
+  const [first, ...more] = after.filter(limit => limit.timeZone !== undefined)
+  const other = more.find(({timeZone}) => timeZone !== first?.timeZone)
+  if (!first || !other) return
+  throw new InvalidInput(
+    'limits.zones',
+    `All limits of a scope share one time zone: "${first.name}" has ${first.timeZone}, "${other.name}" has ${other.timeZone}.`,
+    {hint: 'Give them the same zone; change all of them at once.', details: {zones: [first.timeZone, other.timeZone]}},
+  )
 }
 
 /** Something must be given, and only where it belongs. */

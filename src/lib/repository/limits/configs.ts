@@ -3,13 +3,17 @@ import type {Limit} from '../../core/limit.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
-import {resourceSubject, SYSTEM_SUBJECT} from '../../schema/audit-record.js'
+import {limitDetails, resourceSubject, SYSTEM_SUBJECT} from '../../schema/audit-record.js'
+import {limitAttributesIn, readConfigLimits} from '../../schema/config-limits.js'
 import {
+  type AccessSwitch,
+  accessDetails,
   type ConfigRecord,
   type ConfigScope,
   configKey,
   decodeConfig,
-  limitDetails,
+  hasMoreThanLimits,
+  holdsOnlySwitch,
   type OnUnavailable,
   policyDetails,
 } from '../../schema/config-record.js'
@@ -19,11 +23,12 @@ import type {PageRequest, RecordPage} from '../table/query.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {ConfigCache} from './cache.js'
-import {checkChange, checkLimitCount, missing, nameOf, type SystemSettings} from './checks.js'
+import {checkChange, checkLimitsTogether, checkScope, missing, nameOf, type SystemSettings} from './checks.js'
 import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
 import {registerConfig, unregisterConfig} from './registry.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
-import {clearConfig, deleteConfig, updateConfig} from './writes.js'
+import {readLimitUnits, type UnitsByLimit, unitWrites, withUnits} from './units.js'
+import {clearConfig, deleteConfig, updateConfig, updateSwitch} from './writes.js'
 
 /** Attempts when others change the same configuration. */
 const ATTEMPTS = 20
@@ -44,6 +49,9 @@ export interface ConfigChange {
   /** The configuration as it is now; `undefined` when it was deleted. */
   readonly record: ConfigRecord | undefined
 }
+
+/** Where a switch can be: everywhere but at the system level. */
+export type SwitchScope = Exclude<ConfigScope, {level: 'system'}>
 
 /** The writes of a change, decided from the stored configuration. */
 interface ChangePlan {
@@ -70,18 +78,24 @@ export class Configs {
 
   /** What is stored for a scope; never from the cache. */
   async get(scope: ConfigScope): Promise<ConfigRecord | undefined> {
-    const item = await getItem(this.#table, configKey(this.#table.namespace, scope))
-    return item && decodeConfig(item)
+    const [item, units] = await Promise.all([
+      getItem(this.#table, configKey(this.#table.namespace, scope)),
+      this.units(),
+    ])
+    return item && inUnits(decodeConfig(item), units)
   }
 
   /** What is stored for each scope, in the order asked; a hundred to a request. */
   async getMany(scopes: readonly ConfigScope[], signal?: AbortSignal): Promise<(ConfigRecord | undefined)[]> {
     const {namespace, transport, name, backoff} = this.#table
     const wanted = scopes.map(scope => configKey(namespace, scope))
-    const items = await batchGet(transport, name, wanted, {backoff, consistent: true, signal})
+    const [items, units] = await Promise.all([
+      batchGet(transport, name, wanted, {backoff, consistent: true, signal}),
+      this.units(),
+    ])
     return wanted.map(key => {
       const item = items.get(keyId(key))
-      return item && decodeConfig(item)
+      return item && inUnits(decodeConfig(item), units)
     })
   }
 
@@ -95,19 +109,25 @@ export class Configs {
     return this.#resolver.onUnavailable(options)
   }
 
+  /** In which currency limits are counted, by name; the others are counted in tokens. */
+  units(): Promise<UnitsByLimit> {
+    return readLimitUnits(this.#table)
+  }
+
   /** Every resource with limits of its own, by name. */
-  resources(): Promise<ConfigRecord[]> {
-    return resourceConfigs(this.#table)
+  async resources(): Promise<ConfigRecord[]> {
+    return this.#allInUnits(await resourceConfigs(this.#table))
   }
 
   /** The limits of one entity, its default included. */
-  ofEntity(entity: string): Promise<ConfigRecord[]> {
-    return configsOfEntity(this.#table, entity)
+  async ofEntity(entity: string): Promise<ConfigRecord[]> {
+    return this.#allInUnits(await configsOfEntity(this.#table, entity))
   }
 
   /** Entities with limits of their own for a resource, or for `_default_`. */
-  entities(resource: string, page?: PageRequest): Promise<RecordPage<ConfigRecord>> {
-    return entityConfigs(this.#table, resource, page)
+  async entities(resource: string, page?: PageRequest): Promise<RecordPage<ConfigRecord>> {
+    const {records, next} = await entityConfigs(this.#table, resource, page)
+    return {records: await this.#allInUnits(records), next}
   }
 
   /**
@@ -120,40 +140,67 @@ export class Configs {
   }
 
   /** Stores limits. Those of other names stay, unless `replace` is set. */
-  async set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
-    checkChange(scope, limits, options)
-    return this.#change(scope, async (item, before) => {
+  async set(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
+    const limits = checkChange(scope, given, options)
+    return this.#change(scope, async (item, before, units) => {
       const record = this.#merge(scope, limits, options, before)
-      const writes = [updateConfig(this.#table, item, record, limits), ...registerConfig(this.#table, scope, item)]
+      const given = new Set(limits.map(({name}) => name))
+      const update = updateConfig(this.#table, item, record, name => options.replace === true || given.has(name))
+      const money = await unitWrites(this.#table, units, limits, () => this.get({level: 'system'}))
+      const writes = [update, ...registerConfig(this.#table, scope, item), ...money]
       return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
     })
   }
 
+  /**
+   * Stores a switch, or with `undefined` removes it so that the next level decides. Everything else in the configuration
+   * stays; one that does not exist is created without limits, and one that then holds nothing is deleted.
+   */
+  async setAccess(scope: SwitchScope, access: AccessSwitch | undefined): Promise<ConfigChange> {
+    checkScope(scope)
+    return this.#change(scope, async (item, before) => {
+      const nothing = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
+      const record = {...nothing, namespace: this.#table.namespace, scope, ...before, access}
+      if (access === undefined && !item) return {writes: [], record: undefined}
+      const event = await this.#audit.put(switchEvent(record, before))
+      if (access === undefined && item && holdsOnlySwitch(item)) {
+        const registry = await unregisterConfig(this.#table, scope, item)
+        return {writes: [deleteConfig(this.#table, item, record), ...registry, event], record: undefined}
+      }
+      const writes = [updateSwitch(this.#table, item, record), ...registerConfig(this.#table, scope, item), event]
+      return {writes, record}
+    })
+  }
+
   /** The result that {@link set} would have now; writes nothing. */
-  async preview(scope: ConfigScope, limits: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
-    checkChange(scope, limits, options)
-    const previous = await this.get(scope)
+  async preview(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
+    const limits = checkChange(scope, given, options)
+    const [previous, units] = await Promise.all([this.get(scope), this.units()])
     const record = this.#merge(scope, limits, options, previous)
+    await unitWrites(this.#table, units, limits, () => this.get({level: 'system'}))
     return changeOf(scope, previous, record)
   }
 
-  /** Removes one limit. With its last limit the configuration of an entity or resource is deleted. */
+  /** Removes one limit. With its last limit the configuration of an entity or resource is deleted, unless it has a policy. */
   async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
     return this.#change(scope, async (item, before) => {
       const limits = before?.limits.filter(limit => limit.name !== limitName)
       if (!item || !before || !limits || limits.length === before.limits.length)
         throw missing(scope, limitName, before?.limits)
-      if (limits.length === 0 && scope.level !== 'system') return this.#deletion(item, before)
+      if (limits.length === 0 && scope.level !== 'system' && !hasMoreThanLimits(item, [limitName]))
+        return this.#deletion(item, before)
       const record = {...before, limits}
-      const writes = [updateConfig(this.#table, item, record, []), ...registerConfig(this.#table, scope, item)]
+      const update = updateConfig(this.#table, item, record, name => name === limitName)
+      const writes = [update, ...registerConfig(this.#table, scope, item)]
       return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
     })
   }
 
-  /** Deletes all limits of a scope; what other tools keep in the system's configuration stays. */
+  /** Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. */
   async delete(scope: ConfigScope): Promise<ConfigChange> {
     return this.#change(scope, async (item, before) => {
-      const isEmpty = scope.level === 'system' && before?.limits.length === 0 && before.onUnavailable === undefined
+      const staysAnyway = scope.level === 'system' || before?.access !== undefined || before?.cascade !== undefined
+      const isEmpty = staysAnyway && limitAttributesIn(item).length === 0 && before?.onUnavailable === undefined
       if (!item || !before || isEmpty) throw missing(scope)
       return this.#deletion(item, before)
     })
@@ -169,21 +216,28 @@ export class Configs {
     const names = new Set(limits.map(limit => limit.name))
     const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
     const merged = [...kept, ...limits].sort((a, b) => (a.name < b.name ? -1 : 1))
-    checkLimitCount(merged)
+    checkLimitsTogether(merged)
     return {
       namespace: this.#table.namespace,
       scope,
       limits: merged,
       onUnavailable: onUnavailable ?? before?.onUnavailable,
       auditRetentionDays: auditRetentionDays ?? before?.auditRetentionDays,
+      access: before?.access,
+      cascade: before?.cascade,
     }
+  }
+
+  async #allInUnits(records: readonly ConfigRecord[]): Promise<ConfigRecord[]> {
+    const units = await this.units()
+    return records.map(record => inUnits(record, units) as ConfigRecord)
   }
 
   async #deletion(item: Item, before: ConfigRecord): Promise<ChangePlan> {
     const {scope} = before
     const event = await this.#audit.put(deletedEvent(before))
-    if (scope.level === 'system') {
-      const record = {...before, limits: [], onUnavailable: undefined}
+    if (scope.level === 'system' || before.access !== undefined || before.cascade !== undefined) {
+      const record = {...before, limits: [], onUnavailable: undefined, unsupported: undefined}
       return {writes: [clearConfig(this.#table, item, before), event], record}
     }
     const registry = await unregisterConfig(this.#table, scope, item)
@@ -193,15 +247,21 @@ export class Configs {
   /** Reads, decides and writes; starts again when another write came in between, so changes are serialised. */
   async #change(
     scope: ConfigScope,
-    decide: (item: Item | undefined, before: ConfigRecord | undefined) => Promise<ChangePlan>,
+    decide: (item: Item | undefined, before: ConfigRecord | undefined, units: UnitsByLimit) => Promise<ChangePlan>,
   ): Promise<ConfigChange> {
     const key = configKey(this.#table.namespace, scope)
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const item = await getItem(this.#table, key)
-      const before = item && decodeConfig(item)
-      const {writes, record} = await decide(item, before)
+      const [item, units] = await Promise.all([getItem(this.#table, key), this.units()])
+      // A limit that cannot be read can be replaced or deleted.
+      const before =
+        item &&
+        inUnits(
+          decodeConfig(item, each => readConfigLimits(each, () => {})),
+          units,
+        )
+      const {writes, record} = await decide(item, before, units)
       try {
-        await transact(this.#table, [...writes])
+        if (writes.length > 0) await transact(this.#table, [...writes])
         return changeOf(scope, before, record)
       } catch (error) {
         if (!isRefused(error)) throw error
@@ -216,6 +276,10 @@ export class Configs {
   }
 }
 
+function inUnits(record: ConfigRecord | undefined, units: UnitsByLimit): ConfigRecord | undefined {
+  return record && {...record, limits: withUnits(record.limits, units)}
+}
+
 function changeOf(
   scope: ConfigScope,
   previous: ConfigRecord | undefined,
@@ -227,6 +291,11 @@ function changeOf(
 function setEvent(after: ConfigRecord, before: ConfigRecord | undefined): AuditEvent {
   const limits = {limits: limitDetails(after.limits), before: limitDetails(before?.limits ?? [])}
   return {...subjectOf(after.scope), action: 'limits_set', details: {...limits, ...policyDetails(after)}}
+}
+
+function switchEvent(after: ConfigRecord, before: ConfigRecord | undefined): AuditEvent {
+  const details = {...accessDetails(after), before: accessDetails(before)}
+  return {...subjectOf(after.scope), action: 'limits_set', details}
 }
 
 function deletedEvent(before: ConfigRecord): AuditEvent {

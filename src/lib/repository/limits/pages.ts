@@ -22,6 +22,13 @@ export async function getConfigured(configs: Configs, scope: ConfigScope): Promi
   throw missing(scope)
 }
 
+/** The same for what `limits unset --all` removes: a switch stays. */
+export async function getRemovable(configs: Configs, scope: ConfigScope): Promise<ConfigRecord> {
+  const record = await getConfigured(configs, scope)
+  if (record.limits.length === 0 && record.onUnavailable === undefined) throw missing(scope)
+  return record
+}
+
 /** What is configured where: the system, then resources by name, then entities by resource. */
 export async function configPage(
   configs: Configs,
@@ -93,10 +100,12 @@ async function everything(configs: Configs, {limit, cursor}: PageRequest): Promi
 
 /** Leaves out empty records, such as that of a system whose limits were deleted. */
 function whole(found: readonly (ConfigRecord | undefined)[]): RecordPage<ConfigRecord> {
-  const records = found.filter(
-    record => record !== undefined && (record.limits.length > 0 || record.onUnavailable !== undefined),
-  )
-  return {records: records as ConfigRecord[], next: undefined}
+  const records = found.flatMap(record => (record && !isEmpty(record) ? [record] : []))
+  return {records, next: undefined}
+}
+
+function isEmpty({limits, onUnavailable, access, cascade}: ConfigRecord): boolean {
+  return limits.length === 0 && onUnavailable === undefined && access === undefined && cascade === undefined
 }
 
 /** Empty for the system, which comes before every resource. */

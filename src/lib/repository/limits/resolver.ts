@@ -1,11 +1,19 @@
 import type {Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {LEVELS, type Level, resolveLimits} from '../../core/resolve.js'
+import {LEVELS, type Level} from '../../core/resolve.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {isUnavailability} from '../../dynamo/errors.js'
-import {type ConfigRecord, type ConfigScope, configKey, type OnUnavailable} from '../../schema/config-record.js'
+import {
+  type AccessSwitch,
+  type ConfigRecord,
+  type ConfigScope,
+  configKey,
+  type OnUnavailable,
+} from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
+import {type CarriedFeature, hasLimitFeature, unsupportedOf} from '../../schema/peer-features.js'
 import type {NamespaceTable} from '../table/table.js'
+import {UnsupportedFeature} from '../table/unsupported-feature.js'
 import type {CachedReadOptions, ConfigCache, FetchConfigs} from './cache.js'
 
 /** What applies to one entity and resource, and why. */
@@ -15,6 +23,12 @@ export interface Resolution {
   readonly limits: readonly Limit[]
   /** The stored policy for outages; `undefined` when none is stored. */
   readonly onUnavailable: OnUnavailable | undefined
+  /** The switch in force, and the level that has set it; `undefined` when none has. */
+  readonly access?: {readonly access: AccessSwitch; readonly level: Level} | undefined
+  /** Whether requests are charged to the parent too; `undefined` where the entity itself decides. */
+  readonly cascade?: boolean | undefined
+  /** What applies here and zael cannot honour: then the limits must not be used. Absent when there is nothing. */
+  readonly unsupported?: readonly CarriedFeature[] | undefined
   /** Every level that was read, most specific first. */
   readonly trace: readonly LevelTrace[]
 }
@@ -25,6 +39,8 @@ export interface LevelTrace {
   readonly scope: ConfigScope
   /** Empty when the level has none, or no record at all. */
   readonly limits: readonly Limit[]
+  /** The switch of this level; absent where the next one decides. */
+  readonly access?: AccessSwitch | undefined
 }
 
 /** How to stop waiting for the table. */
@@ -88,15 +104,52 @@ export class ConfigResolver {
   }
 }
 
+/** Throws unless zael can honour everything that applies to an entity and resource. */
+export function requireSupportedLimits(
+  {unsupported, source}: Resolution,
+  {entity, resource}: {readonly entity: string; readonly resource: string},
+): void {
+  if (!unsupported) return
+  const subject = `What is configured for "${entity}" and "${resource}"`
+  throw new UnsupportedFeature(subject, unsupported, {entity, resource, level: source ?? null})
+}
+
 function resolutionOf(scopes: Record<Level, ConfigScope>, records: readonly (ConfigRecord | undefined)[]): Resolution {
-  const trace = LEVELS.map((level, at) => ({level, scope: scopes[level], limits: records[at]?.limits ?? []}))
-  const resolved = resolveLimits(Object.fromEntries(trace.map(({level, limits}) => [level, limits])))
+  const trace = LEVELS.map((level, at): LevelTrace => {
+    const {limits = [], access} = records[at] ?? {}
+    return {level, scope: scopes[level], limits, ...(access !== undefined && {access})}
+  })
+  // A level whose limits zael does not read has limits all the same.
+  const at = records.findIndex(record => record && (record.limits.length > 0 || hasLimitFeature(record.unsupported)))
+  const applied = records[at]
+  const access = firstAccess(records)
+  const unsupported = [...(applied?.unsupported ?? []), ...unsupportedOf(accessFeatures(access?.access))]
+  const cascade = SWITCHED_LEVELS.map((_, level) => records[level]?.cascade).find(value => value !== undefined)
   return {
-    source: resolved?.source,
-    limits: resolved?.limits ?? [],
+    source: applied && LEVELS[at],
+    limits: applied?.limits ?? [],
     onUnavailable: records.at(-1)?.onUnavailable,
+    ...(access && {access}),
+    ...(cascade !== undefined && {cascade}),
+    ...(unsupported.length > 0 && {unsupported}),
     trace,
   }
+}
+
+/** Levels that can have a switch or a cascade policy, most specific first: all but the system. */
+const SWITCHED_LEVELS = LEVELS.slice(0, -1)
+
+/** The most specific switch decides, apart from where the limits come from. */
+function firstAccess(records: readonly (ConfigRecord | undefined)[]): Resolution['access'] {
+  for (const [at, level] of SWITCHED_LEVELS.entries()) {
+    const access = records[at]?.access
+    if (access !== undefined) return {access, level}
+  }
+  return undefined
+}
+
+function accessFeatures(access: AccessSwitch | undefined): CarriedFeature[] {
+  return access === 'disabled' || access === 'bypass' ? [{feature: access}] : []
 }
 
 function scopesOf(entity: string, resource: string): Record<Level, ConfigScope> {

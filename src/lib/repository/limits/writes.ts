@@ -1,14 +1,13 @@
-import type {Limit} from '../../core/limit.js'
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
+import {isOtherForm, limitAttributesIn, limitOfAttribute, staleTimeZone} from '../../schema/config-limits.js'
 import {
   type ConfigRecord,
   configKey,
   encodeConfig,
   guardedAttributes,
-  limitAttributesIn,
-  limitOfAttribute,
+  POLICY_ATTRIBUTES,
 } from '../../schema/config-record.js'
 import {wireKey, withoutKey} from '../../schema/keys.js'
 import type {NamespaceTable} from '../table/table.js'
@@ -18,40 +17,62 @@ const names = attributes.config
 
 /**
  * Makes the stored configuration equal to `after`, if it is unchanged since it was read. Attributes that are not zael's
- * stay: other tools keep theirs in the same item (D-30). `given` are the limits being set now.
+ * stay: other tools keep theirs in the same item (D-30). Of limits that are replaced, nothing but `after` stays: neither
+ * what older clients stored, such as a burst that would override the capacity, nor a schedule or session of newer ones.
  */
 export function updateConfig(
   table: NamespaceTable,
   before: Item | undefined,
   after: ConfigRecord,
-  given: readonly Limit[],
+  isReplaced: (limit: string) => boolean,
 ): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
   const {[names.version]: version, ...written} = withoutKey(encodeConfig(after))
-  for (const [name, value] of Object.entries(written)) e.set(name, value)
+  const isKept = (name: string): boolean =>
+    before !== undefined &&
+    name in before &&
+    limitAttributesIn(written).includes(name) &&
+    !isReplaced(limitOfAttribute(name))
+  // A switch or policy has writes of its own: set again, it would undo one that came in between. Limits that are not
+  // replaced stay as another client may have written them.
+  for (const [name, value] of Object.entries(written))
+    if (!POLICY_ATTRIBUTES.includes(name) && !isKept(name)) e.set(name, value)
   e.setIfMissing(names.version, version as AttributeValue)
-  const kept = new Set(after.limits.map(limit => limit.name))
-  for (const {name} of given) kept.delete(name)
-  for (const name of limitAttributesIn(before)) {
-    // Setting a limit removes what older clients stored of it, such as a burst that would override its capacity.
-    if (!(name in written) && !kept.has(limitOfAttribute(name))) e.remove(name)
-  }
+  // A limit that became a session quota, or is one no more, is stored under other names (G4).
+  const stale = limitAttributesIn(before).filter(
+    name => !(name in written) && (isReplaced(limitOfAttribute(name)) || isOtherForm(name, written)),
+  )
+  for (const name of [...stale, ...staleTimeZone(before ?? {}, stale, written)]) e.remove(name)
   return revisedUpdate(table, after, e)
 }
 
-/** Removes the limits and the outage policy from the system's configuration; retention and foreign attributes stay. */
+/** Sets or removes the switch; all else stays, and a new item gets what identifies it. */
+export function updateSwitch(table: NamespaceTable, before: Item | undefined, after: ConfigRecord): TransactItem {
+  const e = new ExpressionBuilder()
+  requireUnchanged(e, before)
+  const identity = withoutKey(encodeConfig({...after, limits: [], cascade: undefined, access: undefined}))
+  for (const [name, value] of Object.entries(identity)) e.setIfMissing(name, value)
+  const {[names.disabled]: access} = encodeConfig(after)
+  if (access) e.set(names.disabled, access)
+  else e.remove(names.disabled)
+  return revisedUpdate(table, after, e)
+}
+
+/** Removes the limits and the outage policy from a configuration; retention, policies and foreign attributes stay. */
 export function clearConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
-  for (const name of [...limitAttributesIn(before), names.onUnavailable]) e.remove(name)
+  const limits = limitAttributesIn(before)
+  for (const name of [...limits, ...staleTimeZone(before, limits), names.onUnavailable]) e.remove(name)
   return revisedUpdate(table, {namespace, scope}, e)
 }
 
-/** Deletes the whole configuration, if it is unchanged since it was read. */
+/** Deletes the whole configuration, if it is unchanged since it was read and has no policy that it was read without. */
 export function deleteConfig(table: NamespaceTable, before: Item, {namespace, scope}: ConfigRecord): TransactItem {
   const e = new ExpressionBuilder()
   requireUnchanged(e, before)
+  for (const name of POLICY_ATTRIBUTES) if (!(name in before)) e.condition(`attribute_not_exists(${e.name(name)})`)
   return {Delete: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), ...e.write()}}
 }
 

@@ -7,6 +7,12 @@ export const SCHEMA_VERSION = '0.9.0'
 const OLDEST_SCHEMA: Version = [0, 9, 0]
 const NEXT_UNKNOWN_SCHEMA: Version = [0, 11, 0]
 
+/**
+ * The release of zae-limiter whose records zael reads: what it cannot honour of them it refuses record by record. A table
+ * that asks for more has records of which zael knows nothing.
+ */
+const SPOKEN_RELEASE = '0.17.0'
+
 /** How `updatedBy` begins in a version record that zael wrote: `zael:{version}`. */
 export const UPDATED_BY_ZAEL = 'zael:'
 
@@ -17,8 +23,8 @@ type Version = readonly [major: number, minor: number, patch: number]
  * the key that tables without namespaces used counts only when there is none under today's key: migrated tables may
  * have kept it.
  *
- * The minimum client version counts only when zael wrote it: the Python clients have their own release numbers, so
- * their minimum means nothing for zael (D-45). Without `ourVersion`, only the layout is checked.
+ * The minimum client version is a release of zae-limiter, which raises it with its features; zael has release numbers of
+ * its own, so it is compared with the release that zael speaks (D-45).
  */
 export function checkCompatibility(
   record: VersionRecord | undefined,
@@ -29,7 +35,7 @@ export function checkCompatibility(
     if (hasLegacyRecord) throw needsMigration(undefined)
     return
   }
-  const {schemaVersion, clientMinVersion, updatedBy} = record
+  const {schemaVersion, clientMinVersion} = record
   const schema = parseVersion(schemaVersion)
   if (!schema) {
     const reason = `The layout of the table is ${JSON.stringify(schemaVersion)}, which is not a version.`
@@ -47,15 +53,29 @@ export function checkCompatibility(
       details: {schemaVersion, ourVersion},
     })
   }
-  const least = updatedBy?.startsWith(UPDATED_BY_ZAEL) ? parseVersion(clientMinVersion) : undefined
-  const ours = parseVersion(ourVersion ?? '')
-  if (least && ours && isBefore(ours, least)) {
-    const reason = `The table requires zael ${clientMinVersion} or newer; this is ${ourVersion}.`
+  const least = parseVersion(clientMinVersion)
+  if (least && isBefore(parseVersion(SPOKEN_RELEASE) as Version, least)) {
+    const us = ourVersion ? `this zael (${ourVersion})` : 'this zael'
+    const reason = `The table requires zae-limiter ${clientMinVersion} or newer; ${us} reads records up to zae-limiter ${SPOKEN_RELEASE}.`
     throw new ZaelError('conflict', 'schema.client-too-old', reason, {
       hint: 'Install a newer zael.',
-      details: {clientMinVersion, ourVersion},
+      details: {clientMinVersion, spokenRelease: SPOKEN_RELEASE, ourVersion},
     })
   }
+}
+
+/**
+ * The release of zae-limiter whose records a table has at least, by its version record: the layout, or the minimum that
+ * some features raise. Others raise nothing, so only the records themselves tell all.
+ */
+export function recordedRelease({schemaVersion, clientMinVersion}: VersionRecord): string {
+  return laterRelease(schemaVersion, clientMinVersion)
+}
+
+/** The later of two release numbers; one that is not a version counts as the earlier. */
+export function laterRelease(one: string, other: string): string {
+  const [a, b] = [parseVersion(one), parseVersion(other)]
+  return b && (!a || isBefore(a, b)) ? other : one
 }
 
 /** The table has a layout with other keys; working on it would start every bucket full. */

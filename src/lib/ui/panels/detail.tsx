@@ -42,7 +42,7 @@ export function detailLines(frame: Frame): Line[] {
   const width = gaugeWidth(size.columns)
   return [
     titleLine(row, agoText(reading.readAtMs, nowMs), glyphs),
-    ...section('Limits', limitLines(row.view.limits, reading, width, glyphs)),
+    ...section('Limits', limitLines(row, reading, {levelsAtMs, width, glyphs})),
     [
       seg('  in use, last polls  ', 'dim'),
       seg(sparkline(row.used, Math.min(60, size.columns - 24), glyphs), 'history'),
@@ -80,17 +80,32 @@ function titleLine(row: Row, age: string, glyphs: GlyphSet): Line {
   return [
     seg(`${glyphs.status[status]} `, TONE_OF_STATUS[status]),
     seg(`${row.entity} ${glyphs.dot} ${row.resource}`, 'title'),
-    seg(`  ${formatPlural(shardCount, 'shard')}${charged}, ${age}  `),
+    seg(`  ${formatPlural(shardCount, 'shard')}${charged}${view.isDisabled ? ', disabled' : ''}, ${age}  `),
     seg(until, tone),
   ]
 }
 
-function limitLines(limits: readonly LimitLevel[], reading: Reading, width: number, glyphs: GlyphSet): Line[] {
+/** Where and for when limits are drawn. */
+interface LimitSpace {
+  readonly levelsAtMs: number
+  /** Columns of the gauges. */
+  readonly width: number
+  readonly glyphs: GlyphSet
+}
+
+function limitLines({view: {limits}}: Row, reading: Reading, {levelsAtMs, width, glyphs}: LimitSpace): Line[] {
   return limits.map(limit => {
     const rate = reading.ratePerSecond.get(limit.name)
     const used = rate === undefined ? '' : `, used ${formatShortNumber(rate)}/s`
-    return [...levelPieces(limit, width, glyphs), seg(`  refills ${formatRate(limit.refillPerSecond)}/s${used}`, 'dim')]
+    return [...levelPieces(limit, width, glyphs), seg(`  ${refillText(limit, levelsAtMs)}${used}`, 'dim')]
   })
+}
+
+/** A quota gains nothing until it resets. */
+function refillText({quota, resetsAt, refillPerSecond}: LimitLevel, nowMs: number): string {
+  if (!quota) return `refills ${formatRate(refillPerSecond)}/s`
+  if (resetsAt !== undefined) return `resets in ${formatShortSpan(Date.parse(resetsAt) - nowMs)}`
+  return 'starts with its next use'
 }
 
 function levelPieces({name, level, capacity, debt}: LimitLevel, width: number, glyphs: GlyphSet): Line {

@@ -1,6 +1,6 @@
 import {setTimeout as sleep} from 'node:timers/promises'
 import {afterAll, beforeAll, beforeEach, expect, inject, it} from 'vitest'
-import {parseLimit, parseLimits} from '../../src/lib/core/limit.js'
+import {parseLimit, parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
 import {Audit} from '../../src/lib/repository/audit/audit.js'
 import {splitBucket} from '../../src/lib/repository/buckets/split.js'

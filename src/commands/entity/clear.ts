@@ -1,0 +1,33 @@
+import {string} from '@oclif/core/args'
+import {string as stringFlag} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import type {SwitchResult} from '../../lib/cli/results/switch.js'
+
+export default class EntityClear extends StackCommand<typeof EntityClear> {
+  static override summary = 'Remove the switch of an entity'
+
+  static override description =
+    'Live buckets follow the switch that then applies to them: of the entity for all resources, or of the resource.'
+
+  static override args = {
+    id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    resource: stringFlag({char: 'r', description: 'Only for this resource; otherwise for all.', helpValue: 'NAME'}),
+  }
+
+  static override examples = [
+    {command: 'zael entity clear user-7', description: 'For all resources'},
+    {command: 'zael entity clear user-7 --resource gpt-4', description: 'For one resource'},
+  ]
+
+  protected async work(stack: StackContext): Promise<SwitchResult> {
+    const {switchEntity} = await import('../../lib/cli/limits/switch.js')
+    const whose = {id: this.args.id, resource: this.flags.resource}
+    const {lines, result} = await switchEntity(await stack.namespace(), whose, undefined)
+    this.print(lines)
+    return result
+  }
+}

@@ -1,0 +1,36 @@
+import {string} from '@oclif/core/args'
+import {string as stringFlag} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import type {SwitchResult} from '../../lib/cli/results/switch.js'
+
+export default class EntityDisable extends StackCommand<typeof EntityDisable> {
+  static override summary = 'Refuse every request of an entity'
+
+  static override description =
+    'From the return of the command on no process admits a request of the entity, beyond those in flight. The condition of ' +
+    'their own write refuses them, so nothing is charged. The most specific switch counts: of the entity for the resource, ' +
+    'of the entity, of the resource.'
+
+  static override args = {
+    id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    resource: stringFlag({char: 'r', description: 'Only for this resource; otherwise for all.', helpValue: 'NAME'}),
+  }
+
+  static override examples = [
+    {command: 'zael entity disable user-7', description: 'For all resources'},
+    {command: 'zael entity disable user-7 --resource gpt-4', description: 'For one resource'},
+  ]
+
+  protected async work(stack: StackContext): Promise<SwitchResult> {
+    const {switchEntity} = await import('../../lib/cli/limits/switch.js')
+    const whose = {id: this.args.id, resource: this.flags.resource}
+    const {lines, result, warnings} = await switchEntity(await stack.namespace(), whose, 'disabled')
+    this.print(lines)
+    for (const warning of warnings) this.warn(warning)
+    return result
+  }
+}

@@ -1,0 +1,34 @@
+import {string} from '@oclif/core/args'
+import {string as stringFlag} from '@oclif/core/flags'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import type {SwitchResult} from '../../lib/cli/results/switch.js'
+
+export default class EntityEnable extends StackCommand<typeof EntityEnable> {
+  static override summary = 'Admit requests of an entity, whatever is set for the resource'
+
+  static override description =
+    'Also lifts the switch of a resource for this entity. Processes admit requests again within a second. The most specific ' +
+    'switch counts: of the entity for the resource, of the entity, of the resource.'
+
+  static override args = {
+    id: string({description: 'Entity id.', required: true, ignoreStdin: true}),
+  }
+
+  static override flags = {
+    resource: stringFlag({char: 'r', description: 'Only for this resource; otherwise for all.', helpValue: 'NAME'}),
+  }
+
+  static override examples = [
+    {command: 'zael entity enable user-7', description: 'For all resources'},
+    {command: 'zael entity enable user-7 --resource gpt-4', description: 'For one resource'},
+  ]
+
+  protected async work(stack: StackContext): Promise<SwitchResult> {
+    const {switchEntity} = await import('../../lib/cli/limits/switch.js')
+    const whose = {id: this.args.id, resource: this.flags.resource}
+    const {lines, result} = await switchEntity(await stack.namespace(), whose, 'enabled')
+    this.print(lines)
+    return result
+  }
+}

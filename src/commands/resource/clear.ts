@@ -1,0 +1,27 @@
+import {string} from '@oclif/core/args'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import type {SwitchResult} from '../../lib/cli/results/switch.js'
+
+export default class ResourceClear extends StackCommand<typeof ResourceClear> {
+  static override summary = 'Remove the switch of a resource'
+
+  static override description =
+    'Without a switch a resource is enabled. Live buckets follow the switch that then applies to them.'
+
+  static override args = {
+    resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
+  }
+
+  static override examples = [
+    {command: 'zael resource clear gpt-4', description: 'For all entities'},
+    {command: 'zael resource clear gpt-4 --json', description: 'With the number of buckets that were stamped'},
+  ]
+
+  protected async work(stack: StackContext): Promise<SwitchResult> {
+    const {switchResource} = await import('../../lib/cli/limits/switch.js')
+    const {lines, result} = await switchResource(await stack.namespace(), this.args.resource, undefined)
+    this.print(lines)
+    return result
+  }
+}

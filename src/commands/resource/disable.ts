@@ -1,0 +1,29 @@
+import {string} from '@oclif/core/args'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import type {SwitchResult} from '../../lib/cli/results/switch.js'
+
+export default class ResourceDisable extends StackCommand<typeof ResourceDisable> {
+  static override summary = 'Refuse every request for a resource'
+
+  static override description =
+    'From the return of the command on no process admits a request for the resource, beyond those in flight. The condition of ' +
+    'their own write refuses them, so nothing is charged. An entity with a switch of its own follows that one.'
+
+  static override args = {
+    resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
+  }
+
+  static override examples = [
+    {command: 'zael resource disable gpt-4', description: 'For all entities'},
+    {command: 'zael resource disable gpt-4 --json', description: 'With the number of buckets that were stamped'},
+  ]
+
+  protected async work(stack: StackContext): Promise<SwitchResult> {
+    const {switchResource} = await import('../../lib/cli/limits/switch.js')
+    const {lines, result, warnings} = await switchResource(await stack.namespace(), this.args.resource, 'disabled')
+    this.print(lines)
+    for (const warning of warnings) this.warn(warning)
+    return result
+  }
+}

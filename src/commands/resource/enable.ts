@@ -1,0 +1,27 @@
+import {string} from '@oclif/core/args'
+import type {StackContext} from '../../lib/cli/base/context.js'
+import {StackCommand} from '../../lib/cli/base/stack-command.js'
+import type {SwitchResult} from '../../lib/cli/results/switch.js'
+
+export default class ResourceEnable extends StackCommand<typeof ResourceEnable> {
+  static override summary = 'Admit requests for a resource again'
+
+  static override description =
+    'Lifts `zael resource disable`. Processes admit requests again within a second. An entity with a switch of its own follows that one.'
+
+  static override args = {
+    resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
+  }
+
+  static override examples = [
+    {command: 'zael resource enable gpt-4', description: 'For all entities'},
+    {command: 'zael resource enable gpt-4 --json', description: 'With the number of buckets that were stamped'},
+  ]
+
+  protected async work(stack: StackContext): Promise<SwitchResult> {
+    const {switchResource} = await import('../../lib/cli/limits/switch.js')
+    const {lines, result} = await switchResource(await stack.namespace(), this.args.resource, 'enabled')
+    this.print(lines)
+    return result
+  }
+}

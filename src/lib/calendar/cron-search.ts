@@ -1,0 +1,100 @@
+import type {Cron} from './cron.js'
+import {DAY_MS, MINUTE_MS, type TimeZone} from './time-zone.js'
+
+const MINUTES_OF_DAY = 1440
+
+/**
+ * How far a search goes. 29 February is on the same weekday again after 40 years at most, so what is not found does not
+ * happen: a time that is skipped whenever its day comes, for example.
+ */
+const REACH_MS = 41 * 366 * DAY_MS
+
+/** Whether the pattern matches the wall clock at an instant. */
+export function matchesAt(cron: Cron, zone: TimeZone, ms: number): boolean {
+  const minute = toMinute(ms + zone.spanAt(ms).offsetMs)
+  const day = Math.floor(minute / MINUTES_OF_DAY)
+  return cron.times[minute - day * MINUTES_OF_DAY] === 1 && isDay(cron, day)
+}
+
+/** The first minute from an instant on at which the pattern matches, or at which it does not. */
+export function nextWhere(cron: Cron, zone: TimeZone, isMatch: boolean, fromMs: number): number | undefined {
+  if (cron.isAlways && !isMatch) return undefined
+  let at = Math.ceil(fromMs / MINUTE_MS) * MINUTE_MS
+  const limitMs = at + REACH_MS
+  while (at < limitMs) {
+    const {offsetMs, untilMs} = zone.spanAt(at)
+    const found = findMinute(cron, isMatch, toMinute(at + offsetMs), toMinute(untilMs - MINUTE_MS + offsetMs) + 1)
+    if (found !== undefined) return Math.ceil((found * MINUTE_MS - offsetMs) / MINUTE_MS) * MINUTE_MS
+    at = untilMs
+  }
+  return undefined
+}
+
+/** The last minute up to an instant at which the pattern matches, or at which it does not. */
+function lastWhere(cron: Cron, zone: TimeZone, isMatch: boolean, upToMs: number): number | undefined {
+  if (cron.isAlways && !isMatch) return undefined
+  let at = Math.floor(upToMs / MINUTE_MS) * MINUTE_MS
+  const limitMs = at - REACH_MS
+  while (at > limitMs) {
+    const {offsetMs, fromMs} = zone.spanAt(at)
+    const found = findMinute(cron, isMatch, toMinute(at + offsetMs), toMinute(fromMs + offsetMs) - 1)
+    if (found !== undefined) return Math.floor(((found + 1) * MINUTE_MS - 1 - offsetMs) / MINUTE_MS) * MINUTE_MS
+    at = fromMs - MINUTE_MS
+  }
+  return undefined
+}
+
+/**
+ * The next instant at which the pattern starts to match. A pattern that matches for an hour starts once. One minute of the
+ * wall clock that comes twice starts twice, and one that is skipped does not start at all.
+ */
+export function nextStart(cron: Cron, zone: TimeZone, afterMs: number): number | undefined {
+  const next = (Math.floor(afterMs / MINUTE_MS) + 1) * MINUTE_MS
+  const gap = matchesAt(cron, zone, afterMs) ? nextWhere(cron, zone, false, next) : next
+  return gap === undefined ? undefined : nextWhere(cron, zone, true, gap)
+}
+
+/** The last instant, up to and with the given one, at which the pattern started to match. */
+export function lastStart(cron: Cron, zone: TimeZone, upToMs: number): number | undefined {
+  const match = lastWhere(cron, zone, true, upToMs)
+  const gap = match === undefined ? undefined : lastWhere(cron, zone, false, match - MINUTE_MS)
+  return gap === undefined ? undefined : gap + MINUTE_MS
+}
+
+/** Minutes since 1970. */
+function toMinute(ms: number): number {
+  return Math.floor(ms / MINUTE_MS)
+}
+
+/** Searches a wall clock that runs evenly, from a minute towards `end`, which is not included and may be in the past. */
+function findMinute(cron: Cron, isMatch: boolean, from: number, end: number): number | undefined {
+  const step = end > from ? 1 : -1
+  const wanted = isMatch ? 1 : 0
+  let day = Math.floor(from / MINUTES_OF_DAY)
+  let time = from - day * MINUTES_OF_DAY
+  const lastDay = Math.floor((end - step) / MINUTES_OF_DAY)
+  for (; (lastDay - day) * step >= 0; day += step) {
+    const found = timeOfDay(isDay(cron, day))
+    if (found >= 0) {
+      const minute = day * MINUTES_OF_DAY + found
+      return (end - minute) * step > 0 ? minute : undefined
+    }
+    time = step > 0 ? 0 : MINUTES_OF_DAY - 1
+  }
+  return undefined
+
+  /** −1 when there is none. */
+  function timeOfDay(isDayOfPattern: boolean): number {
+    if (!isDayOfPattern) return isMatch ? -1 : time
+    return step > 0 ? cron.times.indexOf(wanted, time) : cron.times.lastIndexOf(wanted, time)
+  }
+}
+
+/** Whether the date fields match; days are counted since 1970. */
+function isDay(cron: Cron, day: number): boolean {
+  const date = new Date(day * DAY_MS)
+  if ((cron.months & (1 << (date.getUTCMonth() + 1))) === 0) return false
+  const isDayOfMonth = (cron.days & (1 << date.getUTCDate())) !== 0
+  const isWeekday = (cron.weekdays & (1 << (date.getUTCDay() || 7))) !== 0
+  return cron.needsBothDays ? isDayOfMonth && isWeekday : isDayOfMonth || isWeekday
+}

@@ -1,0 +1,60 @@
+import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
+import {formatCount} from '../../core/text.js'
+import {newNameNotice} from '../../inspect/known-names.js'
+import type {SwitchScope} from '../../repository/limits/configs.js'
+import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
+import type {AccessSwitch} from '../../schema/config-record.js'
+import {factLines} from '../output/facts.js'
+import type {SwitchResult} from '../results/switch.js'
+import {scopeJson} from './json.js'
+import {policyText, scopeWords} from './presenter.js'
+import {changeWithProgress} from './run.js'
+
+/** What to set; `undefined` removes the switch. */
+type Wanted = Exclude<AccessSwitch, 'bypass'> | undefined
+
+/** A switch as a command shows it. */
+interface ShownSwitch {
+  readonly lines: string[]
+  readonly result: SwitchResult
+  /** When something new was disabled: the name may be misspelled. */
+  readonly warnings: readonly string[]
+}
+
+/** Switches a resource. */
+export function switchResource(namespace: NamespaceRepository, name: string, access: Wanted): Promise<ShownSwitch> {
+  return changeSwitch(namespace, {level: 'resource', resource: checkResourceName(name)}, access)
+}
+
+/** Switches an entity, for all resources unless one is given. */
+export function switchEntity(
+  namespace: NamespaceRepository,
+  {id, resource = DEFAULT_RESOURCE}: {readonly id: string; readonly resource: string | undefined},
+  access: Wanted,
+): Promise<ShownSwitch> {
+  const scope = {level: 'entity', entity: checkEntityId(id), resource: checkConfigResource(resource)} as const
+  return changeSwitch(namespace, scope, access)
+}
+
+/** Sets or removes a switch and stamps live buckets. */
+async function changeSwitch(namespace: NamespaceRepository, scope: SwitchScope, access: Wanted): Promise<ShownSwitch> {
+  const notice = access === 'disabled' ? await newNameNotice(namespace, scope) : undefined
+  const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync))
+  return {lines: switchLines(change), result: switchJson(change), warnings: notice === undefined ? [] : [notice]}
+}
+
+function switchLines({scope, previous, record, buckets: {updated, failed}}: LimitsChange): string[] {
+  const missed = failed === 0 ? '' : `, ${formatCount(failed)} not reached; run the command again`
+  return factLines(`Switch of ${scopeWords(scope)}`, {
+    access: policyText(previous?.access, record?.access) ?? 'not set, unchanged',
+    'live buckets': `${formatCount(updated)} stamped${missed}`,
+  })
+}
+
+function switchJson({scope, previous, record, buckets}: LimitsChange): SwitchResult {
+  return {
+    scope: scopeJson(scope),
+    access: {before: previous?.access ?? null, after: record?.access ?? null},
+    buckets,
+  }
+}

@@ -1,0 +1,26 @@
+import {z} from 'zod'
+import {accessSchema, bucketSyncSchema, type ResultOf, scopeSchema} from './shared.js'
+
+const switchSchema = z.strictObject({
+  scope: scopeSchema,
+  access: z
+    .strictObject({before: accessSchema, after: accessSchema})
+    .describe('Null: the next less specific level decides'),
+  buckets: bucketSyncSchema.describe('Live buckets, each stamped with the switch that applies to it'),
+})
+export type SwitchResult = ResultOf<typeof switchSchema>
+
+const titled = (command: string) => z.strictObject(switchSchema.shape).meta({title: `zael ${command}`})
+
+/** zael entity disable. */
+export const entityDisableResult = titled('entity disable')
+/** zael entity enable. */
+export const entityEnableResult = titled('entity enable')
+/** zael entity clear. */
+export const entityClearResult = titled('entity clear')
+/** zael resource disable. */
+export const resourceDisableResult = titled('resource disable')
+/** zael resource enable. */
+export const resourceEnableResult = titled('resource enable')
+/** zael resource clear. */
+export const resourceClearResult = titled('resource clear')

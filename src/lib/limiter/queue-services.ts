@@ -1,0 +1,35 @@
+import type {QuotaPeriod} from '../core/kind-refill.js'
+import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
+import type {NamespaceTable} from '../repository/table/table.js'
+import type {BucketRecord} from '../schema/bucket-record.js'
+import type {AppliedLimits, LimitSource} from './limit-source.js'
+import type {SupposedBucket} from './next-step.js'
+import type {LimiterSettings} from './options.js'
+import type {ShardRepair} from './shard-repair.js'
+
+/** What a correction is besides its amounts. */
+export interface CorrectOptions {
+  /** Change of the number of admitted requests. */
+  readonly requests?: number
+  /** The bucket that gave the tokens: what is returned goes to no other. */
+  readonly incarnation?: string | undefined
+  /** And the periods of its quotas: nor to a later one. */
+  readonly periods?: ReadonlyMap<string, QuotaPeriod>
+}
+
+/** What all queues of a namespace share. */
+export interface QueueServices {
+  readonly table: NamespaceTable
+  readonly settings: LimiterSettings
+  readonly limits: LimitSource
+  readonly shards: ShardRepair
+  readonly nextMark: () => WriteMark
+  /** What a bucket is supposed to be like; `last` is what it was like when it was last seen, `applied` what must be in it. */
+  readonly supposed: (
+    address: BucketAddress,
+    last: BucketRecord | undefined,
+    applied: AppliedLimits | undefined,
+  ) => SupposedBucket
+  /** A write has opened sessions of a bucket with several shards: their lengths in ms, and when. */
+  readonly onOpened: (record: BucketRecord, opened: ReadonlyMap<string, number>, startMs: number) => void
+}

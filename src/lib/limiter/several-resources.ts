@@ -1,0 +1,70 @@
+import {type Consumption, checkConsumption} from '../core/consumption.js'
+import {InvalidInput} from '../core/errors.js'
+import {checkEntityId, checkResourceName} from '../core/names.js'
+import {RateLimitExceeded} from './errors.js'
+import type {Grant} from './grant.js'
+import type {EntityRequest, NamespaceLimiter} from './namespace-limiter.js'
+import type {AcquireRequest} from './options.js'
+
+/** Resources in one request. The same bound as in the Python system. */
+const MOST_RESOURCES = 16
+
+/** What is asked of one resource. */
+export type ResourcePart = Pick<EntityRequest, 'entity' | 'resource' | 'amounts'>
+
+/** The resources of a request, each found to be valid; the main one first. */
+export function partsOfRequest<Name extends string>(
+  request: Pick<AcquireRequest<Name>, 'entity' | 'resource' | 'consume' | 'also'>,
+): [ResourcePart, ...ResourcePart[]] {
+  const entity = checkEntityId(request.entity)
+  const part = (resource: string, consume: Consumption): ResourcePart => ({
+    entity,
+    resource: checkResourceName(resource),
+    amounts: checkConsumption(consume),
+  })
+  const main = part(request.resource, request.consume as Consumption)
+  const others = Object.entries(request.also ?? {})
+  if (others.length >= MOST_RESOURCES)
+    throw refuse(`at most ${MOST_RESOURCES} resources can be in one request, not ${others.length + 1}`)
+  if (others.some(([resource]) => resource === main.resource)) throw refuse(`"${main.resource}" is named twice`)
+  return [main, ...others.map(([resource, consume]) => part(resource, consume as Consumption))]
+}
+
+/**
+ * Charges all resources or none. All are asked at once; when one refuses or fails, the charges of the others are returned.
+ * When one of them is known to refuse, none is asked.
+ */
+export async function acquireTogether(
+  limiter: NamespaceLimiter,
+  requests: readonly EntityRequest[],
+): Promise<readonly (readonly Grant[])[] | RateLimitExceeded> {
+  if (requests.length > 1 && requests.some(request => limiter.isKnownToRefuse(request))) {
+    const expected = await Promise.all(requests.map(request => limiter.expectedRefusal(request)))
+    const refusals = expected.filter(refusal => refusal !== undefined)
+    if (refusals.length > 0) return together(refusals)
+  }
+  const outcomes = await Promise.allSettled(requests.map(request => limiter.acquire(request)))
+  const answers = outcomes.flatMap(outcome => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+  const refusals = answers.filter(answer => answer instanceof RateLimitExceeded)
+  const charged = answers.flatMap(answer => (answer instanceof RateLimitExceeded ? [] : [answer]))
+  if (charged.length === requests.length) return charged
+  const refunds = charged.map(grants => limiter.queues.refund(grants.flatMap(grant => grant.holdings)))
+  const failure = outcomes.find(outcome => outcome.status === 'rejected')
+  if (failure) throw failure.reason
+  // A caller that comes back after the wait must not find the charges still there.
+  await requests[0]?.deadline.until(Promise.all(refunds)).catch(() => {})
+  return together(refusals)
+}
+
+/** One refusal for all: the longest wait counts. */
+function together(refusals: readonly RateLimitExceeded[]): RateLimitExceeded {
+  if (refusals.length === 1) return refusals[0] as RateLimitExceeded
+  return new RateLimitExceeded(
+    refusals.flatMap(refusal => refusal.statuses),
+    Math.max(...refusals.map(refusal => refusal.retryAfterMs)),
+  )
+}
+
+function refuse(why: string): InvalidInput {
+  return new InvalidInput('request.resources', `The request cannot be made: ${why}.`)
+}

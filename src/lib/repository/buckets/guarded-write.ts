@@ -1,0 +1,94 @@
+import {Unavailable} from '../../dynamo/errors.js'
+import {pause} from '../../dynamo/retry.js'
+import type {Item} from '../../schema/attribute-value.js'
+import {type BucketRecord, decodeBucket} from '../../schema/bucket-record.js'
+import type {NamespaceTable} from '../table/table.js'
+import {sendMarked, type WriteOutcome, withEarlierAttempts} from './marked-write.js'
+import {planBucket} from './plan.js'
+import {type BucketUpdate, carriesMark, markIn, plannedUpdate, type WriteMark} from './writes.js'
+
+/** What the condition of a write rests on, which another write can change so that no attempt is applied any more. */
+export type WriteBasis =
+  /** The revision of the limits that was seen. */
+  | {readonly kind: 'revision'; readonly revision: string | undefined}
+  /** The bucket was refilled no later than this, in epoch ms. */
+  | {readonly kind: 'refill'; readonly latestMs: number}
+  /** There is no bucket. */
+  | {readonly kind: 'absence'}
+
+/** A charge or return: of all attempts at most one may be applied, whenever they arrive (decision 26). */
+export interface GuardedWrite {
+  readonly update: (mark: WriteMark) => BucketUpdate
+  readonly basis: WriteBasis
+}
+
+interface GuardedWriteOptions {
+  /** What the slot of the mark held when the item was last seen. */
+  readonly slotMark: string | undefined
+  readonly nextMark: () => WriteMark
+  /** Bound of all attempts of one write together. */
+  readonly timeoutMs: number
+}
+
+/** Tries to rule an attempt out while other clients write. */
+const MOST_TRIES = 20
+
+/**
+ * Sends a charge or return until its outcome is known. When an attempt may have been applied, the next one excludes it. If
+ * that one is refused too, the first may still arrive: a write that only moves the basis rules it out.
+ */
+export async function sendGuarded(
+  table: NamespaceTable,
+  write: GuardedWrite,
+  mark: WriteMark,
+  options: GuardedWriteOptions,
+): Promise<WriteOutcome> {
+  const {timeoutMs, slotMark} = options
+  const {update, basis} = write
+  const repetition = basis.kind === 'refill' ? 'read' : () => update({...mark, repeats: {slotMark}})
+  const outcome = await sendMarked(table, update(mark), mark, {timeoutMs, repetition})
+  if (outcome.applied || !outcome.isInDoubt) return outcome
+  try {
+    return await ruleOut(table, basis, mark, outcome.item, options)
+  } catch (error) {
+    throw withEarlierAttempts(error, true)
+  }
+}
+
+/**
+ * In doubt at the end only if there is no bucket, or if the mark of the attempt, in case it was applied, may have been
+ * overwritten by another process.
+ */
+async function ruleOut(
+  table: NamespaceTable,
+  basis: WriteBasis,
+  mark: WriteMark,
+  item: Item | undefined,
+  {slotMark, nextMark, timeoutMs}: GuardedWriteOptions,
+): Promise<WriteOutcome> {
+  let current = item
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    if (carriesMark(current, mark)) return {applied: true, item: current as Item, isFound: true}
+    const stored = current && decodeBucket(current)
+    const inSlot = markIn(current, mark.slot)
+    if (stored?.kind !== 'bucket') return {applied: false, item: current, isInDoubt: true}
+    const isInDoubt = basis.kind !== 'refill' && inSlot !== slotMark
+    if (hasMoved(basis, stored.record)) return {applied: false, item: current, isInDoubt}
+    const latestMs = basis.kind === 'refill' ? basis.latestMs : 0
+    const plan = planBucket(stored, Math.max(table.clock(), latestMs + 1))
+    // Guarded by the slot as well: an attempt that arrives just now is noticed.
+    const fence = {...nextMark(), repeats: {slotMark: inSlot}}
+    const update = plannedUpdate(table, plan, {amounts: new Map(), isExact: true}, fence)
+    const outcome = await sendMarked(table, update, fence, {timeoutMs})
+    if (outcome.applied) return {applied: false, item: outcome.item, isInDoubt}
+    current = outcome.item
+    await pause(tries, table.backoff)
+  }
+  throw new Unavailable('UpdateItem', true, new Error('the bucket changes faster than it can be read'))
+}
+
+/** Whether no attempt that rests on the basis can be applied to the bucket any more. */
+function hasMoved(basis: WriteBasis, {limitsRevision, state}: BucketRecord): boolean {
+  if (basis.kind === 'revision') return limitsRevision !== basis.revision
+  return basis.kind === 'absence' || state.refilledAtMs > basis.latestMs
+}

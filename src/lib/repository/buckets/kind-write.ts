@@ -1,0 +1,125 @@
+import {type BucketState, expiresAtSeconds, hasKinds, LIFETIME_MULTIPLIER, nextBoundary} from '../../core/bucket.js'
+import {hasCalendar, type LimitKind, sessionEndMs} from '../../core/limit-kind.js'
+import type {ExpressionBuilder} from '../../dynamo/expression.js'
+import {type AttributeValue, n} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+import {encodeCalendars, encodeKindState, KIND_FIELDS, kindAttribute} from '../../schema/kind-attributes.js'
+import {type BucketPlan, type PlannedLimit, plannedLimits} from './plan.js'
+
+const names = attributes.bucket
+
+/** A calendar whose next change is not known is asked again after this time, in ms. */
+const LONGEST_VALIDITY_MS = 7 * 86_400_000
+
+/**
+ * Until when a bucket may be used without evaluating a calendar, in epoch ms; `undefined` when nothing but refill changes
+ * it. 0 as long as a session is closed: the next use has to open it.
+ */
+export function validityOf(bucket: BucketState, nowMs: number): number | undefined {
+  let isScheduled = false
+  for (const limit of bucket.limits.values()) {
+    isScheduled ||= hasCalendar(limit)
+    if (limit.kind?.quota?.session && (sessionEndMs(limit) ?? 0) <= nowMs) return 0
+  }
+  return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs + LONGEST_VALIDITY_MS) : undefined
+}
+
+/**
+ * The expiry that a bucket needs which a plan may have brought into another period of a quota: one that is gone before the
+ * next reset would start with a second allowance. `undefined` when the stored one will do.
+ */
+export function expiryOfPeriod(plan: BucketPlan): number | undefined {
+  const {ttlSeconds, state} = plan.seen.record
+  if (ttlSeconds === undefined || !hasKinds(state)) return undefined
+  const limits = plannedLimits(plan)
+  if (ttlSeconds >= expiresAtSeconds(limits, 1, plan.nowMs)) return undefined
+  return expiresAtSeconds(limits, LIFETIME_MULTIPLIER, plan.nowMs)
+}
+
+/** Stores what a plan changes in the kinds of limits, and until when the bucket is valid then. */
+export function planKinds(
+  e: ExpressionBuilder,
+  {seen, nowMs, isConfigured, changes}: BucketPlan,
+  isUsed: boolean,
+): void {
+  const {record} = seen
+  const kept = [...changes].filter(([, {kind}]) => kind !== 'remove')
+  const after: BucketState = {...record.state, limits: new Map(kept.map(([name, each]) => [name, each.after]))}
+  const isPlain = !hasKinds(after) && !hasKinds(record.state)
+  if (isPlain && record.validUntilMs === undefined) {
+    if (isUsed) requireNumber(e, names.validUntil, undefined)
+    return
+  }
+  // Another client asks for a write that has read the configuration.
+  const isAsked = record.validUntilMs === 0 && !isConfigured
+  const untilMs = isAsked ? 0 : validityOf(after, nowMs)
+  // A change of limits that another client has announced since must not be covered up.
+  requireNumber(e, names.validUntil, record.validUntilMs)
+  if (untilMs !== record.validUntilMs) store(e, names.validUntil, untilMs === undefined ? undefined : n(untilMs))
+  if (isPlain) return
+  for (const [name, change] of changes) planKind(e, name, change, record)
+  if (![...changes].some(([name, change]) => isRedefined(name, change, record))) return
+  const kinds = new Map(kept.map(([name, each]) => [name, each.after.kind]))
+  for (const [attribute, value] of encodeCalendars(kinds)) store(e, attribute, value)
+}
+
+function planKind(e: ExpressionBuilder, name: string, {kind, after}: PlannedLimit, {state}: BucketRecord): void {
+  const before = state.limits.get(name)?.kind
+  if (kind === 'remove') {
+    if (before) for (const field of KIND_FIELDS) e.remove(kindAttribute(name, field))
+    return
+  }
+  if (!before && !after.kind) return
+  // Another shard may have opened a window since.
+  if (before?.quota?.session) requireNumber(e, kindAttribute(name, 'sessionStart'), before.quota.session.startMs)
+  const stored = encodeKindState(name, before)
+  for (const [attribute, value] of encodeKindState(name, after.kind)) {
+    if (JSON.stringify(value) !== JSON.stringify(stored.get(attribute))) store(e, attribute, value)
+  }
+}
+
+function isRedefined(name: string, {kind, after}: PlannedLimit, {state}: BucketRecord): boolean {
+  const before: LimitKind | undefined = state.limits.get(name)?.kind
+  return before?.definition !== (kind === 'remove' ? undefined : after.kind?.definition)
+}
+
+function store(e: ExpressionBuilder, attribute: string, value: AttributeValue | undefined): void {
+  if (value === undefined) e.remove(attribute)
+  else e.set(attribute, value)
+}
+
+/** An attribute has this value, or is missing. */
+export function requireNumber(e: ExpressionBuilder, attribute: string, value: number | undefined): void {
+  const stored = e.name(attribute)
+  e.condition(value === undefined ? `attribute_not_exists(${stored})` : `${stored} = ${e.value(n(value))}`)
+}
+
+/**
+ * No calendar has changed anything up to now, as far as clients have stored it, and none asks for a write that reads the
+ * configuration: what was seen or is supposed is in force.
+ */
+export function requireValidity(
+  e: ExpressionBuilder,
+  nowMs: number,
+  {seen, isScheduled = false}: {readonly seen?: BucketRecord | undefined; readonly isScheduled?: boolean},
+): void {
+  const stored = e.name(names.validUntil)
+  const isExpected = isScheduled || seen?.validUntilMs !== undefined
+  e.condition(isExpected ? `${stored}>${e.value(n(nowMs))}` : `attribute_not_exists(${stored})`)
+}
+
+/**
+ * No other client has closed the bucket since it was seen, or lifted its limits. They stamp neither the refill instant nor
+ * the revision.
+ */
+export function requireEnabled(e: ExpressionBuilder, seen?: Pick<BucketRecord, 'isDisabled'>): void {
+  if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)
+  e.condition(`attribute_not_exists(${e.name(names.bypass)})`)
+}
+
+/** Nor limited how long its balances and rates hold, since it was seen. */
+export function requireOpen(e: ExpressionBuilder, seen: Pick<BucketRecord, 'validUntilMs' | 'isDisabled'>): void {
+  requireEnabled(e, seen)
+  requireNumber(e, names.validUntil, seen.validUntilMs)
+}

@@ -1,0 +1,36 @@
+import type {LimitState} from '../../core/bucket.js'
+import {isInPeriod} from '../../core/kind-refill.js'
+import {grantCountOf, wholeRateAt} from '../../core/limit-kind.js'
+import {planQuotaGrant, type QuotaGrant, type QuotaSibling, shareOfLimit} from '../../core/shards.js'
+import {shareOf} from '../../core/token-math.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
+
+/** What a missing shard gets of a quota within its period. */
+export function grantOfShard(
+  name: string,
+  limit: LimitState,
+  records: readonly BucketRecord[],
+  shard: number,
+  count: number,
+  nowMs: number,
+): QuotaGrant {
+  const siblings = records.flatMap(({state, shard: index, shardCount}): QuotaSibling[] => {
+    const stored = state.limits.get(name)
+    if (!stored?.kind?.quota) return []
+    const share = shareOfLimit(name, stored, index, shardCount)
+    const {capacityMilli} = wholeRateAt(stored, nowMs).rate
+    const grantCount = grantCountOf(share, capacityMilli)
+    const isCurrent = isInPeriod(stored, state.refilledAtMs, nowMs)
+    return [{shard: index, tokensMilli: stored.tokensMilli, grantCount, isCurrent}]
+  })
+  return planQuotaGrant(siblings, shard, shareOf(wholeRateAt(limit, nowMs).rate.capacityMilli, shard, count))
+}
+
+/** A quota that a new shard gets its part of; what was bought stays with the donor. */
+export function newlyGranted(limit: LimitState, grantCount: number): LimitState {
+  const {kind} = limit
+  if (!kind?.quota) return limit
+  const session = kind.quota.session && {...kind.quota.session, consumedMarkMilli: undefined}
+  const quota = {...kind.quota, grantCount, topUpMilli: undefined, ...(session && {session})}
+  return {...limit, kind: {...kind, quota}}
+}

@@ -1,0 +1,90 @@
+import {InvalidInput} from '../../core/errors.js'
+import type {Limit} from '../../core/limit.js'
+import {ExpressionBuilder} from '../../dynamo/expression.js'
+import {s} from '../../schema/attribute-value.js'
+import type {ConfigRecord} from '../../schema/config-record.js'
+import {keys, wireKey} from '../../schema/keys.js'
+import {decodeUnits, registryIndexKeys, unitAttribute} from '../../schema/registry-records.js'
+import {getItem, type NamespaceTable} from '../table/table.js'
+import type {TransactItem} from '../table/transact.js'
+import {entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
+
+/** Currency by the name of the limit; other limits are counted in tokens. */
+export type UnitsByLimit = ReadonlyMap<string, string>
+
+/** The currencies of a namespace's limits, as stored now. */
+export async function readLimitUnits(table: NamespaceTable): Promise<UnitsByLimit> {
+  const item = await getItem(table, keys.units(table.namespace))
+  return (item && decodeUnits(item)?.units) ?? new Map()
+}
+
+/** Limits with the unit that their name has; the unit decides only how amounts are shown. */
+export function withUnits<T extends Limit>(limits: readonly T[], units: UnitsByLimit): T[] {
+  return limits.map(limit => {
+    const unit = units.get(limit.name)
+    return unit === undefined ? limit : {...limit, unit}
+  })
+}
+
+/**
+ * The writes that go with setting limits, so that amounts of one name are of one unit in the whole namespace. A name gets
+ * another unit, or none, only while no configuration has a limit of that name: stored amounts would mean another sum
+ * otherwise. `system` reads the one configuration that no listing has.
+ */
+export async function unitWrites(
+  table: NamespaceTable,
+  units: UnitsByLimit,
+  given: readonly Limit[],
+  system: () => Promise<ConfigRecord | undefined>,
+): Promise<TransactItem[]> {
+  const concerned = given.filter(({name, unit}) => unit !== undefined || units.has(name))
+  if (concerned.length === 0) return []
+  const changed = concerned.filter(({name, unit}) => units.get(name) !== unit)
+  if (changed.length > 0) await requireUnused(table, changed, units, system)
+  const e = new ExpressionBuilder()
+  for (const {name, unit} of concerned) {
+    const attribute = unitAttribute(name)
+    const before = units.get(name)
+    e.condition(
+      before === undefined
+        ? `attribute_not_exists(${e.name(attribute)})`
+        : `${e.name(attribute)} = ${e.value(s(before))}`,
+    )
+    if (before === unit) continue
+    if (unit === undefined) e.remove(attribute)
+    else e.set(attribute, s(unit))
+  }
+  const Key = wireKey(keys.units(table.namespace))
+  if (changed.length === 0) return [{ConditionCheck: {TableName: table.name, Key, ...e.write()}}]
+  for (const [name, value] of Object.entries(registryIndexKeys(table.namespace))) e.set(name, value)
+  const {UpdateExpression = '', ...rest} = e.update()
+  return [{Update: {TableName: table.name, Key, UpdateExpression, ...rest}}]
+}
+
+async function requireUnused(
+  table: NamespaceTable,
+  changed: readonly Limit[],
+  units: UnitsByLimit,
+  system: () => Promise<ConfigRecord | undefined>,
+): Promise<void> {
+  const inUse = new Set((await system())?.limits.map(({name}) => name))
+  for (const {limits} of await resourceConfigs(table)) for (const {name} of limits) inUse.add(name)
+  for (const resource of (await entityConfigCounts(table)).keys()) {
+    for (const {limits} of (await entityConfigs(table, resource)).records) for (const {name} of limits) inUse.add(name)
+  }
+  for (const {name, unit} of changed) {
+    if (!inUse.has(name)) continue
+    const [was, is] = [units.get(name) ?? 'tokens', unit ?? 'tokens']
+    throw new InvalidInput(
+      'limit.unit',
+      `The limit "${name}" is counted in ${was} in this namespace, so it cannot be set in ${is}.`,
+      {
+        hint:
+          was === 'tokens'
+            ? 'Use another name for the limit in money, or remove this one everywhere first.'
+            : `Write an amount of money such as 5${was}; to change the unit, remove the limit everywhere first.`,
+        details: {limit: name, was, is},
+      },
+    )
+  }
+}

@@ -1,0 +1,151 @@
+import type {LimitWindow} from '../calendar/schedule.js'
+import {formatResets, formatWindows, parseResets, parseWindows} from '../calendar/stored-schedule.js'
+import {
+  DEFAULT_ZONE,
+  isCalendarReset,
+  isSessionReset,
+  type Limit,
+  QUOTA_PERIOD_SECONDS,
+  type ScheduleEntry,
+} from '../core/limit.js'
+import {bool, type Item, n, s} from './attribute-value.js'
+import {attributes} from './attributes.js'
+import {readBoolean, readNumber, readString} from './read.js'
+
+/** Fields of a limit in a configuration: tokens and seconds as numbers, schedules as texts. */
+const FIELDS = {
+  capacity: 'cp',
+  refillAmount: 'ra',
+  refillPeriod: 'rp',
+  schedule: 'sched',
+  resets: 'rsched',
+  sessionSeconds: 'rsa',
+  soft: 'soft',
+} as const
+
+/** What the attributes of limits begin with. */
+const LIMIT_PREFIX = 'l_'
+
+/** The same for session quotas: clients that do not know them find nothing. A name is under one of the prefixes only. */
+const SESSION_PREFIX = 'w_'
+
+type Field = keyof typeof FIELDS
+
+const attributeOf = (prefix: string, limit: string, field: Field): string => `${prefix}${limit}_${FIELDS[field]}`
+
+/** Attribute of one field of one limit that is no session quota. */
+export const configAttribute = (limit: string, field: Field): string => attributeOf(LIMIT_PREFIX, limit, field)
+
+const prefixIn = (attribute: string): string | undefined =>
+  [LIMIT_PREFIX, SESSION_PREFIX].find(prefix => attribute.startsWith(prefix))
+
+/** The attributes of limits in a stored item, with those that only older or newer clients know. */
+export function limitAttributesIn(item: Item = {}): string[] {
+  return Object.keys(item).filter(name => prefixIn(name) !== undefined && name.lastIndexOf('_') > LIMIT_PREFIX.length)
+}
+
+/** The limit that an attribute belongs to. */
+export function limitOfAttribute(attribute: string): string {
+  return attribute.slice(LIMIT_PREFIX.length, attribute.lastIndexOf('_'))
+}
+
+/** Whether an attribute is of a limit that is stored under the other prefix now: no client can read both. */
+export function isOtherForm(attribute: string, written: Item): boolean {
+  const other = prefixIn(attribute) === LIMIT_PREFIX ? SESSION_PREFIX : LIMIT_PREFIX
+  return attributeOf(other, limitOfAttribute(attribute), 'capacity') in written
+}
+
+/** The zone of schedules, if an item has one and no schedule is left after a change. */
+export function staleTimeZone(item: Item, removed: readonly string[], written: Item = {}): string[] {
+  const {timeZone} = attributes.config
+  const isSchedule = (name: string): boolean =>
+    [FIELDS.schedule, FIELDS.resets].some(field => name.endsWith(`_${field}`))
+  const isUsed = limitAttributesIn(item).some(name => isSchedule(name) && !removed.includes(name))
+  return timeZone in item && !(timeZone in written) && !isUsed ? [timeZone] : []
+}
+
+/** Limits as attributes, with the one zone that all their schedules share. */
+export function encodeConfigLimits(limits: readonly Limit[]): Item {
+  const item: Item = {}
+  for (const {name, capacity, refillAmount, refillPeriodSeconds, reset, schedule, soft} of limits) {
+    const at = (field: Field): string => attributeOf(isSessionReset(reset) ? SESSION_PREFIX : LIMIT_PREFIX, name, field)
+    item[at('capacity')] = n(capacity)
+    item[at('refillAmount')] = n(refillAmount)
+    item[at('refillPeriod')] = n(refillPeriodSeconds)
+    if (schedule) item[at('schedule')] = s(formatWindows(schedule.map(windowOf)))
+    if (isCalendarReset(reset)) item[at('resets')] = s(formatResets(reset.crons))
+    if (isSessionReset(reset)) item[at('sessionSeconds')] = n(reset.afterSeconds)
+    if (soft) item[at('soft')] = bool(true)
+  }
+  const zone = limits.find(({timeZone}) => timeZone !== undefined)?.timeZone
+  if (zone !== undefined) item[attributes.config.timeZone] = s(zone)
+  return item
+}
+
+/** How many attributes a limit takes in a configuration. */
+export function configAttributeCount({reset, schedule, soft}: Limit): number {
+  return 3 + [reset, schedule, soft].filter(each => each !== undefined).length
+}
+
+/** The limits of a stored item, sorted by name. A schedule that cannot be evaluated is handed to `refuse`, its limit is not returned. */
+export function readConfigLimits(item: Item, refuse: (limit: string, error: unknown) => void): Limit[] {
+  const zone = readString(item, attributes.config.timeZone) || DEFAULT_ZONE
+  const limits: Limit[] = []
+  for (const attribute of limitAttributesIn(item)) {
+    const name = limitOfAttribute(attribute)
+    const prefix = prefixIn(attribute) as string
+    if (attribute !== attributeOf(prefix, name, 'capacity')) continue
+    try {
+      const limit = readLimit(item, prefix, name, zone)
+      if (limit) limits.push(limit)
+    } catch (error) {
+      refuse(name, error)
+    }
+  }
+  return limits.sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** Missing fields get the defaults of declarative limits: refill = capacity, every minute. */
+function readLimit(item: Item, prefix: string, name: string, zone: string): Limit | undefined {
+  const at = (field: Field): string => attributeOf(prefix, name, field)
+  const capacity = readNumber(item, at('capacity'))
+  if (capacity === undefined) return undefined
+  const crons = parseResets(readString(item, at('resets')) ?? '')
+  const afterSeconds = readNumber(item, at('sessionSeconds'))
+  const schedule = parseWindows(readString(item, at('schedule')) ?? '').map(entryOf)
+  const reset = crons.length > 0 ? {crons} : afterSeconds === undefined ? undefined : {afterSeconds}
+  return {
+    name,
+    capacity,
+    refillAmount: readNumber(item, at('refillAmount')) ?? (reset ? 0 : capacity),
+    // Some clients store another period for a quota, where it means nothing.
+    refillPeriodSeconds: reset ? QUOTA_PERIOD_SECONDS : (readNumber(item, at('refillPeriod')) ?? 60),
+    ...(reset && {reset}),
+    ...(schedule.length > 0 && {schedule}),
+    ...((schedule.length > 0 || crons.length > 0) && {timeZone: zone}),
+    ...(readBoolean(item, at('soft')) && {soft: true}),
+  }
+}
+
+function windowOf(entry: ScheduleEntry): LimitWindow {
+  return 'scale' in entry ? {cron: entry.cron, scalePerMille: Math.round(entry.scale * 1000)} : entry
+}
+
+function entryOf({scalePerMille, ...window}: LimitWindow): ScheduleEntry {
+  return scalePerMille === undefined ? window : {cron: window.cron, scale: scalePerMille / 1000}
+}
+
+/** Whether a limit in a stored item has a capacity; without one it applies to nothing. */
+export function hasCapacity(item: Item, limit: string): boolean {
+  return [LIMIT_PREFIX, SESSION_PREFIX].some(
+    prefix => (readNumber(item, attributeOf(prefix, limit, 'capacity')) ?? 0) > 0,
+  )
+}
+
+/** A configuration item without the attributes that its limits are read from. */
+export function withoutLimits(item: Item): Item {
+  const own = new Set(
+    limitAttributesIn(item).filter(name => Object.values(FIELDS).some(field => name.endsWith(`_${field}`))),
+  )
+  return Object.fromEntries(Object.entries(item).filter(([name]) => !own.has(name)))
+}

@@ -1,0 +1,113 @@
+import {definitionIn, kindOf, PLAIN_DEFINITION} from '../calendar/limit-kind.js'
+import {ownSchedule, shareSchedules} from '../calendar/stored-schedule.js'
+import {InvalidInput} from '../core/errors.js'
+import type {LimitKind, Quota} from '../core/limit-kind.js'
+import {WRITE_PRESSURE_LIMIT} from '../core/names.js'
+import {type AttributeValue, type Item, n, s} from './attribute-value.js'
+import {attributes} from './attributes.js'
+import {readBigInt, readNumber, readString} from './read.js'
+
+const names = attributes.bucket
+
+const FIELDS = {
+  windows: 'sched',
+  resets: 'rsched',
+  sessionSeconds: 'rsa',
+  sessionStart: 'ws',
+  sessionApplied: 'wa',
+  consumedMark: 'wtc',
+  grantCount: 'gc',
+  topUp: 'tu',
+  resetNumber: 'rn',
+  softUntil: 'soft',
+} as const
+
+type KindField = keyof typeof FIELDS
+
+/** What is stored of the kind of a limit in a bucket; instants in epoch ms, amounts in millitokens. */
+export const KIND_FIELDS = Object.keys(FIELDS) as KindField[]
+
+/** What the names of these attributes end with. */
+export const KIND_SUFFIXES: readonly string[] = Object.values(FIELDS)
+
+/** Attribute of one field of the kind of a limit. */
+export const kindAttribute = (limit: string, field: KindField): string => `b_${limit}_${FIELDS[field]}`
+
+/** The kind of one limit of an item; `undefined` for a plain one. */
+export function decodeKind(item: Item, limit: string): LimitKind | undefined {
+  if (limit === WRITE_PRESSURE_LIMIT) return undefined
+  const text = (field: 'windows' | 'resets') => readString(item, kindAttribute(limit, field))
+  const number = (field: KindField) => readNumber(item, kindAttribute(limit, field))
+  const milli = (field: KindField) => readBigInt(item, kindAttribute(limit, field))
+  const kind = kindOf({
+    zone: readString(item, names.timeZone),
+    windows: ownSchedule(readString(item, names.schedule), text('windows')),
+    resets: ownSchedule(readString(item, names.resets), text('resets')),
+    sessionSeconds: number('sessionSeconds'),
+  })
+  const softUntilMs = kindAttribute(limit, 'softUntil') in item ? (number('softUntil') ?? 0) : undefined
+  if (!kind) return softUntilMs === undefined ? undefined : {definition: PLAIN_DEFINITION, softUntilMs}
+  const session = kind.quota?.session && {
+    ...kind.quota.session,
+    startMs: number('sessionStart'),
+    appliedMs: number('sessionApplied'),
+    consumedMarkMilli: milli('consumedMark'),
+  }
+  const quota: Quota | undefined = kind.quota && {
+    ...kind.quota,
+    ...(session && {session}),
+    grantCount: number('grantCount'),
+    topUpMilli: milli('topUp'),
+    resetNumber: number('resetNumber'),
+  }
+  return {...kind, ...(quota && {quota}), ...(softUntilMs !== undefined && {softUntilMs})}
+}
+
+/** What a bucket stores of the state of a kind; `undefined` for an attribute that is not there. */
+export function encodeKindState(limit: string, kind: LimitKind | undefined): Map<string, AttributeValue | undefined> {
+  const {quota, softUntilMs} = kind ?? {}
+  const session = quota?.session
+  const fields: [KindField, number | bigint | undefined][] = [
+    ['sessionSeconds', session && session.lengthMs / 1000],
+    ['sessionStart', session?.startMs],
+    ['sessionApplied', session?.appliedMs],
+    ['consumedMark', session?.consumedMarkMilli],
+    ['grantCount', quota?.grantCount],
+    ['topUp', quota?.topUpMilli],
+    ['resetNumber', quota?.resetNumber],
+    ['softUntil', softUntilMs],
+  ]
+  return new Map(
+    fields.map(([field, value]) => [kindAttribute(limit, field), value === undefined ? undefined : n(value)]),
+  )
+}
+
+/**
+ * What a bucket stores of all schedules and resets: one text for most limits, others where they differ. Only one zone
+ * can be stored.
+ */
+export function encodeCalendars(
+  kinds: ReadonlyMap<string, LimitKind | undefined>,
+): Map<string, AttributeValue | undefined> {
+  const defined = new Map<string, ReturnType<typeof definitionIn> | undefined>()
+  for (const [name, kind] of kinds) if (name !== WRITE_PRESSURE_LIMIT) defined.set(name, kind && definitionIn(kind))
+  const zones = new Set([...defined.values()].flatMap(each => each?.zone ?? []))
+  if (zones.size > 1)
+    throw new InvalidInput(
+      'limit.zones',
+      `The limits of one bucket must share a time zone; these have ${[...zones].join(', ')}.`,
+    )
+  const [zone] = zones
+  const stored = new Map<string, AttributeValue | undefined>([
+    [names.timeZone, zone === undefined ? undefined : s(zone)],
+  ])
+  for (const field of ['windows', 'resets'] as const) {
+    const shared = shareSchedules(new Map([...defined].map(([name, each]) => [name, each?.[field] ?? ''])))
+    stored.set(field === 'windows' ? names.schedule : names.resets, shared && s(shared.shared))
+    for (const name of defined.keys()) {
+      const own = shared?.own.get(name)
+      stored.set(kindAttribute(name, field), own === undefined ? undefined : s(own))
+    }
+  }
+  return stored
+}

@@ -1,0 +1,58 @@
+import {expect, it} from 'vitest'
+import {Repository} from '../../../src/lib/repository/repository.js'
+import {schemaProblems} from '../../e2e/schemas.js'
+import {tableCli} from '../../e2e/table-cli.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+
+describeOnEngine('the switch on the command line', () => {
+  const table = useTable()
+  const cli = tableCli(table)
+
+  it('is shown by every command that shows limits or buckets, and explained with the command that lifts it', async () => {
+    await new Repository({stack: table.name, transport: table.transport}).namespaces.register('default')
+    await cli.run('limits set --resource gpt-4 rpm=100/min')
+    await cli.run('acquire user-1 gpt-4 rpm=1')
+    await cli.run('acquire user-1 gpt-4 rpm=1')
+    await cli.run('resource disable gpt-4')
+    expect(await cli.show('limits list', 100)).toMatch(/gpt-4 +disabled rpm=100\/min$/m)
+    expect(await cli.show('limits resolve user-1 gpt-4', 100)).toMatch(/gpt-4 +disabled rpm=100\/min +applies$/m)
+    expect(await cli.show('bucket list --resource gpt-4', 100)).toMatch(
+      /^ENTITY +ACCESS +LIMIT.*\nuser-1 +disabled +rpm/,
+    )
+    expect(await cli.show('bucket show user-1', 100)).toContain('Bucket of user-1 · gpt-4, disabled')
+    expect(await cli.show('audit list', 200)).toContain('disabled: not set → yes')
+    expect(await cli.show('why user-1 gpt-4', 100)).toMatch(
+      /is disabled for user-1.*\n.*\n\nNext:\n {2}zael resource enable gpt-4 /,
+    )
+    const why = JSON.parse((await cli.run('why user-1 gpt-4 --json')).stdout)
+    expect(schemaProblems('why', why)).toEqual([])
+    expect(why).toMatchObject({
+      admitted: false,
+      retryAfterMs: null,
+      disabled: {setFor: {level: 'resource'}},
+      limits: [],
+    })
+    expect((await cli.tell('limits list')).configs[0].access).toBe('disabled')
+    expect((await cli.tell('limits resolve user-1 gpt-4')).levels[2].access).toBe('disabled')
+    await cli.run('resource enable gpt-4')
+    expect(await cli.show('bucket list --resource gpt-4', 100)).not.toContain('ACCESS')
+  })
+
+  it('is set for a name that nothing has used, with a warning and the nearest known name', async () => {
+    const {code, stderr, stdout} = await cli.run('resource disable gtp-4')
+    expect([code, stderr]).toEqual([0, 'Warning: nothing has used resource "gtp-4" before. Did you mean "gpt-4"?\n'])
+    expect(stdout).toContain('(none) → disabled')
+    expect((await cli.run('resource disable gpt-4')).stderr).toBe('')
+    await cli.run('entity create user-2')
+    expect((await cli.run('entity disable user-22')).stderr).toContain('Did you mean "user-2"?')
+    expect((await cli.run('entity disable user-2')).stderr).toBe('')
+  })
+
+  it('alone is something to show, but nothing for limits unset to remove, and leaves nothing behind', async () => {
+    expect(await cli.show('limits get --resource gtp-4', 100)).toMatch(/access +disabled/)
+    expect((await cli.fail('limits unset --all --yes --resource gtp-4')).error.code).toBe('limits.missing')
+    await cli.run('resource clear gtp-4')
+    expect(await cli.show('limits list', 100)).not.toContain('gtp-4')
+    expect((await cli.fail('limits get --resource gtp-4')).code).toBe(3)
+  })
+})

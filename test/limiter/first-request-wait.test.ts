@@ -1,0 +1,57 @@
+import {beforeEach, expect, it} from 'vitest'
+import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+import {failure, request} from './visit.js'
+
+/** Nothing of the bucket is known yet: the wait must not rest on a balance or an instant that was only supposed. */
+describeOnEngine('L2 retry-after after a first request', () => {
+  const table = useTable()
+  let scene: Scene
+
+  beforeEach(async () => {
+    scene = new Scene(table)
+    // A token takes 8571.43 ms: the wait has a fraction to round.
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'rpm=7/min:20')
+  })
+
+  async function refused(asked: Promise<unknown>): Promise<number> {
+    const error = await failure(asked)
+    expect(error).toBeInstanceOf(RateLimitExceeded)
+    return (error as RateLimitExceeded).retryAfterMs
+  }
+
+  it('is not too short, nor longer than needed, for the first request of a process', async () => {
+    await scene.limiter().acquire(request({rpm: 20}))
+    scene.nowMs += 4321
+    const limiter = scene.limiter()
+    const waitMs = await refused(limiter.acquire(request({rpm: 9})))
+    scene.nowMs += waitMs - 2
+    await refused(scene.limiter().acquire(request({rpm: 9})))
+    scene.nowMs += 2
+    await limiter.acquire(request({rpm: 9}))
+  })
+
+  it('is not too short for a request that meets the first one of a bucket', async () => {
+    const limiter = scene.limiter()
+    const first = limiter.acquire(request({rpm: 15}))
+    const waitMs = await refused(limiter.acquire(request({rpm: 12})))
+    await first
+    scene.nowMs += waitMs - 2
+    await refused(scene.limiter().acquire(request({rpm: 12})))
+    scene.nowMs += 2
+    await limiter.acquire(request({rpm: 12}))
+  })
+
+  it('is not too short when a process asks for the second time, after its first request was admitted', async () => {
+    await scene.limiter().acquire(request({rpm: 12}))
+    scene.nowMs += 9999
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 8}))
+    const waitMs = await refused(limiter.acquire(request({rpm: 6})))
+    scene.nowMs += waitMs - 2
+    await refused(scene.limiter().acquire(request({rpm: 6})))
+    scene.nowMs += 2
+    await scene.limiter().acquire(request({rpm: 6}))
+  })
+})

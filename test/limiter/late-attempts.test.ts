@@ -1,0 +1,261 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import {Unavailable} from '../../src/lib/dynamo/errors.js'
+import type {OperationInput} from '../../src/lib/dynamo/transport.js'
+import type {Lease} from '../../src/lib/limiter/lease.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {Audit} from '../../src/lib/repository/audit/audit.js'
+import {resetBucket} from '../../src/lib/repository/buckets/reset.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {failure, isAdmitted, request} from './visit.js'
+
+/** All limiters with this source of randomness share a slot for their marks. */
+const sameSlot = (stem: number) => (count: number) => new Uint8Array(count).fill(count === 1 ? 0 : stem)
+
+describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, table => {
+  let scene: Scene
+  let limiter: RateLimiter
+  let late: (() => Promise<unknown>)[]
+  beforeEach(async () => {
+    scene = new Scene(table)
+    late = []
+    await scene.configure({level: 'resource', resource: 'gpt-4'}, 'input=1000/day', 'output=1000/day')
+    limiter = scene.limiter()
+  })
+
+  const keyOf = (entity: string) => JSON.stringify(wireKey(keys.bucket(scene.namespace, entity, 'gpt-4', 0)))
+
+  /** Keeps the next writes to each of these buckets: no answer, and they are carried out only when told. */
+  function holdBack(count = 1, entities = ['user-1']): void {
+    const left = new Map(entities.map(entity => [keyOf(entity), count]))
+    scene.transport = {
+      send: async (operation, input, options) => {
+        const key = JSON.stringify((input as OperationInput<'UpdateItem'>).Key)
+        const more = operation === 'UpdateItem' ? (left.get(key) ?? 0) : 0
+        if (more === 0) return table.transport.send(operation, input, options)
+        left.set(key, more - 1)
+        late.push(() => table.transport.send(operation, input).catch(() => {}))
+        throw new Unavailable(operation, true)
+      },
+    }
+  }
+
+  const consumed = async (entity = 'user-1', limit = 'input') => (await scene.totals(entity, 'gpt-4', limit)).consumed
+  const arrive = async () => {
+    for (const attempt of late) await attempt()
+  }
+
+  describe('after their repetition and a later write', () => {
+    it('an acquire on a bucket that was seen is charged once', async () => {
+      await limiter.acquire(request({input: 100}))
+      holdBack()
+      await limiter.acquire(request({input: 30, output: 5}))
+      await limiter.acquire(request({input: 1}))
+      await arrive()
+      expect([late.length, await consumed(), await consumed('user-1', 'output')]).toEqual([1, 131, 5])
+    })
+
+    it('an acquire on a bucket that was not seen before is charged once', async () => {
+      await scene.limiter().acquire(request({input: 100}))
+      await limiter.acquire(request({input: 1}, 'user-2'))
+      holdBack()
+      await limiter.acquire(request({input: 30}))
+      await limiter.acquire(request({input: 1}))
+      await arrive()
+      expect([late.length, await consumed()]).toEqual([1, 131])
+    })
+
+    it('an acquire that refills the bucket is charged once', async () => {
+      await limiter.acquire(request({input: 900}))
+      scene.nowMs += 43_200_000
+      holdBack()
+      await limiter.acquire(request({input: 300}))
+      await limiter.acquire(request({input: 1}))
+      await arrive()
+      expect([late.length, await consumed()]).toEqual([1, 1201])
+    })
+
+    it('an acquire on a full bucket is charged once', async () => {
+      await limiter.acquire(request({input: 10}))
+      scene.nowMs += 86_400_000
+      holdBack()
+      await limiter.acquire(request({input: 30}))
+      await limiter.acquire(request({input: 1}))
+      await arrive()
+      expect([late.length, await consumed()]).toEqual([1, 41])
+    })
+
+    it('the first acquire of all is charged once', async () => {
+      holdBack(2)
+      await limiter.acquire(request({input: 30}))
+      await limiter.acquire(request({input: 1}))
+      await arrive()
+      expect([late.length, await consumed()]).toEqual([2, 31])
+    })
+
+    it.each([
+      ['a charge', {input: 50}, 151, 0],
+      ['a charge of several limits', {input: 50, output: 7}, 151, 7],
+      ['a return', {input: -60}, 41, 0],
+      ['a charge and a return', {input: -60, output: 7}, 41, 7],
+    ])('%s after the fact is written once', async (_, deltas, input, output) => {
+      const lease = await limiter.acquire(request({input: 100}))
+      holdBack()
+      await lease.adjust(deltas)
+      await limiter.acquire(request({input: 1}))
+      await arrive()
+      expect([late.length, await consumed(), await consumed('user-1', 'output')]).toEqual([1, input, output])
+    })
+
+    it('a rollback returns once', async () => {
+      const lease = await limiter.acquire(request({input: 100}))
+      holdBack()
+      await lease.rollback()
+      await limiter.acquire(request({input: 1}))
+      await arrive()
+      expect([late.length, await consumed()]).toEqual([1, 1])
+    })
+
+    it('a return is written once, though the charge before it arrives late as well', async () => {
+      const lease = await limiter.acquire(request({input: 100}))
+      holdBack()
+      await limiter.acquire(request({input: 30}))
+      holdBack()
+      await lease.release({input: 60})
+      await arrive()
+      expect([late.length, await consumed()]).toEqual([2, 70])
+    })
+
+    it('a cascade is charged and returned once at both levels', async () => {
+      await scene.entity('user-1', 'team-1')
+      await limiter.acquire(request({input: 100}))
+      holdBack(1, ['user-1', 'team-1'])
+      const lease: Lease = await limiter.acquire(request({input: 30}))
+      await limiter.acquire(request({input: 1}))
+      await arrive()
+      expect([late.length, await consumed(), await consumed('team-1')]).toEqual([2, 131, 131])
+      holdBack(1, ['user-1', 'team-1'])
+      await lease.rollback()
+      await limiter.acquire(request({input: 1}))
+      await arrive()
+      expect([late.length, await consumed(), await consumed('team-1')]).toEqual([4, 102, 102])
+    })
+
+    it('a reset fills the bucket once, also in the millisecond of a refill', async () => {
+      const sharing = scene.limiter({randomBytes: sameSlot(1)})
+      await sharing.acquire(request({input: 100}))
+      holdBack()
+      const tenant = {...scene.tenant, transport: scene.transport, randomBytes: sameSlot(0)}
+      await resetBucket(tenant, new Audit(scene.tenant), 'user-1', 'gpt-4')
+      await sharing.acquire(request({input: 100}))
+      await arrive()
+      expect([late.length, (await scene.totals('user-1', 'gpt-4', 'input')).tokens]).toEqual([1, 900])
+    })
+  })
+
+  it('several attempts of one acquire, none of them answered, are charged once, whatever comes between', async () => {
+    await limiter.acquire(request({input: 100}))
+    holdBack(9)
+    expect(await failure(limiter.acquire(request({input: 30})))).toMatchObject({code: 'limiter.unavailable'})
+    expect(late.length).toBeGreaterThan(2)
+    scene.transport = table.transport
+    for (const attempt of late.toReversed()) {
+      await attempt()
+      await limiter.acquire(request({input: 1}))
+    }
+    expect(await consumed()).toBe(130 + late.length)
+  })
+
+  it('nor do they all count when the first arrives first', async () => {
+    await limiter.acquire(request({input: 100}))
+    holdBack(9)
+    await failure(limiter.acquire(request({input: 30})))
+    scene.transport = table.transport
+    for (const attempt of late) {
+      await attempt()
+      await limiter.acquire(request({input: 1}))
+    }
+    expect(await consumed()).toBe(130 + late.length)
+  })
+
+  it('several attempts of one acquire on a bucket that was not seen before are charged once', async () => {
+    await scene.limiter().acquire(request({input: 100}))
+    await limiter.acquire(request({input: 1}, 'user-2'))
+    holdBack(9)
+    await failure(limiter.acquire(request({input: 30})))
+    scene.transport = table.transport
+    for (const attempt of late) {
+      await attempt()
+      await limiter.acquire(request({input: 1}))
+    }
+    expect([100 + late.length, 130 + late.length]).toContain(await consumed())
+  })
+
+  it('a repetition is not applied after its first try, though another process has overwritten the mark', async () => {
+    const lossy = scene.limiter({randomBytes: sameSlot(1)})
+    const rival = scene.limiter({randomBytes: sameSlot(2), transport: table.transport})
+    await lossy.acquire(request({input: 100}))
+    holdBack(9)
+    await failure(lossy.acquire(request({input: 30})))
+    await late[0]?.()
+    await rival.acquire(request({input: 1}))
+    for (const attempt of late.slice(1)) await attempt()
+    expect(await consumed()).toBe(131)
+  })
+
+  it.each(['seen', 'not seen'])(
+    'S4 a request that is refused after a lost answer is not charged later, its bucket %s',
+    async known => {
+      const rival = scene.limiter({transport: table.transport})
+      const held = await rival.acquire(request({input: 600}))
+      await limiter.acquire(request({input: 1}, known === 'seen' ? 'user-1' : 'user-2'))
+      holdBack()
+      const {send} = scene.transport
+      scene.transport = {
+        send: async (operation, input, options) => {
+          if (late.length === 1) {
+            scene.transport = table.transport
+            await rival.acquire(request({input: 300}))
+          }
+          return send(operation, input, options)
+        },
+      }
+      expect(await isAdmitted(limiter.acquire(request({input: 350})))).toBe(false)
+      await held.rollback()
+      const before = await consumed()
+      await arrive()
+      expect([late.length, await consumed()]).toEqual([1, before])
+    },
+  )
+
+  it('costs nothing as long as all goes well: one call for each acquire, adjust and release', async () => {
+    // Marks in slots of their own: two processes that share one need a call more for a return, now and then.
+    const [first, second] = [1, 2].map(slot => scene.limiter({randomBytes: count => new Uint8Array(count).fill(slot)}))
+    if (!first || !second) throw new Error('no limiters')
+    for (const each of [first, second, first, second]) await each.acquire(request({input: 1}))
+    scene.calls.length = 0
+    const lease = await first.acquire(request({input: 10}))
+    await second.acquire(request({input: 10}))
+    await lease.adjust({input: 5})
+    await second.acquire(request({input: 10}))
+    await lease.release({input: 5})
+    expect(scene.calls).toEqual(Array(5).fill('UpdateItem'))
+  })
+
+  it('L7 after a lost answer other processes need one more call, once', async () => {
+    const other = scene.limiter()
+    await limiter.acquire(request({input: 1}))
+    await other.acquire(request({input: 1}))
+    await other.acquire(request({input: 1}))
+    const usual = scene.transport
+    holdBack()
+    await limiter.acquire(request({input: 1}))
+    scene.transport = usual
+    scene.calls.length = 0
+    await other.acquire(request({input: 1}))
+    expect(scene.calls).toEqual(['UpdateItem', 'UpdateItem'])
+    await other.acquire(request({input: 1}))
+    expect(scene.calls).toHaveLength(3)
+  })
+})

@@ -1,0 +1,157 @@
+import {beforeEach, expect, it} from 'vitest'
+import {bool, type Item, n, s} from '../../src/lib/schema/attribute-value.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {failure, request, splitInto} from './visit.js'
+
+const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
+
+/** Schedules and resets of a newer client, or damaged ones. */
+const UNREADABLE: ReadonlyArray<[what: string, stamp: Item]> = [
+  ['a schedule', {sched: s('2h9-17s100'), sched_tz: s('UTC'), vu: n(1_700_000_100_000)}],
+  ['a schedule of a limit', {b_rpm_sched: s('1|* 0-23 * * *;x0.1'), vu: n(0)}],
+  ['resets', {b_rpm_ra: n(0), rsched: s('1|0 0 * * *'), vu: n(1_700_000_100_000)}],
+]
+
+describeOnBoth('a bucket of zae-limiter 0.11 to 0.17', {timeout: 60_000}, table => {
+  let scene: Scene
+  beforeEach(async () => {
+    scene = new Scene(table)
+    await scene.configure(RESOURCE, 'rpm=100/min')
+  })
+
+  const bucketKey = (shard = 0) => wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', shard))
+
+  async function stored(Key = bucketKey()): Promise<Item | undefined> {
+    return (await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})).Item
+  }
+
+  async function stamp(attributes: Item, Key = bucketKey()): Promise<Item> {
+    const Item = {...(await stored(Key)), ...Key, ...attributes}
+    await table.transport.send('PutItem', {TableName: table.name, Item})
+    return Item
+  }
+
+  it.each(UNREADABLE)(
+    'G1 G5 is not charged while %s cannot be read, by a process that knows it or not',
+    async (_, add) => {
+      const known = scene.limiter({onUnavailable: 'allow'})
+      await known.acquire(request({rpm: 1}))
+      await known.acquire(request({rpm: 1}))
+      const item = await stamp(add)
+      for (const limiter of [known, scene.limiter({onUnavailable: 'allow'})]) {
+        for (const amount of [1, 50, 99]) {
+          const error = await failure(limiter.acquire(request({rpm: amount})))
+          expect(error).toMatchObject({code: 'schedule.not-honoured', exitCode: 5})
+        }
+      }
+      scene.nowMs += 3_600_000
+      expect(await failure(known.acquire(request({rpm: 1})))).toMatchObject({code: 'schedule.not-honoured'})
+      expect(await stored()).toEqual(item)
+    },
+  )
+
+  it('G1 is not healed: a spent quota beside a limit that is asked for stays spent', async () => {
+    await scene.configure(RESOURCE, 'rpm=100/min', 'q=10/day@UTC')
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1, q: 10}))
+    await stamp({vu: n(0)})
+    scene.nowMs += 60_000
+    await scene.limiter().acquire(request({rpm: 1}))
+    expect((await scene.totals('user-1', 'gpt-4', 'q')).tokens).toBe(0)
+    expect((await stored())?.vu).toEqual(n(1_700_006_400_000))
+  })
+
+  it('of plain limits is compared once with the configuration after it was changed (vu = 0), and used as before', async () => {
+    const first = scene.limiter()
+    await first.acquire(request({rpm: 1}))
+    await stamp({vu: n(0)})
+    scene.calls.length = 0
+    await first.acquire(request({rpm: 1}))
+    expect((await stored())?.vu).toBeUndefined()
+    scene.calls.length = 0
+    await first.acquire(request({rpm: 1}))
+    expect(scene.calls).toEqual(['UpdateItem'])
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(3)
+  })
+
+  it('G5 is compared with the configuration as it is then, not as it was cached', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    await limiter.acquire(request({rpm: 1}))
+    await stamp({l_rpm_sched: s('1s100')}, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
+    await stamp({vu: n(0)})
+    let admitted = 0
+    while ((await limiter.tryAcquire(request({rpm: 1}))).admitted) admitted++
+    expect(admitted).toBe(10)
+    expect(await stored()).toMatchObject({sched: s('1s100')})
+  })
+
+  it.each([
+    [
+      'calendar quota',
+      {l_rpm_ra: n(0), l_rpm_rsched: s('1m0h0'), sched_tz: s('UTC')},
+      {rsched: s('1m0h0'), b_rpm_gc: n(1)},
+    ],
+    ['soft limit', {l_rpm_soft: bool(true)}, {b_rpm_soft: n(1_700_000_054_000)}],
+  ])('G2 is created from a configuration with a %s as other clients do', async (_, add: Item, expected: Item) => {
+    await stamp(add, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
+    await scene.limiter().acquire(request({rpm: 1}))
+    expect(await stored()).toMatchObject(expected)
+  })
+
+  it('G2 a level with nothing but a session quota still overrides the levels below it', async () => {
+    const scope = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
+    await scene.configure(scope)
+    const Key = wireKey(keys.entityConfig(scene.namespace, 'user-1', 'gpt-4'))
+    await stamp({w_s_cp: n(10), w_s_ra: n(0), w_s_rp: n(1), w_s_rsa: n(3600)}, Key)
+    expect(await failure(scene.limiter().acquire(request({rpm: 1})))).toMatchObject({code: 'limit.unknown'})
+    await scene.limiter().acquire(request({s: 4}))
+    const startMs = n(scene.nowMs)
+    expect(await stored()).toMatchObject({b_s_tk: n(6000), b_s_rsa: n(3600), b_s_ws: startMs, b_s_wa: startMs})
+  })
+
+  it('G6 gives new shards what other clients have stamped, apart from what zael knows', async () => {
+    await scene.limiter().acquire(request({rpm: 1}))
+    const add = {pgen: n(7), pinc: s('abc'), something_new: s('kept')}
+    await stamp(add)
+    await splitInto(scene, 2)
+    expect(await stored(bucketKey(1))).toMatchObject(add)
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).tokens).toBe(99)
+  })
+
+  it('G6 divides the allowance of a quota when it is split, and marks what was granted', async () => {
+    await scene.configure(RESOURCE, 'rpm=100/day@UTC')
+    await scene.limiter().acquire(request({rpm: 1}))
+    await splitInto(scene, 2)
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm', 2)).tokens).toBe(99)
+    const until = n(1_700_006_400_000)
+    expect(await stored()).toMatchObject({b_rpm_gc: n(1), vu: until})
+    expect(await stored(bucketKey(1))).toMatchObject({
+      b_rpm_gc: n(2),
+      rsched: s('1m0h0'),
+      sched_tz: s('UTC'),
+      vu: until,
+    })
+  })
+
+  it('G7 charges the parent as the policy of the configuration says, not the record of the entity', async () => {
+    await scene.entity('team')
+    await scene.entity('user-1', 'team')
+    await stamp({cascade: bool(false)}, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
+    const limiter = scene.limiter()
+    for (let at = 0; at < 3; at++) await limiter.acquire(request({rpm: 1}))
+    expect(await scene.shards('team', 'gpt-4')).toEqual([])
+    expect((await stored())?.cascade).toEqual(bool(false))
+  })
+
+  it('keeps the parent of a later move than the record that was read', async () => {
+    await scene.entity('user-1', 'old')
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    await stamp({parent_id: s('new'), pgen: n(2), pinc: s('abc'), vu: n(0)})
+    await limiter.acquire(request({rpm: 1}))
+    expect(await stored()).toMatchObject({parent_id: s('new'), pgen: n(2)})
+  })
+})

@@ -1,0 +1,145 @@
+import {beforeEach, expect, it} from 'vitest'
+import {type Limit, makeLimit} from '../../src/lib/core/limit.js'
+import {RateLimitExceeded} from '../../src/lib/limiter/errors.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {Audit} from '../../src/lib/repository/audit/audit.js'
+import {resetBucket} from '../../src/lib/repository/buckets/reset.js'
+import {loggingAggregator, tableOver} from '../aggregator/fixtures/stream.js'
+import {StreamTap} from '../aggregator/fixtures/stream-tap.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const MIDNIGHT = Date.parse('2026-03-11T00:00:00Z')
+const USER = {entity: 'user-1', resource: 'gpt-4'}
+
+const quota = {name: 'q', capacity: 10, refillAmount: 0, refillPeriodSeconds: 1}
+const daily = makeLimit({...quota, reset: {crons: ['0 0 * * *']}, timeZone: 'UTC'})
+const session = makeLimit({...quota, reset: {afterSeconds: 3600}})
+const rate = (more: Partial<Limit> = {}): Limit =>
+  makeLimit({name: 'q', capacity: 10, refillAmount: 10, refillPeriodSeconds: 60, ...more})
+
+/** Marks in a slot of its own: otherwise one process may overwrite the mark that another looks for. */
+const inSlot = (slot: number) => (count: number) => {
+  const bytes = crypto.getRandomValues(new Uint8Array(count))
+  bytes[0] = slot
+  return bytes
+}
+
+describeOnEngine('allowances that existed twice', {timeout: 60_000}, () => {
+  const table = useTable()
+  let scene: Scene
+
+  beforeEach(() => {
+    scene = new Scene(table)
+    scene.nowMs = MIDNIGHT - HOUR_MS
+  })
+
+  const limiter = (limit: Limit, more = {}) => scene.limiter({defaultLimits: [limit], denyCacheMs: 0, ...more})
+
+  async function admitted(by: RateLimiter, requests: number): Promise<number> {
+    let count = 0
+    for (let request = 0; request < requests; request++) {
+      const outcome = await by.acquire({...USER, consume: {q: 1}}).catch(error => error)
+      if (!(outcome instanceof RateLimitExceeded)) {
+        await outcome.commit()
+        count++
+      }
+    }
+    return count
+  }
+
+  it('the aggregator reset a quota and left the expiry of the day before, within which the bucket was dropped and made anew: it is kept beyond the next reset', async () => {
+    const tap = new StreamTap(table.transport, () => scene.nowMs)
+    scene.transport = tap
+    const aggregator = loggingAggregator({table: tableOver(tap, table.name, () => scene.nowMs)})
+    const client = limiter(daily)
+    expect(await admitted(client, 2)).toBe(2)
+    scene.nowMs = MIDNIGHT - 500
+    expect(await admitted(client, 8)).toBe(8)
+    scene.nowMs = MIDNIGHT + 500
+    await aggregator.handle({Records: tap.take()})
+    // Resets are the aggregator's: the client takes from what is there.
+    expect((await scene.totals(USER.entity, USER.resource, 'q')).tokens).toBe(10)
+    expect(await admitted(client, 12)).toBe(10)
+    const [record] = await scene.shards(USER.entity, USER.resource)
+    expect((record?.ttlSeconds ?? 0) * 1000).toBeGreaterThan(MIDNIGHT + DAY_MS)
+  })
+
+  it('a bucket expired one second after its reset, and a client whose clock lags made it anew before: it is kept longer than clocks differ', async () => {
+    scene.nowMs = MIDNIGHT - 12 * HOUR_MS
+    expect(await admitted(limiter(daily, {bucketTtlMultiplier: 1}), 12)).toBe(10)
+    const [record] = await scene.shards(USER.entity, USER.resource)
+    expect((record?.ttlSeconds ?? 0) * 1000).toBeGreaterThanOrEqual(MIDNIGHT + 60_000)
+  })
+
+  it('a charge whose answer was lost was found after the reset, and its tokens were returned to the new window: they are not', async () => {
+    const other = limiter(daily, {transport: table.transport, randomBytes: inSlot(1)})
+    const client = limiter(daily, {randomBytes: inSlot(0)})
+    expect(await admitted(client, 2)).toBe(2)
+    scene.nowMs = MIDNIGHT - 10
+    const faults = new FaultTransport(table.transport)
+    faults.start({kind: 'lost after apply', at: 1, operation: 'UpdateItem'})
+    let today = 0
+    scene.transport = {
+      send: (...call) =>
+        faults.send(...call).catch(async error => {
+          if (today === 0) {
+            scene.nowMs = MIDNIGHT + 10
+            today = await admitted(other, 8)
+          }
+          throw error
+        }),
+    }
+    const lease = await client.acquire({...USER, consume: {q: 6}})
+    expect(today).toBe(8)
+    await lease.release({q: 6})
+    expect(await admitted(other, 12)).toBe(2)
+  })
+
+  it('a charge whose answer was lost was found after a reset by hand, and its tokens were returned to the filled bucket: they are not', async () => {
+    const other = limiter(rate(), {transport: table.transport, randomBytes: inSlot(1)})
+    const client = limiter(rate(), {randomBytes: inSlot(0)})
+    const operator = {...scene.tenant, randomBytes: inSlot(2)}
+    expect(await admitted(client, 2)).toBe(2)
+    const faults = new FaultTransport(table.transport)
+    faults.start({kind: 'lost after apply', at: 1, operation: 'UpdateItem'})
+    let since = 0
+    scene.transport = {
+      send: (...call) =>
+        faults.send(...call).catch(async error => {
+          if (since === 0) {
+            await resetBucket(operator, new Audit(operator), USER.entity, USER.resource)
+            since = await admitted(other, 8)
+          }
+          throw error
+        }),
+    }
+    const lease = await client.acquire({...USER, consume: {q: 6}})
+    await lease.release({q: 6})
+    expect(await admitted(other, 12)).toBe(2)
+  })
+
+  it('tokens of a rate were returned to the session that the limit had become since: they are not', async () => {
+    const before = limiter(rate())
+    expect(await admitted(before, 1)).toBe(1)
+    const lease = await before.acquire({...USER, consume: {q: 6}})
+    const after = limiter(session)
+    // The first decision of a process takes the limits as they are stored.
+    expect(await admitted(after, 1)).toBe(1)
+    expect(await admitted(after, 12)).toBe(10)
+    await lease.release({q: 6})
+    expect(await admitted(after, 12)).toBe(0)
+  })
+
+  it('what a schedule had allowed beyond the capacity was kept when the schedule was taken away: it is cut off', async () => {
+    const schedule = [{cron: '* * * * *', capacity: 100, refillAmount: 100, refillPeriodSeconds: 60}]
+    expect(await admitted(limiter(rate({schedule, timeZone: 'UTC'})), 1)).toBe(1)
+    const [record] = await scene.shards(USER.entity, USER.resource)
+    expect(record?.state.limits.get('q')?.tokensMilli).toBe(99_000n)
+    const plain = limiter(rate())
+    expect(await admitted(plain, 120)).toBe(10)
+  })
+})

@@ -1,0 +1,159 @@
+import {beforeEach, expect, it} from 'vitest'
+import {ResourceDisabled} from '../../src/lib/limiter/errors.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import {bool, type Item} from '../../src/lib/schema/attribute-value.js'
+import {keys, wireKey} from '../../src/lib/schema/keys.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
+import {failure, isAdmitted, request, splitInto} from './visit.js'
+
+const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
+const ENTITY = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
+const DEFAULT = {level: 'entity', entity: 'user-1', resource: '_default_'} as const
+
+describeOnBoth('the switch of a resource or entity', {timeout: 60_000}, table => {
+  let scene: Scene
+  let repository: NamespaceRepository
+  beforeEach(async () => {
+    scene = new Scene(table)
+    repository = new NamespaceRepository(scene.tenant, undefined)
+    await scene.configure(RESOURCE, 'rpm=100/min')
+  })
+
+  const key = (shard = 0) => wireKey(keys.bucket(scene.namespace, 'user-1', 'gpt-4', shard))
+  const stored = async (shard = 0): Promise<Item | undefined> =>
+    (await table.transport.send('GetItem', {TableName: table.name, Key: key(shard), ConsistentRead: true})).Item
+  const isDisabled = async (attempt: Promise<unknown>) => (await failure(attempt)) instanceof ResourceDisabled
+
+  it('refuses from the return of the command on, in every process, whatever it has cached, without a charge', async () => {
+    const limiters = Array.from({length: 5}, () => scene.limiter({onUnavailable: 'allow'}))
+    for (const limiter of limiters) for (let at = 0; at < 3; at++) await limiter.acquire(request({rpm: 1}))
+    expect((await repository.setAccess(RESOURCE, 'disabled')).buckets).toEqual({checked: 1, updated: 1, failed: 0})
+    const after = await stored()
+    for (const limiter of [...limiters, scene.limiter()]) {
+      for (let at = 0; at < 3; at++) expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    }
+    scene.nowMs += 120_000
+    for (const limiter of limiters) expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    expect(await stored()).toEqual(after)
+  })
+
+  it('is part of the one write of a request: no call more', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    await limiter.acquire(request({rpm: 1}))
+    scene.calls.length = 0
+    await limiter.acquire(request({rpm: 1}))
+    expect(scene.calls).toEqual(['UpdateItem'])
+  })
+
+  it('is a decision of its own, and the body of a 403', async () => {
+    await repository.setAccess(RESOURCE, 'disabled')
+    const decision = await scene.limiter().tryAcquire({...request({rpm: 1}), waitMs: 60_000})
+    expect(decision).toMatchObject({admitted: false, reason: 'disabled', retryAfterMs: null, waitedMs: 0})
+    expect(JSON.parse(JSON.stringify(decision.admitted || decision.error))).toMatchObject({
+      error: 'resource_disabled',
+      entity_id: 'user-1',
+      resource: 'gpt-4',
+      level: 'resource',
+    })
+    expect(await isDisabled(scene.limiter().available({entity: 'user-1', resource: 'gpt-4'}))).toBe(true)
+  })
+
+  it('holds for buckets that do not exist yet', async () => {
+    await repository.setAccess(RESOURCE, 'disabled')
+    expect(await isDisabled(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
+    expect(await stored()).toBeUndefined()
+  })
+
+  it('admits again once it is enabled or cleared, in every process, with the balance as it was', async () => {
+    for (const access of ['enabled', undefined] as const) {
+      const limiter = scene.limiter()
+      await limiter.acquire(request({rpm: 10}))
+      await limiter.acquire(request({rpm: 10}))
+      await repository.setAccess(RESOURCE, 'disabled')
+      expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+      await repository.setAccess(RESOURCE, access)
+      // A refusal that was seen holds for a second (`denyCacheMs`).
+      scene.nowMs += 1001
+      expect(await isAdmitted(limiter.acquire(request({rpm: 10})))).toBe(true)
+      expect(await isAdmitted(scene.limiter().acquire(request({rpm: 10})))).toBe(true)
+    }
+    expect((await scene.totals('user-1', 'gpt-4', 'rpm')).consumed).toBe(80)
+  })
+
+  it('is decided by the most specific level that has one', async () => {
+    const limiter = scene.limiter()
+    const other = () => limiter.acquire(request({rpm: 1}, 'user-2'))
+    await limiter.acquire(request({rpm: 1}))
+    await other()
+    await repository.setAccess(RESOURCE, 'disabled')
+    await repository.setAccess(DEFAULT, 'enabled')
+    expect(await isAdmitted(limiter.acquire(request({rpm: 1})))).toBe(true)
+    expect(await isDisabled(other())).toBe(true)
+    await repository.setAccess(ENTITY, 'disabled')
+    expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    // The switch of the resource goes over the buckets again, and leaves the more specific one alone.
+    await repository.setAccess(RESOURCE, undefined)
+    scene.nowMs += 1001
+    expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    expect(await isAdmitted(other())).toBe(true)
+    await repository.setAccess(ENTITY, undefined)
+    scene.nowMs += 1001
+    expect(await isAdmitted(limiter.acquire(request({rpm: 1})))).toBe(true)
+  })
+
+  it('reaches every shard, and shards that are made afterwards', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    await splitInto(scene, 2)
+    expect((await repository.setAccess(ENTITY, 'disabled')).buckets.updated).toBe(2)
+    await splitInto(scene, 4)
+    for (const shard of [0, 1, 2, 3]) expect((await stored(shard))?.disabled).toEqual(bool(true))
+    expect(await isDisabled(limiter.acquire(request({rpm: 80})))).toBe(true)
+  })
+
+  it('G3 of another client is honoured: its stamp, and its configuration where the stamp is missing', async () => {
+    const limiter = scene.limiter()
+    await limiter.acquire(request({rpm: 1}))
+    const config = wireKey(keys.resourceConfig(scene.namespace, 'gpt-4'))
+    const {Item} = await table.transport.send('GetItem', {TableName: table.name, Key: config})
+    await table.transport.send('PutItem', {TableName: table.name, Item: {...Item, disabled: bool(true)}})
+    // The second decision of a process compares with the configuration.
+    scene.nowMs += 120_000
+    expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    expect((await stored())?.disabled).toEqual(bool(true))
+    expect(await isDisabled(scene.limiter().acquire(request({rpm: 1})))).toBe(true)
+  })
+
+  it('is in the audit trail', async () => {
+    await repository.setAccess(ENTITY, 'disabled')
+    scene.nowMs += 1000
+    await repository.setAccess(ENTITY, undefined)
+    const {records} = await repository.audit.list({entity: 'user-1'})
+    expect(records.map(({action, details}) => [action, details])).toEqual([
+      ['limits_set', {disabled: null, before: {disabled: true}}],
+      ['limits_set', {disabled: true, before: {disabled: null}}],
+    ])
+  })
+
+  it('is not stamped away by a request that was planned before it was thrown', async () => {
+    await scene.limiter().acquire(request({rpm: 1}))
+    await repository.setAccess(RESOURCE, 'disabled')
+    await repository.setAccess(RESOURCE, undefined)
+    let isFirst = true
+    const limiter = scene.limiter({
+      transport: {
+        send: async (operation, input, options) => {
+          if (operation === 'UpdateItem' && isFirst) {
+            isFirst = false
+            await repository.setAccess(RESOURCE, 'disabled')
+          }
+          return table.transport.send(operation, input, options)
+        },
+      },
+    })
+    expect(await isDisabled(limiter.acquire(request({rpm: 1})))).toBe(true)
+    expect((await stored())?.disabled).toEqual(bool(true))
+  })
+})

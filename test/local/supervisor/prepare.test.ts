@@ -1,0 +1,29 @@
+import {randomBytes, randomUUID} from 'node:crypto'
+import {afterAll, expect, inject, it} from 'vitest'
+import {sleepMs} from '../../../src/lib/dynamo/retry.js'
+import {localTransport} from '../../../src/lib/local/engines/transport.js'
+import {prepareStack} from '../../../src/lib/local/supervisor/prepare.js'
+import {readResourceIndex} from '../../../src/lib/repository/table/resource-index.js'
+import {describeOnEngine} from '../../helpers/table.js'
+
+describeOnEngine('the table of a local stack', () => {
+  const transport = localTransport(inject('engineEndpoint'))
+  const backoff = {random: Math.random, sleep: sleepMs}
+  const table = {name: `test-${randomUUID()}`, transport, clock: Date.now, randomBytes, backoff}
+  afterAll(async () => {
+    await transport.send('DeleteTable', {TableName: table.name})
+    await transport.close()
+  })
+
+  it('gets the resource index that is asked for, and keeps it', async () => {
+    expect(await prepareStack(table, '0.1.0', {resourceIndex: 'ALL'})).toEqual({created: true})
+    expect(await readResourceIndex(table)).toBe('ALL')
+    expect(await prepareStack(table, '0.1.0')).toEqual({created: false})
+    expect(await prepareStack(table, '0.1.0', {resourceIndex: 'ALL'})).toEqual({created: false})
+    await expect(prepareStack(table, '0.1.0', {resourceIndex: 'KEYS_ONLY'})).rejects.toMatchObject({
+      code: 'local.other-index',
+      exitCode: 5,
+    })
+    expect(await readResourceIndex(table)).toBe('ALL')
+  })
+})

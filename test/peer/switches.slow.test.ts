@@ -1,0 +1,194 @@
+import {beforeEach, expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {exportForm} from '../../src/lib/manifest/export.js'
+import {surveyTable} from '../../src/lib/migrations/survey.js'
+import {Repository} from '../../src/lib/repository/repository.js'
+import {ensureVersion} from '../../src/lib/repository/table/version.js'
+import {useTable} from '../helpers/table.js'
+import {type PeerScene, UNSUPPORTED, usePeers} from './peers.js'
+import {describeWithPeers, limit, quota} from './python-client.js'
+
+describeWithPeers('switches and tables of zae-limiter 0.17', () => {
+  const peers = usePeers('0.17')
+  const ours = useTable({resourceIndex: 'ALL'})
+  let scene: PeerScene
+
+  beforeEach(async () => {
+    scene = await peers.currentScene()
+    await scene.client.repository('set_resource_defaults', {resource: 'gpt', limits: [limit('rpm', 10)]})
+  })
+
+  /** Runs work that must leave every item as it was. */
+  async function leavesAll(work: () => Promise<void>): Promise<void> {
+    const before = await scene.items()
+    await work()
+    expect(await scene.items()).toEqual(before)
+  }
+
+  /** The minimum release that a writer of a feature puts into the version record. */
+  async function requireRelease(release: string): Promise<void> {
+    const record = {schema_version: '0.10.0', lambda_version: '0.17.0', updated_by: 'deploy:0.17.0'}
+    await scene.client.repository('set_version_record', {...record, client_min_version: release})
+  }
+
+  it('G0: a table that requires up to 0.17.0 opens by name, and one that requires more is refused in words about zae-limiter', async () => {
+    const limits = [quota('session', 10, {afterSeconds: 3600}), limit('rpm', 10)]
+    await scene.client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits})
+    expect(await scene.client.repository('get_version_record')).toMatchObject({client_min_version: '0.15.0'})
+    const {name: stack, transport} = peers.table
+    const {namespace} = scene.client
+    const request = async () => {
+      await using limiter = new RateLimiter({stack, transport, namespace, clock: () => scene.nowMs})
+      return await limiter.tryAcquire({entity: 'u', resource: 'gpt', consume: {rpm: 1, session: 1}})
+    }
+    expect(await request()).toMatchObject({admitted: true})
+    await requireRelease('0.17.0')
+    expect(await request()).toMatchObject({admitted: true})
+    await requireRelease('0.17.1')
+    try {
+      await leavesAll(() =>
+        expect(request()).rejects.toMatchObject({
+          ...{kind: 'conflict', code: 'schema.client-too-old', hint: 'Install a newer zael.'},
+          message: expect.stringMatching(/requires zae-limiter 0\.17\.1 or newer; .*up to zae-limiter 0\.17\.0\./),
+        }),
+      )
+    } finally {
+      await requireRelease('0.0.0')
+    }
+  })
+
+  it('G3: what is disabled is admitted by neither, until it is enabled again', async () => {
+    const {client} = scene
+    expect(await client.acquire('used', 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
+    await using running = scene.limiter()
+    const fromMemory = () => running.tryAcquire({entity: 'used', resource: 'gpt', consume: {rpm: 1}})
+    expect(await fromMemory()).toMatchObject({admitted: true})
+    await client.repository('disable_resource', {resource: 'gpt'})
+    expect(await fromMemory()).toMatchObject({admitted: false})
+    expect(await scene.totals('used', 'gpt', 'rpm')).toEqual({tokens: 8, consumed: 2})
+    await leavesAll(async () => {
+      for (const entity of ['used', 'new']) {
+        expect(await scene.ask(entity, 'gpt', {rpm: 1}, 3)).toEqual({admitted: 0, refused: 3, errors: []})
+        expect(await scene.ask(entity, 'gpt', {rpm: 1}, 1, {onUnavailable: 'allow'})).toMatchObject({admitted: 0})
+      }
+    })
+    for (const entity of ['used', 'new']) {
+      expect(await client.acquire(entity, 'gpt', {rpm: 1}, {times: 3})).toMatchObject({
+        ...{admitted: 0, first: {type: 'ResourceDisabled'}},
+      })
+    }
+    await client.repository('clear_resource_disabled', {resource: 'gpt'})
+    expect(await client.acquire('used', 'gpt', {rpm: 1}, {times: 3})).toMatchObject({admitted: 3})
+    expect(await scene.ask('used', 'gpt', {rpm: 1}, 3)).toMatchObject({admitted: 3})
+    expect(await scene.totals('used', 'gpt', 'rpm')).toEqual({tokens: 2, consumed: 8})
+  })
+
+  it('G3: what zael disables is disabled for Python, and what zael enables is enabled', async () => {
+    const {client, repository} = scene
+    expect(await client.acquire('used', 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
+    const scope = {level: 'resource', resource: 'gpt'} as const
+    await repository.setAccess(scope, 'disabled')
+    for (const entity of ['used', 'new'])
+      expect(await client.acquire(entity, 'gpt', {rpm: 1})).toMatchObject({first: {type: 'ResourceDisabled'}})
+    await repository.setAccess(scope, undefined)
+    for (const entity of ['used', 'new'])
+      expect(await client.acquire(entity, 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
+  })
+
+  it('G3: the flag of a level outlives its last limit', async () => {
+    await scene.client.repository('disable_resource', {resource: 'gpt'})
+    await scene.client.repository('set_system_defaults', {limits: [limit('rpm', 10)]})
+    await scene.repository.unsetLimit({level: 'resource', resource: 'gpt'}, 'rpm').catch(() => {})
+    await scene.repository.deleteLimits({level: 'resource', resource: 'gpt'}).catch(() => {})
+    expect(await scene.client.repository('get_resource_disabled', {resource: 'gpt'})).toBe(true)
+    expect(await scene.client.acquire('u', 'gpt', {rpm: 1})).toMatchObject({first: {type: 'ResourceDisabled'}})
+  })
+
+  it('G7: a cascade policy decides whether the parent is charged, and stays in the bucket', async () => {
+    const {client} = scene
+    await client.repository('create_entity', {entity_id: 'org'})
+    for (const entity of ['used', 'new'])
+      await client.repository('create_entity', {entity_id: entity, parent_id: 'org', cascade: true})
+    expect(await client.acquire('used', 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
+    await client.repository('set_resource_cascade', {resource: 'gpt', cascade: false})
+    const before = await scene.bucketItem('org', 'gpt')
+    for (const entity of ['used', 'new']) {
+      expect(await scene.ask(entity, 'gpt', {rpm: 1}, 3)).toMatchObject({admitted: 3})
+      expect(await scene.bucketItem(entity, 'gpt')).toMatchObject({cascade: {BOOL: false}})
+      expect(await client.acquire(entity, 'gpt', {rpm: 1}, {times: 2})).toMatchObject({admitted: 2})
+    }
+    expect(await scene.bucketItem('org', 'gpt')).toEqual(before)
+  })
+
+  it('G9: a soft limit is metered by both and refused by neither', async () => {
+    const {client} = scene
+    const soft = {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 3, 60, {soft: true}), limit('tpm', 20)]}
+    await client.repository('set_limits', soft)
+    expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 5})).toMatchObject({admitted: 5})
+    expect(await scene.ask('u', 'gpt', {rpm: 1}, 6)).toEqual({admitted: 6, refused: 0, errors: []})
+    expect(await client.acquire('u', 'gpt', {rpm: 1, tpm: 1}, {times: 15})).toMatchObject({admitted: 15})
+    // The other limit is enforced.
+    expect(await scene.ask('u', 'gpt', {rpm: 1, tpm: 1}, 10)).toEqual({admitted: 5, refused: 5, errors: []})
+    expect(await scene.totals('u', 'gpt', 'rpm')).toMatchObject({consumed: 31})
+    expect(await scene.totals('u', 'gpt', 'tpm')).toEqual({tokens: 0, consumed: 20})
+    await client.repository('set_limits', {...soft, limits: [limit('rpm', 3)]})
+    expect(await scene.ask('u', 'gpt', {rpm: 1}, 3)).toMatchObject({admitted: 0, refused: 3})
+    expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 3})).toMatchObject({admitted: 0, refused: 3})
+  })
+
+  it('G9: what is bypassed zael does not charge and does not refuse for lack of tokens', async () => {
+    const {client} = scene
+    expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 2})).toMatchObject({admitted: 2})
+    await using running = scene.limiter()
+    const fromMemory = () => running.tryAcquire({entity: 'u', resource: 'gpt', consume: {rpm: 1}})
+    expect(await fromMemory()).toMatchObject({admitted: true})
+    await client.repository('bypass_entity', {entity_id: 'u', resource: 'gpt'})
+    await leavesAll(async () => {
+      expect(await scene.ask('u', 'gpt', {rpm: 1}, 12)).toEqual(UNSUPPORTED)
+      expect(await scene.ask('u', 'gpt', {rpm: 1}, 1, {onUnavailable: 'allow'})).toEqual(UNSUPPORTED)
+      await expect(fromMemory()).rejects.toMatchObject({code: 'feature.unsupported'})
+    })
+    expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 20})).toMatchObject({admitted: 20, errors: 0})
+  })
+
+  it('G10: on a table of zael Python has plain limits, and refuses what it cannot know to be kept', async () => {
+    const zael = new Repository({stack: ours.name, transport: ours.transport})
+    const clock = Date.now
+    const backoff = {random: Math.random, sleep: async () => {}}
+    const randomBytes = (count: number) => crypto.getRandomValues(new Uint8Array(count))
+    await ensureVersion({name: ours.name, transport: ours.transport, clock, backoff, randomBytes}, {by: 'zael:0.1.0'})
+    await zael.namespaces.register('shop')
+    const client = await peers.python.open(ours.name, 'shop')
+    await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits: [limit('rpm', 5)]})
+    expect(await client.acquire('u', 'gpt', {rpm: 1}, {times: 8})).toMatchObject({admitted: 5, refused: 3})
+    const session = {entity_id: 'u', resource: 'gpt', limits: [quota('session', 10, {afterSeconds: 60})]}
+    await expect(client.repository('set_limits', session)).rejects.toThrow('VersionMismatchError')
+    expect(await client.repository('get_limits', {entity_id: 'u', resource: 'gpt'})).toMatchObject([{name: 'rpm'}])
+    expect((await zael.namespace('shop')).id).toBe(client.namespaceId)
+  })
+
+  it('G11: records of 0.17 are known to a survey, and an export has the quotas', async () => {
+    const {client, repository} = scene
+    const limits = [quota('rpd', 10, {cron: '0 0 * * *'}), limit('rpm', 5), quota('s', 7, {afterSeconds: 3600})]
+    await client.repository('set_limits', {entity_id: 'u', resource: 'gpt', limits})
+    await client.acquire('u', 'gpt', {rpd: 1, rpm: 1})
+    const topUp = {entity_id: 'u', resource: 'gpt', amounts: {rpd: 5}, idempotency_key: 'p1'}
+    await client.repository('top_up', topUp)
+    const survey = await surveyTable(scene.tenant, {ourVersion: '0.1.0'})
+    expect(survey.unknown.items).toBe(0)
+    expect((await exportForm(repository, 'x')).entities).toEqual({
+      u: {resources: {gpt: {limits: {rpd: '10/day@UTC', rpm: '5/min', s: '7/hour!'}}}},
+    })
+  })
+
+  it('G12: a period that Python cannot read is not stored', async () => {
+    const scope = {level: 'entity', entity: 'u', resource: 'gpt'} as const
+    const thirtyTwoYears = [{name: 'rpm', capacity: 5, refillAmount: 5, refillPeriodSeconds: 1_009_152_000}]
+    await leavesAll(async () => {
+      await expect(scene.repository.setLimits(scope, thirtyTwoYears)).rejects.toMatchObject({kind: 'usage'})
+    })
+    expect(() => parseLimits(['rpm=5/11680d'])).toThrow()
+    expect(await scene.client.acquire('u', 'gpt', {rpm: 1})).toMatchObject({admitted: 1})
+  })
+})

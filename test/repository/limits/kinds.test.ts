@@ -1,0 +1,120 @@
+import {beforeEach, describe, expect, it} from 'vitest'
+import type {Limit} from '../../../src/lib/core/limit.js'
+import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {Configs} from '../../../src/lib/repository/limits/configs.js'
+import type {Item} from '../../../src/lib/schema/attribute-value.js'
+import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
+
+const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
+const scope: ConfigScope = {level: 'resource', resource: 'gpt-4'}
+
+describeOnEngine('limits of all kinds in the table', () => {
+  const table = useTable()
+  let tenant: TestTenant
+  let configs: Configs
+
+  beforeEach(() => {
+    tenant = newTenant(table)
+    configs = new Configs(tenant, {audit: newAudit(tenant)})
+  })
+
+  const item = () => stored(tenant, configKey(tenant.namespace, scope)) as Promise<Item>
+  const limitNames = async () =>
+    Object.keys(await item())
+      .filter(name => /^[lw]_|^sched_tz$/.test(name))
+      .sort()
+
+  it('come back as they were set, through the store, the resolution and the audit trail', async () => {
+    const all = limits(
+      'a=10k/day@Europe/Berlin,5k@"* * * * 6,7",soft',
+      'b=200/5h!',
+      'c=100k/min:200k,x0.1@"* 22,23 * * * Europe/Berlin"',
+      'd=5',
+    )
+    await configs.set(scope, all)
+    expect((await configs.get(scope))?.limits).toEqual(all)
+    expect((await configs.resolve('e1', 'gpt-4')).limits).toEqual(all)
+    const {records} = await newAudit(tenant).list({entity: '$RESOURCE:gpt-4'})
+    expect(records[0]?.details).toMatchObject({
+      limits: [
+        {
+          name: 'a',
+          refill_amount: 0,
+          reset_schedule: [{cron: '0 0 * * *', tz: 'Europe/Berlin'}],
+          schedule: [{cron: '* * * * 6,7', tz: 'Europe/Berlin', capacity: 5000}],
+          soft: true,
+        },
+        {name: 'b', reset_after_seconds: 18_000},
+        {name: 'c', schedule: [{cron: '* 22,23 * * *', tz: 'Europe/Berlin', scale: 0.1}]},
+        {name: 'd', capacity: 5, refill_amount: 5, refill_period_seconds: 60},
+      ],
+    })
+  })
+
+  it('are never under both prefixes: setting one form removes the other (G4)', async () => {
+    await configs.set(scope, limits('s=200/5h!', 'x=1'))
+    expect(await limitNames()).toEqual(['l_x_cp', 'l_x_ra', 'l_x_rp', 'w_s_cp', 'w_s_ra', 'w_s_rp', 'w_s_rsa'])
+    await configs.set(scope, limits('s=200/min'))
+    expect(await limitNames()).toEqual(['l_s_cp', 'l_s_ra', 'l_s_rp', 'l_x_cp', 'l_x_ra', 'l_x_rp'])
+    await configs.set(scope, limits('s=200/5h!'))
+    expect((await limitNames()).filter(name => name.includes('_s_'))).toEqual(['w_s_cp', 'w_s_ra', 'w_s_rp', 'w_s_rsa'])
+  })
+
+  it('lose schedule, softness and zone when they are set without', async () => {
+    await configs.set(scope, limits('a=5/day@UTC,soft,x2@"* 9 * * *"'))
+    await configs.set(scope, limits('a=5/min'))
+    expect(await limitNames()).toEqual(['l_a_cp', 'l_a_ra', 'l_a_rp'])
+    await configs.set(scope, limits('a=5/day@UTC', 'b=1'))
+    await configs.unset(scope, 'a')
+    expect(await limitNames()).toEqual(['l_b_cp', 'l_b_ra', 'l_b_rp'])
+  })
+
+  it('share one zone in a scope, and another is refused', async () => {
+    await configs.set(scope, limits('a=5/day@Europe/Berlin'))
+    const refused = {code: 'limits.zones', message: expect.stringContaining('"a" has Europe/Berlin, "b" has UTC')}
+    await expect(configs.set(scope, limits('b=5/day@UTC'))).rejects.toMatchObject(refused)
+    await expect(configs.preview(scope, limits('b=5/day@UTC'))).rejects.toMatchObject(refused)
+    await configs.set(scope, limits('b=5/day@UTC'), {replace: true})
+    expect((await configs.get(scope))?.limits).toEqual(limits('b=5/day@UTC'))
+  })
+
+  it.each([
+    ['a=5@"99 9 * * *"', '"99" is no minute'],
+    ['a=5@"* * * * *"', 'matches always'],
+    ['a=5/day@Europe/Berlim', 'did you mean "Europe/Berlin"?'],
+    ['a=5,x2@"* 22-5 * * *"', '"22-5" is no hour'],
+  ])('are refused before anything is stored: %s', async (text, why) => {
+    const refused = {code: 'limit.invalid', message: expect.stringContaining(why)}
+    await expect(configs.set(scope, limits(text))).rejects.toMatchObject(refused)
+  })
+
+  it('stop a configuration from being read when one is of a newer client, but can be replaced', async () => {
+    const record = {namespace: tenant.namespace, scope, limits: limits('a=5/day@UTC', 'b=1')}
+    const newer = encodeConfig({...record, onUnavailable: undefined, auditRetentionDays: undefined})
+    await put(tenant, {...newer, l_a_rsched: {S: '2m0h0'}})
+    await expect(configs.get(scope)).rejects.toMatchObject({code: 'schedule.not-honoured'})
+    await configs.set(scope, limits('b=2'))
+    expect(await item()).toMatchObject({l_a_rsched: {S: '2m0h0'}, l_b_cp: {N: '2'}, sched_tz: {S: 'UTC'}})
+    await configs.set(scope, limits('a=7/day@UTC'))
+    expect((await configs.get(scope))?.limits).toEqual(limits('a=7/day@UTC', 'b=2'))
+  })
+
+  it('are bounded by what a write can compare', async () => {
+    const many = Array.from({length: 40}, (_, at) => `limit-${at}=1/day@UTC`)
+    await expect(configs.set(scope, limits(...many))).rejects.toMatchObject({code: 'limit.too-many'})
+    await configs.set(scope, limits(...many.slice(0, 35)))
+    await configs.set(scope, limits('limit-1=2/day@UTC'))
+  })
+
+  describe('at the system level', () => {
+    it('are deleted with their zone', async () => {
+      const system: ConfigScope = {level: 'system'}
+      await configs.set(system, limits('a=5/day@UTC'), {auditRetentionDays: 5})
+      await configs.delete(system)
+      const left = (await stored(tenant, configKey(tenant.namespace, system))) as Item
+      expect(Object.keys(left)).not.toContain('sched_tz')
+    })
+  })
+})

@@ -1,0 +1,70 @@
+import {beforeEach, expect, it} from 'vitest'
+import type {Limit} from '../../../src/lib/core/limit.js'
+import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
+import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
+import {Configs} from '../../../src/lib/repository/limits/configs.js'
+import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
+import {keys} from '../../../src/lib/schema/keys.js'
+import {describeOnEngine, useTable} from '../../helpers/table.js'
+import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
+
+const limits = (...texts: string[]): Limit[] => texts.map(parseLimit)
+const resource: ConfigScope = {level: 'resource', resource: 'gpt-4'}
+const entity: ConfigScope = {level: 'entity', entity: 'e1', resource: DEFAULT_RESOURCE}
+const system: ConfigScope = {level: 'system'}
+
+describeOnEngine('limits in money', () => {
+  const table = useTable()
+  let tenant: TestTenant
+  let configs: Configs
+
+  beforeEach(() => {
+    tenant = newTenant(table)
+    configs = new Configs(tenant, {audit: newAudit(tenant)})
+  })
+
+  it.each([resource, entity, system])(
+    'are integers in the configuration, their unit is beside it: $level',
+    async scope => {
+      const money = limits('usd=$500/month@Europe/Berlin')
+      const change = await configs.set(scope, money)
+      expect(change.after).toEqual(money)
+      expect(await stored(tenant, configKey(tenant.namespace, scope))).toMatchObject({l_usd_cp: {N: '500000000'}})
+      const units = await stored(tenant, keys.units(tenant.namespace))
+      expect(units).toMatchObject({u_usd: {S: 'USD'}, GSI4PK: {S: tenant.namespace}})
+      expect((await configs.get(scope))?.limits).toEqual(money)
+      expect((await configs.getMany([scope]))[0]?.limits).toEqual(money)
+    },
+  )
+
+  it('are still money after another client has replaced the whole configuration', async () => {
+    await configs.set(resource, limits('usd=$500/month@UTC'))
+    const replaced = {namespace: tenant.namespace, scope: resource, limits: limits('usd=7000000/month@UTC')}
+    await put(tenant, encodeConfig({...replaced, onUnavailable: undefined, auditRetentionDays: undefined}))
+    expect((await configs.get(resource))?.limits).toEqual(limits('usd=$7/month@UTC'))
+    expect((await configs.resources())[0]?.limits).toEqual(limits('usd=$7/month@UTC'))
+  })
+
+  it.each<[string, string, ConfigScope]>([
+    ['usd=$5/day@UTC', 'usd=5/day@UTC', resource],
+    ['usd=$5/day@UTC', 'usd=€5/day@UTC', entity],
+    ['usd=5/day@UTC', 'usd=$5/day@UTC', resource],
+    ['usd=5/day@UTC', 'usd=$5/day@UTC', entity],
+  ])('keep the unit of their name while one is in use: %s, then %s at %j', async (first, second, scope) => {
+    for (const used of [resource, entity, system]) {
+      await configs.set(used, limits(first))
+      const refused = {code: 'limit.unit', exitCode: 2}
+      await expect(configs.set(scope, limits(second))).rejects.toMatchObject(refused)
+      await expect(configs.preview(scope, limits(second))).rejects.toMatchObject(refused)
+      await configs.unset(used, 'usd')
+    }
+    await configs.set(scope, limits(second))
+    expect((await configs.get(scope))?.limits).toEqual(limits(second))
+  })
+
+  it('can be set at several levels at once', async () => {
+    const scopes = Array.from({length: 5}, (_, at): ConfigScope => ({level: 'resource', resource: `r${at}`}))
+    await Promise.all(scopes.map(scope => configs.set(scope, limits('usd=$5/day@UTC'))))
+    expect((await configs.resources()).map(each => each.limits)).toEqual(scopes.map(() => limits('usd=$5/day@UTC')))
+  })
+})

@@ -1,0 +1,153 @@
+import type {Limit} from '../../src/lib/core/limit.js'
+import {type Deed, type Fault, type LeaseAction, RESOURCE, type Scenario, type Step, type Tokens} from './scenario.js'
+import {changed, someFaults} from './traffic.js'
+import type {Draws} from './world/draws.js'
+import {OTHERS} from './world/world.js'
+
+/** What random traffic seldom meets. */
+
+export const SYSTEM = {level: 'resource', resource: RESOURCE} as const
+
+export type Planned = Omit<Scenario, 'seed' | 'profile'>
+
+/**
+ * Several requests of one process at one instant, for a bucket that nobody has used. They share its first write where the
+ * request before them cannot create it: it is too large.
+ */
+export function batchForNewBucket(draws: Draws, {name, capacity}: Limit): Step[] {
+  const others = draws.pick([0, 2, 3])
+  const amounts = Array.from({length: others}, () => draws.int(Math.ceil(capacity / 2), capacity))
+  if (others > 0 && draws.chance(0.5)) amounts.unshift(capacity + 1)
+  return amounts.map(tokens => {
+    const deed: Deed = {kind: 'acquire', entity: 'u1', consume: {[name]: tokens}, actions: []}
+    return {atMs: 5, by: 0, deed}
+  })
+}
+
+/**
+ * A lease from before a bucket is filled or deleted, which ends when its process has used the new one. Where there are two
+ * limits, one is returned and one charged in the same correction first.
+ */
+export function leaseAcross(
+  draws: Draws,
+  atMs: number,
+  {by, entity, limits}: {readonly by: number; readonly entity: string; readonly limits: readonly Limit[]},
+): Step[] {
+  const consume: Tokens = Object.fromEntries(
+    limits.map(({name, capacity}) => [name, draws.int(1, Math.ceil(capacity / 4))]),
+  )
+  const [returned, charged] = limits
+  const afterMs = draws.int(2500, 3000)
+  const actions: LeaseAction[] = []
+  if (returned && charged)
+    actions.push({kind: 'adjust', deltas: {[returned.name]: -1, [charged.name]: draws.int(1, 3)}, afterMs})
+  actions.push({kind: 'rollback', afterMs: actions.length > 0 ? draws.pick([0, 100]) : afterMs})
+  const single = Object.fromEntries(limits.map(({name}) => [name, 1]))
+  return [
+    {atMs: atMs - draws.int(200, 1000), by, deed: {kind: 'acquire', entity, consume, actions}},
+    {atMs: atMs + draws.int(300, 900), by, deed: {kind: 'acquire', entity, consume: single, actions: []}},
+  ]
+}
+
+/** Processes whose marks share a slot return tokens all at once, while answers are lost: their marks are overwritten. */
+export function sharedSlotRush(draws: Draws): Planned {
+  const processes = draws.int(2, 3)
+  const capacity = draws.int(50, 200)
+  const limits = ['rpm', 'tpm'].map(name => ({name, capacity, refillAmount: capacity, refillPeriodSeconds: 3600}))
+  const steps: Step[] = []
+  for (let rush = 0; rush < 4; rush++) {
+    for (let request = 0; request < draws.int(4, 8); request++) {
+      const consume = {rpm: draws.int(1, 4), tpm: draws.int(1, 4)}
+      const actions: LeaseAction[] = []
+      if (draws.chance(0.4))
+        actions.push({kind: 'adjust', deltas: {rpm: -1, tpm: draws.int(1, 3)}, afterMs: draws.int(0, 40)})
+      actions.push({kind: draws.pick(['commit', 'rollback', 'rollback'] as const), afterMs: draws.int(0, 40)})
+      const deed: Deed = {kind: 'acquire', entity: 'u0', consume, actions}
+      steps.push({atMs: rush * 20_000 + draws.int(0, 100), by: draws.int(0, processes - 1), deed})
+    }
+  }
+  const faults = lostAnswers(draws, processes, 0.25)
+  return {...plain(processes, limits), steps, faults, sharedSlots: draws.chance(0.7)}
+}
+
+/** Processes take from buckets that they have not seen, and know the limits of by others, while answers are lost. */
+export function firstWritesInDoubt(draws: Draws): Planned {
+  const capacity = draws.int(20, 300)
+  const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, capacity), refillPeriodSeconds: 3600}]
+  const processes = draws.int(2, 3)
+  const entities = Array.from({length: 8}, (_, number) => `u${number}`)
+  const steps: Step[] = []
+  const ask = (atMs: number, by: number, entity: string, tokens: number) =>
+    steps.push({atMs, by, deed: {kind: 'acquire', entity, consume: {rpm: tokens}, actions: []}})
+  for (const [number, entity] of entities.entries()) {
+    ask(number * 100, 0, entity, Math.ceil(capacity / 2))
+    for (let by = 1; by < processes; by++) ask(5000 + number * 5000 + draws.int(0, 4000), by, entity, draws.int(1, 4))
+    if (draws.chance(0.3)) ask(5000 + number * 5000 + draws.int(0, 4000), 0, entity, draws.int(1, 4))
+  }
+  return {...plain(processes, limits), steps, faults: lostAnswers(draws, processes, 0.3)}
+}
+
+/** Limits change while one process is ahead of the others, whose writes do not move the refill instant, and answers are lost. */
+export function limitsChangeBehindClock(draws: Draws): Planned {
+  const capacity = draws.int(20, 100)
+  const limits = [{name: 'rpm', capacity, refillAmount: draws.int(1, 20), refillPeriodSeconds: 60}]
+  // A fourth one would share the slot of the first.
+  const processes = draws.int(2, 3)
+  const steps: Step[] = []
+  const ask = (atMs: number, by: number) => {
+    const deed: Deed = {kind: 'acquire', entity: 'u0', consume: {rpm: draws.int(1, 3)}, actions: []}
+    steps.push({atMs, by, deed})
+  }
+  ask(0, 0)
+  let atMs = 1000
+  for (let change = 0; change < draws.int(1, 3); change++) {
+    for (let by = 0; by < processes; by++) if (draws.chance(0.7)) ask(atMs + draws.int(0, 500), by)
+    const kind = draws.pick(['set-limits', 'python-config'] as const)
+    steps.push({atMs: atMs + 1000, by: OTHERS, deed: {kind, scope: SYSTEM, limits: changed(draws, limits)}})
+    atMs += draws.pick([1000, 5000, 61_000, 62_000])
+    for (let request = 0; request < draws.int(3, 8); request++)
+      ask(atMs + draws.int(0, 400), draws.int(0, processes - 1))
+    atMs += 1000
+  }
+  const skewsMs = Array.from({length: processes}, (_, by) =>
+    by === 0 ? draws.int(1000, 200_000) : draws.int(-3000, 0),
+  )
+  return {...plain(processes, limits), skewsMs, steps, faults: lostAnswers(draws, processes, 0.25)}
+}
+
+/** Answers are lost, and some of the requests come late. */
+const lostAnswers = (draws: Draws, processes: number, share: number): Fault[] =>
+  someFaults(draws, processes, share).map(fault => ({
+    ...fault,
+    kind: draws.pick(['lost-before', 'lost-after', 'late'] as const),
+  }))
+
+/** A slow limit beside a fast one, asked for around the instant at which the slow one is full again. */
+export function slowLimitFillsUp(draws: Draws): Planned {
+  const capacity = draws.int(2, 10)
+  const slow = {name: 'tpd', capacity, refillAmount: draws.int(1, 10), refillPeriodSeconds: 86_400}
+  const limits = [{name: 'rpm', capacity: 10, refillAmount: 10, refillPeriodSeconds: 1}, slow]
+  const fullMs = Math.floor(86_400_000 / slow.refillAmount)
+  const steps: Step[] = [
+    {atMs: 0, by: 0, deed: {kind: 'acquire', entity: 'u0', consume: {rpm: 1, tpd: 1}, actions: []}},
+  ]
+  for (let at = 0; at < 12; at++) {
+    const atMs = fullMs + draws.int(-100_000, 20_000)
+    steps.push({atMs, by: draws.int(0, 1), deed: {kind: 'patient', entity: 'u0', consume: {rpm: draws.int(5, 10)}}})
+  }
+  return {...plain(2, limits), steps}
+}
+
+export function plain(processes: number, limits: readonly Limit[]): Planned {
+  return {
+    skewsMs: Array.from({length: processes}, () => 0),
+    configs: [{scope: SYSTEM, limits}],
+    children: {},
+    sharedSlots: false,
+    partitionUnits: 1000,
+    longestWayMs: 12,
+    aggregatorLagMs: undefined,
+    steps: [],
+    faults: [],
+  }
+}

@@ -67,4 +67,21 @@ describeOnEngine('limits in money', () => {
     await Promise.all(scopes.map(scope => configs.set(scope, limits('usd=$5/day@UTC'))))
     expect((await configs.resources()).map(each => each.limits)).toEqual(scopes.map(() => limits('usd=$5/day@UTC')))
   })
+
+  it('can be set while another change sets the same unit between the reads of this one', async () => {
+    const other: ConfigScope = {level: 'resource', resource: 'other'}
+    const rival = new Configs(tenant, {audit: newAudit(tenant)})
+    let isFirst = true
+    tenant.transport.before = async operation => {
+      if (operation !== 'Query' || !isFirst) return
+      isFirst = false
+      await rival.set(other, limits('usd=$5/day@UTC'))
+    }
+    await configs.set(resource, limits('usd=$7/day@UTC'))
+    expect(isFirst).toBe(false)
+    expect((await configs.getMany([resource, other])).map(each => each?.limits)).toEqual([
+      limits('usd=$7/day@UTC'),
+      limits('usd=$5/day@UTC'),
+    ])
+  })
 })

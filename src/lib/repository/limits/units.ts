@@ -27,9 +27,9 @@ export function withUnits<T extends Limit>(limits: readonly T[], units: UnitsByL
 }
 
 /**
- * The writes that go with setting limits, so that amounts of one name are of one unit in the whole namespace. A name gets
- * another unit, or none, only while no configuration has a limit of that name: stored amounts would mean another sum
- * otherwise. `system` reads the one configuration that no listing has.
+ * The writes that go with setting limits, so that amounts of one name are of one unit in the whole namespace; they demand
+ * that the units are still those given. A name gets another unit, or none, only while no configuration has a limit of that
+ * name: stored amounts would mean another sum otherwise. `system` reads the one configuration that no listing has.
  */
 export async function unitWrites(
   table: NamespaceTable,
@@ -72,8 +72,13 @@ async function requireUnused(
   for (const resource of (await entityConfigCounts(table)).keys()) {
     for (const {limits} of (await entityConfigs(table, resource)).records) for (const {name} of limits) inUse.add(name)
   }
-  for (const {name, unit} of changed) {
-    if (!inUse.has(name)) continue
+  const used = changed.filter(({name}) => inUse.has(name))
+  if (used.length === 0) return
+  // Another change may have set the unit together with the limit that was just found: then the units given are out of date,
+  // the condition of the write refuses it, and the change is decided again.
+  const now = await readLimitUnits(table)
+  for (const {name, unit} of used) {
+    if (now.get(name) !== units.get(name)) continue
     const [was, is] = [units.get(name) ?? 'tokens', unit ?? 'tokens']
     throw new InvalidInput(
       'limit.unit',

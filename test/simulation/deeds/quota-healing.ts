@@ -1,4 +1,5 @@
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from '../../../src/lib/limiter/errors.js'
+import type {RateLimiter} from '../../../src/lib/limiter/rate-limiter.js'
 import {capacityAt, endOf, quotasOf, type StoredQuota, windowOf} from '../quotas/stored-quota.js'
 import {RESOURCE} from '../scenario.js'
 import type {Writer} from '../world/table-writes.js'
@@ -18,15 +19,15 @@ export async function checkQuotaHealing(stage: Stage): Promise<void> {
   const entities = new Set(
     world.scenario.steps.flatMap(({deed}) => (deed.kind === 'acquire' || deed.kind === 'patient' ? [deed.entity] : [])),
   )
-  for (const entity of [...entities].sort()) await checkEntity(stage, entity)
+  const limiter = world.freshLimiter()
+  for (const entity of [...entities].sort()) await checkEntity(stage, limiter, entity)
 }
 
-async function checkEntity({world, oracles}: Stage, entity: string): Promise<void> {
+async function checkEntity({world, oracles}: Stage, limiter: RateLimiter, entity: string): Promise<void> {
   const {time} = world
   const parent = world.scenario.children[entity]
   const family = [entity, ...(parent === undefined ? [] : [parent])]
   // A first request brings the limits in line, where a client has changed them without.
-  const limiter = world.freshLimiter()
   for (let warmUp = 0; warmUp < 2; warmUp++) await ask(0)
   await time.runUntil(restedMs(world, family))
   const whole = wholeAllowance(world, family)

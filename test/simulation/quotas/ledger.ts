@@ -66,7 +66,7 @@ export class QuotaLedger {
     for (const each of judged) this.#checkTime(each, writer, atMs)
     for (const group of groups(judged)) this.#checkMove(group, writer)
     for (const each of judged) if (isGrant(each)) this.#checkGrant(each, writer)
-    for (const each of judged) this.#book(each, writer)
+    for (const each of judged) this.#book(each, writer, atMs)
     for (const each of judged) this.#checkTotal(each)
   }
 
@@ -132,7 +132,7 @@ export class QuotaLedger {
     this.#verdicts.report(oracle, subject, message)
   }
 
-  #book({change, after, windowMs, credit, isOpening}: Judged, {deed}: Writer): void {
+  #book({change, after, windowMs, credit, isOpening}: Judged, {kind, deed}: Writer, atMs: number): void {
     const key = keyOf(change)
     const shards = this.#holdings.get(key) ?? new Map<number, Holding>()
     this.#holdings.set(key, shards)
@@ -148,8 +148,11 @@ export class QuotaLedger {
       const message = `the window of ${iso(windowMs)} begins before that of ${iso(known.windowMs)} has ended`
       this.#verdicts.report('S3-window-again', subjectOf(change), message)
     }
-    const granted = after.tokens + change.taken
-    const whole = capacityAt(after, after.resets === '' ? windowMs : after.refilledAtMs)
+    // A copy of a shard whose window is over holds nothing until it is reset.
+    const isOver = kind === 'python' && !change.isItemBefore && endOf(after, windowMs) <= atMs
+    const granted = isOver ? 0n : after.tokens + change.taken
+    const isOpened = after.resets === '' && Number.isFinite(windowMs)
+    const whole = capacityAt(after, isOpened ? windowMs : after.refilledAtMs)
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition
     const extra = wasOther && granted > 0n ? granted : 0n
     const {definition} = after

@@ -45,7 +45,8 @@ export class QuotaRefusals {
       const needed = BigInt(status.requested) * 1000n
       const [first, last] = [leftAt(shards, startedMs), leftAt(shards, endedMs)]
       const subject = `${bucket} ${status.name}`
-      if (first === last && status.available !== Number(first / 1000n))
+      // A debt is shown as such.
+      if (first === last && Math.max(0, status.available) !== Number(first / 1000n))
         this.#verdicts.report('L6-left', subject, `${status.available} were said to be left, ${first / 1000n} are`)
       if (!status.exceeded) continue
       if (first >= needed && last >= needed) {

@@ -65,6 +65,7 @@ export class Switches {
 
   /** A caller was told that the switch refuses. */
   refused(bucket: string, startedMs: number, lagMs: number): void {
+    if (!this.#eras.has(bucket)) this.#note(bucket)
     const era = this.#eras.get(bucket)?.at(-1)
     if (!era || era.isDisabled || startedMs <= era.fromMs + DENY_CACHE_MS + lagMs) return
     const message = `is refused ${startedMs - era.fromMs} ms after it was opened again`

@@ -1,13 +1,13 @@
 import {periodsOf} from '../core/bucket.js'
 import {type GatherPlan, planGather} from '../core/shards.js'
-import {TransactionCancelled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
+import {writeTogether} from '../repository/buckets/joint-write.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, changesLimits, planBucket, plannedLimits} from '../repository/buckets/plan.js'
 import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
 import {readSeenShards} from '../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
-import {type TransactItem, transact} from '../repository/table/transact.js'
+import type {TransactItem} from '../repository/table/transact.js'
 import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {BucketQueues, BucketRequest} from './bucket-queues.js'
@@ -174,14 +174,8 @@ export class ShardGatherer {
       const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
       return {Update: update as NonNullable<TransactItem['Update']>}
     })
-    try {
-      await transact(table, items)
-    } catch (error) {
-      const isContended =
-        error instanceof TransactionCancelled && (error.hasConditionFailure || (error.isPassing && !error.isThrottling))
-      if (isContended) return undefined
-      throw error
-    }
+    const {seen} = plans.get(countingShard as number) as BucketPlan
+    if (!(await writeTogether(table, items, seen))) return undefined
     // What the queues know is from before the transaction.
     for (const [shard, mark] of marks) this.#queues.at({entity, resource, shard}).forget(mark)
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))

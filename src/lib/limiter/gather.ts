@@ -69,6 +69,7 @@ export class ShardGatherer {
     const {entity, resource, amounts, level} = request
     const {table, limits, shards, settings} = this.#queues.services
     let count = expectedCount
+    let isFilled = false
     for (let attempt = 1; ; attempt++) {
       const sinceMs = table.clock()
       const [seen, cached] = await Promise.all([
@@ -91,9 +92,11 @@ export class ShardGatherer {
         continue
       }
       if (seen.size === 0) return this.#askFirst(request)
-      if (seen.size < count && attempt === 1) {
-        // Without all of them a request for the whole capacity could never be admitted.
+      const isBehind = [...seen.values()].some(({record}) => record.shardCount < count)
+      if ((seen.size < count || isBehind) && !isFilled) {
+        // Without all of them a request for the whole capacity could never be admitted. One that is behind gains too much.
         await shards.fill({entity, resource, shard: count - 1})
+        isFilled = true
         continue
       }
       const nowMs = table.clock()

@@ -1,6 +1,6 @@
 import {type Amounts, type BucketState, nextBoundary, refillBucket} from '../core/bucket.js'
 import {wholeRateAt} from '../core/limit-kind.js'
-import {availableTogether, timeUntilTogether, withoutExcess} from '../core/shards.js'
+import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
 import type {GuardedWrite} from '../repository/buckets/guarded-write.js'
 import {stampUpdate} from '../repository/buckets/switch-write.js'
@@ -8,7 +8,7 @@ import type {BucketAddress, WriteMark} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import {type RefusalStatus, ResourceDisabled} from './errors.js'
-import {type KnownState, shareOfRecord} from './known-bucket.js'
+import type {KnownState} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
 import {basisOf} from './next-step.js'
 import type {PendingRequest} from './pending-request.js'
@@ -32,7 +32,9 @@ export function explainRefusal(
   {records, amounts, nowMs, source}: RefusalGrounds,
   level: RefusalStatus['level'],
 ): Refusal {
-  const shares = records.map(record => withoutExcess(shareOfRecord(record), nowMs))
+  // A shard that is behind gains less once it learns the number of shards: no wait may count on more.
+  const count = Math.max(...records.map(({shardCount}) => shardCount))
+  const shares = records.map(({state, shard}) => withoutExcess(shareOfBucket(state, shard, count), nowMs))
   const refilled = shares.map(share => refillBucket(share, nowMs))
   const first = records[0] as BucketRecord
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {

@@ -131,20 +131,20 @@ export class LeasePlay {
       const buckets = this.#bucketsOf(this.#deed.entity)
       const isFirst = (bucket: string) => this.#unknown.includes(bucket)
       oracles.answers.refused(buckets, this.#deed.consume, error, world.time.nowMs, isFirst)
-      this.#noteDecided(buckets[0] as string)
+      this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }
     // Refused, failed or given up.
     this.#returnWhenClean(pending, startedMs)
     if (error instanceof RateLimitExceeded && !world.scenario.sharedSlots) this.#returnRefused(pending)
   }
 
-  /** A refused request is charged by none of its attempts (decision 26). Not judged: parents, shards, a bucket that is gone. */
+  /** A refused request is charged by none of its attempts (decision 26). Not judged: parents, a bucket that is gone. */
   #returnRefused(pending: readonly Held[]): void {
     const {books} = this.#stage.oracles
     if (pending.some(({claim}) => claim.bucket !== pending[0]?.claim.bucket)) return
     this.#stage.atEnd.push(() => {
       for (const {claim, incarnation} of pending)
-        if (books.isThere(claim.bucket, claim.limit) && incarnation === this.#incarnationOf(claim)) claim.high = 0n
+        if (books.hasLimit(claim.bucket, claim.limit) && incarnation === this.#incarnationOf(claim)) claim.high = 0n
     })
   }
 

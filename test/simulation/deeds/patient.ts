@@ -97,7 +97,7 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       current.decided = {as: 'refused', buckets}
       world.note(`p${process.number} patient told ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
       oracles.answers.refused(buckets, consume, error, world.time.nowMs, bucket => unknown.includes(bucket))
-      stage.noteDecided(process.number, generation, buckets[0] as string)
+      stage.noteRefused(process.number, generation, buckets)
       return error
     }
   }

@@ -26,11 +26,11 @@ export class Oracles {
   readonly answers: Answers
   readonly usage: UsageTruth
   readonly costs: Costs
+  readonly refills: Refills
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets that were deleted together with their usage. */
   readonly removed = new Set<string>()
-  readonly #refills: Refills
   readonly #world: World
 
   constructor(world: World) {
@@ -43,7 +43,7 @@ export class Oracles {
     this.usage = new UsageTruth(verdicts)
     this.costs = new Costs(verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
-    this.#refills = new Refills(timeline, verdicts, () => world.aheadMs, generationOf)
+    this.refills = new Refills(timeline, verdicts, () => world.aheadMs, generationOf)
   }
 
   observe(write: TableWrite): void {
@@ -64,7 +64,7 @@ export class Oracles {
       else this.activity.set(bucket, [{atMs, process: writer.process}])
     }
     this.rates.observe(write)
-    this.#refills.observe(write)
+    this.refills.observe(write)
     this.books.observe(write)
     this.costs.observe(write, this.#world.time.nowMs - this.#world.time.elapsedMs)
     this.usage.observe(write)

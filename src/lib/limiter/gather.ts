@@ -179,9 +179,12 @@ export class ShardGatherer {
     })
     const {seen} = plans.get(countingShard as number) as BucketPlan
     if (!(await writeTogether(table, items, seen))) return undefined
-    // What the queues know is from before the transaction.
-    for (const [shard, mark] of marks) this.#queues.at({entity, resource, shard}).forget(mark)
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
+    // What the queues know is from before the transaction, perhaps from another period of a quota.
+    for (const [shard, mark] of marks) {
+      const written = charged.find(record => record.shard === shard)
+      this.#queues.at({entity, resource, shard}).forget(mark, written)
+    }
     const holdings = [...parts].map(([shard, taken]) => {
       const {incarnation, state} = charged.find(record => record.shard === shard) as BucketRecord
       return {

@@ -22,6 +22,11 @@ export interface RateLimiterOptions extends ConnectionOptions {
   readonly denyCacheMs?: number
   /** How long configurations and entities are cached, in ms; 60,000 unless said otherwise. */
   readonly configCacheMs?: number
+  /**
+   * Whether a request for a limit that is not configured throws. Otherwise that limit does not count: the decision lists
+   * it as `unlimited`, and the process warns once per name.
+   */
+  readonly strict?: boolean
   /** Limits where nothing is configured at any level. */
   readonly defaultLimits?: readonly Limit[]
   /** Idle buckets expire after this many times they take to fill up; 7 unless said otherwise, 0: never. */
@@ -50,6 +55,8 @@ export interface AcquireRequest<Name extends string = string> extends BucketName
   readonly also?: Readonly<Record<string, Consumption<Name>>>
   /** Instead of the limiter's. */
   readonly onUnavailable?: OnUnavailable
+  /** Instead of the limiter's. */
+  readonly strict?: boolean
   /** How long each decision may take, in ms; instead of the limiter's. */
   readonly timeoutMs?: number
   /**

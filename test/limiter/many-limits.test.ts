@@ -33,7 +33,7 @@ describeOnEngine('as many limits as can be set', () => {
     await splitInto(scene, 2)
     await (await limiter.acquire(request(all(20)))).rollback()
     await lease.rollback()
-    const [{name}] = limits as [{name: string}]
+    const name = limits[0]?.name as string
     expect(await scene.totals('user-1', 'gpt-4', name, 2)).toMatchObject({consumed: 0})
     await configs.set(resource, parseLimits([texts[0] as string], calendarCheck))
   })

@@ -4,6 +4,7 @@ import {checkMs} from '../core/duration.js'
 import {InvalidInput} from '../core/errors.js'
 import type {Limit} from '../core/limit.js'
 import {checkNamespaceName, isNamespaceId} from '../core/names.js'
+import {tooManyLimits} from '../repository/limits/checks.js'
 import type {ConnectionOptions, TableSeams} from '../repository/table/open-table.js'
 import type {OnUnavailable} from '../schema/config-record.js'
 
@@ -90,6 +91,8 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   if (namespaceId !== undefined && !isNamespaceId(namespaceId)) {
     throw new InvalidInput('name.invalid', `${JSON.stringify(namespaceId)} is not a valid namespace id.`)
   }
+  const tooMany = tooManyLimits(options.defaultLimits ?? [])
+  if (tooMany !== undefined) throw new InvalidInput('limit.too-many', `defaultLimits: ${tooMany}.`)
   return {
     denyCacheMs: checkMs('denyCacheMs', denyCacheMs) ?? 1000,
     // A check may rest on what was read this long ago, and comes this often: a change takes both, one period at most.

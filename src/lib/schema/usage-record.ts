@@ -3,6 +3,7 @@ import {type Item, n, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey, withoutKey} from './keys.js'
 import {readNumber, readString} from './read.js'
+import {encodeUsageRefusals, type RefusalCounts, readUsageRefusals} from './refusal-counts.js'
 
 /** Consumption of one entity and resource in one window. */
 export interface UsageRecord {
@@ -15,6 +16,8 @@ export interface UsageRecord {
   /** Whole tokens per limit; negative when more was returned than taken. */
   readonly tokens: ReadonlyMap<string, number>
   readonly totalEvents: number
+  /** Absent where no refusal was counted. */
+  readonly refused?: RefusalCounts | undefined
   readonly ttlSeconds: number | undefined
 }
 
@@ -48,6 +51,7 @@ export function encodeUsage(record: UsageRecord): Item {
     ...texts(indexKeys.inNamespace(namespace, key.PK)),
   }
   for (const [limit, tokens] of record.tokens) item[limit] = n(tokens)
+  if (record.refused) item[names.refusals] = encodeUsageRefusals(record.refused)
   if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
   return item
 }
@@ -63,6 +67,7 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
     const count = OTHER_NUMBERS.has(name) || name.includes('#') ? undefined : readNumber(item, name)
     if (count !== undefined) tokens.set(name, count)
   }
+  const refused = readUsageRefusals(item)
   return {
     namespace: key.namespace,
     entity: key.entity,
@@ -71,12 +76,13 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
     start: readString(item, names.start) ?? key.start,
     tokens,
     totalEvents: readNumber(item, names.totalEvents) ?? 0,
+    ...(refused && {refused}),
     ttlSeconds: readNumber(item, names.expiresAt),
   }
 }
 
 /** The attributes of a new record before anything is counted in it, without its key. */
-export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'totalEvents'>): Item {
+export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'totalEvents' | 'refused'>): Item {
   const {[names.totalEvents]: _, ...identity} = withoutKey(encodeUsage({...record, tokens: new Map(), totalEvents: 0}))
   return identity
 }
@@ -92,6 +98,8 @@ export interface UsageProgress {
   readonly fractions: ReadonlyMap<string, bigint>
   /** The same as it is stored, for conditions: a text that another version wrote may not read back as it is spelled. */
   readonly fractionText: string | undefined
+  /** Whether the record has the map that refusals are counted in. */
+  readonly countsRefusals: boolean
 }
 
 const MARK_PREFIX = '_seq_'
@@ -119,5 +127,5 @@ export function readProgress(item: Item = {}): UsageProgress {
     const match = /^(.+):(\d+)$/.exec(part)
     if (match) fractions.set(match[1] as string, BigInt(match[2] as string))
   }
-  return {marks, fractions, fractionText}
+  return {marks, fractions, fractionText, countsRefusals: readUsageRefusals(item) !== undefined}
 }

@@ -132,7 +132,7 @@ export class RefusalTally {
     const waiting = this.#waiting.get(keyOf(bucket))
     if (!waiting) return
     this.#lost += sizeOf(waiting.counts)
-    waiting.counts = NONE
+    this.#waiting.delete(keyOf(bucket))
   }
 
   /** Writes everything that waits, now; gives up when the table cannot be reached. */

@@ -100,6 +100,7 @@ export class LeasePlay {
       return lease
     } catch (error) {
       end(error instanceof RateLimitExceeded ? 'refused' : undefined)
+      if (error instanceof RateLimitExceeded) oracles.refusals.told(world.namespace, entity, error)
       world.note(`p${this.#process.number} ${(error as Error).name} ${entity} ${JSON.stringify(consume)}`)
       this.#afterFailure(error, pending, startedMs)
       oracles.answers.failed(`acquire ${entity}`, error)
@@ -199,6 +200,7 @@ export class LeasePlay {
       end()
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} ${(error as Error).name}`)
       // A mistake of the caller, or a refusal: nothing has happened, unless a compensation was disturbed.
+      if (error instanceof RateLimitExceeded) oracles.refusals.told(world.namespace, this.#deed.entity, error)
       const isRefused = error instanceof RateLimitExceeded || error instanceof RequestTooLarge
       if (error instanceof InvalidInput || (isRefused && this.#isClean(startedMs, startedMs))) takeBack()
       else for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.max(0, deltas[claim.limit] ?? 0)) * 1000n)

@@ -9,6 +9,7 @@ import {Costs} from './costs.js'
 import {CACHE_PERIOD_MS, LimitsTimeline} from './limits-timeline.js'
 import {RateBound} from './rate-bound.js'
 import {Refills} from './refills.js'
+import {Refusals} from './refusals.js'
 import {UsageTruth} from './usage.js'
 import {Verdicts} from './verdicts.js'
 
@@ -29,6 +30,7 @@ export class Oracles {
   readonly quotas: QuotaOracle
   readonly costs: Costs
   readonly refills: Refills
+  readonly refusals: Refusals
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets that were deleted together with their usage. */
@@ -53,6 +55,7 @@ export class Oracles {
     this.answers = new Answers(rates, verdicts, (bucket, name) => this.rates.storedCapacity(bucket, name))
     this.usage = new UsageTruth(verdicts)
     this.costs = new Costs(verdicts)
+    this.refusals = new Refusals(verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
     this.refills = new Refills(rates, verdicts, () => world.aheadMs, generationOf)
   }
@@ -82,6 +85,7 @@ export class Oracles {
     this.books.observe(write)
     this.costs.observe(write, this.#world.time.nowMs - this.#world.time.elapsedMs)
     this.usage.observe(write)
+    this.refusals.observe(write)
     if (writer.kind === 'operator') this.#afterOperator(write)
   }
 

@@ -151,6 +151,8 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   checkCosts(stage)
   const hasPurge = scenario.steps.some(({deed}) => deed.kind === 'purge')
   if (!hasPurge) oracles.books.check({checkHigh: !world.slots.isShared})
+  const limiters = world.processes.flatMap(process => process.limiters)
+  oracles.refusals.check(limiters.reduce((sum, limiter) => sum + limiter.uncountedRefusals, 0))
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
   if (hasPurge) checkPurged(stage)
   else if (scenario.profile === 'quotas') await checkQuotaHealing(stage)
@@ -163,7 +165,7 @@ async function drain({world, oracles}: Stage): Promise<void> {
   while (stream.waiting > 0 && time.nowMs < endMs) await time.runUntil(time.nowMs + 10_000)
   await time.runUntil(time.nowMs + 10_000)
   if (stream.waiting > 0) oracles.verdicts.report('L4-stalled', 'stream', `${stream.waiting} records wait for ever`)
-  else oracles.usage.check(world.items, oracles.removed)
+  else oracles.usage.check(world.items, oracles.removed, oracles.refusals.counted)
 }
 
 /** S11: a purge leaves nothing behind. */

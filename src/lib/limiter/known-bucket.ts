@@ -161,7 +161,7 @@ export class KnownBucket {
     return ageMs < 0 || ageMs >= this.#settings.configCheckMs
   }
 
-  /** Drops the limits that a parent lacks; which these are is known once the configuration was read. */
+  /** Drops the limits that the bucket lacks; which these are is known once the configuration was read. */
   narrow(demand: Demand, nowMs: number): void {
     if (this.#source === undefined || !this.#state?.exists || this.isCheckDue(nowMs)) return
     leaveOutMissing(demand, this.#state.seen.record.state.limits)

@@ -100,6 +100,7 @@ export class LeasePlay {
       return lease
     } catch (error) {
       end(error instanceof RateLimitExceeded ? 'refused' : undefined)
+      if (error instanceof RateLimitExceeded) oracles.refusals.told(world.namespace, entity, error)
       world.note(`p${this.#process.number} ${(error as Error).name} ${entity} ${JSON.stringify(consume)}`)
       this.#afterFailure(error, pending, startedMs)
       oracles.answers.failed(`acquire ${entity}`, error)
@@ -147,7 +148,7 @@ export class LeasePlay {
       const buckets = this.#bucketsOf(this.#deed.entity)
       const isFirst = (bucket: string) => this.#unknown.includes(bucket)
       oracles.answers.refused(buckets, this.#deed.consume, error, world.time.nowMs, isFirst)
-      this.#noteDecided(buckets[0] as string)
+      this.#stage.noteRefused(this.#process.number, this.#generation, buckets)
     }
     oracles.quotas.refused(this.#process.number, this.#deed.entity, error, startedMs)
     // Refused, failed or given up.
@@ -155,14 +156,14 @@ export class LeasePlay {
     if (error instanceof RateLimitExceeded && !world.scenario.sharedSlots) this.#returnRefused(pending)
   }
 
-  /** A refused request is charged by none of its attempts (decision 26). Not judged: parents, shards, a bucket that is gone. */
+  /** A refused request is charged by none of its attempts (decision 26). Not judged: parents, a bucket that is gone. */
   #returnRefused(pending: readonly Held[]): void {
     const {books} = this.#stage.oracles
     if (pending.some(({claim}) => claim.bucket !== pending[0]?.claim.bucket)) return
     this.#stage.atEnd.push(() => {
       for (const {claim, incarnation, period} of pending) {
         const isSame = incarnation === this.#incarnationOf(claim) && period === this.#periodOf(claim)
-        if (books.isThere(claim.bucket, claim.limit) && isSame) claim.high = 0n
+        if (books.hasLimit(claim.bucket, claim.limit) && isSame) claim.high = 0n
       }
     })
   }
@@ -199,6 +200,7 @@ export class LeasePlay {
       end()
       world.note(`p${this.#process.number} ${action.kind} ${this.#deed.entity} ${(error as Error).name}`)
       // A mistake of the caller, or a refusal: nothing has happened, unless a compensation was disturbed.
+      if (error instanceof RateLimitExceeded) oracles.refusals.told(world.namespace, this.#deed.entity, error)
       const isRefused = error instanceof RateLimitExceeded || error instanceof RequestTooLarge
       if (error instanceof InvalidInput || (isRefused && this.#isClean(startedMs, startedMs))) takeBack()
       else for (const {claim} of this.#held) claim.leaveInDoubt(BigInt(Math.max(0, deltas[claim.limit] ?? 0)) * 1000n)

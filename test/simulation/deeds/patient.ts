@@ -106,9 +106,10 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       oracles.quotas.refused(process.number, entity, error, beganMs)
       if (!(error instanceof RateLimitExceeded)) return undefined
       current.decided = {as: 'refused', buckets}
+      oracles.refusals.told(world.namespace, entity, error)
       world.note(`p${process.number} patient told ${error.retryAfterMs} ms ${entity} ${JSON.stringify(consume)}`)
       oracles.answers.refused(buckets, consume, error, world.time.nowMs, bucket => unknown.includes(bucket))
-      stage.noteDecided(process.number, generation, buckets[0] as string)
+      stage.noteRefused(process.number, generation, buckets)
       return error
     }
   }

@@ -9,6 +9,7 @@ import {Costs} from './costs.js'
 import {CACHE_PERIOD_MS, LimitsTimeline} from './limits-timeline.js'
 import {RateBound} from './rate-bound.js'
 import {Refills} from './refills.js'
+import {Refusals} from './refusals.js'
 import {UsageTruth} from './usage.js'
 import {Verdicts} from './verdicts.js'
 
@@ -28,11 +29,12 @@ export class Oracles {
   readonly usage: UsageTruth
   readonly quotas: QuotaOracle
   readonly costs: Costs
+  readonly refills: Refills
+  readonly refusals: Refusals
   /** When each bucket was last consumed from, or changed by anyone but a limiter. */
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets that were deleted together with their usage. */
   readonly removed = new Set<string>()
-  readonly #refills: Refills
   /** Of limits that are rates all the time. */
   readonly #rateTimeline: LimitsTimeline
   readonly #kinded: ReadonlySet<string>
@@ -53,8 +55,9 @@ export class Oracles {
     this.answers = new Answers(rates, verdicts, (bucket, name) => this.rates.storedCapacity(bucket, name))
     this.usage = new UsageTruth(verdicts)
     this.costs = new Costs(verdicts)
+    this.refusals = new Refusals(verdicts)
     const generationOf = (process: number) => world.processes[process]?.generation ?? 0
-    this.#refills = new Refills(rates, verdicts, () => world.aheadMs, generationOf)
+    this.refills = new Refills(rates, verdicts, () => world.aheadMs, generationOf)
   }
 
   observe(write: TableWrite): void {
@@ -78,10 +81,11 @@ export class Oracles {
     }
     const rates = this.#kinded.size === 0 ? write : {...write, shards: shards.map(change => this.#ratesOf(change))}
     this.rates.observe(rates)
-    this.#refills.observe(rates)
+    this.refills.observe(rates)
     this.books.observe(write)
     this.costs.observe(write, this.#world.time.nowMs - this.#world.time.elapsedMs)
     this.usage.observe(write)
+    this.refusals.observe(write)
     if (writer.kind === 'operator') this.#afterOperator(write)
   }
 

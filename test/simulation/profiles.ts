@@ -2,6 +2,7 @@ import type {Limit} from '../../src/lib/core/limit.js'
 import {
   batchForNewBucket,
   firstWritesInDoubt,
+  gathersInDoubt,
   leaseAcross,
   limitsChangeBehindClock,
   type Planned,
@@ -118,6 +119,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   shards: draws => {
+    if (draws.chance(0.2)) return gathersInDoubt(draws)
     const limits = someLimits(draws, draws.int(1, 2))
     const processes = draws.int(1, 3)
     const steps = traffic(draws, {

@@ -1,4 +1,4 @@
-import {periodsOf} from '../core/bucket.js'
+import {type Amounts, periodsOf} from '../core/bucket.js'
 import {type GatherPlan, planGather} from '../core/shards.js'
 import {pause} from '../dynamo/retry.js'
 import {writeTogether} from '../repository/buckets/joint-write.js'
@@ -16,6 +16,7 @@ import {type Grant, grantOf} from './grant.js'
 import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
 import {expiryOf, hasLimits, plannedRecord} from './limit-steps.js'
+import {knownAmounts} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 
 const ATTEMPTS = 5
@@ -66,7 +67,7 @@ export class ShardGatherer {
    * what it can, in one transaction. Losing to competitors every time is a refusal, not a failure.
    */
   async #readAndTake(request: BucketRequest, expectedCount: number): Promise<Grant | Refusal> {
-    const {entity, resource, amounts, level} = request
+    const {entity, resource, level} = request
     const {table, limits, shards, settings} = this.#queues.services
     let count = expectedCount
     let isFilled = false
@@ -100,6 +101,7 @@ export class ShardGatherer {
         continue
       }
       const nowMs = table.clock()
+      const amounts = chargedAmounts(request, applied)
       const plans = new Map(
         [...seen].map(([shard, bucket]) => [shard, planBucket(bucket, nowMs, applied.limits, {opensSessions: true})]),
       )
@@ -179,9 +181,12 @@ export class ShardGatherer {
     })
     const {seen} = plans.get(countingShard as number) as BucketPlan
     if (!(await writeTogether(table, items, seen))) return undefined
-    // What the queues know is from before the transaction.
-    for (const [shard, mark] of marks) this.#queues.at({entity, resource, shard}).forget(mark)
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
+    // What the queues know is from before the transaction, perhaps from another period of a quota.
+    for (const [shard, mark] of marks) {
+      const written = charged.find(record => record.shard === shard)
+      this.#queues.at({entity, resource, shard}).forget(mark, written)
+    }
     const holdings = [...parts].map(([shard, taken]) => {
       const {incarnation, state} = charged.find(record => record.shard === shard) as BucketRecord
       return {
@@ -198,6 +203,12 @@ export class ShardGatherer {
     if (opened?.size) this.#queues.services.onOpened(opener as BucketRecord, opened, openedMs)
     return {holdings, record: charged[0] as BucketRecord, shards: charged}
   }
+}
+
+/** As for a single bucket: only a strict request demands that the entity has all limits. */
+function chargedAmounts({amounts, level, isStrict}: BucketRequest, {limits}: AppliedLimits): Amounts {
+  if (level === 'entity' && isStrict) return amounts
+  return knownAmounts(amounts, new Set(limits.map(({name}) => name)))
 }
 
 const range = (count: number): number[] => Array.from({length: count}, (_, shard) => shard)

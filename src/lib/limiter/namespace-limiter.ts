@@ -38,6 +38,8 @@ export interface EntityRequest {
   readonly amounts: Amounts
   /** 0 when more is taken for a request that was counted before. */
   readonly requests: 0 | 1
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
   readonly deadline: Deadline
 }
 
@@ -126,7 +128,7 @@ export class NamespaceLimiter {
     const {record, amounts, nowMs, source} = refused as Refused
     const count = Math.max(this.#entities.shardCount(entity, resource), record.shardCount)
     if (count === 1) return explainRefusal({records: [record], amounts, nowMs, source}, level)
-    const gathering = this.#gatherer.gather({...request, amounts}, count)
+    const gathering = this.#gatherer.gather(request, count)
     try {
       return await deadline.until(gathering)
     } finally {

@@ -1,5 +1,5 @@
 import {type Amounts, type BucketState, nextBoundary, refillBucket} from '../core/bucket.js'
-import {isSoftAt, wholeRateAt} from '../core/limit-kind.js'
+import {wholeRateAt} from '../core/limit-kind.js'
 import {availableTogether, shareOfBucket, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
 import type {GuardedWrite} from '../repository/buckets/guarded-write.js'
@@ -41,7 +41,8 @@ export function explainRefusal(
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, nowMs).rate
-    const exceeded = availableMilli < milli && !(limit && isSoftAt(limit, nowMs))
+    // A soft limit is no reason, even if its time has run out: until it is renewed, nothing is refused for it alone.
+    const exceeded = availableMilli < milli && limit?.kind?.softUntilMs === undefined
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
     return {
       name,
@@ -98,9 +99,10 @@ export async function refuseDisabled(
 ): Promise<boolean> {
   if (disabledAt === undefined) return false
   if (state.exists && !state.seen.record.isDisabled) {
-    const update = (mark: WriteMark) => stampUpdate(table, address, 'disabled', mark)
+    const {record} = state.seen
+    const update = (mark: WriteMark) => stampUpdate(table, address, 'disabled', mark, record)
     // The refusal stands without it.
-    await write({update, basis: basisOf(state.seen.record)}).catch(() => {})
+    await write({update, basis: basisOf(record)}).catch(() => {})
   }
   for (const request of requests) request.fail(new ResourceDisabled(address.entity, address.resource, disabledAt))
   return true

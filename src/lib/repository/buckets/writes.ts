@@ -17,9 +17,11 @@ import {
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {generationAttributes} from '../../schema/parent-generation.js'
 import {readString} from '../../schema/read.js'
+import type {RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
 import {expiryOfPeriod, planKinds, requireEnabled, requireNumber} from './kind-write.js'
 import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit} from './plan.js'
+import {countRefusals} from './refusal-count.js'
 
 const names = attributes.bucket
 
@@ -43,6 +45,8 @@ export interface WriteMark {
    * still holds it, and changes the revision, so that of all tries at most one is applied (decision 26).
    */
   readonly repeats?: {readonly slotMark: string | undefined}
+  /** Refusals that are counted with this write. */
+  readonly refusals?: RefusalCounts | undefined
 }
 
 export const MARK_SLOTS = 8
@@ -287,9 +291,10 @@ export function markedUpdate(
   mark: WriteMark,
   {isRevision = false}: {readonly isRevision?: boolean} = {},
 ): BucketUpdate {
-  const {slot, nonce, repeats} = mark
+  const {slot, nonce, repeats, refusals} = mark
   const attribute = markAttribute(slot)
   e.set(attribute, s(nonce))
+  if (refusals) countRefusals(e, refusals)
   if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))
   if (repeats) requireText(e, attribute, repeats.slotMark)
   return {

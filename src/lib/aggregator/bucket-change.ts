@@ -10,7 +10,9 @@ import {
   type StoredBucket,
 } from '../schema/bucket-record.js'
 import {parseItemKey} from '../schema/keys.js'
+import type {RefusalCounts} from '../schema/refusal-counts.js'
 import {isUsageCounter} from '../schema/usage-record.js'
+import {refusedBy} from './refusals.js'
 import {MalformedRecord, occurredAtMs, positionOf, type StreamRecord} from './stream-event.js'
 
 /** A record older than this is not used to judge the present state of a bucket. */
@@ -48,6 +50,8 @@ export interface BucketChange extends ShardId {
   readonly uncounted: readonly string[]
   /** Net number of requests admitted; negative when a counted request was rolled back. */
   readonly admitted: number
+  /** Requests refused since the last write that counted some; `undefined` when none were. */
+  readonly refused: RefusalCounts | undefined
   readonly after: StoredBucket
   /** The item's shard count before the write; 1 where the item did not exist. */
   readonly shardsBefore: number
@@ -70,7 +74,8 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
   const {namespace, entity, resource, shard} = key
   const {consumedMilli, uncounted} = difference(before, after)
   // A new shard other than the first comes from a split, or copies the counters of another shard.
-  const admitted = eventName === 'INSERT' && shard > 0 ? 0 : admittedBy(before, after, consumedMilli)
+  const isCopy = eventName === 'INSERT' && shard > 0
+  const admitted = isCopy ? 0 : admittedBy(before, after, consumedMilli)
   const areRequestsCounted = Math.abs(admitted) <= MAX_ADMITTED
   return {
     namespace,
@@ -84,6 +89,7 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
     overdrawn: overdrawnBy(consumedMilli, stored),
     uncounted: areRequestsCounted ? uncounted : [...uncounted, 'requests'],
     admitted: areRequestsCounted ? admitted : 0,
+    refused: isCopy ? undefined : refusedBy(before, after),
     after: stored,
     shardsBefore: readShardCount(before),
   }

@@ -18,6 +18,7 @@ import {
   usageMark,
 } from '../schema/usage-record.js'
 import type {BucketChange} from './bucket-change.js'
+import {countRefusals} from './refusals.js'
 
 /** The changes of a batch that belong to one usage record. */
 export interface UsageGroup {
@@ -56,13 +57,13 @@ interface UsageRetention {
 }
 
 /**
- * One group per usage record, over all shards of the bucket. Skips changes that neither consumed nor admitted anything,
+ * One group per usage record, over all shards of the bucket. Skips changes that consumed, admitted and refused nothing,
  * such as refills. Keeps pairs of changes that cancel out, because a retry may deliver only one of the two.
  */
 export function groupUsage(changes: readonly BucketChange[], windows: readonly Window[]): UsageGroup[] {
   const groups = new Map<string, Omit<UsageGroup, 'changes'> & {changes: Map<number, BucketChange[]>}>()
   for (const change of inStreamOrder(changes)) {
-    if (change.consumedMilli.size === 0 && change.admitted === 0) continue
+    if (change.consumedMilli.size === 0 && change.admitted === 0 && !change.refused) continue
     const {namespace, entity, resource, shard} = change
     for (const window of windows) {
       const start = windowStart(window, change.atMs)
@@ -100,13 +101,13 @@ export async function addUsage(table: Table, group: UsageGroup, retention: Usage
     const pending = notYetCounted(group, stored ?? NO_PROGRESS)
     if (pending.size === 0) return {isCounted: false, leftOut: []}
     const {counted, leftOut} = countedLimits(pending)
-    const update = usageUpdate(table, group, {pending, counted, stored}, retention)
+    const {update, refusalsLeftOut} = usageUpdate(table, group, {pending, counted, stored}, retention)
     try {
       await retrying(() => table.transport.send('UpdateItem', update), {
         ...table.backoff,
         retryable: isRetryableWhenIdempotent,
       })
-      return {isCounted: true, leftOut}
+      return {isCounted: true, leftOut: [...leftOut, ...refusalsLeftOut]}
     } catch (error) {
       if (!(error instanceof ConditionFailed) || attempt + 1 >= ATTEMPTS) throw error
       stored = readProgress(error.oldItem)
@@ -148,7 +149,7 @@ function usageUpdate(
   group: UsageGroup,
   addition: UsageAddition,
   {ttlSeconds}: UsageRetention,
-): OperationInput<'UpdateItem'> {
+): {update: OperationInput<'UpdateItem'>; refusalsLeftOut: readonly string[]} {
   const {namespace, entity, resource, window, start} = group
   const {pending, stored} = addition
   const e = new ExpressionBuilder()
@@ -156,15 +157,18 @@ function usageUpdate(
   for (const [attribute, value] of Object.entries(identity)) e.setIfMissing(attribute, value)
   for (const [shard, changes] of pending) moveMark(e, shard, changes, stored)
   addCounts(e, addition)
+  const refusals = [...pending.values()].flat().flatMap(({refused}) => refused ?? [])
+  const refusalsLeftOut = countRefusals(e, refusals, stored)
   const fractions = e.name(attributes.usage.fractions)
   const before = stored?.fractionText
   e.condition(before === undefined ? `attribute_not_exists(${fractions})` : `${fractions} = ${e.value(s(before))}`)
-  return {
+  const update: OperationInput<'UpdateItem'> = {
     TableName: table.name,
     Key: wireKey(keys.usage(namespace, entity, resource, window, start)),
     ...e.update(),
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
   }
+  return {update, refusalsLeftOut}
 }
 
 /** The stored mark must be unchanged; when it was not read, it must be earlier than the first of these changes. */

@@ -130,7 +130,10 @@ export class NamespaceRepository {
     this.provisioner = new Provisioner(table)
   }
 
-  /** Sets limits and updates the live buckets they apply to. Limits of other names stay unless `replace` is set. */
+  /**
+   * Sets limits and updates the live buckets they apply to. What is not given stays in force, unless `replace` is set: a
+   * scope without limits of its own starts with a copy of those that apply there now.
+   */
   async setLimits(
     scope: ConfigScope,
     limits: readonly Limit[],

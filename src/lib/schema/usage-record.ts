@@ -3,6 +3,7 @@ import {type Item, n, s, texts} from './attribute-value.js'
 import {attributes, indexes, keyNames} from './attributes.js'
 import {indexKeys, keys, parseItemKey, wireKey, withoutKey} from './keys.js'
 import {readNumber, readString} from './read.js'
+import {encodeUsageRefusals, type RefusalCounts, readUsageRefusals} from './refusal-counts.js'
 
 /** Consumption of one entity and resource in one window. */
 export interface UsageRecord {
@@ -17,6 +18,8 @@ export interface UsageRecord {
   /** By soft limit: writes that took from it and left it in debt. Absent where there were none. */
   readonly overdrawn?: ReadonlyMap<string, number>
   readonly totalEvents: number
+  /** Absent where no refusal was counted. */
+  readonly refused?: RefusalCounts | undefined
   readonly ttlSeconds: number | undefined
 }
 
@@ -57,6 +60,7 @@ export function encodeUsage(record: UsageRecord): Item {
   }
   for (const [limit, tokens] of record.tokens) item[limit] = n(tokens)
   for (const [limit, writes] of record.overdrawn ?? []) item[overdrawnCounter(limit)] = n(writes)
+  if (record.refused) item[names.refusals] = encodeUsageRefusals(record.refused)
   if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
   return item
 }
@@ -74,6 +78,7 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
     if (!name.includes('#')) tokens.set(name, count)
     else if (name.endsWith(OVERDRAWN_SUFFIX)) overdrawn.set(name.slice(0, -OVERDRAWN_SUFFIX.length), count)
   }
+  const refused = readUsageRefusals(item)
   return {
     namespace: key.namespace,
     entity: key.entity,
@@ -83,12 +88,13 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
     tokens,
     ...(overdrawn.size > 0 && {overdrawn}),
     totalEvents: readNumber(item, names.totalEvents) ?? 0,
+    ...(refused && {refused}),
     ttlSeconds: readNumber(item, names.expiresAt),
   }
 }
 
 /** The attributes of a new record before anything is counted in it, without its key. */
-export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'overdrawn' | 'totalEvents'>): Item {
+export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'overdrawn' | 'totalEvents' | 'refused'>): Item {
   const {[names.totalEvents]: _, ...identity} = withoutKey(encodeUsage({...record, tokens: new Map(), totalEvents: 0}))
   return identity
 }
@@ -104,6 +110,8 @@ export interface UsageProgress {
   readonly fractions: ReadonlyMap<string, bigint>
   /** The same as it is stored, for conditions: a text that another version wrote may not read back as it is spelled. */
   readonly fractionText: string | undefined
+  /** Whether the record has the map that refusals are counted in. */
+  readonly countsRefusals: boolean
 }
 
 const MARK_PREFIX = '_seq_'
@@ -131,5 +139,5 @@ export function readProgress(item: Item = {}): UsageProgress {
     const match = /^(.+):(\d+)$/.exec(part)
     if (match) fractions.set(match[1] as string, BigInt(match[2] as string))
   }
-  return {marks, fractions, fractionText}
+  return {marks, fractions, fractionText, countsRefusals: readUsageRefusals(item) !== undefined}
 }

@@ -178,6 +178,35 @@ export const MUTANTS: readonly Mutant[] = [
       'const attempt = () => this.correct(new Map([...negateAmounts(amounts)].slice(1))',
     ],
   ]),
+  ...inFile('limiter/refusals/tally.ts', [
+    [
+      'refusals of a write in doubt are counted again',
+      "this.#end(outcome.isInDoubt ? 'lost' : 'not-counted')",
+      "this.#end('not-counted')",
+    ],
+    [
+      'refusals of a write that failed and may have been applied are counted again',
+      "mayHaveBeenApplied(error) && !this.#isLeftBehind ? 'lost' : 'not-counted'",
+      "'not-counted'",
+    ],
+    [
+      'refusals of a write that was refused are forgotten',
+      "else if (outcome === 'not-counted') this.#add(bucket, taken)",
+      '',
+    ],
+    ['refusals wait after they were taken along', '{...NONE, lastAtMs: counts.lastAtMs, limits: rest}', 'counts'],
+    [
+      'of several limits that refuse one is counted',
+      'if (exceeded) limits.set(',
+      'if (exceeded && limits.size === 0) limits.set(',
+    ],
+  ]),
+  ...inFile('limiter/rate-limiter.ts', [
+    ['refusals are not written at the end', '    await (await this.#lookup.current)?.queues.refusals.flush()\n', ''],
+  ]),
+  ...inFile('repository/buckets/refusal-write.ts', [
+    ['an attempt to write refusals is never ruled out', '  requireLimitsRevision(e, seen)\n', ''],
+  ]),
   ...inFile('limiter/namespace-limiter.ts', [
     [
       'a refused parent leaves its child charged',
@@ -231,10 +260,23 @@ export const MUTANTS: readonly Mutant[] = [
     ['the mark of usage stays behind', 's(last.position))', 's(first.position))'],
     ['the last change is counted again', 'position > mark', 'position >= mark'],
   ]),
+  ...inFile('aggregator/refusals.ts', [
+    ['all past refusals count again', 'requests - (seen?.requests ?? 0)', 'requests'],
+    [
+      'tokens of refusals are not added',
+      'e.addWithin(map, entry, n(count))',
+      "if (!entry.startsWith('t:')) e.addWithin(map, entry, n(count))",
+    ],
+  ]),
   ...inFile('aggregator/batch.ts', [
     ['records that failed are forgotten', '    for (const number of sequenceNumbers) this.#failures.add(number)\n', ''],
   ]),
   ...inFile('aggregator/bucket-change.ts', [
+    [
+      'a copied shard counts the refusals of the first',
+      'refused: isCopy ? undefined : refusedBy',
+      'refused: refusedBy',
+    ],
     ['all past consumption counts again', 'milli - (known.get(limit) ?? 0n)', 'milli - 0n * (known.get(limit) ?? 0n)'],
   ]),
 ]

@@ -13,7 +13,7 @@ import {MarkSlots} from './mark-slots.js'
 import {type Message, SimulatedTransport} from './network.js'
 import {DECISION_TIMEOUT_MS, randomBytes, SimulatedProcess} from './process.js'
 import {SimulatedStream} from './stream.js'
-import {costOf, shardChange, type TableRequest, type TableWrite, type Writer} from './table-writes.js'
+import {costOf, isRefusalWrite, shardChange, type TableRequest, type TableWrite, type Writer} from './table-writes.js'
 import type {VirtualTime} from './virtual-time.js'
 
 export const STACK = 'sim'
@@ -139,7 +139,8 @@ export class World {
       const changes = this.#changes
       this.#changes = []
       if (changes.length > 0) this.#wrote(writer, changes)
-      if (writer.kind === 'limiter')
+      // What is written of refusals belongs to no decision.
+      if (writer.kind === 'limiter' && !isRefusalWrite(operation, input))
         this.onRequest({atMs: this.time.elapsedMs, process: writer.process, ...costOf(operation, output, changes)})
     }
   }

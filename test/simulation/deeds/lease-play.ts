@@ -120,7 +120,7 @@ export class LeasePlay {
       return {
         claim,
         incarnation: this.#incarnationOf(claim) === incarnation ? incarnation : undefined,
-        period: this.#periodOf(claim) === period ? period : undefined,
+        period: this.#chargedPeriod(claim, period, startedMs),
       }
     })
     const others = pending.filter(held => !isCharged(held))
@@ -295,6 +295,14 @@ export class LeasePlay {
 
   #periodOf({bucket, limit}: Claim): number {
     return this.#stage.oracles.quotas.ledger.period(bucket, limit)
+  }
+
+  /** The window that a request was charged in, which may have begun with it. */
+  #chargedPeriod(claim: Claim, period: number | undefined, startedMs: number): number | undefined {
+    if (this.#periodOf(claim) === period) return period
+    const {world, oracles} = this.#stage
+    const sinceMs = world.time.nowMs - world.time.elapsedMs + startedMs
+    return oracles.quotas.ledger.chargedIn(claim.bucket, claim.limit, this.#process.number, sinceMs)
   }
 
   #isClean(fromMs: number, untilMs: number): boolean {

@@ -3,10 +3,9 @@ import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatSpan, formatTokens, formatWait} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
-import type {ConfigScope} from '../../schema/config-record.js'
 import {shellWord} from '../base/settings.js'
 import {kindJson, scopeJson} from '../limits/json.js'
-import {rateText, scopeWords} from '../limits/presenter.js'
+import {rateText, scopeArguments, scopeWords} from '../limits/presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import type {WhyResult} from '../results/acquire.js'
 import {amountWords} from './presenter.js'
@@ -36,14 +35,6 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
 
 function doubled(tokens: number): number {
   return Math.min(MAX_TOKENS, 2 * tokens)
-}
-
-function scopeArguments(scope: ConfigScope): string {
-  if (scope.level === 'system') return '--system'
-  if (scope.level === 'resource') return `--resource ${scope.resource}`
-  return scope.resource === DEFAULT_RESOURCE
-    ? `--entity ${scope.entity}`
-    : `--entity ${scope.entity} --resource ${scope.resource}`
 }
 
 /** The command that lifts a switch where it is set. */

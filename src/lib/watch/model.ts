@@ -33,7 +33,9 @@ export interface Reading {
 }
 
 /** Of the tightest limit. `over`: refuses one token now. `near`: below a fifth, or empty within a minute at this rate. */
-export type RowStatus = 'ok' | 'near' | 'over' | 'gone'
+export const ROW_STATUSES = ['ok', 'near', 'over', 'gone'] as const
+
+export type RowStatus = (typeof ROW_STATUSES)[number]
 
 /** One line of the overview: a bucket at one instant, computed from its last reading. */
 export interface Row {

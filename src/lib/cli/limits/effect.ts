@@ -53,7 +53,7 @@ export function changeLines(change: ChangeOutcome, effect: ChangeEffect, dryRun:
     ...Object.fromEntries(
       changes.map(each => [each.name, `${changeText(each)}${copies.has(each.name) ? origin : ''}`]),
     ),
-    ...effectFacts(effect),
+    ...effectFacts(effect, buckets !== undefined),
     'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
     'audit retention': policyText(retentionText(previous), retentionText(record)),
     'live buckets': buckets && bucketsText(buckets),
@@ -61,11 +61,12 @@ export function changeLines(change: ChangeOutcome, effect: ChangeEffect, dryRun:
 }
 
 /** The facts about a change besides the limits themselves. */
-function effectFacts({level: {hides, uncovers}, reach, names}: ChangeEffect): Facts {
+function effectFacts({level: {hides, uncovers}, reach, names}: ChangeEffect, isMade: boolean): Facts {
   return {
     hides: levelsText(hides),
     uncovers: levelsText(uncovers),
-    concerns: reach && reachText(reach),
+    // The number of buckets that were updated says it too.
+    concerns: reach && !(isMade && reach.buckets === 0) ? reachText(reach) : undefined,
     loses: reach && lossText(reach),
     new: names.length === 0 ? undefined : names.map(newNameText).join(', '),
   }

@@ -142,6 +142,13 @@ export const MUTANTS: readonly Mutant[] = [
       'Math.min(table.clock(), latestMs)',
     ],
   ]),
+  ...inFile('repository/buckets/joint-write.ts', [
+    [
+      'a first try to charge several shards that may still arrive is not ruled out',
+      '  if (!isInDoubt) return false\n',
+      '  if (isInDoubt || !isInDoubt) return false\n',
+    ],
+  ]),
   ...inFile('repository/buckets/full-bucket-write.ts', [
     ['a full bucket is not charged', 'n(full - milli)', 'n(full)'],
     [

@@ -195,11 +195,6 @@ export const MUTANTS: readonly Mutant[] = [
       'session.startMs > (session.appliedMs ?? refilledAtMs) + 86_400_000',
     ],
     [
-      'a window that another shard has opened starts with all of the allowance',
-      'granted(limit, applied, resetTarget(limit, toMs) - spentSinceMark(limit, quota))',
-      'granted(limit, applied, wholeRateAt(limit, toMs).rate.capacityMilli)',
-    ],
-    [
       'what is charged in a window that is over is returned to the next',
       'endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}',
       'endMs: undefined, resetNumber}',

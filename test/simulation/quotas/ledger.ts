@@ -121,10 +121,10 @@ export class QuotaLedger {
     if (net > 0n && created.length === 0 && deed !== 'reset' && kind !== 'python')
       this.#verdicts.report('S3-minted', subjectOf(first.change), `${tokens(net)} were added within a window`)
     if (net >= 0n || kind === 'python' || deed === 'reset') return
-    const isCut = inside.some(({change: {shard, taken}, after}) => {
-      const ceiling = ceilingOf(after, shard, after.refilledAtMs)
-      return after.tokens + taken === ceiling
-    })
+    // At the capacity that is in force from now on, or was until now.
+    const isCut = inside.some(({change: {shard, taken, before}, after}) =>
+      [after, before ?? after].some(quota => after.tokens + taken === ceilingOf(quota, shard, after.refilledAtMs)),
+    )
     if (!isCut) this.#verdicts.report('S2-lost', subjectOf(first.change), `${tokens(-net)} are gone within a window`)
   }
 

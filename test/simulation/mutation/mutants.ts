@@ -200,18 +200,8 @@ export const MUTANTS: readonly Mutant[] = [
       'endMs: undefined, resetNumber}',
     ],
     ['the wait for a quota is 50 ms short', 'atMs - nowMs + 1', 'atMs - nowMs - 50'],
-    [
-      'a wait counts on sessions that nobody begins',
-      'const isFull = held.tokensMilli >= held.capacityMilli\n',
-      'const isFull = held.tokensMilli > held.capacityMilli\n',
-    ],
   ]),
   ...inFile('core/limit-kind.ts', [
-    [
-      'every shard is restored to all of the allowance',
-      'return shareOf(wholeRateAt(limit, atMs).rate.capacityMilli, shard, count)',
-      'return wholeRateAt(limit, atMs).rate.capacityMilli + 0n * BigInt(shard + count)',
-    ],
     [
       'a window of the schedule is ignored',
       'return limit.kind?.schedule?.at(atMs, whole) ?? {rate: whole, untilMs: undefined}',

@@ -208,13 +208,6 @@ export const MUTANTS: readonly Mutant[] = [
       'return {...limit.kind?.schedule?.at(atMs, whole), rate: whole, untilMs: undefined}',
     ],
   ]),
-  ...inFile('core/shards.ts', [
-    [
-      'a shard of a quota is moved twice its part',
-      'limit.kind?.quota && moved > given ? given : moved',
-      'limit.kind?.quota ? 2n * moved : moved',
-    ],
-  ]),
   ...inFile('repository/buckets/kind-write.ts', [
     [
       'a charge does not ask whether a calendar has changed something',
@@ -225,11 +218,6 @@ export const MUTANTS: readonly Mutant[] = [
       'a bucket is valid beyond its next reset',
       'return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs + LONGEST_VALIDITY_MS) : undefined',
       'return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs) + LONGEST_VALIDITY_MS : undefined',
-    ],
-    [
-      'a write does not ask whether the switch was thrown',
-      'if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)',
-      'if (seen?.isDisabled) e.condition(`attribute_exists(${e.name(names.disabled)})`)',
     ],
     [
       'a kind that was changed is not stored',

@@ -67,8 +67,9 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     limits: ['table', 'audit'],
     namespaces: ['table'],
     usage: ['table'],
-    entities: ['table', 'audit', 'limits'],
-    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'entities'],
+    sync: ['table', 'buckets', 'limits'],
+    entities: ['table', 'audit', 'limits', 'sync'],
+    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'sync', 'entities'],
   },
   aggregator: {'.': [], 'local-stream': ['.']},
   migrations: {

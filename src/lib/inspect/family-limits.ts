@@ -4,6 +4,7 @@ import {nothingApplies} from '../repository/limits/checks.js'
 import type {Configs} from '../repository/limits/configs.js'
 import type {Resolution} from '../repository/limits/resolver.js'
 import {type UnitsByLimit, withUnits} from '../repository/limits/units.js'
+import {chargedParent, familyOf} from '../schema/family.js'
 
 /** Which limits apply to an entity and, where every charge is shared, to its parent. */
 export interface FamilyLimits {
@@ -30,7 +31,7 @@ export async function resolveFamily(
     configs.units(),
   ])
   if (own.source === undefined) throw nothingApplies(entity, resource)
-  const parent = (own.cascade ?? record?.cascade) ? record?.parent : undefined
+  const parent = chargedParent(familyOf(record, own.cascade?.cascade))
   return {
     entity,
     resource,

@@ -1,7 +1,7 @@
 import {checkConfigResource, checkEntityId, checkResourceName, DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatCount} from '../../core/text.js'
 import {newNameNotice} from '../../inspect/known-names.js'
-import type {SwitchScope} from '../../repository/limits/configs.js'
+import type {PolicyScope} from '../../repository/limits/configs.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import {factLines} from '../output/facts.js'
@@ -37,7 +37,7 @@ export function switchEntity(
 }
 
 /** Sets or removes a switch and stamps live buckets. */
-async function changeSwitch(namespace: NamespaceRepository, scope: SwitchScope, access: Wanted): Promise<ShownSwitch> {
+async function changeSwitch(namespace: NamespaceRepository, scope: PolicyScope, access: Wanted): Promise<ShownSwitch> {
   const notice = access === 'disabled' ? await newNameNotice(namespace, scope) : undefined
   const change = await changeWithProgress(sync => namespace.setAccess(scope, access, sync))
   return {lines: switchLines(change), result: switchJson(change), warnings: notice === undefined ? [] : [notice]}

@@ -1,23 +1,27 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {bool} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import type {NamespaceTable} from '../table/table.js'
-import {type BucketAddress, type BucketUpdate, markedUpdate, type WriteMark} from './writes.js'
+import {type BucketAddress, type BucketUpdate, markedUpdate, requireLimitsRevision, type WriteMark} from './writes.js'
 
 const names = attributes.bucket
 
 /**
  * Stamps one shard with the switch in force, whatever else is in it: requests are refused by the condition of their own
- * write. With the revision, plans that were made before are void. A bucket that is gone is not created again.
+ * write. With the revision, plans that were made before are void. A bucket that is gone is not created again. With `seen`,
+ * a switch that was read after the bucket does not replace one that was thrown since.
  */
 export function stampUpdate(
   table: NamespaceTable,
   address: BucketAddress,
   access: AccessSwitch,
   mark: WriteMark,
+  seen?: Pick<BucketRecord, 'limitsRevision'>,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
+  if (seen) requireLimitsRevision(e, seen)
   if (access === 'disabled') e.set(names.disabled, bool(true))
   else e.remove(names.disabled)
   // The deadline of a bypass is renewed by the clients that honour it.

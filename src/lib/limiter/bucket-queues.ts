@@ -249,14 +249,14 @@ export class KnownRefusals implements Demand {
 /** What answers have shown of entities: their parent, whether it is charged too, and the number of shards of their buckets. */
 export class EntityCache {
   readonly #families: Lru<Family>
-  /** Whether the parent is charged, by entity and resource, where that differs from the entity's other buckets. */
+  /** Whether the parent is charged, by entity and resource, where that differs from the entity's other buckets. Every answer shows it anew. */
   readonly #policies: Lru<boolean>
   /** By entity and resource, unless it is 1. Does not expire: the states of shards that refuse are remembered as well. */
   readonly #shardCounts: Lru<number>
 
   constructor({maxEntries = 10_000, ...options}: {clock: () => number; ttlMs: number; maxEntries?: number}) {
     this.#families = new Lru({...options, maxEntries})
-    this.#policies = new Lru({...options, maxEntries})
+    this.#policies = new Lru({...options, maxEntries, ttlMs: Number.POSITIVE_INFINITY})
     this.#shardCounts = new Lru({...options, maxEntries, ttlMs: Number.POSITIVE_INFINITY})
   }
 

@@ -15,12 +15,13 @@ export async function applyChange(repository: NamespaceRepository, change: Plann
   return NO_BUCKETS
 }
 
-async function set(repository: NamespaceRepository, {scope, after, onUnavailable}: ScopeChange): Promise<SyncResult> {
+async function set(repository: NamespaceRepository, change: ScopeChange): Promise<SyncResult> {
+  const {scope, after, onUnavailable, policies} = change
   if (scope.level === 'system' && after.length === 0) {
     return setPolicyOnly(repository, onUnavailable?.after)
   }
   const policy = onUnavailable ? {onUnavailable: onUnavailable.after} : {}
-  const {buckets} = await repository.setLimits(scope, after, {replace: true, ...policy})
+  const {buckets} = await repository.setLimits(scope, after, {replace: true, ...policy, policies})
   return buckets
 }
 
@@ -38,7 +39,7 @@ async function setPolicyOnly(
 
 async function remove(repository: NamespaceRepository, {scope}: ScopeChange): Promise<SyncResult> {
   try {
-    const {buckets} = await repository.deleteLimits(scope)
+    const {buckets} = await repository.deleteConfig(scope)
     return buckets
   } catch (error) {
     if (hasCode(error, 'limits.missing')) return NO_BUCKETS // already deleted by another writer

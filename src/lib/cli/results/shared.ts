@@ -20,6 +20,8 @@ export const accessSchema = z
   .describe('The switch of a scope: disabled refuses every request')
   .meta({id: 'AccessSwitch'})
 
+export const accessChangeSchema = z.strictObject({before: accessSchema, after: accessSchema}).meta({id: 'AccessChange'})
+
 export const cascadePolicySchema = z
   .boolean()
   .nullable()

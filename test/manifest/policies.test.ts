@@ -100,7 +100,7 @@ entities:
     expect(await planManifest(repository, manifestOf(text))).toMatchObject({changes: []})
   })
 
-  it('hash as in the Python system: with their values, and not at all without', () => {
+  it('hash with their values, and not at all without', () => {
     const hash = (flags: string) => fingerprint(manifestOf(`resources: {g: {limits: {rpm: 5/min}${flags}}}`))
     const [plain, ...others] = [
       '',

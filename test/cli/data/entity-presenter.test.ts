@@ -113,10 +113,10 @@ describe('an entity with its limits', () => {
   it('shows its record, then the limits that apply, their scope and their levels', async () => {
     expect(await entityOverviewLines(overview, 80)).toEqual([
       'Entity "user"',
-      '  name          User',
-      '  parent        team',
-      '  cascade       yes, every request is also charged to the parent',
-      '  metadata      tier=gold',
+      '  name      User',
+      '  parent    team',
+      '  cascade   yes, every request is also charged to the parent',
+      '  metadata  tier=gold',
       '  created   2026-01-01T00:00:00Z',
       '',
       'RESOURCE     LIMIT        SET FOR            AVAILABLE   OF  SHARDS',
@@ -145,17 +145,17 @@ describe('an entity with its limits', () => {
     const told = overviewJson(overview)
     expect(told).toMatchObject({registered: true, id: 'user', parents: [{id: 'team', name: 'team', cascade: false}]})
     expect(told.resources).toEqual([
-      {resource: 'gpt-4', source: 'entity', cascade: undefined, limits: [{...rpm, available: -3}], shards: 2},
+      {resource: 'gpt-4', source: 'entity', cascade: null, limits: [{...rpm, available: -3}], shards: 2},
       {
         resource: 'search',
         source: 'entity_default',
-        cascade: undefined,
+        cascade: null,
         limits: [{...rpm, available: null}],
         shards: 0,
       },
-      {resource: 'web', source: 'resource', cascade: undefined, limits: [{...rpm, available: 1000}], shards: 1},
-      {resource: 'free', source: null, cascade: undefined, limits: [], shards: 1},
-      {resource: null, source: 'system', cascade: undefined, limits: [{...rpm, available: null}], shards: 0},
+      {resource: 'web', source: 'resource', cascade: null, limits: [{...rpm, available: 1000}], shards: 1},
+      {resource: 'free', source: null, cascade: null, limits: [], shards: 1},
+      {resource: null, source: 'system', cascade: null, limits: [{...rpm, available: null}], shards: 0},
     ])
     const unregistered = overviewJson({...overview, record: undefined, parents: []})
     expect(Object.keys(unregistered)).toEqual(Object.keys(told))

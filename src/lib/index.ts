@@ -57,6 +57,7 @@ export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repositor
 export type {MetadataChange} from './repository/entities/update.js'
 export type {SystemSettings} from './repository/limits/checks.js'
 export type {ConfigChange, Configs, PolicyScope, SetOptions} from './repository/limits/configs.js'
+export type {InheritedLimits} from './repository/limits/inherited.js'
 export type {LevelTrace, Resolution, ResolveOptions} from './repository/limits/resolver.js'
 export type {UnitsByLimit} from './repository/limits/units.js'
 export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'

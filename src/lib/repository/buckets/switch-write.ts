@@ -10,22 +10,22 @@ const names = attributes.bucket
 
 /**
  * Stamps one shard with the switch in force, whatever else is in it: requests are refused by the condition of their own
- * write. With the revision, plans that were made before are void. A bucket that is gone is not created again. With `seen`,
- * a switch that was read after the bucket does not replace one that was thrown since.
+ * write. With the revision, plans that were made before are void. A bucket that is gone is not created again. By what
+ * was `seen` of the bucket, nobody else has thrown the switch since.
  */
 export function stampUpdate(
   table: NamespaceTable,
   address: BucketAddress,
   access: AccessSwitch,
   mark: WriteMark,
-  seen?: Pick<BucketRecord, 'limitsRevision'>,
+  seen?: BucketRecord,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
-  if (seen) requireLimitsRevision(e, seen)
   if (access === 'disabled') e.set(names.disabled, bool(true))
   else e.remove(names.disabled)
   // The deadline of a bypass is renewed by the clients that honour it.
   if (access !== 'bypass') e.remove(names.bypass)
   e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
+  if (seen) requireLimitsRevision(e, seen)
   return markedUpdate(table, address, e, mark, {isRevision: true})
 }

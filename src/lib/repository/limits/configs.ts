@@ -1,5 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
-import type {Limit} from '../../core/limit.js'
+import {isSessionReset, type Limit} from '../../core/limit.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
@@ -19,8 +19,10 @@ import {
   policyDetails,
 } from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
+import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {Audit, AuditEvent} from '../audit/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
+import {type MarkedFeature, requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {ConfigCache} from './cache.js'
@@ -33,6 +35,7 @@ import {
   nameOf,
   type SystemSettings,
 } from './checks.js'
+import {type InheritedLimits, readInherited} from './inherited.js'
 import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
 import {registerConfig, unregisterConfig} from './registry.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
@@ -44,7 +47,10 @@ const ATTEMPTS = 20
 
 /** How to set; the settings are those of the system level. */
 export interface SetOptions extends SystemSettings {
-  /** Remove the limits that are not given; otherwise they stay. */
+  /**
+   * Only the given limits shall apply: others of the scope are removed. Otherwise they stay, and a scope without limits
+   * of its own starts with a copy of those that apply there now, so that what is not given stays in force.
+   */
   readonly replace?: boolean | undefined
   /**
    * In the same write; those that are left out stay.
@@ -63,6 +69,8 @@ export interface ConfigChange {
   readonly previous: ConfigRecord | undefined
   /** The configuration as it is now; `undefined` when it was deleted. */
   readonly record: ConfigRecord | undefined
+  /** Limits that were copied from another level, where they applied before; later changes there do not reach the copy. */
+  readonly copied?: InheritedLimits | undefined
 }
 
 /** Where a switch or a cascade policy can be: everywhere but at the system level. */
@@ -72,6 +80,16 @@ export type PolicyScope = Exclude<ConfigScope, {level: 'system'}>
 interface ChangePlan {
   readonly writes: readonly TransactItem[]
   readonly record: ConfigRecord | undefined
+  readonly copied?: InheritedLimits | undefined
+}
+
+/** What a change is decided from. */
+interface StoredConfig {
+  readonly item: Item | undefined
+  readonly before: ConfigRecord | undefined
+  readonly units: UnitsByLimit
+  /** The scope has limits, of which some may not be readable. */
+  readonly hasLimits: boolean
 }
 
 /** The limits configured in one namespace, at four levels. */
@@ -114,6 +132,26 @@ export class Configs {
     })
   }
 
+  /**
+   * The limits that can be read at each scope, in the order asked; never from the cache.
+   *
+   * @internal
+   */
+  async readableLimits(scopes: readonly ConfigScope[]): Promise<(readonly Limit[])[]> {
+    const {namespace, transport, name, backoff} = this.#table
+    const wanted = scopes.map(scope => configKey(namespace, scope))
+    const [items, units] = await Promise.all([
+      batchGet(transport, name, wanted, {backoff, consistent: true}),
+      this.units(),
+    ])
+    return wanted.map(key =>
+      withUnits(
+        readConfigLimits(items.get(keyId(key)) ?? {}, () => {}),
+        units,
+      ),
+    )
+  }
+
   /** Which limits apply to an entity and resource, and why; from the cache where possible. */
   resolve(entity: string, resource: string, options?: ResolveOptions): Promise<Resolution> {
     return this.#resolver.resolve(entity, resource, options)
@@ -154,19 +192,39 @@ export class Configs {
     return entityConfigCounts(this.#table)
   }
 
-  /** Stores limits. Those of other names stay, unless `replace` is set. */
+  /**
+   * Stores limits. Those of other names stay in force, unless `replace` is set. What is copied from another level is
+   * stored on condition that it still applies.
+   */
   async set(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     const limits = checkChange(scope, given, options)
-    return this.#change(scope, async (item, before, units) => {
-      const record = this.#merge(scope, limits, options, before)
+    await requireReaders(this.#table, [...limits.flatMap(markedFeatures), ...policyFeatures(options.policies ?? {})])
+    return this.#change(scope, async stored => {
+      const {item, before, units} = stored
+      const {copied, checks} = await this.#inherited(scope, limits, options, stored)
+      const record = this.#merge(scope, limits, options, before, copied)
       const given = new Set(limits.map(({name}) => name))
       const isReplaced = (name: string) => options.replace === true || given.has(name)
       const update = updateConfig(this.#table, item, record, isReplaced, options.policies)
       const money = await unitWrites(this.#table, units, limits, () => this.get({level: 'system'}))
-      const writes = [update, ...registerConfig(this.#table, scope, item), ...money]
+      const writes = [update, ...registerConfig(this.#table, scope, item), ...money, ...checks]
       const event = await this.#audit.put(setEvent(record, before, options.policies))
-      return {writes: [...writes, event], record}
+      return {writes: [...writes, event], record, copied}
     })
+  }
+
+  /** The limits to copy, and the conditions for that; none when the scope has its own, or all shall be replaced. */
+  async #inherited(
+    scope: ConfigScope,
+    given: readonly Limit[],
+    {replace = false}: SetOptions,
+    {hasLimits, units}: Pick<StoredConfig, 'hasLimits' | 'units'>,
+  ): Promise<{readonly copied: InheritedLimits | undefined; readonly checks: readonly TransactItem[]}> {
+    if (replace || hasLimits || given.length === 0) return {copied: undefined, checks: []}
+    const {inherited, checks} = await readInherited(this.#table, scope)
+    const names = new Set(given.map(({name}) => name))
+    const limits = withUnits(inherited?.limits ?? [], units).filter(({name}) => !names.has(name))
+    return {copied: inherited && limits.length > 0 ? {scope: inherited.scope, limits} : undefined, checks}
   }
 
   /** Stores a switch, or with `undefined` removes it so that the next level decides. */
@@ -186,7 +244,8 @@ export class Configs {
   async #setPolicies(scope: PolicyScope, policies: Policies): Promise<ConfigChange> {
     checkScope(scope)
     checkPolicies(scope, policies)
-    return this.#change(scope, async (item, before) => {
+    await requireReaders(this.#table, policyFeatures(policies))
+    return this.#change(scope, async ({item, before}) => {
       const nothing = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
       const record: ConfigRecord = {...nothing, namespace: this.#table.namespace, scope, ...before, ...policies}
       if (!hasPolicies(record) && !item) return {writes: [], record: undefined}
@@ -203,15 +262,17 @@ export class Configs {
   /** The result that {@link set} would have now; writes nothing. */
   async preview(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     const limits = checkChange(scope, given, options)
-    const [previous, units] = await Promise.all([this.get(scope), this.units()])
-    const record = this.#merge(scope, limits, options, previous)
+    const stored = await this.#stored(scope)
+    const {before, units} = stored
+    const {copied} = await this.#inherited(scope, limits, options, stored)
+    const record = this.#merge(scope, limits, options, before, copied)
     await unitWrites(this.#table, units, limits, () => this.get({level: 'system'}))
-    return changeOf(scope, previous, record)
+    return changeOf(scope, before, record, copied)
   }
 
   /** Removes one limit. With its last limit the configuration of an entity or resource is deleted, unless it has a policy. */
   async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
-    return this.#change(scope, async (item, before) => {
+    return this.#change(scope, async ({item, before}) => {
       const limits = before?.limits.filter(limit => limit.name !== limitName)
       if (!item || !before || !limits || limits.length === before.limits.length)
         throw missing(scope, limitName, before?.limits)
@@ -229,7 +290,7 @@ export class Configs {
    * `withPolicies`, which is internal, the former goes too.
    */
   async delete(scope: ConfigScope, {withPolicies = false} = {}): Promise<ConfigChange> {
-    return this.#change(scope, async (item, before) => {
+    return this.#change(scope, async ({item, before}) => {
       const staysAnyway = scope.level === 'system' || (!withPolicies && hasPolicies(before))
       const isEmpty = staysAnyway && limitAttributesIn(item).length === 0 && before?.onUnavailable === undefined
       if (!item || !before || isEmpty) throw missing(scope)
@@ -243,11 +304,12 @@ export class Configs {
     limits: readonly Limit[],
     {replace = false, onUnavailable, auditRetentionDays, policies}: SetOptions,
     before: ConfigRecord | undefined,
+    copied: InheritedLimits | undefined,
   ): ConfigRecord {
     const names = new Set(limits.map(limit => limit.name))
     const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
-    const merged = [...kept, ...limits].sort((a, b) => (a.name < b.name ? -1 : 1))
-    checkLimitsTogether(merged)
+    const merged = [...kept, ...(copied?.limits ?? []), ...limits].sort((a, b) => (a.name < b.name ? -1 : 1))
+    checkLimitsTogether(merged, copied && {names: copied.limits.map(({name}) => name), from: nameOf(copied.scope)})
     return {
       namespace: this.#table.namespace,
       scope,
@@ -258,6 +320,17 @@ export class Configs {
       cascade: before?.cascade,
       ...policies,
     }
+  }
+
+  /** What is stored for a scope. A limit that cannot be read is left out: it can be replaced or deleted. */
+  async #stored(scope: ConfigScope): Promise<StoredConfig> {
+    const key = configKey(this.#table.namespace, scope)
+    const [item, units] = await Promise.all([getItem(this.#table, key), this.units()])
+    let unreadable = 0
+    const decoded = item && decodeConfig(item, each => readConfigLimits(each, () => void unreadable++))
+    const before = inUnits(decoded, units)
+    const hasLimits = unreadable > 0 || (before?.limits.length ?? 0) > 0 || hasLimitFeature(before?.unsupported)
+    return {item, before, units, hasLimits}
   }
 
   async #allInUnits(records: readonly ConfigRecord[]): Promise<ConfigRecord[]> {
@@ -277,24 +350,14 @@ export class Configs {
   }
 
   /** Reads, decides and writes; starts again when another write came in between, so changes are serialised. */
-  async #change(
-    scope: ConfigScope,
-    decide: (item: Item | undefined, before: ConfigRecord | undefined, units: UnitsByLimit) => Promise<ChangePlan>,
-  ): Promise<ConfigChange> {
+  async #change(scope: ConfigScope, decide: (stored: StoredConfig) => Promise<ChangePlan>): Promise<ConfigChange> {
     const key = configKey(this.#table.namespace, scope)
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const [item, units] = await Promise.all([getItem(this.#table, key), this.units()])
-      // A limit that cannot be read can be replaced or deleted.
-      const before =
-        item &&
-        inUnits(
-          decodeConfig(item, each => readConfigLimits(each, () => {})),
-          units,
-        )
-      const {writes, record} = await decide(item, before, units)
+      const stored = await this.#stored(scope)
+      const {writes, record, copied} = await decide(stored)
       try {
         if (writes.length > 0) await transact(this.#table, [...writes])
-        return changeOf(scope, before, record)
+        return changeOf(scope, stored.before, record, copied)
       } catch (error) {
         if (!isRefused(error)) throw error
       } finally {
@@ -311,6 +374,15 @@ export class Configs {
 const hasPolicies = (record: ConfigRecord | undefined): boolean =>
   record?.access !== undefined || record?.cascade !== undefined
 
+function markedFeatures({reset, soft}: Limit): MarkedFeature[] {
+  return [...(isSessionReset(reset) ? ['session-quota' as const] : []), ...(soft ? ['soft' as const] : [])]
+}
+
+function policyFeatures({access, cascade}: Policies): MarkedFeature[] {
+  const isPolicy = cascade !== undefined
+  return [...(isPolicy ? ['cascade-policy' as const] : []), ...(access === 'bypass' ? [access] : [])]
+}
+
 function inUnits(record: ConfigRecord | undefined, units: UnitsByLimit): ConfigRecord | undefined {
   return record && {...record, limits: withUnits(record.limits, units)}
 }
@@ -319,8 +391,10 @@ function changeOf(
   scope: ConfigScope,
   previous: ConfigRecord | undefined,
   record: ConfigRecord | undefined,
+  copied: InheritedLimits | undefined,
 ): ConfigChange {
-  return {scope, before: previous?.limits ?? [], after: record?.limits ?? [], previous, record}
+  const [before, after] = [previous?.limits ?? [], record?.limits ?? []]
+  return {scope, before, after, previous, record, ...(copied && {copied})}
 }
 
 function setEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies = {}): AuditEvent {

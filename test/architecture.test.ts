@@ -58,7 +58,7 @@ const RULES: Readonly<Record<string, Rule>> = {
  */
 const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   core: {notation: [], '.': ['notation'], syntax: ['.', 'notation']},
-  schema: {'.': [], legacy: ['.']},
+  schema: {'.': [], legacy: ['.'], migration: ['.']},
   dynamo: {'.': [], transports: ['.']},
   repository: {
     table: [],
@@ -70,6 +70,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     entities: ['table', 'audit', 'limits'],
     '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'entities'],
   },
+  limiter: {refusals: [], '.': ['refusals']},
   aggregator: {'.': [], 'local-stream': ['.']},
   migrations: {
     records: [],

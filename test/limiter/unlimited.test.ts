@@ -1,5 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import {warnUnlimited} from '../../src/lib/limiter/unlimited.js'
+import {warnUnlimited} from '../../src/lib/limiter/errors.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {failure, isAdmitted, request, splitInto} from './visit.js'

@@ -23,6 +23,7 @@ import {
 } from './pending-request.js'
 import type {QueueServices} from './queue-services.js'
 import {explainRefusal, type Refusal} from './refusal.js'
+import {RefusalTally} from './refusals/tally.js'
 import {ShardRepair} from './shard-repair.js'
 
 /** Queues kept; beyond that idle ones are dropped, those not used for longest first. */
@@ -56,6 +57,7 @@ interface BucketQueuesOptions {
 /** The queues of all bucket items in a namespace, and the work that follows from what they see. */
 export class BucketQueues {
   readonly services: QueueServices
+  readonly refusals: RefusalTally
   readonly #options: BucketQueuesOptions
   readonly #queues = new Map<string, BucketQueue>()
   /** The bucket last seen of each resource: most entities have the same limits. */
@@ -86,7 +88,12 @@ export class BucketQueues {
     }
     const onOpened: QueueServices['onOpened'] = (record, opened, startMs) =>
       void this.run(spreadSessions(table, record, opened, startMs))
-    this.services = {table, settings, limits, shards, nextMark: markSource(table.randomBytes), supposed, onOpened}
+    this.refusals = new RefusalTally({
+      clock: table.clock,
+      flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
+    })
+    const nextMark = markSource(table.randomBytes)
+    this.services = {table, settings, limits, shards, refusals: this.refusals, nextMark, supposed, onOpened}
   }
 
   /** The queue of one bucket item. */

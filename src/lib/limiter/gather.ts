@@ -1,13 +1,13 @@
 import {type Amounts, periodsOf} from '../core/bucket.js'
 import {type GatherPlan, planGather} from '../core/shards.js'
-import {TransactionCancelled} from '../dynamo/errors.js'
 import {pause} from '../dynamo/retry.js'
+import {writeTogether} from '../repository/buckets/joint-write.js'
 import {sendMarked} from '../repository/buckets/marked-write.js'
 import {type BucketPlan, changesLimits, planBucket, plannedLimits} from '../repository/buckets/plan.js'
 import {sessionsOpenedAt} from '../repository/buckets/session-spread.js'
 import {readSeenShards} from '../repository/buckets/split.js'
 import {plannedUpdate, type WriteMark} from '../repository/buckets/writes.js'
-import {type TransactItem, transact} from '../repository/table/transact.js'
+import type {TransactItem} from '../repository/table/transact.js'
 import {requireSupported} from '../repository/table/unsupported-feature.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {BucketQueues, BucketRequest} from './bucket-queues.js'
@@ -70,6 +70,7 @@ export class ShardGatherer {
     const {entity, resource, level} = request
     const {table, limits, shards, settings} = this.#queues.services
     let count = expectedCount
+    let isFilled = false
     for (let attempt = 1; ; attempt++) {
       const sinceMs = table.clock()
       const [seen, cached] = await Promise.all([
@@ -92,9 +93,11 @@ export class ShardGatherer {
         continue
       }
       if (seen.size === 0) return this.#askFirst(request)
-      if (seen.size < count && attempt === 1) {
-        // Without all of them a request for the whole capacity could never be admitted.
+      const isBehind = [...seen.values()].some(({record}) => record.shardCount < count)
+      if ((seen.size < count || isBehind) && !isFilled) {
+        // Without all of them a request for the whole capacity could never be admitted. One that is behind gains too much.
         await shards.fill({entity, resource, shard: count - 1})
+        isFilled = true
         continue
       }
       const nowMs = table.clock()
@@ -176,17 +179,14 @@ export class ShardGatherer {
       const {ReturnValues: _, ...update} = plannedUpdate(table, plan, write, mark)
       return {Update: update as NonNullable<TransactItem['Update']>}
     })
-    try {
-      await transact(table, items)
-    } catch (error) {
-      const isContended =
-        error instanceof TransactionCancelled && (error.hasConditionFailure || (error.isPassing && !error.isThrottling))
-      if (isContended) return undefined
-      throw error
-    }
-    // What the queues know is from before the transaction.
-    for (const [shard, mark] of marks) this.#queues.at({entity, resource, shard}).forget(mark)
+    const {seen} = plans.get(countingShard as number) as BucketPlan
+    if (!(await writeTogether(table, items, seen))) return undefined
     const charged = [...plans].map(([shard, plan]) => plannedRecord(plan, parts.get(shard)))
+    // What the queues know is from before the transaction, perhaps from another period of a quota.
+    for (const [shard, mark] of marks) {
+      const written = charged.find(record => record.shard === shard)
+      this.#queues.at({entity, resource, shard}).forget(mark, written)
+    }
     const holdings = [...parts].map(([shard, taken]) => {
       const {incarnation, state} = charged.find(record => record.shard === shard) as BucketRecord
       return {

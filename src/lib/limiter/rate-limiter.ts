@@ -139,9 +139,14 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return resourceCapacity((await this.#open()).table, checkResourceName(resource))
   }
 
-  /** Ends waits, finishes the requests, refunds and splits under way, then closes the connections. May be called again. */
+  /**
+   * Ends waits, finishes the requests, refunds and splits under way, writes the refusals that are not written yet, then
+   * closes the connections. May be called again.
+   */
   async close(): Promise<void> {
     this.#closing.abort()
+    await this.settled()
+    await (await this.#lookup.current)?.queues.refusals.flush()
     await this.settled()
     await this.#closeTable()
   }
@@ -160,8 +165,27 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
     return this.close()
   }
 
-  /** One attempt, or several with waits in between. */
+  /**
+   * Requests that were refused and are in no bucket for all that is known.
+   *
+   * @internal
+   */
+  get uncountedRefusals(): number {
+    return this.#lookup.found?.queues.refusals.uncounted ?? 0
+  }
+
+  /** One attempt, or several with waits in between; what is refused in the end counts as refused, once. */
   async #decide(request: AcquireRequest<Name>): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
+    const decided = await this.#untilDecided(request)
+    this.#noteRefusal(request.entity, decided.outcome)
+    return decided
+  }
+
+  #noteRefusal(entity: string, outcome: unknown): void {
+    if (outcome instanceof RateLimitExceeded) this.#lookup.found?.queues.refusals.note(entity, outcome)
+  }
+
+  async #untilDecided(request: AcquireRequest<Name>): Promise<{outcome: AcquireOutcome; waitedMs: number}> {
     const parts = partsOfRequest(request)
     checkMs('timeoutMs', request.timeoutMs)
     const waitMs = checkMs('waitMs', request.waitMs) ?? 0
@@ -222,6 +246,7 @@ export class RateLimiter<Name extends string = string> implements AsyncDisposabl
       takeMore: amounts =>
         this.#withDeadline(request, async deadline => {
           const grants = await limiter.acquire({entity, resource, amounts, requests: 0, isStrict, deadline})
+          this.#noteRefusal(entity, grants)
           if (grants instanceof RateLimitExceeded) throw grants
           return grants
         }),

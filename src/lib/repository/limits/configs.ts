@@ -1,5 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
-import type {Limit} from '../../core/limit.js'
+import {isSessionReset, type Limit} from '../../core/limit.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
@@ -21,6 +21,7 @@ import {keyId} from '../../schema/keys.js'
 import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {Audit, AuditEvent} from '../audit/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
+import {type MarkedFeature, requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {ConfigCache} from './cache.js'
@@ -182,6 +183,7 @@ export class Configs {
    */
   async set(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     const limits = checkChange(scope, given, options)
+    await requireReaders(this.#table, limits.flatMap(markedFeatures))
     return this.#change(scope, async stored => {
       const {item, before, units} = stored
       const {copied, checks} = await this.#inherited(scope, limits, options, stored)
@@ -334,6 +336,10 @@ export class Configs {
       hint: 'Nothing was changed; try again in a moment.',
     })
   }
+}
+
+function markedFeatures({reset, soft}: Limit): MarkedFeature[] {
+  return [...(isSessionReset(reset) ? ['session-quota' as const] : []), ...(soft ? ['soft' as const] : [])]
 }
 
 function inUnits(record: ConfigRecord | undefined, units: UnitsByLimit): ConfigRecord | undefined {

@@ -68,7 +68,8 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     namespaces: ['table'],
     usage: ['table'],
     entities: ['table', 'audit', 'limits'],
-    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'entities'],
+    operations: ['table', 'audit', 'buckets', 'limits'], // resets and top-ups
+    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'entities', 'operations'],
   },
   aggregator: {'.': [], 'local-stream': ['.']},
   migrations: {

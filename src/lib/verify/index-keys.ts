@@ -6,6 +6,7 @@ import {decodeConfig, encodeConfig} from '../schema/config-record.js'
 import {decodeEntity, encodeEntity} from '../schema/entity-record.js'
 import type {ParsedKey} from '../schema/keys.js'
 import {decodeNamespace, encodeNamespaceById, encodeNamespaceByName} from '../schema/namespace-record.js'
+import {decodeOperation, encodeOperation} from '../schema/operation-record.js'
 import {decodeProvisioner, encodeProvisioner} from '../schema/provisioner-record.js'
 import {registryIndexKeys} from '../schema/registry-records.js'
 import {decodeUsage, encodeUsage} from '../schema/usage-record.js'
@@ -44,6 +45,7 @@ function encoded(item: Item, key: ParsedKey): Item {
     case 'bucket':
       return bucketIndexKeys(key)
     case 'operation':
+      return again(item, decodeOperation, encodeOperation)
     case 'pending-apply':
       return item
     default:

@@ -78,6 +78,12 @@ export function laterRelease(one: string, other: string): string {
   return b && (!a || isBefore(a, b)) ? other : one
 }
 
+/** Whether a release is before another one; a text that is no version is not. */
+export function isReleaseBefore(one: string, other: string): boolean {
+  const [a, b] = [parseVersion(one), parseVersion(other)]
+  return a !== undefined && b !== undefined && isBefore(a, b)
+}
+
 /** The table has a layout with other keys; working on it would start every bucket full. */
 export function needsMigration(schemaVersion: string | undefined): ZaelError {
   const layout = schemaVersion ?? 'one from before namespaces'

@@ -189,7 +189,7 @@ export class NamespaceRepository {
    * Fills the limits of a bucket, or some of them, which also cancels debts; quotas start a new period. Applied once per
    * idempotency key, also after a lost answer.
    */
-  resetBucket(
+  async resetBucket(
     entity: string,
     resource: string,
     {limits, ...options}: OperationOptions & {readonly limits?: readonly string[] | undefined} = {},
@@ -201,7 +201,7 @@ export class NamespaceRepository {
    * Adds whole tokens to limits of a bucket: to a quota exactly the amount, above its allowance if need be, until its next
    * reset; to other limits at most what is missing to their capacity. Applied once per idempotency key.
    */
-  topUpBucket(
+  async topUpBucket(
     entity: string,
     resource: string,
     amounts: Readonly<Record<string, number>>,

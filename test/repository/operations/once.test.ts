@@ -31,6 +31,7 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
       GSI4PK: s(scene.namespace),
       GSI4SK: s('OP#user-1#gpt-4#order-1'),
     })
+    scene.nowMs += 1
     await scene.reset(['q'], 'case-1')
     expect(await scene.record('case-1')).toMatchObject({operation: s('reset'), amounts: {M: {q: {N: '5'}}}})
     expect(await scene.events()).toEqual([

@@ -42,13 +42,13 @@ export class OperatorScene extends Scene {
     return this.configure({level: 'resource', resource: USER.resource}, ...limits)
   }
 
-  /** How many of several requests are admitted, each by a process of its own unless one is given. */
-  async admitted(times: number, consume: Readonly<Record<string, number>>, limiter?: RateLimiter): Promise<number> {
+  /** How many of several requests are admitted, by a process of its own unless one is given. */
+  async admitted(times: number, consume: Readonly<Record<string, number>>, given?: RateLimiter): Promise<number> {
+    const limiter = given ?? this.limiter({denyCacheMs: 0})
     let count = 0
     for (let at = 0; at < times; at++) {
-      const process = limiter ?? this.limiter({denyCacheMs: 0})
       try {
-        await (await process.acquire({...USER, consume})).commit()
+        await (await limiter.acquire({...USER, consume})).commit()
         count++
       } catch (error) {
         if (!(error instanceof RateLimitExceeded)) throw error

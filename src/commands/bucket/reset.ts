@@ -21,14 +21,14 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
 
   static override flags = {
     resource: stringFlag({char: 'r', description: 'Resource name.', required: true, helpValue: 'RESOURCE'}),
-    limit: stringFlag({description: 'Only this limit; may be repeated.', helpValue: 'NAME', multiple: true}),
+    only: stringFlag({description: 'Reset only this limit; may be repeated.', helpValue: 'LIMIT', multiple: true}),
     'idempotency-key': idempotencyKey,
     yes: boolean({char: 'y', description: 'Do not ask for confirmation.'}),
   }
 
   static override examples = [
     {command: 'zael bucket reset user-1 --resource gpt-4', description: 'Ask, then refill'},
-    {command: 'zael bucket reset user-1 --resource gpt-4 --limit rpd', description: 'One of its limits'},
+    {command: 'zael bucket reset user-1 --resource gpt-4 --only rpd', description: 'One of its limits'},
     {
       command: 'zael bucket reset user-1 --resource gpt-4 --idempotency-key case-17 --yes',
       description: 'In a script that may run twice',
@@ -37,7 +37,7 @@ export default class BucketReset extends StackCommand<typeof BucketReset> {
 
   protected async work(stack: StackContext): Promise<BucketResetResult> {
     const {entity} = this.args
-    const {resource, limit: limits, 'idempotency-key': key, yes} = this.flags
+    const {resource, only: limits, 'idempotency-key': key, yes} = this.flags
     const repository = await stack.namespace()
     const {bucketsOf} = await import('../../lib/inspect/bucket-search.js')
     // Throws for a missing bucket before asking for confirmation.

@@ -3,10 +3,10 @@ import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {keys} from '../../schema/keys.js'
-import {decodeOperation, encodeOperation, NO_INCARNATION, type OperationRecord} from '../../schema/operation-record.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import type {TransactItem} from '../table/transact.js'
-import type {Operation} from './operation.js'
+import type {BucketOperation} from './operation.js'
+import {decodeOperation, encodeOperation, NO_INCARNATION, type OperationRecord} from './record.js'
 
 /** What identifies an operation: of several with the same id, for the same creation of the entity, one is applied. */
 export interface OperationId {
@@ -45,7 +45,7 @@ export async function findOperation(
 }
 
 /** A key stands for one operation: with another one it is a mistake, and nothing is applied. */
-export function requireSameOperation(record: OperationRecord, operation: Operation): void {
+export function requireSameOperation(record: OperationRecord, operation: BucketOperation): void {
   const before = describe(record.operation, record.asked ?? record.amounts)
   if (record.operation !== operation.kind) throw otherOperation(record, before)
   const names = new Set(record.amounts.keys())

@@ -7,7 +7,6 @@ import {attributes} from '../../schema/attributes.js'
 import type {BucketRecord, Residue} from '../../schema/bucket-record.js'
 import {decodeEntity} from '../../schema/entity-record.js'
 import {keys, wireKey} from '../../schema/keys.js'
-import type {TokensByLimit} from '../../schema/operation-record.js'
 import {readGeneration} from '../../schema/parent-generation.js'
 import {requireNumber, validityOf} from '../buckets/kind-write.js'
 import {startingLimit} from '../buckets/plan.js'
@@ -15,6 +14,7 @@ import {createUpdate, newMark} from '../buckets/writes.js'
 import type {Resolution} from '../limits/resolver.js'
 import type {NamespaceTable} from '../table/table.js'
 import {checkMissing, type TransactItem} from '../table/transact.js'
+import type {TokensByLimit} from './record.js'
 
 /** What a bucket is created from that a top-up does not find. */
 interface NewBucket {

@@ -4,12 +4,6 @@ import {ulid} from '../../core/ulid.js'
 import {Aborted, TransactionCancelled, Unavailable} from '../../dynamo/errors.js'
 import {pause} from '../../dynamo/retry.js'
 import {keys} from '../../schema/keys.js'
-import {
-  incarnationIn,
-  OPERATION_LIFETIME_SECONDS,
-  type OperationRecord,
-  type TokensByLimit,
-} from '../../schema/operation-record.js'
 import type {Audit} from '../audit/audit.js'
 import {addressOf, Buckets, type ShardedBucket} from '../buckets/buckets.js'
 import {type BucketPlan, changesLimits, plannedLimits, type SeenBucket} from '../buckets/plan.js'
@@ -26,7 +20,8 @@ import {isReleaseBefore} from '../table/version-compatibility.js'
 import {bucketContended, bucketDisabled, bucketMissing, tooManyShards, topUpsUnknown, unknownOutcome} from './errors.js'
 import {findOperation, type OperationId, operationPut, requireSameOperation} from './ledger.js'
 import {createToppedUp} from './new-bucket.js'
-import {checkIdempotencyKey, type Operation, planOperation} from './operation.js'
+import {type BucketOperation, checkIdempotencyKey, planOperation} from './operation.js'
+import {incarnationIn, OPERATION_LIFETIME_SECONDS, type OperationRecord, type TokensByLimit} from './record.js'
 import {raisesQuota} from './top-up.js'
 
 /** Attempts on a bucket that other clients keep writing; in the first half nothing is taken from it meanwhile. */
@@ -78,7 +73,7 @@ export async function operateOnBucket(
   table: NamespaceTable,
   audit: Audit,
   {entity, resource}: {readonly entity: string; readonly resource: string},
-  operation: Operation,
+  operation: BucketOperation,
   {idempotencyKey, signal}: OperationOptions = {},
 ): Promise<OperationResult> {
   checkEntityId(entity)
@@ -136,7 +131,7 @@ export async function operateOnBucket(
 async function nextStep(
   table: NamespaceTable,
   {entity, resource}: OperationId,
-  operation: Operation,
+  operation: BucketOperation,
   {isExact, signal}: {readonly isExact: boolean; readonly signal: AbortSignal | undefined},
 ): Promise<Step | undefined> {
   // No cache: limits are written to the bucket only if they are newer than those it has (decision 25).

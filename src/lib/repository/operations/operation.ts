@@ -1,19 +1,19 @@
 import {InvalidInput} from '../../core/errors.js'
 import {MAX_TOKENS} from '../../core/limit.js'
 import {checkLimitName} from '../../core/names.js'
-import type {TokensByLimit} from '../../schema/operation-record.js'
-import type {OperationInput, PlannedOperation} from './plan.js'
+import type {OperationBasis, PlannedOperation} from './plan.js'
+import type {TokensByLimit} from './record.js'
 import {planReset} from './reset.js'
 import {planTopUp} from './top-up.js'
 
 /** What an operator does to a bucket. */
-export type Operation =
+export type BucketOperation =
   | {readonly kind: 'top_up'; readonly amounts: TokensByLimit}
   /** Of all limits unless some are given. */
   | {readonly kind: 'reset'; readonly limits?: ReadonlySet<string> | undefined}
 
 /** A top-up by amounts as callers write them: whole tokens per limit. */
-export function topUpOf(amounts: Readonly<Record<string, number>>): Operation {
+export function topUpOf(amounts: Readonly<Record<string, number>>): BucketOperation {
   const entries = Object.entries(amounts)
   if (entries.length === 0) throw new InvalidInput('bucket.amount', 'A top-up needs an amount for at least one limit.')
   for (const [name, tokens] of entries) {
@@ -28,7 +28,7 @@ export function topUpOf(amounts: Readonly<Record<string, number>>): Operation {
 }
 
 /** A reset of the limits given, or of all. */
-export function resetOf(limits: readonly string[] | undefined): Operation {
+export function resetOf(limits: readonly string[] | undefined): BucketOperation {
   if (!limits) return {kind: 'reset'}
   if (limits.length === 0) throw new InvalidInput('bucket.limits', 'A reset of some limits needs the name of one.')
   return {kind: 'reset', limits: new Set(limits.map(checkLimitName))}
@@ -45,6 +45,6 @@ export function checkIdempotencyKey(key: string): string {
 }
 
 /** Brings every shard forward as a request would, then does to the limits what the operation says. */
-export function planOperation(operation: Operation, input: OperationInput): PlannedOperation {
+export function planOperation(operation: BucketOperation, input: OperationBasis): PlannedOperation {
   return operation.kind === 'top_up' ? planTopUp(operation.amounts, input) : planReset(operation.limits, input)
 }

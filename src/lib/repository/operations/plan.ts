@@ -1,11 +1,11 @@
 import {InvalidInput} from '../../core/errors.js'
 import type {Limit} from '../../core/limit.js'
 import {WRITE_PRESSURE_LIMIT} from '../../core/names.js'
-import type {TokensByLimit} from '../../schema/operation-record.js'
 import type {BucketPlan, SeenBucket} from '../buckets/plan.js'
+import type {TokensByLimit} from './record.js'
 
 /** The shards that an operation is planned from, all read at about the same time. */
-export interface OperationInput {
+export interface OperationBasis {
   readonly shards: readonly SeenBucket[]
   /** Those in force; the stored ones where nothing is configured. */
   readonly limits: readonly Limit[] | undefined

@@ -2,12 +2,12 @@ import {type LimitKind, resetTarget} from '../../core/limit-kind.js'
 import {shareOfLimit} from '../../core/shards.js'
 import {floorDivide, MILLI} from '../../core/token-math.js'
 import {type BucketPlan, ceilingOf, type PlannedLimit, planBucket} from '../buckets/plan.js'
-import {limitNames, type OperationInput, type PlannedOperation, requireKnown} from './plan.js'
+import {limitNames, type OperationBasis, type PlannedOperation, requireKnown} from './plan.js'
 
 /** Fills limits, which also cancels debts, and starts a new period of quotas. What was consumed stays counted. */
 export function planReset(
   named: ReadonlySet<string> | undefined,
-  {shards, limits, nowMs}: OperationInput,
+  {shards, limits, nowMs}: OperationBasis,
 ): PlannedOperation {
   const plans = shards.map(seen => planBucket(seen, nowMs, limits))
   const names = limitNames(plans)

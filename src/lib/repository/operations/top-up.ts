@@ -4,18 +4,18 @@ import {type Limit, MAX_TOKENS} from '../../core/limit.js'
 import {grantCountOf, wholeRateAt} from '../../core/limit-kind.js'
 import {shareOfLimit} from '../../core/shards.js'
 import {MILLI, toMilli, toTokens} from '../../core/token-math.js'
-import {divideByRoom, divideByWeight} from '../../core/top-up.js'
 import type {BucketRecord} from '../../schema/bucket-record.js'
-import type {TokensByLimit} from '../../schema/operation-record.js'
 import {type BucketPlan, ceilingOf, type PlannedLimit, planBucket, type SeenBucket} from '../buckets/plan.js'
-import {limitNames, type OperationInput, type PlannedOperation, requireKnown} from './plan.js'
+import {divideByRoom, divideByWeight} from './divide.js'
+import {limitNames, type OperationBasis, type PlannedOperation, requireKnown} from './plan.js'
+import type {TokensByLimit} from './record.js'
 
 /**
  * A quota gets exactly the amount, above its allowance if need be, until its next reset: each shard in proportion to the part
  * of the allowance it was granted. A session that is not open is opened, since its first use would take the amount
  * away. Other limits are filled up to their capacity at most.
  */
-export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: OperationInput): PlannedOperation {
+export function planTopUp(asked: TokensByLimit, {shards, limits, nowMs}: OperationBasis): PlannedOperation {
   const plans = shards.map(seen => openedFor(asked, seen, limits, nowMs))
   requireKnown([...asked.keys()], limitNames(plans))
   const changes = plans.map(plan => new Map(plan.changes))

@@ -1,7 +1,7 @@
-import {type AttributeValue, type Item, n, s, texts} from './attribute-value.js'
-import {attributes} from './attributes.js'
-import {indexKeys, keys, parseItemKey, wireKey} from './keys.js'
-import {readMap, readNumber, readString} from './read.js'
+import {type AttributeValue, type Item, n, s, texts} from '../../schema/attribute-value.js'
+import {attributes} from '../../schema/attributes.js'
+import {indexKeys, keys, parseItemKey, wireKey} from '../../schema/keys.js'
+import {readMap, readNumber, readString} from '../../schema/read.js'
 
 /** Whole tokens by limit. */
 export type TokensByLimit = ReadonlyMap<string, number>

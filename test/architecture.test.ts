@@ -58,7 +58,7 @@ const RULES: Readonly<Record<string, Rule>> = {
  */
 const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   core: {notation: [], '.': ['notation'], syntax: ['.', 'notation']},
-  schema: {'.': [], legacy: ['.']},
+  schema: {'.': [], legacy: ['.'], migration: ['.']},
   dynamo: {'.': [], transports: ['.']},
   repository: {
     table: [],
@@ -71,6 +71,7 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     operations: ['table', 'audit', 'buckets', 'limits'], // resets and top-ups
     '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'entities', 'operations'],
   },
+  limiter: {refusals: [], '.': ['refusals']},
   aggregator: {'.': [], 'local-stream': ['.']},
   migrations: {
     records: [],

@@ -1,7 +1,9 @@
 import type {Limit} from '../../src/lib/core/limit.js'
+import {planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
   firstWritesInDoubt,
+  gathersInDoubt,
   leaseAcross,
   limitsChangeBehindClock,
   type Planned,
@@ -118,6 +120,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   shards: draws => {
+    if (draws.chance(0.2)) return gathersInDoubt(draws)
     const limits = someLimits(draws, draws.int(1, 2))
     const processes = draws.int(1, 3)
     const steps = traffic(draws, {
@@ -232,6 +235,8 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     const aggregatorLagMs = draws.pick([200, 2000, 20_000])
     return {...plain(processes, limits), steps: [...steps, ...streamSplits(draws, 60_000)], faults, aggregatorLagMs}
   },
+
+  quotas: planQuotas,
 
   mixed: draws => {
     const limits = someLimits(draws, draws.int(1, 3))

@@ -29,6 +29,8 @@ export interface UsageSubject {
 export interface LimitShare {
   readonly name: string
   readonly tokens: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
   /** What the current limit allows in such a window; `null` where no limit of that name applies. */
   readonly budget: number | null
   /** tokens / budget. */
@@ -50,6 +52,8 @@ export interface LimitTotal {
   readonly resource: string
   readonly name: string
   readonly tokens: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
   /** Windows in which it was used, and the average tokens of those. */
   readonly windows: number
   readonly average: number
@@ -126,7 +130,8 @@ function addUp(totals: Map<string, LimitTotal>, {record, asked}: AskedUsage): vo
     const tokens = (soFar?.tokens ?? 0) + own
     const windows = (soFar?.windows ?? 0) + (own === 0 ? 0 : 1)
     const peak = soFar && soFar.peak.tokens >= charged ? soFar.peak : {tokens: charged, entity, start}
-    totals.set(id, {resource, name, tokens, windows, average: windows === 0 ? 0 : tokens / windows, peak})
+    const overdrawn = (soFar?.overdrawn ?? 0) + (record.overdrawn?.get(name) ?? 0)
+    totals.set(id, {resource, name, tokens, overdrawn, windows, average: windows === 0 ? 0 : tokens / windows, peak})
   }
 }
 
@@ -164,7 +169,8 @@ function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
     const limit = limits.find(each => each.name === name)
     // What a quota or a schedule allows in a window of usage depends on the calendar.
     const budget = limit && !limit.reset && !limit.schedule ? windowBudget(limit, window, start) : null
-    return {name, tokens, budget, share: budget === null ? null : tokens / budget}
+    const overdrawn = record.overdrawn?.get(name) ?? 0
+    return {name, tokens, overdrawn, budget, share: budget === null ? null : tokens / budget}
   })
   return {entity, resource, start, end: isoSeconds(windowEndMs(window, start)), requests, limits: shares}
 }

@@ -17,6 +17,8 @@ export interface TopConsumer {
   readonly resource: string
   readonly requests: number
   readonly limits: ReadonlyMap<string, number>
+  /** By soft limit: writes that took from it and left it in debt. */
+  readonly overdrawn: ReadonlyMap<string, number>
   /** Its part of everything requested, in the unit of the ranking; parents include the charges of their children. */
   readonly share: number
 }
@@ -37,7 +39,10 @@ export interface TopRequest extends Omit<UsageSubject, 'entity'> {
   readonly most: number
 }
 
-type Tally = Omit<TopConsumer, 'share' | 'limits'> & {readonly limits: Map<string, number>}
+type Tally = Omit<TopConsumer, 'share' | 'limits' | 'overdrawn'> & {
+  readonly limits: Map<string, number>
+  readonly overdrawn: Map<string, number>
+}
 
 /** The largest consumers of a resource, or of all resources that are configured or in use. */
 export async function topConsumers(repository: NamespaceRepository, request: TopRequest): Promise<TopConsumers> {
@@ -62,10 +67,13 @@ export async function topConsumers(repository: NamespaceRepository, request: Top
   return {consumers, total: tallies.size, resources: found.resources, complete}
 }
 
-function add(tallies: Map<string, Tally>, {entity, resource, tokens: used, totalEvents}: UsageRecord): void {
+function add(tallies: Map<string, Tally>, record: UsageRecord): void {
+  const {entity, resource, totalEvents} = record
   const id = `${entity} ${resource}`
-  const soFar = tallies.get(id) ?? {entity, resource, requests: 0, limits: new Map()}
-  for (const [name, tokens] of used) soFar.limits.set(name, (soFar.limits.get(name) ?? 0) + tokens)
+  const soFar = tallies.get(id) ?? {entity, resource, requests: 0, limits: new Map(), overdrawn: new Map()}
+  for (const [name, tokens] of record.tokens) soFar.limits.set(name, (soFar.limits.get(name) ?? 0) + tokens)
+  for (const [name, writes] of record.overdrawn ?? [])
+    soFar.overdrawn.set(name, (soFar.overdrawn.get(name) ?? 0) + writes)
   tallies.set(id, {...soFar, requests: soFar.requests + totalEvents})
 }
 

@@ -23,6 +23,7 @@ import {
 } from './pending-request.js'
 import type {QueueServices} from './queue-services.js'
 import {explainRefusal, type Refusal} from './refusal.js'
+import {RefusalTally} from './refusals/tally.js'
 import {ShardRepair} from './shard-repair.js'
 
 /** Queues kept; beyond that idle ones are dropped, those not used for longest first. */
@@ -39,6 +40,8 @@ export interface BucketRequest {
   /** 0 when more is taken for a request that was counted before. */
   readonly requests: 0 | 1
   readonly level: Demand['level']
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
   readonly deadline: Deadline
 }
 
@@ -54,6 +57,7 @@ interface BucketQueuesOptions {
 /** The queues of all bucket items in a namespace, and the work that follows from what they see. */
 export class BucketQueues {
   readonly services: QueueServices
+  readonly refusals: RefusalTally
   readonly #options: BucketQueuesOptions
   readonly #queues = new Map<string, BucketQueue>()
   /** The bucket last seen of each resource: most entities have the same limits. */
@@ -84,7 +88,12 @@ export class BucketQueues {
     }
     const onOpened: QueueServices['onOpened'] = (record, opened, startMs) =>
       void this.run(spreadSessions(table, record, opened, startMs))
-    this.services = {table, settings, limits, shards, nextMark: markSource(table.randomBytes), supposed, onOpened}
+    this.refusals = new RefusalTally({
+      clock: table.clock,
+      flush: bucket => this.at({...bucket, shard: 0}).writeRefusals(),
+    })
+    const nextMark = markSource(table.randomBytes)
+    this.services = {table, settings, limits, shards, refusals: this.refusals, nextMark, supposed, onOpened}
   }
 
   /** The queue of one bucket item. */
@@ -111,10 +120,10 @@ export class BucketQueues {
 
   /** Asks one shard; without a call if it is known to refuse. A shard that is gone is replaced by shard 0. */
   async ask(shard: number, request: BucketRequest, known = this.knownRefusals(request)): Promise<QueueAnswer> {
-    const {entity, resource, amounts, requests, level, deadline} = request
+    const {entity, resource, amounts, requests, level, isStrict, deadline} = request
     const refused = known.by(shard)
     if (refused) return refused
-    const pending = new PendingRequest(amounts, level, requests)
+    const pending = new PendingRequest(amounts, level, requests, isStrict)
     deadline.watch(pending)
     if (pending.isAbandoned) return pending.answer
     this.at({entity, resource, shard}).ask(pending)
@@ -204,8 +213,10 @@ export class BucketQueues {
  * one after every call: its answer, and those to concurrent requests, may have shown more.
  */
 export class KnownRefusals implements Demand {
+  readonly asked: Amounts
   amounts: Amounts
   readonly level: Demand['level']
+  readonly isStrict: boolean
   readonly #byShard = new Map<number, Refused | undefined>()
 
   constructor(
@@ -213,8 +224,10 @@ export class KnownRefusals implements Demand {
     readonly request: BucketRequest,
     readonly shardCount: number,
   ) {
+    this.asked = request.amounts
     this.amounts = request.amounts
     this.level = request.level
+    this.isStrict = request.isStrict
   }
 
   /** The refusal of one shard. */

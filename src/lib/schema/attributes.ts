@@ -34,7 +34,7 @@ export const attributes = {
     parentIncarnation: 'pinc',
   },
 
-  /** Besides these, five numbers per limit: `limitAttribute`; and the marks of the last writes: `markAttribute`. */
+  /** Besides these, five numbers per limit: `limitAttribute`; the marks of the last writes: `markAttribute`; and `refusals`. */
   bucket: {
     entity: 'entity_id',
     resource: 'resource',
@@ -67,6 +67,18 @@ export const attributes = {
     parentGeneration: 'pgen',
     /** The creation of the entity within which generations compare. */
     parentIncarnation: 'pinc',
+  },
+
+  /**
+   * Numbers in buckets that count refused requests since the item exists; other clients ignore them, and copy them with
+   * everything else when they add a shard. Of each limit `{requests}_{limit}` and `{tokens}_{limit}`.
+   */
+  refusals: {
+    requests: 'x',
+    tokens: 'xt',
+    byParent: 'xp',
+    /** Epoch ms. */
+    lastAt: 'xl',
   },
 
   /** Besides these, three to six attributes per limit: `encodeConfigLimits`. */
@@ -146,6 +158,8 @@ export const attributes = {
     totalEvents: 'total_events',
     /** Millitokens beyond the whole tokens in the counters, spelled `tpm:250,rpm:3`. */
     fractions: '_milli',
+    /** A map of refused requests: `readUsageRefusals`. */
+    refusals: '_refused',
     expiresAt: 'ttl',
   },
 

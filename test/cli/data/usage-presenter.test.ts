@@ -21,12 +21,13 @@ const hour = (at: string, tokens: number, requests = 1): UsageWindow => ({
   start: `2026-11-01T${at}:00:00Z`,
   end: '',
   requests,
-  limits: [{name: 'tpm', tokens, budget: 1000, share: tokens / 1000}],
+  limits: [{name: 'tpm', tokens, overdrawn: 0, budget: 1000, share: tokens / 1000}],
 })
 const total = (tokens: number, start: string): LimitTotal => ({
   resource: 'gpt-4',
   name: 'tpm',
   tokens,
+  overdrawn: 0,
   windows: 2,
   average: tokens / 2,
   peak: {tokens: 900, entity: 'user-1', start},
@@ -54,13 +55,13 @@ describe('usage show', () => {
   it('in CSV has all names, plain numbers and no bar', () => {
     const listing = usageListing([hour('10', 5)], {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'}, true)
     expect(listedCsv(listing, PLAIN)).toEqual([
-      'start,entity,resource,limit,used,budget,share,requests',
-      '2026-11-01T10:00:00Z,user-1,gpt-4,tpm,5,1000,0.005,1',
+      'start,entity,resource,limit,used,budget,share,requests,overdrawn',
+      '2026-11-01T10:00:00Z,user-1,gpt-4,tpm,5,1000,0.005,1,0',
     ])
   })
 
   it('a limit that no longer applies has no share; a window without tokens shows its requests', async () => {
-    const gone = {...hour('10', 5), limits: [{name: 'old', tokens: 5, budget: null, share: null}]}
+    const gone = {...hour('10', 5), limits: [{name: 'old', tokens: 5, overdrawn: 0, budget: null, share: null}]}
     const bare = {...hour('09', 5), limits: []}
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
     expect((await listed(usageListing([gone, bare], scope, false), PLAIN, 120)).slice(1)).toEqual([
@@ -122,11 +123,20 @@ describe('usage summary and top', () => {
   })
 
   it('top says how many consumers there are, and of which resources', () => {
-    const consumers = [{entity: 'a', resource: 'r', requests: 3, share: 0.75, limits: new Map([['tpm', 1234]])}]
+    const consumers = [
+      {
+        entity: 'a',
+        resource: 'r',
+        requests: 3,
+        share: 0.75,
+        limits: new Map([['tpm', 1234]]),
+        overdrawn: new Map([['tpm', 2]]),
+      },
+    ]
     const top = {consumers, total: 2, resources: ['r', 's'], complete: true}
     expect(listedCsv(topListing(top, {by: 'requests', resource: 'r', isCsv: true}), PLAIN)).toEqual([
       'entity,resource,share,requests,tokens',
-      'a,r,0.75,3,"tpm 1,234"',
+      'a,r,0.75,3,"tpm 1,234 (overdrawn 2 times)"',
     ])
     expect(topFooter(top, undefined)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
     expect(topFooter(top, 'r')).toEqual(['', '1 of 2 consumers'])
@@ -136,8 +146,25 @@ describe('usage summary and top', () => {
   })
 })
 
+it('a soft limit that was overdrawn has a column of its own, and a note in the totals', async () => {
+  const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+  const soft = {name: 'tpm', tokens: 1200, overdrawn: 3, budget: 1000, share: 1.2}
+  const windows = [{...hour('10', 1200), limits: [soft]}]
+  const [header, row] = await listed(usageListing(windows, scope, false), PLAIN, 120)
+  expect([header, row]).toEqual([expect.stringMatching(/REQUESTS +OVERDRAWN$/), expect.stringMatching(/1 +3$/)])
+  const totals = {requests: 1, totals: [{...total(1200, ''), overdrawn: 1}]}
+  expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})).toContain(
+    '  gpt-4: tpm 1,200 (overdrawn 1 time)',
+  )
+  const [summary] = await listed(summaryListing(totals.totals, scope), PLAIN, 120)
+  expect(summary).toContain('OVERDRAWN')
+})
+
 it('amounts of money are shown as money, and are numbers in CSV', async () => {
-  const window = {...hour('10', 5), limits: [{name: 'usd', tokens: 1_250_000, budget: 5_000_000, share: 0.25}]}
+  const window = {
+    ...hour('10', 5),
+    limits: [{name: 'usd', tokens: 1_250_000, overdrawn: 0, budget: 5_000_000, share: 0.25}],
+  }
   const scope = {
     window: 'hourly',
     range,

@@ -1,5 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {RequestTooLarge} from '../../../src/lib/limiter/errors.js'
+import {readVersion} from '../../../src/lib/repository/table/version.js'
 import {n, s} from '../../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import {encodeVersion} from '../../../src/lib/schema/version-record.js'
@@ -161,11 +162,13 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       const write = (lambdaVersion: string | undefined) =>
         table.transport.send('PutItem', {TableName: table.name, Item: encodeVersion({...version, lambdaVersion})})
       await write('0.15.2')
-      await expect(scene.topUp({q: 5}, 'k')).rejects.toMatchObject({code: 'bucket.top-ups-unknown', exitCode: 5})
+      await expect(scene.topUp({q: 5}, 'k')).rejects.toMatchObject({code: 'aggregator.too-old', exitCode: 5})
       expect([await scene.balance('q'), await scene.record('k')]).toEqual([9, undefined])
       expect(await scene.topUp({rpm: 5})).toMatchObject({shards: 1})
       await write('0.17.0')
       expect(await scene.topUp({q: 5}, 'k')).toMatchObject({isRepeated: false})
+      // Clients that would take it away can no longer open the table.
+      expect((await readVersion(scene.tenant)).record?.clientMinVersion).toBe('0.17.0')
       await table.transport.send('DeleteItem', {TableName: table.name, Key: wireKey(keys.version())})
     })
 

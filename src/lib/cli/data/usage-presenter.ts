@@ -69,10 +69,20 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
       {name: 'share', align: 'right', value: ({share}) => percentCell(share), raw: ({share}) => share},
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
+      {
+        name: 'overdrawn',
+        value: ({overdrawn}) => overdrawn,
+        isExtra: !isCsv && !windows.some(({limits}) => limits.some(isOverdrawn)),
+      },
     ],
     empty: NOTHING_RECORDED,
   }
 }
+
+const isOverdrawn = ({overdrawn}: {readonly overdrawn: number}): boolean => overdrawn > 0
+
+/** How often a soft limit was left in debt, after its amount. */
+const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
 
 /** Money as text, tokens as a number. */
 function amountCell(
@@ -112,7 +122,9 @@ function resourcesOf(
     resource,
     limits: totals
       .filter(each => each.resource === resource)
-      .map(({name, tokens}) => `${name} ${formatTokens(tokens, units?.get(name))}`),
+      .map(
+        ({name, tokens, overdrawn}) => `${name} ${formatTokens(tokens, units?.get(name))}${overdraftText(overdrawn)}`,
+      ),
   }))
 }
 
@@ -129,6 +141,7 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope)
         value: each => amountCell(scope, each.name, each.tokens),
         raw: ({tokens}) => tokens,
       },
+      {name: 'overdrawn', value: ({overdrawn}) => overdrawn, isExtra: !totals.some(isOverdrawn)},
       {name: 'windows', value: ({windows}) => windows},
       {
         name: 'average',
@@ -171,8 +184,10 @@ export function topListing(
   {consumers}: TopConsumers,
   {by, resource, units, isCsv}: Pick<UsageScope, 'units' | 'resource'> & {readonly by: string; readonly isCsv: boolean},
 ): Listing<TopConsumer> {
-  const limitsText = ({limits}: TopConsumer) =>
-    Array.from(limits, ([name, tokens]) => `${name} ${formatTokens(tokens, units?.get(name))}`)
+  const limitsText = ({limits, overdrawn}: TopConsumer) =>
+    Array.from(limits, ([name, tokens]) => {
+      return `${name} ${formatTokens(tokens, units?.get(name))}${overdraftText(overdrawn.get(name))}`
+    })
   return {
     rows: consumers,
     columns: [
@@ -285,12 +300,12 @@ export function topJson(scope: UsageScope, by: string, top: TopConsumers): Usage
     until,
     resource,
     by,
-    consumers: top.consumers.map(({entity, resource: used, requests, share, limits}) => ({
+    consumers: top.consumers.map(({entity, resource: used, requests, share, limits, overdrawn}) => ({
       entity,
       resource: used,
       requests,
       share,
-      limits: Array.from(limits, ([name, tokens]) => ({name, tokens})),
+      limits: Array.from(limits, ([name, tokens]) => ({name, tokens, overdrawn: overdrawn.get(name) ?? 0})),
     })),
     total: top.total,
     resources: top.resources,

@@ -11,11 +11,16 @@ const usagePeakSchema = z
   })
   .meta({id: 'UsagePeak'})
 
+const overdrawnSchema = z
+  .int()
+  .describe('Writes that took from the soft limit and left it in debt; 0 for other limits.')
+
 const usageTotalSchema = z
   .strictObject({
     resource: z.string(),
     name: z.string().describe('Name of the limit.'),
     tokens: z.number().describe('Whole tokens.'),
+    overdrawn: overdrawnSchema,
     windows: z.int().describe('Windows in which it was used.'),
     average: z.number().describe('Tokens per such window.'),
     peak: usagePeakSchema,
@@ -48,6 +53,7 @@ export const usageShowResult = z
             z.strictObject({
               name: z.string(),
               tokens: z.number(),
+              overdrawn: overdrawnSchema,
               budget: z
                 .number()
                 .nullable()
@@ -92,6 +98,7 @@ export const usageTopResult = z
             z.strictObject({
               name: z.string(),
               tokens: z.number(),
+              overdrawn: overdrawnSchema,
             }),
           ),
           share: z.number().describe('Part of the whole, from 0 to 1.'),

@@ -17,9 +17,11 @@ import {
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
 import {generationAttributes} from '../../schema/parent-generation.js'
 import {readString} from '../../schema/read.js'
+import type {RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
 import {expiryOfPeriod, planKinds, requireEnabled, requireNumber} from './kind-write.js'
 import {type BucketPlan, ceilingOf, changesLimits, type PlannedLimit} from './plan.js'
+import {countRefusals} from './refusal-count.js'
 
 const names = attributes.bucket
 
@@ -43,6 +45,8 @@ export interface WriteMark {
    * still holds it, and changes the revision, so that of all tries at most one is applied (decision 26).
    */
   readonly repeats?: {readonly slotMark: string | undefined}
+  /** Refusals that are counted with this write. */
+  readonly refusals?: RefusalCounts | undefined
 }
 
 export const MARK_SLOTS = 8
@@ -132,7 +136,9 @@ export function plannedUpdate(
   // A split does not move the refill instant, but changes what this shard may be credited.
   requireShardCount(e, record.shardCount)
   requireLimitsRevision(e, record)
-  const isUsed = (write.requests ?? 0) > 0 || write.isCompared === true
+  // More may be taken for a request that was counted elsewhere: on another shard, or before.
+  const takesTokens = [...write.amounts.values()].some(milli => milli > 0n)
+  const isUsed = takesTokens || (write.requests ?? 0) > 0 || write.isCompared === true
   if (isUsed) requireEnabled(e, record)
   // Whether the switch stands was read after the bucket; one that is thrown again changes the revision.
   if (write.opens && record.isDisabled) e.remove(names.disabled)
@@ -288,9 +294,10 @@ export function markedUpdate(
   mark: WriteMark,
   {isRevision = false}: {readonly isRevision?: boolean} = {},
 ): BucketUpdate {
-  const {slot, nonce, repeats} = mark
+  const {slot, nonce, repeats, refusals} = mark
   const attribute = markAttribute(slot)
   e.set(attribute, s(nonce))
+  if (refusals) countRefusals(e, refusals)
   if (isRevision || repeats) e.set(names.limitsRevision, s(nonce))
   if (repeats) requireText(e, attribute, repeats.slotMark)
   return {

@@ -59,16 +59,3 @@ export function unknownOutcome({entity, resource}: Whose, idempotencyKey: string
     },
   )
 }
-
-/** Functions of an older zae-limiter cut quotas at their allowance. */
-export function topUpsUnknown(lambdaVersion: string): ZaelError {
-  return new ZaelError(
-    'conflict',
-    'bucket.top-ups-unknown',
-    `The functions of this stack are of zae-limiter ${lambdaVersion}, which would take away what is added to a quota.`,
-    {
-      hint: 'Nothing was changed. Deploy zael, or zae-limiter 0.17 or newer, first; or raise the quota itself.',
-      details: {lambdaVersion},
-    },
-  )
-}

@@ -12,12 +12,11 @@ import {newMark, plannedUpdate} from '../buckets/writes.js'
 import {ConfigCache} from '../limits/cache.js'
 import {nothingApplies} from '../limits/checks.js'
 import {ConfigResolver, type Resolution, requireSupportedLimits} from '../limits/resolver.js'
+import {requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {type TransactItem, transact} from '../table/transact.js'
 import {requireSupported} from '../table/unsupported-feature.js'
-import {readVersion} from '../table/version.js'
-import {isReleaseBefore} from '../table/version-compatibility.js'
-import {bucketContended, bucketDisabled, bucketMissing, tooManyShards, topUpsUnknown, unknownOutcome} from './errors.js'
+import {bucketContended, bucketDisabled, bucketMissing, tooManyShards, unknownOutcome} from './errors.js'
 import {findOperation, type OperationId, operationPut, requireSameOperation} from './ledger.js'
 import {createToppedUp} from './new-bucket.js'
 import {type BucketOperation, checkIdempotencyKey, planOperation} from './operation.js'
@@ -32,9 +31,6 @@ const LONGEST_PAUSE_MS = 50
 
 /** A transaction has a hundred items at most, among them the operation's record and its audit event. */
 const MOST_SHARDS = 98
-
-/** The first release of zae-limiter that knows top-ups. */
-const KNOWS_TOP_UPS = '0.17.0'
 
 /** What a reset or top-up has done. */
 export interface OperationResult {
@@ -113,7 +109,7 @@ export async function operateOnBucket(
       const details = {amounts: Object.fromEntries(amounts), shards}
       const event = await audit.put({entity, resource, action, details})
       try {
-        await transact(table, [...step.items, operationPut(table, record), event], signal)
+        await transact(table, [...step.items, operationPut(table, record), event], {signal})
         return result
       } catch (error) {
         const isOvertaken = error instanceof TransactionCancelled && (error.hasConditionFailure || error.hasConflict)
@@ -163,7 +159,7 @@ async function nextStep(
   const isChange = first.plans.some(changesLimits)
   const resolution = isChange ? await resolve() : early
   const planned = isChange ? planFor(resolution, live) : first
-  if (raisesQuota(planned)) await requireTopUps(table)
+  if (raisesQuota(planned)) await requireReaders(table, ['top-up'])
   const items = planned.plans.map((plan): TransactItem => {
     const write = {...expiryAfter(plan, resolution), isOperation: true, isReset: planned.isWhole, isExact}
     const {ReturnValues: _, ...update} = plannedUpdate(table, plan, {amounts: new Map(), ...write}, newMark(table))
@@ -186,7 +182,7 @@ async function creation(
   const owner = await getItem(table, keys.entity(table.namespace, entity))
   const input = {entity, resource, resolution, owner, residue, nowMs: table.clock()}
   const {items, amounts} = createToppedUp(table, asked, input)
-  if (items.length > 0) await requireTopUps(table)
+  if (items.length > 0) await requireReaders(table, ['top-up'])
   return {items, amounts, shards: items.length > 0 ? 1 : 0}
 }
 
@@ -204,12 +200,6 @@ function liveShards(bucket: ShardedBucket | undefined) {
   return (bucket?.shards ?? []).flatMap(shard =>
     shard.kind === 'bucket' && shard.record.shard < (bucket?.shardCount ?? 1) ? [shard] : [],
   )
-}
-
-/** Functions that zae-limiter deployed take away what they do not know; its version record names their release. */
-async function requireTopUps(table: NamespaceTable): Promise<void> {
-  const lambdaVersion = (await readVersion(table)).record?.lambdaVersion
-  if (lambdaVersion !== undefined && isReleaseBefore(lambdaVersion, KNOWS_TOP_UPS)) throw topUpsUnknown(lambdaVersion)
 }
 
 const newId = (table: NamespaceTable): string => ulid(Math.floor(table.clock()), table.randomBytes(10))

@@ -67,8 +67,10 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     limits: ['table', 'audit'],
     namespaces: ['table'],
     usage: ['table'],
-    entities: ['table', 'audit', 'limits'],
-    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'entities'],
+    sync: ['table', 'buckets', 'limits'],
+    entities: ['table', 'audit', 'limits', 'sync'],
+    operations: ['table', 'audit', 'buckets', 'limits'], // resets and top-ups
+    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'sync', 'entities', 'operations'],
   },
   limiter: {refusals: [], '.': ['refusals']},
   aggregator: {'.': [], 'local-stream': ['.']},

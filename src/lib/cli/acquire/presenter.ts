@@ -1,6 +1,5 @@
 import type {Consumption} from '../../core/consumption.js'
-import {shellWord} from '../../core/shell-word.js'
-import {formatCount, formatList, formatSpan, formatWait} from '../../core/text.js'
+import {formatCount, formatList, formatSpan, formatWait, shellWord} from '../../core/text.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
 import {textTable} from '../output/text-table.js'
 import type {AcquireResult} from '../results/acquire.js'

@@ -1,11 +1,13 @@
 import {isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
-import {shellWord} from '../../core/shell-word.js'
+import {formatAmount} from '../../core/syntax/amount.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatSpan, formatTokens, formatWait} from '../../core/text.js'
+import {formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
+import type {SharedCharge} from '../../inspect/family-limits.js'
 import {kindJson, scopeJson} from '../limits/json.js'
 import {rateText, scopeArguments, scopeWords} from '../limits/presenter.js'
+import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import type {WhyResult} from '../results/acquire.js'
 import {amountWords} from './presenter.js'
@@ -33,10 +35,20 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
     return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
   return [
     [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}`],
+    ...(reset ? [topUp(limit, resource, where)] : []),
     [
       `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
       `refill the bucket of ${entity} once, now`,
     ],
+  ]
+}
+
+/** What is missing, once. */
+function topUp({entity, name, deficit, configured}: ExplainedLimit, resource: string, where: string): Remedy {
+  const amount = shellWord(`${name}=${formatAmount(deficit, configured.unit)}`)
+  return [
+    `zael bucket top-up ${shellWord(entity)} ${shellWord(resource)} ${amount}${where}`,
+    'add what is missing until the reset',
   ]
 }
 
@@ -55,7 +67,7 @@ function enabling({entity, scope}: RefusingSwitch, where: string): Remedy {
 
 /** Explains whether a request would be admitted now, and why. */
 export function whyLines(explanation: Explanation, where = ''): string[] {
-  const {entity, resource, limits, isRegistered, parent, disabled} = explanation
+  const {entity, resource, limits, isRegistered, cascade, disabled} = explanation
   if (disabled) {
     const whose = disabled.entity === entity ? '' : `, which shares every charge of ${entity}`
     return [
@@ -68,12 +80,20 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
   return [
     verdict(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
-    ...(parent === undefined ? [] : ['', `Every charge of ${entity} is also charged to its parent ${parent}.`]),
+    ...(cascade ? sharedLines(entity, cascade) : []),
     ...(isRegistered
       ? []
       : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
     ...(exceeded.length === 0 ? [] : remedyLines(exceeded, resource, where)),
   ]
+}
+
+/** What is said of the parent: always where it is charged, otherwise where a policy is the reason. */
+function sharedLines(entity: string, cascade: SharedCharge): string[] {
+  const {charged, level, parent} = cascade
+  const source = level === 'record' ? '' : `, by the cascade policy at the ${cascadeSource(cascade)}`
+  if (charged) return ['', `Every charge of ${entity} is also charged to its parent ${parent}${source}.`]
+  return level === 'record' ? [] : ['', `No charge of ${entity} is charged to its parent ${parent}${source}.`]
 }
 
 function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Explanation): string {
@@ -99,6 +119,7 @@ function limitLines(limit: ExplainedLimit, {hour, atMs}: Explanation): string[] 
   return factLines(`${name} of ${whose} ${state}`, {
     level: `${count(available)} of ${count(capacity)} left, ${count(requested)} requested`,
     'set for': `${scopeWords(scope)}: ${rateText(configured)}`,
+    'topped up': limit.toppedUp > 0 ? `${count(limit.toppedUp)} until the reset` : undefined,
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     'drained by':
@@ -128,7 +149,7 @@ function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, wher
 
 /** The explanation in JSON; a wait of null means that waiting never helps. */
 export function whyJson(explanation: Explanation, where = ''): WhyResult {
-  const {entity, resource, isRegistered, parent, atMs, hour, admitted, limits, disabled} = explanation
+  const {entity, resource, isRegistered, parent, cascade, atMs, hour, admitted, limits, disabled} = explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
   const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
   return {
@@ -136,6 +157,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     resource,
     registered: isRegistered,
     parent: parent ?? null,
+    cascade: sharedChargeJson(cascade),
     at: new Date(atMs).toISOString(),
     hour,
     admitted,
@@ -152,6 +174,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
       refillAmount: limit.refillAmount,
       refillPeriodSeconds: limit.refillPeriodSeconds,
       ...kindJson(limit.configured),
+      ...(limit.toppedUp > 0 && {toppedUp: limit.toppedUp}),
       ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
       available: limit.available,
       requested: limit.requested,

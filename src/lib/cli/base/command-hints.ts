@@ -1,6 +1,6 @@
 import {ZaelError} from '../../core/errors.js'
 import {didYouMean, nearestNames} from '../../core/nearest.js'
-import {shellWord} from '../../core/shell-word.js'
+import {shellWord} from '../../core/text.js'
 
 type Details = Readonly<Record<string, unknown>>
 

@@ -29,7 +29,7 @@ export const watchFlags = {
   filter: string({
     description:
       'Text in the entity id or resource name; resource:NAME or entity:ID for an exact match; status:over, status:near, ' +
-      'status:ok or status:gone. A leading ! inverts the filter.',
+      'status:overdrawn, status:ok or status:gone. A leading ! inverts the filter.',
     default: '',
     helpValue: 'TEXT',
   }),

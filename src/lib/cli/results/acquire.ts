@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import {limitKindShape, type ResultOf, scopeSchema} from './shared.js'
+import {limitKindShape, type ResultOf, scopeSchema, sharedChargeSchema} from './shared.js'
 
 /** zael acquire. */
 export const acquireResult = z
@@ -38,6 +38,7 @@ export const whyResult = z
     resource: z.string(),
     registered: z.boolean().describe('Whether the entity has a record'),
     parent: z.string().nullable().describe('Shares every charge'),
+    cascade: sharedChargeSchema,
     at: z.string().describe('UTC, ISO 8601'),
     hour: z.string().describe('Start of the hour that drainedBy is about'),
     admitted: z.boolean(),
@@ -62,6 +63,7 @@ export const whyResult = z
         refillAmount: z.int().min(0),
         refillPeriodSeconds: z.int().min(1),
         ...limitKindShape,
+        toppedUp: z.int().min(1).optional().describe('Added to a quota until its reset; the capacity includes it'),
         resetsAt: z.string().optional().describe('UTC, ISO 8601; when a quota of the calendar is full again'),
         available: z.int().describe('Whole tokens left over all shards; negative in debt'),
         requested: z.int().min(1),

@@ -1,4 +1,4 @@
-import {shellWord} from '../../core/shell-word.js'
+import {shellWord} from '../../core/text.js'
 import {type Selection, SORT_KEYS, type SortKey} from '../../watch/model.js'
 import {resourceFilter} from '../../watch/rank.js'
 import {intervalText} from '../draw/interval.js'

@@ -220,6 +220,11 @@ export const MUTANTS: readonly Mutant[] = [
       'return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs) + LONGEST_VALIDITY_MS : undefined',
     ],
     [
+      'a write does not ask whether the switch was thrown',
+      'if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)',
+      'if (seen?.isDisabled) e.condition(`attribute_exists(${e.name(names.disabled)})`)',
+    ],
+    [
       'a kind that was changed is not stored',
       'for (const [attribute, value] of encodeCalendars(kinds)) store(e, attribute, value)',
       'encodeCalendars(kinds)',

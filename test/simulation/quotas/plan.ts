@@ -175,8 +175,16 @@ function others(draws: Draws, plot: Plot): Step[] {
       {level: 'entity', entity: entity(), resource: RESOURCE} as const,
       {level: 'entity', entity: entity(), resource: '_default_'} as const,
     ])
-    const kind = draws.pick(['set-access', 'set-access', 'peer-access'] as const)
-    const fromMs = at()
+    const kind = draws.pick(['set-access', 'peer-access'] as const)
+    const fromMs = at() + 2000
+    // Processes that know the bucket, and have just read the configuration.
+    for (const by of Array(plot.processes).keys())
+      for (const whose of entities)
+        steps.push({
+          atMs: fromMs - draws.int(500, 1500),
+          by,
+          deed: {kind: 'acquire', entity: whose, consume: {q: 1}, actions: [{kind: 'rollback', afterMs: 0}]},
+        })
     add({kind, scope, access: 'disabled'}, fromMs)
     if (draws.chance(0.3))
       add(

@@ -81,7 +81,7 @@ describeOnEngine('a request that is tried once', () => {
     for (const attempt of [previewAcquire, attemptAcquire]) {
       const tooLarge = attempt(limiter, request({rpm: 6}))
       await expect(tooLarge).rejects.toMatchObject({code: 'request.too-large', exitCode: 2})
-      const unknown = attempt(scene.limiter(), request({rpx: 1}))
+      const unknown = attempt(scene.limiter({strict: true}), request({rpx: 1}))
       await expect(unknown).rejects.toMatchObject({code: 'limit.unknown', exitCode: 2})
     }
   })

@@ -64,14 +64,14 @@ describeOnEngine('reports on usage', () => {
         entity: 'vip',
         end: '2026-11-01T02:00:00Z',
         limits: [
-          {name: 'old', tokens: 1, budget: null, share: null, refused: NOT_REFUSED},
-          {name: 'rpm', tokens: 600, budget: 6000, share: 0.1, refused: NOT_REFUSED},
+          {name: 'old', tokens: 1, overdrawn: 0, budget: null, share: null, refused: NOT_REFUSED},
+          {name: 'rpm', tokens: 600, overdrawn: 0, budget: 6000, share: 0.1, refused: NOT_REFUSED},
         ],
       },
       {
         entity: 'e',
         end: '2026-11-01T02:00:00Z',
-        limits: [{name: 'rpm', tokens: 600, budget: 600, share: 1, refused: NOT_REFUSED}],
+        limits: [{name: 'rpm', tokens: 600, overdrawn: 0, budget: 600, share: 1, refused: NOT_REFUSED}],
       },
     ])
     expect(totals.map(({name, tokens}) => `${name} ${tokens}`)).toEqual(['old 1', 'rpm 1200'])
@@ -90,7 +90,7 @@ describeOnEngine('reports on usage', () => {
       complete: true,
       totals: [
         {
-          ...{resource: 'r', name: 'rpm', tokens: 12, windows: 2, average: 6},
+          ...{resource: 'r', name: 'rpm', tokens: 12, overdrawn: 0, windows: 2, average: 6},
           peak: {tokens: 7, entity: 'e', start: '2026-11-01T01:00:00Z'},
           refused: NOT_REFUSED,
         },

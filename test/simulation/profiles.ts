@@ -1,4 +1,5 @@
 import type {Limit} from '../../src/lib/core/limit.js'
+import {planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
   firstWritesInDoubt,
@@ -232,6 +233,8 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
     const aggregatorLagMs = draws.pick([200, 2000, 20_000])
     return {...plain(processes, limits), steps: [...steps, ...streamSplits(draws, 60_000)], faults, aggregatorLagMs}
   },
+
+  quotas: planQuotas,
 
   mixed: draws => {
     const limits = someLimits(draws, draws.int(1, 3))

@@ -2,9 +2,11 @@ import {LeasePlay} from './deeds/lease-play.js'
 import {look} from './deeds/look.js'
 import {expire, operate} from './deeds/operator.js'
 import {playPatient} from './deeds/patient.js'
+import {playPeer} from './deeds/peer.js'
 import {checkHealing, readAvailable} from './deeds/probes.js'
 import {playPython} from './deeds/python.js'
 import {checkCosts} from './deeds/quiet.js'
+import {checkQuotaHealing} from './deeds/quota-healing.js'
 import {Stage} from './deeds/stage.js'
 import {Oracles} from './oracles/oracles.js'
 import type {Violation} from './oracles/verdicts.js'
@@ -88,6 +90,11 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
       case 'heat':
       case 'poison':
         return playPython(stage, deed)
+      case 'peer-config':
+      case 'peer-access':
+      case 'peer-consume':
+      case 'peer-grow':
+        return playPeer(stage, deed)
       case 'acquire':
         if (process?.isAlive) await new LeasePlay(stage, process, deed).play()
         return
@@ -148,6 +155,7 @@ async function finish(stage: Stage, plays: readonly Play[]): Promise<void> {
   oracles.refusals.check(limiters.reduce((sum, limiter) => sum + limiter.uncountedRefusals, 0))
   if (scenario.aggregatorLagMs !== undefined && !hasPurge) await drain(stage)
   if (hasPurge) checkPurged(stage)
+  else if (scenario.profile === 'quotas') await checkQuotaHealing(stage)
   else await checkHealing(stage)
 }
 

@@ -1,4 +1,5 @@
 import type {Limit} from '../../src/lib/core/limit.js'
+import type {SwitchScope} from '../../src/lib/repository/limits/configs.js'
 import type {ConfigScope} from '../../src/lib/schema/config-record.js'
 
 /** Whole tokens per limit. */
@@ -14,6 +15,7 @@ export const PROFILES = [
   'skew',
   'aggregator',
   'mixed',
+  'quotas',
 ] as const
 
 export type Profile = (typeof PROFILES)[number]
@@ -46,6 +48,7 @@ export type Deed =
   // By an operator.
   | {readonly kind: 'set-limits'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
   | {readonly kind: 'delete-limits'; readonly scope: ConfigScope}
+  | {readonly kind: 'set-access'; readonly scope: SwitchScope; readonly access: 'disabled' | 'enabled' | undefined}
   | {readonly kind: 'reset' | 'split'; readonly entity: string}
   | {readonly kind: 'delete-entity'; readonly entity: string}
   | {readonly kind: 'purge'}
@@ -61,6 +64,24 @@ export type Deed =
   | {readonly kind: 'python-config'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
   | {readonly kind: 'python-consume' | 'python-adjust'; readonly entity: string; readonly consume: Tokens}
   | {readonly kind: 'python-clone'; readonly entity: string}
+  // By a client of zae-limiter 0.17.
+  /** Replaces the whole item; `isSynced`: live buckets get the parameters, too. */
+  | {
+      readonly kind: 'peer-config'
+      readonly scope: ConfigScope
+      readonly limits: readonly Limit[]
+      readonly isSynced: boolean
+    }
+  | {readonly kind: 'peer-access'; readonly scope: SwitchScope; readonly access: 'disabled' | 'enabled' | undefined}
+  /** Takes from quotas; a session that it opens is announced to the other shards so much later, or never. */
+  | {
+      readonly kind: 'peer-consume'
+      readonly entity: string
+      readonly consume: Tokens
+      readonly spreadAfterMs: number | undefined
+    }
+  /** Doubles the number of shards, and copies the new ones so much later; without, they are left to others. */
+  | {readonly kind: 'peer-grow'; readonly entity: string; readonly cloneAfterMs: number | undefined}
   /** Writes what no usage record can hold. */
   | {readonly kind: 'poison'; readonly entity: string; readonly how: 'many-limits' | 'huge-number'}
 

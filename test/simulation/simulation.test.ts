@@ -15,6 +15,7 @@ const FIXED_SEEDS: Readonly<Record<Profile, number>> = {
   skew: 10,
   aggregator: 6,
   mixed: 8,
+  quotas: 20,
 }
 
 describe('the simulator', () => {

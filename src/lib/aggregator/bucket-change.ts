@@ -44,6 +44,8 @@ export interface BucketChange extends ShardId {
   readonly atMs: number
   /** Net millitokens consumed, per limit; only limits that changed. */
   readonly consumedMilli: ReadonlyMap<string, bigint>
+  /** Soft limits that the write took from and left in debt. */
+  readonly overdrawn: readonly string[]
   /** What changed by more than can be counted: names of limits, `requests`. */
   readonly uncounted: readonly string[]
   /** Net number of requests admitted; negative when a counted request was rolled back. */
@@ -84,6 +86,7 @@ export function readBucketChange(record: StreamRecord): BucketChange | undefined
     position: positionOf(record),
     atMs: occurredAtMs(record),
     consumedMilli,
+    overdrawn: overdrawnBy(consumedMilli, stored),
     uncounted: areRequestsCounted ? uncounted : [...uncounted, 'requests'],
     admitted: areRequestsCounted ? admitted : 0,
     refused: isCopy ? undefined : refusedBy(before, after),
@@ -112,6 +115,17 @@ function difference(before: Item, after: Item): Pick<BucketChange, 'consumedMill
     else uncounted.push(limit)
   }
   return {consumedMilli, uncounted}
+}
+
+/** As zae-limiter counts it: a limit is soft while the bucket says so, whether or not that has to be renewed. */
+function overdrawnBy(consumedMilli: ReadonlyMap<string, bigint>, after: StoredBucket): string[] {
+  if (after.kind !== 'bucket') return []
+  const {limits} = after.record.state
+  return [...consumedMilli].flatMap(([name, milli]) => {
+    const limit = limits.get(name)
+    const isOverdrawn = milli > 0n && limit?.kind?.softUntilMs !== undefined && limit.tokensMilli < 0n
+    return isOverdrawn ? [name] : []
+  })
 }
 
 /** From the client's request counter; for a client without one, a write that consumed anything is one request. */

@@ -11,6 +11,7 @@ import {keys, wireKey} from '../schema/keys.js'
 import {
   encodeFractions,
   isUsageCounter,
+  overdrawnCounter,
   readProgress,
   type UsageProgress,
   usageIdentity,
@@ -190,11 +191,15 @@ function moveMark(
 function addCounts(e: ExpressionBuilder, {pending, counted, stored}: UsageAddition): void {
   const {fractions} = stored ?? NO_PROGRESS
   const totals = new Map(fractions)
+  const overdrawn = new Map<string, number>()
   let admitted = 0
   for (const change of [...pending.values()].flat()) {
     admitted += change.admitted
     for (const [limit, milli] of change.consumedMilli) {
       if (counted.has(limit)) totals.set(limit, (totals.get(limit) ?? 0n) + milli)
+    }
+    for (const limit of change.overdrawn) {
+      if (counted.has(limit)) overdrawn.set(limit, (overdrawn.get(limit) ?? 0) + 1)
     }
   }
   const rest = new Map<string, bigint>()
@@ -203,6 +208,7 @@ function addCounts(e: ExpressionBuilder, {pending, counted, stored}: UsageAdditi
     rest.set(limit, milli - tokens * MILLI)
     if (tokens !== 0n) e.add(limit, n(tokens))
   }
+  for (const [limit, writes] of overdrawn) e.add(overdrawnCounter(limit), n(writes))
   e.add(attributes.usage.totalEvents, n(admitted))
   const after = encodeFractions(rest)
   if (after !== undefined) e.set(attributes.usage.fractions, s(after))

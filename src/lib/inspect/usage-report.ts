@@ -30,6 +30,8 @@ export interface UsageSubject {
 export interface LimitShare {
   readonly name: string
   readonly tokens: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
   /** What the current limit allows in such a window; `null` where no limit of that name applies. */
   readonly budget: number | null
   /** tokens / budget. */
@@ -57,6 +59,8 @@ export interface LimitTotal {
   readonly resource: string
   readonly name: string
   readonly tokens: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
   /** Windows in which it was used, and the average tokens of those. */
   readonly windows: number
   readonly average: number
@@ -144,9 +148,11 @@ function addUp(totals: Map<string, LimitTotal>, {record, asked}: AskedUsage): vo
     const tokens = (soFar?.tokens ?? 0) + own
     const windows = (soFar?.windows ?? 0) + (own === 0 ? 0 : 1)
     const peak = soFar && soFar.peak.tokens >= charged ? soFar.peak : {tokens: charged, entity, start}
+    const average = windows === 0 ? 0 : tokens / windows
+    const overdrawn = (soFar?.overdrawn ?? 0) + (record.overdrawn?.get(name) ?? 0)
     const [before, now] = [soFar?.refused ?? NOT_REFUSED, limits.get(name) ?? NOT_REFUSED]
     const refused = {requests: before.requests + now.requests, tokens: before.tokens + now.tokens}
-    totals.set(id, {resource, name, tokens, windows, average: windows === 0 ? 0 : tokens / windows, peak, refused})
+    totals.set(id, {resource, name, tokens, overdrawn, windows, average, peak, refused})
   }
 }
 
@@ -187,7 +193,8 @@ function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
     // What a quota or a schedule allows in a window of usage depends on the calendar.
     const budget = limit && !limit.reset && !limit.schedule ? windowBudget(limit, window, start) : null
     const share = budget === null ? null : tokens / budget
-    return {name, tokens, budget, share, refused: refused.limits.get(name) ?? NOT_REFUSED}
+    const overdrawn = record.overdrawn?.get(name) ?? 0
+    return {name, tokens, overdrawn, budget, share, refused: refused.limits.get(name) ?? NOT_REFUSED}
   })
   const end = isoSeconds(windowEndMs(window, start))
   return {entity, resource, start, end, requests, refused: requestsOf(refused), limits: shares}

@@ -18,6 +18,8 @@ export interface TopConsumer {
   readonly resource: string
   readonly requests: number
   readonly limits: ReadonlyMap<string, number>
+  /** By soft limit: writes that took from it and left it in debt. */
+  readonly overdrawn: ReadonlyMap<string, number>
   readonly refused: Refused
   /** Its part of everything requested, in the unit of the ranking; parents include the charges of their children. */
   readonly share: number
@@ -39,8 +41,9 @@ export interface TopRequest extends Omit<UsageSubject, 'entity'> {
   readonly most: number
 }
 
-type Tally = Omit<TopConsumer, 'share' | 'limits' | 'refused'> & {
+type Tally = Omit<TopConsumer, 'share' | 'limits' | 'overdrawn' | 'refused'> & {
   readonly limits: Map<string, number>
+  readonly overdrawn: Map<string, number>
   readonly records: UsageRecord[]
 }
 
@@ -69,11 +72,14 @@ export async function topConsumers(repository: NamespaceRepository, request: Top
 }
 
 function add(tallies: Map<string, Tally>, record: UsageRecord): void {
-  const {entity, resource, tokens: used, totalEvents} = record
+  const {entity, resource, totalEvents} = record
   const id = `${entity} ${resource}`
-  const soFar: Tally = tallies.get(id) ?? {entity, resource, requests: 0, limits: new Map(), records: []}
+  const none = {requests: 0, limits: new Map(), overdrawn: new Map(), records: []}
+  const soFar: Tally = tallies.get(id) ?? {entity, resource, ...none}
   soFar.records.push(record)
-  for (const [name, tokens] of used) soFar.limits.set(name, (soFar.limits.get(name) ?? 0) + tokens)
+  for (const [name, tokens] of record.tokens) soFar.limits.set(name, (soFar.limits.get(name) ?? 0) + tokens)
+  for (const [name, writes] of record.overdrawn ?? [])
+    soFar.overdrawn.set(name, (soFar.overdrawn.get(name) ?? 0) + writes)
   tallies.set(id, {...soFar, requests: soFar.requests + totalEvents})
 }
 

@@ -117,9 +117,9 @@ export class BucketQueue {
     this.#bucket.learnRecord(record, sinceMs, this.#now())
   }
 
-  /** Forgets the state; `mark` is that of a write to the item that was not sent by the queue. */
-  forget(mark?: WriteMark): void {
-    this.#bucket.forget(mark)
+  /** Forgets the state; `mark` is that of a write to the item that was not sent by the queue, `written` the item after it. */
+  forget(mark?: WriteMark, written?: BucketRecord): void {
+    this.#bucket.forget(mark, written)
   }
 
   /** Whether the state allows a refusal without a call. Corrections that wait or are under way may return tokens. */
@@ -254,6 +254,10 @@ export class BucketQueue {
     // Limits from before the bucket was seen may be older than those it has, and never replace them (decision 25).
     const mayBeOld = !state.exists || state.seen.record.validUntilMs === 0
     if (mayBeOld || differsFrom(state.seen, inForce)) inForce = await limits.inForce(address, seenAtMs)
+    // A bucket that is not stamped, or not there, says nothing against a switch that was lifted since it was read.
+    const isStamped = state.exists && state.seen.record.isDisabled
+    if (inForce.applied.disabledAt !== undefined && !isStamped)
+      inForce = await limits.inForce(address, performance.now() - settings.denyCacheMs)
     const nowMs = state.exists ? this.#now() : this.#bucket.createdAtMs(this.#now())
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
     if (await refuseDisabled({...this.#item(), state}, requests, inForce.applied)) return

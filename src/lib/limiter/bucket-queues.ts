@@ -40,6 +40,8 @@ export interface BucketRequest {
   /** 0 when more is taken for a request that was counted before. */
   readonly requests: 0 | 1
   readonly level: Demand['level']
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
   readonly deadline: Deadline
 }
 
@@ -118,10 +120,10 @@ export class BucketQueues {
 
   /** Asks one shard; without a call if it is known to refuse. A shard that is gone is replaced by shard 0. */
   async ask(shard: number, request: BucketRequest, known = this.knownRefusals(request)): Promise<QueueAnswer> {
-    const {entity, resource, amounts, requests, level, deadline} = request
+    const {entity, resource, amounts, requests, level, isStrict, deadline} = request
     const refused = known.by(shard)
     if (refused) return refused
-    const pending = new PendingRequest(amounts, level, requests)
+    const pending = new PendingRequest(amounts, level, requests, isStrict)
     deadline.watch(pending)
     if (pending.isAbandoned) return pending.answer
     this.at({entity, resource, shard}).ask(pending)
@@ -211,8 +213,10 @@ export class BucketQueues {
  * one after every call: its answer, and those to concurrent requests, may have shown more.
  */
 export class KnownRefusals implements Demand {
+  readonly asked: Amounts
   amounts: Amounts
   readonly level: Demand['level']
+  readonly isStrict: boolean
   readonly #byShard = new Map<number, Refused | undefined>()
 
   constructor(
@@ -220,8 +224,10 @@ export class KnownRefusals implements Demand {
     readonly request: BucketRequest,
     readonly shardCount: number,
   ) {
+    this.asked = request.amounts
     this.amounts = request.amounts
     this.level = request.level
+    this.isStrict = request.isStrict
   }
 
   /** The refusal of one shard. */

@@ -102,7 +102,7 @@ function topUpsOf(state: KnownState): Map<string, bigint> {
 function planCreation(
   residue: ReadonlyMap<string, Residue>,
   requests: readonly PendingRequest[],
-  {table, address, inForce, settings, nowMs}: LimitStepInput,
+  {table, address, inForce, settings, nowMs, isCertain}: LimitStepInput,
 ): QueueStep {
   const limits = new Map<string, LimitState>()
   const balances = new Map<string, bigint>()
@@ -124,6 +124,9 @@ function planCreation(
     state: {refilledAtMs: nowMs, limits},
     validUntilMs: validityOf({refilledAtMs: nowMs, limits}, nowMs),
   }
+  // A window of a schedule may hold less than is asked for: neither a bucket nor a session begins with a refusal.
+  if (fitting.length === 0 && residue.size === 0)
+    return isCertain ? {kind: 'refuse', requests, record, nowMs} : {kind: 'forget'}
   const write = {amounts: sumAmounts(fitting), requests: requestCount(fitting)}
   const update: WriteStep['update'] = mark => createUpdate(table, record, write, mark)
   return {kind: 'create', update, basis: {kind: 'absence'}, admits: fitting, leftOver: others, nowMs}

@@ -1,5 +1,6 @@
 import type {Amounts} from '../core/bucket.js'
 import type {Limit} from '../core/limit.js'
+import {Aborted} from '../dynamo/errors.js'
 import {readRealShards} from '../repository/buckets/split.js'
 import type {ConfigCache} from '../repository/limits/cache.js'
 import {ConfigResolver} from '../repository/limits/resolver.js'
@@ -37,6 +38,8 @@ export interface EntityRequest {
   readonly amounts: Amounts
   /** 0 when more is taken for a request that was counted before. */
   readonly requests: 0 | 1
+  /** A limit that the entity lacks is an error. */
+  readonly isStrict: boolean
   readonly deadline: Deadline
 }
 
@@ -125,7 +128,7 @@ export class NamespaceLimiter {
     const {record, amounts, nowMs, source} = refused as Refused
     const count = Math.max(this.#entities.shardCount(entity, resource), record.shardCount)
     if (count === 1) return explainRefusal({records: [record], amounts, nowMs, source}, level)
-    const gathering = this.#gatherer.gather({...request, amounts}, count)
+    const gathering = this.#gatherer.gather(request, count)
     try {
       return await deadline.until(gathering)
     } finally {
@@ -161,7 +164,7 @@ export class NamespaceLimiter {
     return grants.length > 0 ? exceeded(refusals) : this.#exceeded(request, refusals)
   }
 
-  /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out. */
+  /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out in time. */
   async #exceeded(request: EntityRequest, refusals: readonly Refusal[]): Promise<RateLimitExceeded> {
     const parent = parentOf(this.#entities.family(request.entity))
     const [asked] = refusals.length === 1 ? (refusals[0] as Refusal).statuses : []
@@ -177,7 +180,8 @@ export class NamespaceLimiter {
 
   async #refusalUnlessUnknown(level: BucketRequest): Promise<Refusal | undefined> {
     return level.deadline.until(this.#expectedRefusal(level)).catch(error => {
-      if (error instanceof RequestTooLarge || error instanceof ResourceDisabled) throw error
+      const isDecision = error instanceof RequestTooLarge || error instanceof ResourceDisabled
+      if (isDecision || error instanceof Aborted) throw error
       return undefined
     })
   }

@@ -14,6 +14,7 @@ import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
 import {plannedRecord} from './limit-steps.js'
 import type {NamespaceLimiter} from './namespace-limiter.js'
+import {knownAmounts} from './pending-request.js'
 import {explainRefusal} from './refusal.js'
 
 /** What an acquire would answer. */
@@ -22,12 +23,15 @@ export interface CheckResult {
   /** 0 when admitted, `null` when never. */
   readonly retryAfterMs: number | null
   readonly statuses: readonly RefusalStatus[]
+  /** What was asked for and is not configured, so that it does not count. */
+  readonly unlimited: readonly string[]
 }
 
 /** A bucket and its parent's as they were read, from which several questions can be answered. */
 export interface Availability {
   available(): Record<string, number>
-  check(amounts: Amounts): CheckResult
+  /** With `isStrict`, throws for a limit that the entity lacks. */
+  check(amounts: Amounts, isStrict: boolean): CheckResult
 }
 
 interface Level {
@@ -59,13 +63,11 @@ export async function readAvailability(
       }
       return Object.fromEntries(tokens)
     },
-    check: amounts => {
-      const known = levels[0]?.applied.limits.map(({name}) => name) ?? []
-      checkKnown(entity, resource, amounts, known)
-      const statuses = levels.flatMap(({records, applied, level}) => {
-        const asked = new Map(
-          [...amounts].filter(([name]) => level === 'entity' || applied.limits.some(limit => limit.name === name)),
-        )
+    check: (amounts, isStrict) => {
+      const known = levels.map(({applied}) => new Set(applied.limits.map(({name}) => name)))
+      if (isStrict) checkKnown(entity, resource, amounts, [...(known[0] ?? [])])
+      const statuses = levels.flatMap(({records, applied, level}, at) => {
+        const asked = knownAmounts(amounts, known[at] ?? new Set())
         return explainRefusal({records, amounts: asked, nowMs, source: applied.source}, level).statuses
       })
       const waitMs = Math.max(0, ...statuses.map(status => status.retryAfterMs))
@@ -73,6 +75,7 @@ export async function readAvailability(
         admitted: statuses.every(status => !status.exceeded),
         retryAfterMs: Number.isFinite(waitMs) ? waitMs : null,
         statuses,
+        unlimited: [...amounts.keys()].filter(name => !known.some(names => names.has(name))),
       }
     },
   }

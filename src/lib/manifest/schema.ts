@@ -15,6 +15,7 @@ import {parseLimits} from '../core/syntax/limit-text.js'
 import {checkedNameOf, entriesOf, fieldsOf} from '../documents/issues.js'
 import {notOneOf} from '../documents/problems.js'
 import {asRead, asText, describeValue, WrittenScalar} from '../documents/values.js'
+import {tooManyLimits} from '../repository/limits/checks.js'
 import {entryOfForm} from '../schema/audit-record.js'
 import {byText, type Manifest, type ManifestEntity} from './manifest.js'
 import {metadataSchema} from './metadata.js'
@@ -203,6 +204,8 @@ const limits = entriesOf('limits', limitName, rate)
     const zones = [...new Set(value.flatMap(({timeZone}) => timeZone ?? []))]
     const message = `all limits of a scope share one time zone, not ${zones.join(' and ')}`
     if (zones.length > 1) issues.push({code: 'custom', input: value, path: [], message})
+    const tooMany = tooManyLimits(value)
+    if (tooMany !== undefined) issues.push({code: 'custom', input: value, path: [], message: tooMany})
   })
 
 const someLimits = limits.refine(({length}) => length > 0, 'no limits are given; add one, such as rpm: 100/min')

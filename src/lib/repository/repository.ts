@@ -38,6 +38,8 @@ export interface WindowUsage {
   readonly start: string
   /** Per limit; negative when more was returned than taken. */
   readonly tokens: Readonly<Record<string, number>>
+  /** By soft limit: writes that took from it and left it in debt. */
+  readonly overdrawn: Readonly<Record<string, number>>
   readonly totalEvents: number
 }
 
@@ -128,7 +130,10 @@ export class NamespaceRepository {
     this.provisioner = new Provisioner(table)
   }
 
-  /** Sets limits and updates the live buckets they apply to. Limits of other names stay unless `replace` is set. */
+  /**
+   * Sets limits and updates the live buckets they apply to. What is not given stays in force, unless `replace` is set: a
+   * scope without limits of its own starts with a copy of those that apply there now.
+   */
   async setLimits(
     scope: ConfigScope,
     limits: readonly Limit[],
@@ -194,6 +199,8 @@ export class NamespaceRepository {
   }
 }
 
-function windowUsage({entity, resource, window, start, tokens, totalEvents}: UsageRecord): WindowUsage {
-  return {entity, resource, window, start, tokens: Object.fromEntries(tokens), totalEvents}
+function windowUsage(record: UsageRecord): WindowUsage {
+  const {entity, resource, window, start, tokens, overdrawn, totalEvents} = record
+  const counters = {tokens: Object.fromEntries(tokens), overdrawn: Object.fromEntries(overdrawn ?? [])}
+  return {entity, resource, window, start, ...counters, totalEvents}
 }

@@ -15,6 +15,8 @@ export interface UsageRecord {
   readonly start: string
   /** Whole tokens per limit; negative when more was returned than taken. */
   readonly tokens: ReadonlyMap<string, number>
+  /** By soft limit: writes that took from it and left it in debt. Absent where there were none. */
+  readonly overdrawn?: ReadonlyMap<string, number>
   readonly totalEvents: number
   /** Absent where no refusal was counted. */
   readonly refused?: RefusalCounts | undefined
@@ -31,6 +33,12 @@ const RESERVED: ReadonlySet<string> = new Set([
   ...[undefined, ...Object.values(indexes)].flatMap(index => keyNames(index)),
   ...Object.values(names),
 ])
+
+/** How zae-limiter names the counter of a soft limit's overdrafts; no limit has a `#` in its name. */
+const OVERDRAWN_SUFFIX = '#od'
+
+/** The counter of the writes that left a soft limit in debt. */
+export const overdrawnCounter = (limit: string): string => `${limit}${OVERDRAWN_SUFFIX}`
 
 /** Whether a limit can be counted under its name without overwriting something else. */
 export function isUsageCounter(limit: string): boolean {
@@ -51,6 +59,7 @@ export function encodeUsage(record: UsageRecord): Item {
     ...texts(indexKeys.inNamespace(namespace, key.PK)),
   }
   for (const [limit, tokens] of record.tokens) item[limit] = n(tokens)
+  for (const [limit, writes] of record.overdrawn ?? []) item[overdrawnCounter(limit)] = n(writes)
   if (record.refused) item[names.refusals] = encodeUsageRefusals(record.refused)
   if (record.ttlSeconds !== undefined) item[names.expiresAt] = n(record.ttlSeconds)
   return item
@@ -62,10 +71,12 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
   if (key?.record !== 'usage') return undefined
   const window = readString(item, names.window)
   const tokens = new Map<string, number>()
+  const overdrawn = new Map<string, number>()
   for (const name of Object.keys(item).sort()) {
-    // zae-limiter counts beside a limit's tokens what was taken from it in debt, as `{limit}#od`.
-    const count = OTHER_NUMBERS.has(name) || name.includes('#') ? undefined : readNumber(item, name)
-    if (count !== undefined) tokens.set(name, count)
+    const count = OTHER_NUMBERS.has(name) ? undefined : readNumber(item, name)
+    if (count === undefined) continue
+    if (!name.includes('#')) tokens.set(name, count)
+    else if (name.endsWith(OVERDRAWN_SUFFIX)) overdrawn.set(name.slice(0, -OVERDRAWN_SUFFIX.length), count)
   }
   const refused = readUsageRefusals(item)
   return {
@@ -75,6 +86,7 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
     window: WINDOWS.find(known => known === window) ?? key.window,
     start: readString(item, names.start) ?? key.start,
     tokens,
+    ...(overdrawn.size > 0 && {overdrawn}),
     totalEvents: readNumber(item, names.totalEvents) ?? 0,
     ...(refused && {refused}),
     ttlSeconds: readNumber(item, names.expiresAt),
@@ -82,7 +94,7 @@ export function decodeUsage(item: Item): UsageRecord | undefined {
 }
 
 /** The attributes of a new record before anything is counted in it, without its key. */
-export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'totalEvents' | 'refused'>): Item {
+export function usageIdentity(record: Omit<UsageRecord, 'tokens' | 'overdrawn' | 'totalEvents' | 'refused'>): Item {
   const {[names.totalEvents]: _, ...identity} = withoutKey(encodeUsage({...record, tokens: new Map(), totalEvents: 0}))
   return identity
 }

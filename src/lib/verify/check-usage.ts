@@ -5,7 +5,7 @@ import type {Item} from '../schema/attribute-value.js'
 import {type BucketRecord, readConsumption} from '../schema/bucket-record.js'
 import {keyOf, keys, spellKey} from '../schema/keys.js'
 import {MIGRATION_MARK} from '../schema/migration/migration-marks.js'
-import {decodeUsage, isUsageCounter, readProgress, type UsageRecord} from '../schema/usage-record.js'
+import {decodeUsage, isUsageCounter, overdrawnCounter, readProgress, type UsageRecord} from '../schema/usage-record.js'
 import type {VerifyContext} from './context.js'
 import type {Finding} from './finding.js'
 
@@ -118,6 +118,7 @@ function addUp(items: readonly Item[]): Map<string, bigint> {
 function amountsOf(item: Item): Map<string, bigint> {
   const record = decodeUsage(item) as UsageRecord
   const amounts = new Map([...record.tokens].map(([name, tokens]) => [name, BigInt(tokens) * 1000n]))
+  for (const [name, writes] of record.overdrawn ?? []) amounts.set(overdrawnCounter(name), BigInt(writes) * 1000n)
   for (const [name, milli] of readProgress(item).fractions) amounts.set(name, (amounts.get(name) ?? 0n) + milli)
   return amounts.set(REQUESTS, BigInt(record.totalEvents) * 1000n)
 }

@@ -23,12 +23,13 @@ const hour = (at: string, tokens: number, requests = 1): UsageWindow => ({
   end: '',
   requests,
   refused: {requests: 0, byParent: 0},
-  limits: [{name: 'tpm', tokens, budget: 1000, share: tokens / 1000, refused: NOT_REFUSED}],
+  limits: [{name: 'tpm', tokens, overdrawn: 0, budget: 1000, share: tokens / 1000, refused: NOT_REFUSED}],
 })
 const total = (tokens: number, start: string): LimitTotal => ({
   resource: 'gpt-4',
   name: 'tpm',
   tokens,
+  overdrawn: 0,
   windows: 2,
   average: tokens / 2,
   peak: {tokens: 900, entity: 'user-1', start},
@@ -39,7 +40,9 @@ const total = (tokens: number, start: string): LimitTotal => ({
 const refusing = (at: string, requests: number, byParent = 0): UsageWindow => ({
   ...hour(at, 5),
   refused: {requests, byParent},
-  limits: [{name: 'tpm', tokens: 5, budget: 1000, share: 0.005, refused: {requests, tokens: 400 * requests}}],
+  limits: [
+    {name: 'tpm', tokens: 5, overdrawn: 0, budget: 1000, share: 0.005, refused: {requests, tokens: 400 * requests}},
+  ],
 })
 const NONE = {requests: 0, byParent: 0}
 
@@ -65,8 +68,8 @@ describe('usage show', () => {
   it('in CSV has all names, plain numbers and no bar', () => {
     const listing = usageListing([hour('10', 5)], {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'}, true)
     expect(listedCsv(listing, PLAIN)).toEqual([
-      'start,entity,resource,limit,used,budget,share,requests,refused,refused-tokens',
-      '2026-11-01T10:00:00Z,user-1,gpt-4,tpm,5,1000,0.005,1,0,0',
+      'start,entity,resource,limit,used,budget,share,requests,overdrawn,refused,refused-tokens',
+      '2026-11-01T10:00:00Z,user-1,gpt-4,tpm,5,1000,0.005,1,0,0,0',
     ])
   })
 
@@ -87,11 +90,12 @@ describe('usage show', () => {
   it('shows what competitors took every time without a limit', async () => {
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
     const bare = {...refusing('10', 2), limits: []}
-    expect(listedCsv(usageListing([bare], scope, true), PLAIN)[1]).toBe('2026-11-01T10:00:00Z,user-1,gpt-4,,,,,1,2,0')
+    expect(listedCsv(usageListing([bare], scope, true), PLAIN)[1]).toBe('2026-11-01T10:00:00Z,user-1,gpt-4,,,,,1,,2,0')
   })
 
   it('a limit that no longer applies has no share; a window without tokens shows its requests', async () => {
-    const gone = {...hour('10', 5), limits: [{name: 'old', tokens: 5, budget: null, share: null, refused: NOT_REFUSED}]}
+    const old = {name: 'old', tokens: 5, overdrawn: 0, budget: null, share: null, refused: NOT_REFUSED}
+    const gone = {...hour('10', 5), limits: [old]}
     const bare = {...hour('09', 5), limits: []}
     const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
     expect((await listed(usageListing([gone, bare], scope, false), PLAIN, 120)).slice(1)).toEqual([
@@ -159,12 +163,21 @@ describe('usage summary and top', () => {
       lastAtMs: 1,
       limits: new Map([['tpm', {requests: 2, tokens: 5678}]]),
     }
-    const consumer = {entity: 'a', resource: 'r', requests: 3, share: 0.75, limits: new Map([['tpm', 1234]])}
-    const consumers = [{...consumer, refused}]
+    const consumers = [
+      {
+        entity: 'a',
+        resource: 'r',
+        requests: 3,
+        share: 0.75,
+        limits: new Map([['tpm', 1234]]),
+        overdrawn: new Map([['tpm', 2]]),
+        refused,
+      },
+    ]
     const top = {consumers, total: 2, resources: ['r', 's'], complete: true}
     expect(listedCsv(topListing(top, {by: 'requests', resource: 'r', isCsv: true}), PLAIN)).toEqual([
       'entity,resource,share,requests,tokens,refused,refused-tokens',
-      'a,r,0.75,3,"tpm 1,234",2,tpm 5678',
+      'a,r,0.75,3,"tpm 1,234 (overdrawn 2 times)",2,tpm 5678',
     ])
     expect(topFooter(top, undefined)).toEqual(['', '1 of 2 consumers (resources: r, s)'])
     expect(topFooter(top, 'r')).toEqual(['', '1 of 2 consumers'])
@@ -174,10 +187,24 @@ describe('usage summary and top', () => {
   })
 })
 
+it('a soft limit that was overdrawn has a column of its own, and a note in the totals', async () => {
+  const scope = {window: 'hourly', range, entity: 'user-1', resource: 'gpt-4'} as const
+  const soft = {name: 'tpm', tokens: 1200, overdrawn: 3, budget: 1000, share: 1.2, refused: NOT_REFUSED}
+  const windows = [{...hour('10', 1200), limits: [soft]}]
+  const [header, row] = await listed(usageListing(windows, scope, false), PLAIN, 120)
+  expect([header, row]).toEqual([expect.stringMatching(/REQUESTS +OVERDRAWN$/), expect.stringMatching(/1 +3$/)])
+  const totals = {requests: 1, refused: NONE, totals: [{...total(1200, ''), overdrawn: 1}]}
+  expect(usageFooter(windows, totals, {window: 'hourly', isPart: false})).toContain(
+    '  gpt-4: tpm 1,200 (overdrawn 1 time)',
+  )
+  const [summary] = await listed(summaryListing(totals.totals, scope, false), PLAIN, 120)
+  expect(summary).toContain('OVERDRAWN')
+})
+
 it('amounts of money are shown as money, and are numbers in CSV', async () => {
   const window = {
     ...hour('10', 5),
-    limits: [{name: 'usd', tokens: 1_250_000, budget: 5_000_000, share: 0.25, refused: NOT_REFUSED}],
+    limits: [{name: 'usd', tokens: 1_250_000, overdrawn: 0, budget: 5_000_000, share: 0.25, refused: NOT_REFUSED}],
   }
   const scope = {
     window: 'hourly',

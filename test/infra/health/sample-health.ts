@@ -2,6 +2,7 @@ import {findingsOf} from '../../../src/lib/infra/health/findings.js'
 import type {StackHealth} from '../../../src/lib/infra/health/health.js'
 import type {HealthParts, UnknownPart} from '../../../src/lib/infra/health/parts.js'
 import {assessHealth} from '../../../src/lib/infra/health/verdict.js'
+import {AGGREGATOR_MARK} from '../../../src/lib/repository/table/version-compatibility.js'
 
 /** All parts of a healthy stack. */
 export const WELL = {
@@ -72,7 +73,7 @@ export const WELL = {
   ],
   versions: {
     schemaVersion: '0.9.0',
-    lambdaVersion: null,
+    lambdaVersion: AGGREGATOR_MARK,
     clientMinVersion: '0.0.0',
     release: '0.9.0',
     updatedBy: 'zael:0.1.0',

@@ -226,16 +226,16 @@ describeOnEngine.each(['KEYS_ONLY', 'ALL'] as const)('usage, with %s in the reso
         totalEvents: hours,
         firstStart: '2027-02-01T00:00:00Z',
         lastStart: '2027-02-12T23:00:00Z',
-        limits: new Map([['rpm', {total: hours, average: 1, windows: hours}]]),
+        limits: new Map([['rpm', {total: hours, average: 1, windows: hours, overdrawn: 0}]]),
       })
       expect((await usage.summary({entity: 'e', resource: 'a', window: 'daily'})).limits).toEqual(
-        new Map([['rpm', {total: DAYS * 24, average: 24, windows: DAYS}]]),
+        new Map([['rpm', {total: DAYS * 24, average: 24, windows: DAYS, overdrawn: 0}]]),
       )
       const first = {sinceMs: MIDNIGHT, untilMs: MIDNIGHT + HOUR}
       expect((await usage.summary({resource: 'a', ...first})).limits).toEqual(
         new Map([
-          ['rpm', {total: 11, average: 5.5, windows: 2}],
-          ['tpm', {total: -3, average: -3, windows: 1}],
+          ['rpm', {total: 11, average: 5.5, windows: 2, overdrawn: 0}],
+          ['tpm', {total: -3, average: -3, windows: 1, overdrawn: 0}],
         ]),
       )
       await expect(usage.summary({})).rejects.toMatchObject({code: 'usage.subject', exitCode: 2})

@@ -11,7 +11,9 @@ export async function operate(stage: Stage, deed: Deed): Promise<void> {
   const writer: Writer = {kind: 'operator', process: OTHERS, deed: deed.kind}
   const operation = stage.begin(OTHERS, deed.kind)
   try {
+    const beganMs = world.time.nowMs
     await carryOut(world, writer, deed)
+    if (deed.kind === 'set-access') oracles.quotas.switches.noteReturned(beganMs, world.time.nowMs)
     world.note(`operator ${deed.kind} done`)
   } catch (error) {
     world.note(`operator ${deed.kind} ${(error as Error).name}`)
@@ -30,6 +32,9 @@ async function carryOut(world: World, writer: Writer, deed: Deed): Promise<void>
       return
     case 'delete-limits':
       await tenant.deleteLimits(deed.scope)
+      return
+    case 'set-access':
+      await tenant.setAccess(deed.scope, deed.access)
       return
     case 'reset':
       await tenant.resetBucket(deed.entity, RESOURCE)

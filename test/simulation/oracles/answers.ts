@@ -51,6 +51,8 @@ export class Answers {
     nowMs: number,
     isFirst: (bucket: string) => boolean = () => false,
   ): void {
+    // Quotas and schedules have an oracle of their own.
+    if (error instanceof RequestTooLarge && !this.#timeline.isJudged(error.limit)) return
     const isSettled = buckets.every(
       bucket => nowMs - this.#timeline.since(bucket) > CACHE_PERIOD_MS || this.#timeline.since(bucket) === 0,
     )

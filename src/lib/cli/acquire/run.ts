@@ -31,7 +31,7 @@ export async function tryRequest(
     import('../../inspect/attempt.js'),
   ])
   const {sleep} = backoff
-  const limiter = new RateLimiter({stack, namespace, transport, clock, sleep, timeoutMs: TIMEOUT_MS})
+  const limiter = new RateLimiter({stack, namespace, transport, clock, sleep, strict: true, timeoutMs: TIMEOUT_MS})
   const attempt = dryRun ? previewAcquire : attemptAcquire
   try {
     return await interruptible(

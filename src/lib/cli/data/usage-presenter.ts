@@ -72,12 +72,21 @@ export function usageListing(windows: readonly UsageWindow[], scope: UsageScope,
       {name: 'share', align: 'right', value: ({share}) => percentCell(share), raw: ({share}) => share},
       {name: 'bar', header: '', fit: 'spare', value: ({share}) => shareBar(share), isExtra: isCsv},
       {name: 'requests', value: ({requests}) => requests},
+      {
+        name: 'overdrawn',
+        value: ({overdrawn}) => overdrawn,
+        isExtra: !isCsv && !windows.some(({limits}) => limits.some(isOverdrawn)),
+      },
       ...refusedColumns<ShareRow>(scope, isCsv || windows.some(isRefusing), row => row),
     ],
     empty: NOTHING_RECORDED,
   }
 }
 
+const isOverdrawn = ({overdrawn}: {readonly overdrawn: number}): boolean => overdrawn > 0
+
+/** How often a soft limit was left in debt, after its amount. */
+const overdraftText = (writes = 0): string => (writes > 0 ? ` (overdrawn ${formatPlural(writes, 'time')})` : '')
 const isRefusing = ({refused}: {readonly refused: Pick<LimitRefused, 'requests'>}): boolean => refused.requests > 0
 
 /** Requests that a limit had too little for, and the tokens they asked of it; only where there are any. */
@@ -145,7 +154,9 @@ function resourcesOf(
     resource,
     limits: totals
       .filter(each => each.resource === resource)
-      .map(({name, tokens}) => `${name} ${formatTokens(tokens, units?.get(name))}`),
+      .map(
+        ({name, tokens, overdrawn}) => `${name} ${formatTokens(tokens, units?.get(name))}${overdraftText(overdrawn)}`,
+      ),
   }))
 }
 
@@ -162,6 +173,7 @@ export function summaryListing(totals: readonly LimitTotal[], scope: UsageScope,
         value: each => amountCell(scope, each.name, each.tokens),
         raw: ({tokens}) => tokens,
       },
+      {name: 'overdrawn', value: ({overdrawn}) => overdrawn, isExtra: !totals.some(isOverdrawn)},
       {name: 'windows', value: ({windows}) => windows},
       {
         name: 'average',
@@ -205,8 +217,10 @@ export function topListing(
   {consumers}: TopConsumers,
   {by, resource, units, isCsv}: Pick<UsageScope, 'units' | 'resource'> & {readonly by: string; readonly isCsv: boolean},
 ): Listing<TopConsumer> {
-  const limitsText = ({limits}: TopConsumer) =>
-    Array.from(limits, ([name, tokens]) => `${name} ${formatTokens(tokens, units?.get(name))}`)
+  const limitsText = ({limits, overdrawn}: TopConsumer) =>
+    Array.from(limits, ([name, tokens]) => {
+      return `${name} ${formatTokens(tokens, units?.get(name))}${overdraftText(overdrawn.get(name))}`
+    })
   const refusedTokens = (limits: Refused['limits']) =>
     Array.from(limits, ([name, {tokens}]) => `${name} ${formatTokens(tokens, units?.get(name))}`)
   return {
@@ -334,7 +348,7 @@ export function topJson(scope: UsageScope, by: string, top: TopConsumers): Usage
     until,
     resource,
     by,
-    consumers: top.consumers.map(({entity, resource: used, requests, share, limits, refused}) => ({
+    consumers: top.consumers.map(({entity, resource: used, requests, share, limits, overdrawn, refused}) => ({
       entity,
       resource: used,
       requests,
@@ -343,6 +357,7 @@ export function topJson(scope: UsageScope, by: string, top: TopConsumers): Usage
       limits: [...new Set([...limits.keys(), ...refused.limits.keys()])].map(name => ({
         name,
         tokens: limits.get(name) ?? 0,
+        overdrawn: overdrawn.get(name) ?? 0,
         refused: refused.limits.get(name) ?? NOT_REFUSED,
       })),
     })),

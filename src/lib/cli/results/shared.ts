@@ -118,6 +118,7 @@ export type ItemCountsJson = ResultOf<typeof itemCountsSchema>
 
 /** What the level of a quota has in addition. */
 export const quotaLevelShape = {
+  soft: z.literal(true).optional().describe('Only for soft limits, which are metered and never refuse'),
   quota: z.enum(['calendar', 'session']).optional().describe('Only for quotas, which gain nothing between resets'),
   resetsAt: z
     .string()

@@ -25,11 +25,16 @@ const usagePeakSchema = z
   })
   .meta({id: 'UsagePeak'})
 
+const overdrawnSchema = z
+  .int()
+  .describe('Writes that took from the soft limit and left it in debt; 0 for other limits.')
+
 const usageTotalSchema = z
   .strictObject({
     resource: z.string(),
     name: z.string().describe('Name of the limit.'),
     tokens: z.number().describe('Whole tokens.'),
+    overdrawn: overdrawnSchema,
     windows: z.int().describe('Windows in which it was used.'),
     average: z.number().describe('Tokens per such window.'),
     peak: usagePeakSchema,
@@ -65,6 +70,7 @@ export const usageShowResult = z
             z.strictObject({
               name: z.string(),
               tokens: z.number(),
+              overdrawn: overdrawnSchema,
               budget: z
                 .number()
                 .nullable()
@@ -112,6 +118,7 @@ export const usageTopResult = z
             z.strictObject({
               name: z.string(),
               tokens: z.number(),
+              overdrawn: overdrawnSchema,
               refused: limitRefusedSchema,
             }),
           ),

@@ -48,7 +48,7 @@ export async function sendConditional<O extends 'PutItem' | 'UpdateItem' | 'Dele
 export async function transactConditional({table, signal}: MigrationContext, items: TransactItem[]): Promise<boolean> {
   for (const {Put, Update, Delete} of items) refusePlaceholder(Put ?? Update ?? Delete ?? {})
   try {
-    await transact(table, items, signal)
+    await transact(table, items, {signal})
     return true
   } catch (error) {
     if (isRefused(error)) return false

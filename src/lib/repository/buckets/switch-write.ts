@@ -1,21 +1,24 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
 import {bool} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
+import type {BucketRecord} from '../../schema/bucket-record.js'
 import type {AccessSwitch} from '../../schema/config-record.js'
 import type {NamespaceTable} from '../table/table.js'
-import {type BucketAddress, type BucketUpdate, markedUpdate, type WriteMark} from './writes.js'
+import {type BucketAddress, type BucketUpdate, markedUpdate, requireLimitsRevision, type WriteMark} from './writes.js'
 
 const names = attributes.bucket
 
 /**
  * Stamps one shard with the switch in force, whatever else is in it: requests are refused by the condition of their own
- * write. With the revision, plans that were made before are void. A bucket that is gone is not created again.
+ * write. With the revision, plans that were made before are void. A bucket that is gone is not created again. By what
+ * was `seen` of the bucket, nobody else has thrown the switch since.
  */
 export function stampUpdate(
   table: NamespaceTable,
   address: BucketAddress,
   access: AccessSwitch,
   mark: WriteMark,
+  seen?: BucketRecord,
 ): BucketUpdate {
   const e = new ExpressionBuilder()
   if (access === 'disabled') e.set(names.disabled, bool(true))
@@ -23,5 +26,6 @@ export function stampUpdate(
   // The deadline of a bypass is renewed by the clients that honour it.
   if (access !== 'bypass') e.remove(names.bypass)
   e.condition(`attribute_exists(${e.name(names.refilledAt)})`)
+  if (seen) requireLimitsRevision(e, seen)
   return markedUpdate(table, address, e, mark, {isRevision: true})
 }

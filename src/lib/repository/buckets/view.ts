@@ -14,6 +14,8 @@ export interface LimitLevel {
   readonly capacity: number
   readonly debt: number
   readonly refillPerSecond: number
+  /** Metered only: being empty is no reason to refuse. Absent for other limits. */
+  readonly soft?: true | undefined
   /** Of a quota, which gains nothing between its resets: by the calendar, or a session from first use. Absent for rates. */
   readonly quota?: 'calendar' | 'session' | undefined
   /** UTC, ISO 8601: when a quota is full again. Absent for rates, and for a session that no use has opened. */
@@ -109,6 +111,8 @@ function quotaLevel(stored: LimitState | undefined, nowMs: number): Pick<LimitLe
 function levelOf(name: string, limit: LimitState, quota: Pick<LimitLevel, 'quota' | 'resetsAt'>): LimitLevel {
   return {
     ...quota,
+    // The instant until which it is soft is renewed by clients as long as the configuration says so.
+    ...(limit.kind?.softUntilMs !== undefined && {soft: true}),
     name,
     level: tokens(limit.tokensMilli),
     capacity: tokens(limit.capacityMilli),

@@ -134,7 +134,9 @@ export function plannedUpdate(
   // A split does not move the refill instant, but changes what this shard may be credited.
   requireShardCount(e, record.shardCount)
   requireLimitsRevision(e, record)
-  const isUsed = (write.requests ?? 0) > 0 || write.isCompared === true
+  // More may be taken for a request that was counted elsewhere: on another shard, or before.
+  const takesTokens = [...write.amounts.values()].some(milli => milli > 0n)
+  const isUsed = takesTokens || (write.requests ?? 0) > 0 || write.isCompared === true
   if (isUsed) requireEnabled(e, record)
   // Whether the switch stands was read after the bucket; one that is thrown again changes the revision.
   if (write.opens && record.isDisabled) e.remove(names.disabled)

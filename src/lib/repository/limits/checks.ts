@@ -44,15 +44,29 @@ function checkLimits(limits: readonly Limit[]): Limit[] {
 const MOST_LIMITS = 47
 const MOST_ATTRIBUTES = 3 * MOST_LIMITS
 
+/** Why one bucket cannot have all these limits, if so. */
+export function tooManyLimits(limits: readonly Limit[]): string | undefined {
+  if (limits.length > MOST_LIMITS) return `${limits.length} limits are too many: a bucket can have ${MOST_LIMITS}`
+  const attributes = limits.reduce((sum, limit) => sum + configAttributeCount(limit), 0)
+  if (attributes <= MOST_ATTRIBUTES) return undefined
+  return `${limits.length} limits with resets and schedules are too many: ${attributes} attributes, where ${MOST_ATTRIBUTES} are possible`
+}
+
+/** Limits among those of a configuration that are copied from another level. */
+interface CopiedNames {
+  readonly names: readonly string[]
+  readonly from: string
+}
+
 /** What all limits of a configuration must be together. */
-export function checkLimitsTogether(after: readonly Limit[]): void {
-  const attributes = after.reduce((sum, limit) => sum + configAttributeCount(limit), 0)
-  if (after.length > MOST_LIMITS || attributes > MOST_ATTRIBUTES) {
-    const reason =
-      after.length > MOST_LIMITS
-        ? `${after.length} limits are too many: a bucket can have ${MOST_LIMITS}.`
-        : `${after.length} limits with resets and schedules are too many: ${attributes} attributes, where ${MOST_ATTRIBUTES} are possible.`
-    throw new InvalidInput('limit.too-many', reason, {details: {limits: after.length, most: MOST_LIMITS}})
+export function checkLimitsTogether(after: readonly Limit[], copied?: CopiedNames): void {
+  const only = copied && `${copied.names.length} of them apply there now and would be kept, from ${copied.from}`
+  const reason = tooManyLimits(after)
+  if (reason !== undefined) {
+    throw new InvalidInput('limit.too-many', `${reason}.`, {
+      ...(only !== undefined && {hint: `${only}; to leave them out, say that only the given ones shall apply.`}),
+      details: {limits: after.length, most: MOST_LIMITS, copied: copied?.names.length ?? 0},
+    })
   }
   const [first, ...more] = after.filter(limit => limit.timeZone !== undefined)
   const other = more.find(({timeZone}) => timeZone !== first?.timeZone)
@@ -60,7 +74,12 @@ export function checkLimitsTogether(after: readonly Limit[]): void {
   throw new InvalidInput(
     'limits.zones',
     `All limits of a scope share one time zone: "${first.name}" has ${first.timeZone}, "${other.name}" has ${other.timeZone}.`,
-    {hint: 'Give them the same zone; change all of them at once.', details: {zones: [first.timeZone, other.timeZone]}},
+    {
+      hint: [first, other].some(({name}) => copied?.names.includes(name))
+        ? `${only}. Use the same zone, or say that only the given ones shall apply.`
+        : 'Give them the same zone; change all of them at once.',
+      details: {zones: [first.timeZone, other.timeZone]},
+    },
   )
 }
 

@@ -1,5 +1,5 @@
 import {ZaelError} from '../../core/errors.js'
-import type {Limit} from '../../core/limit.js'
+import {isSessionReset, type Limit} from '../../core/limit.js'
 import {batchGet} from '../../dynamo/batch.js'
 import {pause} from '../../dynamo/retry.js'
 import type {Item} from '../../schema/attribute-value.js'
@@ -18,12 +18,15 @@ import {
   policyDetails,
 } from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
+import {hasLimitFeature} from '../../schema/peer-features.js'
 import type {Audit, AuditEvent} from '../audit/audit.js'
 import type {PageRequest, RecordPage} from '../table/query.js'
+import {type MarkedFeature, requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {ConfigCache} from './cache.js'
 import {checkChange, checkLimitsTogether, checkScope, missing, nameOf, type SystemSettings} from './checks.js'
+import {type InheritedLimits, readInherited} from './inherited.js'
 import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
 import {registerConfig, unregisterConfig} from './registry.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
@@ -35,7 +38,10 @@ const ATTEMPTS = 20
 
 /** How to set; the settings are those of the system level. */
 export interface SetOptions extends SystemSettings {
-  /** Remove the limits that are not given; otherwise they stay. */
+  /**
+   * Only the given limits shall apply: others of the scope are removed. Otherwise they stay, and a scope without limits
+   * of its own starts with a copy of those that apply there now, so that what is not given stays in force.
+   */
   readonly replace?: boolean | undefined
 }
 
@@ -48,6 +54,8 @@ export interface ConfigChange {
   readonly previous: ConfigRecord | undefined
   /** The configuration as it is now; `undefined` when it was deleted. */
   readonly record: ConfigRecord | undefined
+  /** Limits that were copied from another level, where they applied before; later changes there do not reach the copy. */
+  readonly copied?: InheritedLimits | undefined
 }
 
 /** Where a switch can be: everywhere but at the system level. */
@@ -57,6 +65,16 @@ export type SwitchScope = Exclude<ConfigScope, {level: 'system'}>
 interface ChangePlan {
   readonly writes: readonly TransactItem[]
   readonly record: ConfigRecord | undefined
+  readonly copied?: InheritedLimits | undefined
+}
+
+/** What a change is decided from. */
+interface StoredConfig {
+  readonly item: Item | undefined
+  readonly before: ConfigRecord | undefined
+  readonly units: UnitsByLimit
+  /** The scope has limits, of which some may not be readable. */
+  readonly hasLimits: boolean
 }
 
 /** The limits configured in one namespace, at four levels. */
@@ -139,17 +157,37 @@ export class Configs {
     return entityConfigCounts(this.#table)
   }
 
-  /** Stores limits. Those of other names stay, unless `replace` is set. */
+  /**
+   * Stores limits. Those of other names stay in force, unless `replace` is set. What is copied from another level is
+   * stored on condition that it still applies.
+   */
   async set(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     const limits = checkChange(scope, given, options)
-    return this.#change(scope, async (item, before, units) => {
-      const record = this.#merge(scope, limits, options, before)
+    await requireReaders(this.#table, limits.flatMap(markedFeatures))
+    return this.#change(scope, async stored => {
+      const {item, before, units} = stored
+      const {copied, checks} = await this.#inherited(scope, limits, options, stored)
+      const record = this.#merge(scope, limits, options, before, copied)
       const given = new Set(limits.map(({name}) => name))
       const update = updateConfig(this.#table, item, record, name => options.replace === true || given.has(name))
       const money = await unitWrites(this.#table, units, limits, () => this.get({level: 'system'}))
-      const writes = [update, ...registerConfig(this.#table, scope, item), ...money]
-      return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record}
+      const writes = [update, ...registerConfig(this.#table, scope, item), ...money, ...checks]
+      return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record, copied}
     })
+  }
+
+  /** The limits to copy, and the conditions for that; none when the scope has its own, or all shall be replaced. */
+  async #inherited(
+    scope: ConfigScope,
+    given: readonly Limit[],
+    {replace = false}: SetOptions,
+    {hasLimits, units}: Pick<StoredConfig, 'hasLimits' | 'units'>,
+  ): Promise<{readonly copied: InheritedLimits | undefined; readonly checks: readonly TransactItem[]}> {
+    if (replace || hasLimits || given.length === 0) return {copied: undefined, checks: []}
+    const {inherited, checks} = await readInherited(this.#table, scope)
+    const names = new Set(given.map(({name}) => name))
+    const limits = withUnits(inherited?.limits ?? [], units).filter(({name}) => !names.has(name))
+    return {copied: inherited && limits.length > 0 ? {scope: inherited.scope, limits} : undefined, checks}
   }
 
   /**
@@ -158,7 +196,7 @@ export class Configs {
    */
   async setAccess(scope: SwitchScope, access: AccessSwitch | undefined): Promise<ConfigChange> {
     checkScope(scope)
-    return this.#change(scope, async (item, before) => {
+    return this.#change(scope, async ({item, before}) => {
       const nothing = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
       const record = {...nothing, namespace: this.#table.namespace, scope, ...before, access}
       if (access === undefined && !item) return {writes: [], record: undefined}
@@ -175,15 +213,17 @@ export class Configs {
   /** The result that {@link set} would have now; writes nothing. */
   async preview(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     const limits = checkChange(scope, given, options)
-    const [previous, units] = await Promise.all([this.get(scope), this.units()])
-    const record = this.#merge(scope, limits, options, previous)
+    const stored = await this.#stored(scope)
+    const {before, units} = stored
+    const {copied} = await this.#inherited(scope, limits, options, stored)
+    const record = this.#merge(scope, limits, options, before, copied)
     await unitWrites(this.#table, units, limits, () => this.get({level: 'system'}))
-    return changeOf(scope, previous, record)
+    return changeOf(scope, before, record, copied)
   }
 
   /** Removes one limit. With its last limit the configuration of an entity or resource is deleted, unless it has a policy. */
   async unset(scope: ConfigScope, limitName: string): Promise<ConfigChange> {
-    return this.#change(scope, async (item, before) => {
+    return this.#change(scope, async ({item, before}) => {
       const limits = before?.limits.filter(limit => limit.name !== limitName)
       if (!item || !before || !limits || limits.length === before.limits.length)
         throw missing(scope, limitName, before?.limits)
@@ -198,7 +238,7 @@ export class Configs {
 
   /** Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. */
   async delete(scope: ConfigScope): Promise<ConfigChange> {
-    return this.#change(scope, async (item, before) => {
+    return this.#change(scope, async ({item, before}) => {
       const staysAnyway = scope.level === 'system' || before?.access !== undefined || before?.cascade !== undefined
       const isEmpty = staysAnyway && limitAttributesIn(item).length === 0 && before?.onUnavailable === undefined
       if (!item || !before || isEmpty) throw missing(scope)
@@ -212,11 +252,12 @@ export class Configs {
     limits: readonly Limit[],
     {replace = false, onUnavailable, auditRetentionDays}: SetOptions,
     before: ConfigRecord | undefined,
+    copied: InheritedLimits | undefined,
   ): ConfigRecord {
     const names = new Set(limits.map(limit => limit.name))
     const kept = replace ? [] : (before?.limits ?? []).filter(limit => !names.has(limit.name))
-    const merged = [...kept, ...limits].sort((a, b) => (a.name < b.name ? -1 : 1))
-    checkLimitsTogether(merged)
+    const merged = [...kept, ...(copied?.limits ?? []), ...limits].sort((a, b) => (a.name < b.name ? -1 : 1))
+    checkLimitsTogether(merged, copied && {names: copied.limits.map(({name}) => name), from: nameOf(copied.scope)})
     return {
       namespace: this.#table.namespace,
       scope,
@@ -226,6 +267,17 @@ export class Configs {
       access: before?.access,
       cascade: before?.cascade,
     }
+  }
+
+  /** What is stored for a scope. A limit that cannot be read is left out: it can be replaced or deleted. */
+  async #stored(scope: ConfigScope): Promise<StoredConfig> {
+    const key = configKey(this.#table.namespace, scope)
+    const [item, units] = await Promise.all([getItem(this.#table, key), this.units()])
+    let unreadable = 0
+    const decoded = item && decodeConfig(item, each => readConfigLimits(each, () => void unreadable++))
+    const before = inUnits(decoded, units)
+    const hasLimits = unreadable > 0 || (before?.limits.length ?? 0) > 0 || hasLimitFeature(before?.unsupported)
+    return {item, before, units, hasLimits}
   }
 
   async #allInUnits(records: readonly ConfigRecord[]): Promise<ConfigRecord[]> {
@@ -245,24 +297,14 @@ export class Configs {
   }
 
   /** Reads, decides and writes; starts again when another write came in between, so changes are serialised. */
-  async #change(
-    scope: ConfigScope,
-    decide: (item: Item | undefined, before: ConfigRecord | undefined, units: UnitsByLimit) => Promise<ChangePlan>,
-  ): Promise<ConfigChange> {
+  async #change(scope: ConfigScope, decide: (stored: StoredConfig) => Promise<ChangePlan>): Promise<ConfigChange> {
     const key = configKey(this.#table.namespace, scope)
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const [item, units] = await Promise.all([getItem(this.#table, key), this.units()])
-      // A limit that cannot be read can be replaced or deleted.
-      const before =
-        item &&
-        inUnits(
-          decodeConfig(item, each => readConfigLimits(each, () => {})),
-          units,
-        )
-      const {writes, record} = await decide(item, before, units)
+      const stored = await this.#stored(scope)
+      const {writes, record, copied} = await decide(stored)
       try {
         if (writes.length > 0) await transact(this.#table, [...writes])
-        return changeOf(scope, before, record)
+        return changeOf(scope, stored.before, record, copied)
       } catch (error) {
         if (!isRefused(error)) throw error
       } finally {
@@ -276,6 +318,10 @@ export class Configs {
   }
 }
 
+function markedFeatures({reset, soft}: Limit): MarkedFeature[] {
+  return [...(isSessionReset(reset) ? ['session-quota' as const] : []), ...(soft ? ['soft' as const] : [])]
+}
+
 function inUnits(record: ConfigRecord | undefined, units: UnitsByLimit): ConfigRecord | undefined {
   return record && {...record, limits: withUnits(record.limits, units)}
 }
@@ -284,8 +330,10 @@ function changeOf(
   scope: ConfigScope,
   previous: ConfigRecord | undefined,
   record: ConfigRecord | undefined,
+  copied: InheritedLimits | undefined,
 ): ConfigChange {
-  return {scope, before: previous?.limits ?? [], after: record?.limits ?? [], previous, record}
+  const [before, after] = [previous?.limits ?? [], record?.limits ?? []]
+  return {scope, before, after, previous, record, ...(copied && {copied})}
 }
 
 function setEvent(after: ConfigRecord, before: ConfigRecord | undefined): AuditEvent {

@@ -1,5 +1,5 @@
 import {ExpressionBuilder} from '../../dynamo/expression.js'
-import {type AttributeValue, type Item, s} from '../../schema/attribute-value.js'
+import {type AttributeValue, type Item, type Key, s} from '../../schema/attribute-value.js'
 import {attributes} from '../../schema/attributes.js'
 import {isOtherForm, limitAttributesIn, limitOfAttribute, staleTimeZone} from '../../schema/config-limits.js'
 import {
@@ -74,6 +74,13 @@ export function deleteConfig(table: NamespaceTable, before: Item, {namespace, sc
   requireUnchanged(e, before)
   for (const name of POLICY_ATTRIBUTES) if (!(name in before)) e.condition(`attribute_not_exists(${e.name(name)})`)
   return {Delete: {TableName: table.name, Key: wireKey(configKey(namespace, scope)), ...e.write()}}
+}
+
+/** A check that a configuration is as it was read, or still missing. */
+export function unchangedCheck(table: NamespaceTable, key: Key, before: Item | undefined): TransactItem {
+  const e = new ExpressionBuilder()
+  requireUnchanged(e, before)
+  return {ConditionCheck: {TableName: table.name, Key: wireKey(key), ...e.write()}}
 }
 
 function requireUnchanged(e: ExpressionBuilder, before: Item | undefined): void {

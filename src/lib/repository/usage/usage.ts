@@ -21,6 +21,8 @@ export interface LimitUsage {
   /** Per window in which the limit was used. */
   readonly average: number
   readonly windows: number
+  /** Writes that took from it, being soft, and left it in debt. */
+  readonly overdrawn: number
 }
 
 /** Consumption added up over windows of one type. */
@@ -121,10 +123,11 @@ async function summarise(window: Window, walk: AsyncGenerator<PlacedUsage, void>
     lastStart ??= record.start
     firstStart = record.start
     for (const [name, tokens] of record.tokens) {
-      const soFar = limits.get(name) ?? {total: 0, windows: 0}
+      const soFar = limits.get(name) ?? {total: 0, windows: 0, overdrawn: 0}
       const total = soFar.total + tokens
       const count = soFar.windows + 1
-      limits.set(name, {total, windows: count, average: total / count})
+      const overdrawn = soFar.overdrawn + (record.overdrawn?.get(name) ?? 0)
+      limits.set(name, {total, windows: count, average: total / count, overdrawn})
     }
   }
   return {window, windows, totalEvents, firstStart, lastStart, limits}

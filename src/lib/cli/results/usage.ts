@@ -10,7 +10,8 @@ const refusedRequestsSchema = z
   })
   .meta({id: 'RefusedRequests'})
 
-const limitRefusedSchema = z
+/** Requests that one limit had too little for. */
+export const limitRefusedSchema = z
   .strictObject({
     requests: z.number().describe('Requests that this limit had too little for.'),
     tokens: z.number().describe('Whole tokens that they asked of it.'),

@@ -1,5 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
-import {warnUnlimited} from '../../src/lib/limiter/unlimited.js'
+import {warnUnlimited} from '../../src/lib/limiter/errors.js'
+import {syncLimits} from '../../src/lib/repository/sync/limit-sync.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {failure, isAdmitted, request, splitInto} from './visit.js'
@@ -119,6 +120,20 @@ describeOnEngine('a limit that is asked for and not configured', () => {
     const fresh = new Scene(table)
     await fresh.configure(resource, 'rpm=3/min')
     expect(await several(fresh.limiter())).toBe(3)
+  })
+
+  it('is enforced at once where the change has reached the bucket', async () => {
+    const limiter = scene.limiter()
+    for (let count = 0; count < 3; count++) await limiter.acquire(request({rpm: 1, tpm: 1}))
+    await scene.configure(resource, 'rpm=2/min', 'tpm=100/min')
+    expect(await syncLimits(scene.tenant, resource)).toMatchObject({updated: 1})
+    const [first, second, third] = [1, 2, 3].map(() => limiter.acquire(request({rpm: 1, tpm: 1})))
+    expect(await Promise.all([first, second, third].map(each => isAdmitted(each as Promise<unknown>)))).toEqual([
+      true,
+      true,
+      false,
+    ])
+    expect(await scene.totals('user-1', 'gpt-4', 'rpm')).toEqual({tokens: 0, consumed: 2})
   })
 
   it('where nothing is configured at any level, no request is let through', async () => {

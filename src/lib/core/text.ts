@@ -121,6 +121,11 @@ export function formatList(items: readonly string[]): string {
   return items.length < 2 ? items.join('') : `${items.slice(0, -1).join(', ')} and ${items.at(-1)}`
 }
 
+/** A word quoted for a POSIX shell where needed. */
+export function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+}
+
 function twoUnits(amount: number, size: number, large: string, small: string): string {
   const rest = amount % size
   return `${Math.floor(amount / size)}${large}${rest === 0 ? '' : `${String(rest).padStart(2, '0')}${small}`}`

@@ -5,10 +5,9 @@ import {toTokens} from '../core/token-math.js'
 import {visibleLimits} from '../repository/buckets/buckets.js'
 import {mayHaveBeenApplied} from '../repository/buckets/marked-write.js'
 import {balancesOf, noteCharge} from './balance.js'
-import {LeaseEnded, unknownLimit} from './errors.js'
+import {LeaseEnded, unknownLimit, warnUnlimited} from './errors.js'
 import {book, type Grant, type Holding, heldBy, partsOf} from './grant.js'
 import {balanceHeaders, type HeaderFields, type LimitBalances} from './headers.js'
-import {warnUnlimited} from './unlimited.js'
 
 /** How a lease changes what it holds. */
 export interface LeaseActions {

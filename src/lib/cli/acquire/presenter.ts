@@ -1,5 +1,5 @@
 import type {Consumption} from '../../core/consumption.js'
-import {formatCount, formatList, formatSpan, formatWait} from '../../core/text.js'
+import {formatCount, formatList, formatSpan, formatWait, shellWord} from '../../core/text.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
 import {textTable} from '../output/text-table.js'
 import type {AcquireResult} from '../results/acquire.js'
@@ -57,7 +57,7 @@ function parentCharge({parent, statuses}: AcquireAttempt): string {
 /** The command that explains a refusal. */
 export function whyCommand({entity, resource, consume}: TriedRequest): string {
   const amounts = Object.entries(consume).map(([name, tokens]) => `${name}=${tokens}`)
-  return ['zael why', entity, resource, ...amounts].join(' ')
+  return ['zael why', ...[entity, resource, ...amounts].map(shellWord)].join(' ')
 }
 
 /** JSON has no infinite number. */

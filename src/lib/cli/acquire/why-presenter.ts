@@ -1,13 +1,13 @@
 import {isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatPlural, formatSpan, formatTokens, formatWait} from '../../core/text.js'
+import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
+import type {SharedCharge} from '../../inspect/family-limits.js'
 import {TYPICAL_HOURS} from '../../inspect/recent-usage.js'
-import type {ConfigScope} from '../../schema/config-record.js'
-import {shellWord} from '../base/settings.js'
 import {kindJson, scopeJson} from '../limits/json.js'
-import {rateText, scopeWords} from '../limits/presenter.js'
+import {rateText, scopeArguments, scopeWords} from '../limits/presenter.js'
+import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import type {WhyResult} from '../results/acquire.js'
 import {amountWords} from './presenter.js'
@@ -15,10 +15,14 @@ import {amountWords} from './presenter.js'
 /** A command that would admit the request sooner, and what it does. */
 export type Remedy = readonly [command: string, purpose: string]
 
-/** Commands that help against an exceeded limit: raise it where it is set, or refill the bucket. `where`: flags to append. */
+/**
+ * Commands that help against an exceeded limit: raise it for this entity and resource alone, whatever the level it is set
+ * at, or refill the bucket. Limits that are not named stay in force. `where`: flags to append.
+ */
 export function remedies(limit: ExplainedLimit, resource: string, where = ''): Remedy[] {
   if (!limit.exceeded) return []
-  const {configured, requested, scope, entity} = limit
+  const {configured, requested, entity} = limit
+  const scope = {level: 'entity', entity, resource} as const
   const {capacity, refillAmount, reset} = configured
   const isTooSmall = requested > capacity
   const raised = {
@@ -31,7 +35,10 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
     return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
   return [
     [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}`],
-    [`zael bucket reset ${entity} --resource ${resource}${where}`, `refill the bucket of ${entity} once, now`],
+    [
+      `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
+      `refill the bucket of ${entity} once, now`,
+    ],
   ]
 }
 
@@ -39,24 +46,18 @@ function doubled(tokens: number): number {
   return Math.min(MAX_TOKENS, 2 * tokens)
 }
 
-function scopeArguments(scope: ConfigScope): string {
-  if (scope.level === 'system') return '--system'
-  if (scope.level === 'resource') return `--resource ${scope.resource}`
-  return scope.resource === DEFAULT_RESOURCE
-    ? `--entity ${scope.entity}`
-    : `--entity ${scope.entity} --resource ${scope.resource}`
-}
-
 /** The command that lifts a switch where it is set. */
 function enabling({entity, scope}: RefusingSwitch, where: string): Remedy {
-  const subject = scope.level === 'resource' ? `resource enable ${scope.resource}` : `entity enable ${entity}`
-  const only = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE ? ` --resource ${scope.resource}` : ''
+  const subject =
+    scope.level === 'resource' ? `resource enable ${shellWord(scope.resource)}` : `entity enable ${shellWord(entity)}`
+  const isOne = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE
+  const only = isOne ? ` --resource ${shellWord(scope.resource)}` : ''
   return [`zael ${subject}${only}${where}`, `lift the switch of ${scopeWords(scope)}`]
 }
 
 /** Explains whether a request would be admitted now, and why. */
 export function whyLines(explanation: Explanation, where = ''): string[] {
-  const {entity, resource, limits, isRegistered, parent, disabled} = explanation
+  const {entity, resource, limits, isRegistered, cascade, disabled} = explanation
   if (disabled) {
     const whose = disabled.entity === entity ? '' : `, which shares every charge of ${entity}`
     return [
@@ -70,7 +71,7 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
     verdict(explanation),
     ...refusedLines(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
-    ...(parent === undefined ? [] : ['', `Every charge of ${entity} is also charged to its parent ${parent}.`]),
+    ...(cascade ? sharedLines(entity, cascade) : []),
     ...(isRegistered
       ? []
       : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
@@ -86,6 +87,14 @@ function refusedLines({entity, refused, refusedSince, atMs}: Explanation): strin
   const parent = byParent > 0 ? [`${formatPlural(byParent, 'request')} refused by the parent alone`] : []
   const last = lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - lastAtMs))} ago`
   return [`${entity}: ${[...own, ...parent].join(', ')} since ${refusedSince}${last}.`]
+}
+
+/** What is said of the parent: always where it is charged, otherwise where a policy is the reason. */
+function sharedLines(entity: string, cascade: SharedCharge): string[] {
+  const {charged, level, parent} = cascade
+  const source = level === 'record' ? '' : `, by the cascade policy at the ${cascadeSource(cascade)}`
+  if (charged) return ['', `Every charge of ${entity} is also charged to its parent ${parent}${source}.`]
+  return level === 'record' ? [] : ['', `No charge of ${entity} is charged to its parent ${parent}${source}.`]
 }
 
 function verdict({entity, resource, limits, admitted, retryAfterMs, atMs, basis}: Explanation): string {
@@ -148,7 +157,7 @@ function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, wher
 
 /** The explanation in JSON; a wait of null means that waiting never helps. */
 export function whyJson(explanation: Explanation, where = ''): WhyResult {
-  const {entity, resource, isRegistered, parent, atMs, hour, admitted, limits, disabled} = explanation
+  const {entity, resource, isRegistered, parent, cascade, atMs, hour, admitted, limits, disabled} = explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
   const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
   return {
@@ -156,6 +165,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     resource,
     registered: isRegistered,
     parent: parent ?? null,
+    cascade: sharedChargeJson(cascade),
     at: new Date(atMs).toISOString(),
     hour,
     admitted,

@@ -7,6 +7,7 @@ import {windowStart} from '../core/window.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {RefusalStatus} from '../limiter/errors.js'
 import {shareOfRecord} from '../limiter/known-bucket.js'
+import {topUpsOf} from '../limiter/limit-steps.js'
 import {checkKnown, currentRecord, untouched} from '../limiter/reads.js'
 import {explainRefusal} from '../limiter/refusal.js'
 import {nothingApplies} from '../repository/limits/checks.js'
@@ -47,6 +48,8 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly configured: Limit
   /** Epoch ms at which a quota of the calendar is full again; `undefined` for other limits. */
   readonly resetsAtMs: number | undefined
+  /** Whole tokens that were added to a quota until its reset, which the capacity includes; 0 where nothing was. */
+  readonly toppedUp: number
   readonly shards: readonly ShardShare[]
   /** Requests that it had too little for, since `Explanation.refusedSince`. */
   readonly refused: LimitRefused
@@ -180,6 +183,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     ...status,
     scope,
     ...configuredIn(limits, status.name, nowMs),
+    toppedUp: toTokens(topUpsOf(records).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
     refused: refused.limits.get(status.name) ?? NOT_REFUSED,
     drainedBy: status.exceeded ? largest(drained, status.name) : [],

@@ -15,6 +15,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   ...parseLimit('rpm=100/min'),
   configured: configured({...parseLimit('rpm=100/min'), ...change}),
   resetsAtMs: undefined,
+  toppedUp: 0,
   entity: 'user-1',
   resource: 'gpt-4',
   level: 'entity',

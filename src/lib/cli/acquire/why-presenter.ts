@@ -1,5 +1,6 @@
 import {isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {formatAmount} from '../../core/syntax/amount.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
@@ -35,10 +36,20 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
     return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
   return [
     [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}`],
+    ...(reset ? [topUp(limit, resource, where)] : []),
     [
       `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
       `refill the bucket of ${entity} once, now`,
     ],
+  ]
+}
+
+/** What is missing, once. */
+function topUp({entity, name, deficit, configured}: ExplainedLimit, resource: string, where: string): Remedy {
+  const amount = shellWord(`${name}=${formatAmount(deficit, configured.unit)}`)
+  return [
+    `zael bucket top-up ${shellWord(entity)} ${shellWord(resource)} ${amount}${where}`,
+    'add what is missing until the reset',
   ]
 }
 
@@ -122,6 +133,7 @@ function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanati
   return factLines(`${name} of ${whose} ${state}`, {
     level: `${count(available)} of ${count(capacity)} left, ${count(requested)} requested`,
     'set for': `${scopeWords(scope)}: ${rateText(configured)}`,
+    'topped up': limit.toppedUp > 0 ? `${count(limit.toppedUp)} until the reset` : undefined,
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
     refused: refused.requests > 0 ? refusedText(limit, refusedSince) : undefined,
@@ -184,6 +196,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
       refillAmount: limit.refillAmount,
       refillPeriodSeconds: limit.refillPeriodSeconds,
       ...kindJson(limit.configured),
+      ...(limit.toppedUp > 0 && {toppedUp: limit.toppedUp}),
       ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
       available: limit.available,
       requested: limit.requested,

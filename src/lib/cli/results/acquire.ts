@@ -75,6 +75,7 @@ export const whyResult = z
         refillAmount: z.int().min(0),
         refillPeriodSeconds: z.int().min(1),
         ...limitKindShape,
+        toppedUp: z.int().min(1).optional().describe('Added to a quota until its reset; the capacity includes it'),
         resetsAt: z.string().optional().describe('UTC, ISO 8601; when a quota of the calendar is full again'),
         available: z.int().describe('Whole tokens left over all shards; negative in debt'),
         requested: z.int().min(1),

@@ -167,6 +167,19 @@ function others(draws: Draws, plot: Plot): Step[] {
     if (draws.chance(0.6)) add(someChange(draws, limits), backAtMs)
   }
   if (draws.chance(0.15)) add({kind: 'reset', entity: entity()})
+  if (draws.chance(0.25))
+    for (let bought = 0; bought < draws.int(1, 3); bought++) {
+      const deed: Deed = {
+        kind: 'top-up',
+        entity: entity(),
+        tokens: draws.int(1, quota.capacity),
+        key: `order-${bought}`,
+      }
+      const atMs = at()
+      add(deed, atMs)
+      // Again, at the same time or later.
+      if (draws.chance(0.5)) add(deed, atMs + draws.pick([0, 5, 200, 30_000]))
+    }
   if (draws.chance(0.1)) add({kind: 'expire'})
   if (draws.chance(0.05)) add({kind: 'delete-entity', entity: entity()})
   if (draws.chance(0.3)) {

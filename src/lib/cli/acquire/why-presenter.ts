@@ -78,7 +78,8 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
 
 function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Explanation): string {
   const own = limits.filter(({level}) => level === 'entity')
-  const asked = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])))
+  const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
+  const asked = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
   if (admitted) return `${entity} can have ${asked} of ${resource} now.`
   const when =
     retryAfterMs === Infinity

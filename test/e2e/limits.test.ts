@@ -46,7 +46,7 @@ describeOnEngine('zael limits', () => {
         {name: 'tpm', before: {text: 'tpm=20k/min:40k'}, after: {text: 'tpm=20k/min:40k'}},
       ],
     })
-    const replaced = await cli.tell('limits set --resource gpt-4 rpm=200 --replace')
+    const replaced = await cli.tell('limits set --resource gpt-4 rpm=200 --only')
     expect(replaced.changes).toMatchObject([{name: 'rpm'}, {name: 'tpm', after: null}])
   })
 

@@ -37,4 +37,10 @@ describeOnEngine('as many limits as can be set', () => {
     expect(await scene.totals('user-1', 'gpt-4', name, 2)).toMatchObject({consumed: 0})
     await configs.set(resource, parseLimits([texts[0] as string], calendarCheck))
   })
+
+  it('are as many as can be the default of a limiter', () => {
+    const defaultLimits = parseLimits(Array.from({length: 48}, (_, at) => `limit-${at}=1/min`))
+    const refused = {code: 'limit.too-many', message: 'defaultLimits: 48 limits are too many: a bucket can have 47.'}
+    expect(() => new Scene(table).limiter({defaultLimits})).toThrow(expect.objectContaining(refused))
+  })
 })

@@ -40,8 +40,9 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
   it('S1 a soft limit in debt refused for a second whenever its time had run out: it never does (seed 4)', async () => {
     const client = limiter([soft])
     await (await client.acquire({...USER, consume: {soft: 5}})).commit()
-    for (let second = 0; second < 120; second++) {
-      scene.nowMs += SECOND_MS / 2
+    // Softness is confirmed now and then, and lasts for 54 seconds; what was seen is remembered for one.
+    for (let request = 0; request < 120; request++) {
+      scene.nowMs += 900
       const lease = await client.acquire({...USER, consume: {soft: 1}})
       expect(lease.overdrawn).toEqual(['soft'])
     }
@@ -59,14 +60,6 @@ describeOnEngine('faults of quotas, soft limits and the switch', {timeout: 60_00
       ['soft', false],
     ])
     expect(error.retryAfterMs).toBe(MIDNIGHT - scene.nowMs + 1)
-  })
-
-  it('S1 a soft limit refused where a clock that is ahead had refilled it: it does not', async () => {
-    const ahead = limiter([soft], {clock: () => scene.nowMs + 120 * SECOND_MS})
-    await (await ahead.acquire({...USER, consume: {soft: 5}})).commit()
-    const client = limiter([soft])
-    for (let request = 0; request < 3; request++) await (await client.acquire({...USER, consume: {soft: 3}})).commit()
-    expect((await scene.totals(USER.entity, RESOURCE, 'soft')).consumed).toBe(14)
   })
 
   it('S2 what several shards had given after a reset was not returned: it is (seed 3)', async () => {

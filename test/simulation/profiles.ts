@@ -3,6 +3,7 @@ import {planQuotas} from './quotas/plan.js'
 import {
   batchForNewBucket,
   firstWritesInDoubt,
+  gathersInDoubt,
   leaseAcross,
   limitsChangeBehindClock,
   type Planned,
@@ -119,6 +120,7 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
   },
 
   shards: draws => {
+    if (draws.chance(0.2)) return gathersInDoubt(draws)
     const limits = someLimits(draws, draws.int(1, 2))
     const processes = draws.int(1, 3)
     const steps = traffic(draws, {

@@ -115,8 +115,9 @@ export type FaultKind = (typeof FAULT_KINDS)[number]
 export interface Fault {
   /** Number of the process; -1 for the aggregator. */
   readonly by: number
-  /** Which of its calls, from 1. */
+  /** Which of its calls, from 1: of all, or of those of one operation. */
   readonly call: number
+  readonly operation?: 'TransactWriteItems'
   readonly kind: FaultKind
   /** How much later than usual, where the kind has a delay. */
   readonly delayMs: number

@@ -1,5 +1,5 @@
 import {string as stringArg} from '@oclif/core/args'
-import {boolean, string} from '@oclif/core/flags'
+import {boolean, option} from '@oclif/core/flags'
 import type {StackContext} from '../../lib/cli/base/context.js'
 import {StackCommand} from '../../lib/cli/base/stack-command.js'
 import {auditEventJson, auditLine, auditListing} from '../../lib/cli/data/audit-presenter.js'
@@ -8,6 +8,7 @@ import {jsonText} from '../../lib/cli/output/json-text.js'
 import {listFlags, pageFlags} from '../../lib/cli/output/listing.js'
 import {writeLines} from '../../lib/cli/output/write-lines.js'
 import type {AuditListResult} from '../../lib/cli/results/audit.js'
+import {AUDIT_ACTIONS} from '../../lib/core/audit-actions.js'
 
 export default class AuditList extends StackCommand<typeof AuditList> {
   static override summary = 'List audit events: who changed what and when'
@@ -21,7 +22,11 @@ export default class AuditList extends StackCommand<typeof AuditList> {
 
   static override flags = {
     ...timeFlags,
-    action: string({description: 'Only events with this action, such as limits_set.', helpValue: 'ACTION'}),
+    action: option({
+      options: AUDIT_ACTIONS,
+      description: 'Only events with this action, such as limits_set.',
+      helpValue: 'ACTION',
+    })(),
     follow: boolean({
       char: 'f',
       description: 'Print new events until Ctrl-C.',

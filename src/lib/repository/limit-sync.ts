@@ -4,8 +4,9 @@ import {forEachConcurrently} from '../dynamo/concurrency.js'
 import {isUnavailability} from '../dynamo/errors.js'
 import type {StoredBucket} from '../schema/bucket-record.js'
 import {type ConfigScope, levelOf} from '../schema/config-record.js'
-import {addressOf, Buckets, type ShardedBucket} from './buckets/buckets.js'
+import {addressOf, Buckets} from './buckets/buckets.js'
 import {sendMarked} from './buckets/marked-write.js'
+import {bucketsOfScope} from './buckets/of-scope.js'
 import {changesLimits, planBucket, plannedLimits, type SeenBucket} from './buckets/plan.js'
 import {type Rewrite, type RewriteDecision, rewriteStoredBucket} from './buckets/rewrite.js'
 import {stampUpdate} from './buckets/switch-write.js'
@@ -128,21 +129,7 @@ async function* liveShards(
   scope: ConfigScope,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<StoredBucket, void> {
-  for await (const {shards} of bucketsOf(new Buckets(table), scope, signal)) {
+  for await (const {shards} of bucketsOfScope(new Buckets(table), scope, signal)) {
     for (const shard of shards) if (shard.kind === 'bucket') yield shard
-  }
-}
-
-async function* bucketsOf(
-  buckets: Buckets,
-  scope: ConfigScope,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<ShardedBucket, void> {
-  if (scope.level === 'system') yield* buckets.ofNamespace({signal})
-  else if (scope.level === 'resource') yield* buckets.ofResource(scope.resource, {signal})
-  else if (levelOf(scope) === 'entity_default') yield* buckets.ofEntity(scope.entity, {signal})
-  else {
-    const bucket = await buckets.find(scope.entity, scope.resource, {signal})
-    if (bucket) yield bucket
   }
 }

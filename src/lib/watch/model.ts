@@ -36,7 +36,9 @@ export interface Reading {
  * Of the tightest limit. `over`: refuses one token now. `near`: below a fifth, or empty within a minute at this rate.
  * `overdrawn`: as `over`, but the limit is soft and never refuses; a limit that may refuse soon is more important.
  */
-export type RowStatus = 'ok' | 'overdrawn' | 'near' | 'over' | 'gone'
+export const ROW_STATUSES = ['ok', 'overdrawn', 'near', 'over', 'gone'] as const
+
+export type RowStatus = (typeof ROW_STATUSES)[number]
 
 /** One line of the overview: a bucket at one instant, computed from its last reading. */
 export interface Row {

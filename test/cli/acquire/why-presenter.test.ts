@@ -70,8 +70,8 @@ describe('an explanation', () => {
       '  shards   0: 0 of 50, 1: -1,200 of 50',
       '',
       'To admit it sooner:',
-      '  zael limits set --resource gpt-4 rpm=200/min  double the rate of resource gpt-4',
-      '  zael bucket reset user-1 --resource gpt-4     refill the bucket of user-1 once, now',
+      '  zael limits set --entity user-1 --resource gpt-4 rpm=200/min  double the rate of entity user-1 for gpt-4',
+      '  zael bucket reset user-1 --resource gpt-4                     refill the bucket of user-1 once, now',
     ])
   })
 
@@ -100,7 +100,7 @@ describe('an explanation', () => {
     expect(lines[0]).toBe('user-1 cannot have 500 rpm of gpt-4 now, and waiting does not help.')
     expect(lines).toContain('rpm of user-1 refuses, and waiting does not help')
     expect(lines).toContain('user-1 has no record. Limits apply anyway; check the spelling if you expected one.')
-    expect(lines.at(-1)).toContain('zael limits set --resource gpt-4 rpm=100/min:500 ')
+    expect(lines.at(-1)).toContain('zael limits set --entity user-1 --resource gpt-4 rpm=100/min:500 ')
   })
 })
 
@@ -108,14 +108,14 @@ describe('a remedy', () => {
   const commands = (change: Partial<ExplainedLimit>) =>
     remedies(limit({...empty, ...change}), 'gpt-4').map(([each]) => each)
 
-  it('changes the limit in the scope where it is set', () => {
-    expect(commands({scope: {level: 'system'}})[0]).toBe('zael limits set --system rpm=200/min')
-    expect(commands({scope: {level: 'entity', entity: 'user-1', resource: DEFAULT_RESOURCE}})[0]).toBe(
-      'zael limits set --entity user-1 rpm=200/min',
-    )
-    expect(commands({scope: {level: 'entity', entity: 'user-1', resource: 'gpt-4'}})[0]).toBe(
-      'zael limits set --entity user-1 --resource gpt-4 rpm=200/min',
-    )
+  it('changes the limit for the entity and resource alone, wherever it is set', () => {
+    const own = {level: 'entity', entity: 'user-1', resource: 'gpt-4'} as const
+    for (const scope of [{level: 'system'}, {level: 'resource', resource: 'gpt-4'}, own] as const)
+      expect(commands({scope})[0]).toBe('zael limits set --entity user-1 --resource gpt-4 rpm=200/min')
+    expect(commands({scope: {...own, resource: DEFAULT_RESOURCE}, level: 'parent', entity: "o'hara"})).toEqual([
+      "zael limits set --entity 'o'\\''hara' --resource gpt-4 rpm=200/min",
+      "zael bucket reset 'o'\\''hara' --resource gpt-4",
+    ])
   })
 
   it('has the typed flags of the same stack', () => {
@@ -137,7 +137,7 @@ describe('a remedy', () => {
   it('is not offered for a limit with room, and never exceeds the largest limit', () => {
     expect(remedies(limit(), 'gpt-4')).toEqual([])
     expect(commands({capacity: MAX_TOKENS, refillAmount: MAX_TOKENS})[0]).toBe(
-      `zael limits set --resource gpt-4 rpm=${MAX_TOKENS}/min`,
+      `zael limits set --entity user-1 --resource gpt-4 rpm=${MAX_TOKENS}/min`,
     )
   })
 })
@@ -161,8 +161,8 @@ describe('a quota', () => {
     expect(lines.join('\n')).toContain('resets   2026-01-02T23:00:00.000Z, in 19 h 56 min')
     expect(lines.join('\n')).toContain('resource gpt-4: 10k/day@Europe/Berlin')
     expect(remedies(daily, 'gpt-4')[0]).toEqual([
-      'zael limits set --resource gpt-4 rpd=20k/day@Europe/Berlin',
-      'double the quota of resource gpt-4',
+      'zael limits set --entity user-1 --resource gpt-4 rpd=20k/day@Europe/Berlin',
+      'double the quota of entity user-1 for gpt-4',
     ])
     expect(whyJson(explanation([daily])).limits[0]).toMatchObject({
       text: 'rpd=10k/day@Europe/Berlin',
@@ -181,6 +181,6 @@ describe('a quota', () => {
     const money = quota('usd=$500/month@UTC', {available: 1_250_000, requested: 2_000_000})
     const text = whyLines(explanation([money])).join('\n')
     expect(text).toContain('$1.25 of $500 left, $2 requested')
-    expect(text).toContain("zael limits set --resource gpt-4 'usd=$1000/month@UTC'")
+    expect(text).toContain("zael limits set --entity user-1 --resource gpt-4 'usd=$1000/month@UTC'")
   })
 })

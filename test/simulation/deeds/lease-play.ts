@@ -110,21 +110,22 @@ export class LeasePlay {
 
   /** The claims become exact; what was asked of a parent that has no part in it is returned. */
   #adopt(lease: Lease, pending: readonly Held[], startedMs: number): void {
-    const charged = [lease.entity, lease.parent ?? ''].map(entity => this.#bucket(entity))
-    const isCharged = ({claim}: Held) => charged.includes(claim.bucket)
+    const [own, parent] = [lease.entity, lease.parent ?? ''].map(entity => this.#bucket(entity)) as [string, string]
+    this.#stage.oracles.answers.unlimited(own, lease.unlimited, this.#stage.world.time.nowMs)
+    const isCharged = ({claim: {bucket, limit}}: Held) =>
+      bucket === own ? !lease.unlimited.includes(limit) : bucket === parent
     this.#held = pending.filter(isCharged).map(({claim, incarnation, period}) => {
       claim.low = claim.high
       // Deleted meanwhile, or restored: charged before or after.
       return {
         claim,
         incarnation: this.#incarnationOf(claim) === incarnation ? incarnation : undefined,
-        period: this.#periodOf(claim) === period ? period : undefined,
+        period: this.#chargedPeriod(claim, period, startedMs),
       }
     })
-    this.#returnWhenClean(
-      pending.filter(held => !isCharged(held)),
-      startedMs,
-    )
+    const others = pending.filter(held => !isCharged(held))
+    for (const {claim} of others) if (claim.bucket === own) claim.high = 0n
+    this.#returnWhenClean(others, startedMs)
   }
 
   /** Nothing of these stays charged, unless calls were disturbed, which is known at the end. */
@@ -294,6 +295,14 @@ export class LeasePlay {
 
   #periodOf({bucket, limit}: Claim): number {
     return this.#stage.oracles.quotas.ledger.period(bucket, limit)
+  }
+
+  /** The window that a request was charged in, which may have begun with it. */
+  #chargedPeriod(claim: Claim, period: number | undefined, startedMs: number): number | undefined {
+    if (this.#periodOf(claim) === period) return period
+    const {world, oracles} = this.#stage
+    const sinceMs = world.time.nowMs - world.time.elapsedMs + startedMs
+    return oracles.quotas.ledger.chargedIn(claim.bucket, claim.limit, this.#process.number, sinceMs)
   }
 
   #isClean(fromMs: number, untilMs: number): boolean {

@@ -86,8 +86,13 @@ export async function playPatient(stage: Stage, process: SimulatedProcess, {enti
       stage.end(current)
       current.decided = {as: 'admitted', buckets}
       for (const bucket of buckets) stage.noteDecided(process.number, generation, bucket)
-      const charged = [lease.entity, lease.parent ?? ''].map(each => bucketId(world.namespace, each, RESOURCE))
-      for (const claim of claims) if (charged.includes(claim.bucket)) claim.low = claim.high
+      const [own, shared] = [lease.entity, lease.parent ?? ''].map(each => bucketId(world.namespace, each, RESOURCE))
+      oracles.answers.unlimited(own as string, lease.unlimited, world.time.nowMs)
+      for (const claim of claims) {
+        const isUnlimited = claim.bucket === own && lease.unlimited.includes(claim.limit)
+        if (isUnlimited) claim.high = 0n
+        else if (claim.bucket === own || claim.bucket === shared) claim.low = claim.high
+      }
       world.note(`p${process.number} patient admitted ${entity} ${JSON.stringify(consume)}`)
       return undefined
     } catch (error) {

@@ -9,8 +9,8 @@ import {writeTable} from '../page.js'
 import {MUTANTS, type Mutant} from './mutants.js'
 
 /**
- * `npm run mutate [-- --seeds 24] [--only TEXT] [--from 0] [--count 10] [--write]`: plants faults in a copy of the sources, one at a time,
- * and plays seeds of every profile. A fault is found by an oracle that reports nothing for the same seeds without it.
+ * `npm run mutate [-- --seeds 24] [--only TEXT] [--from 0] [--count 10] [--profile NAME] [--write]`: plants faults in a copy of the
+ * sources, one at a time, and plays seeds of every profile, or of one. A fault is found by an oracle that reports nothing for the same seeds without it.
  */
 const {values} = parseArgs({
   options: {
@@ -18,6 +18,7 @@ const {values} = parseArgs({
     /** Only plants with this text in their file or description. */
     only: {type: 'string', default: ''},
     from: {type: 'string', default: '0'},
+    profile: {type: 'string', multiple: true, default: []},
     count: {type: 'string', default: String(MUTANTS.length)},
     write: {type: 'boolean', default: false},
   },
@@ -72,7 +73,15 @@ async function findersOf({file, what, from, to}: Mutant, sound: ReadonlySet<stri
 
 /** The oracles that report something in seeds of all profiles, until it is enough. */
 async function play(isEnough: (oracles: ReadonlySet<string>) => boolean): Promise<ReadonlySet<string>> {
-  const args = ['--import', 'tsx', 'test/simulation/main.ts', '--seeds', values.seeds, '--list']
+  const args = [
+    '--import',
+    'tsx',
+    'test/simulation/main.ts',
+    '--seeds',
+    values.seeds,
+    '--list',
+    ...values.profile.flatMap(name => ['--profile', name]),
+  ]
   const child = spawn(process.execPath, args, {cwd: folder, stdio: ['ignore', 'pipe', 'inherit']})
   const oracles = new Set<string>()
   for await (const line of createInterface(child.stdout)) {

@@ -142,6 +142,13 @@ export const MUTANTS: readonly Mutant[] = [
       'Math.min(table.clock(), latestMs)',
     ],
   ]),
+  ...inFile('repository/buckets/joint-write.ts', [
+    [
+      'a first try to charge several shards that may still arrive is not ruled out',
+      '  if (!isInDoubt) return false\n',
+      '  if (isInDoubt || !isInDoubt) return false\n',
+    ],
+  ]),
   ...inFile('repository/buckets/full-bucket-write.ts', [
     ['a full bucket is not charged', 'n(full - milli)', 'n(full)'],
     [
@@ -165,6 +172,113 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('repository/buckets/split.ts', [
     ['a split creates tokens', '    give.add(tk, n(-milli))\n', ''],
     ['a new shard counts what its donor has counted', 'consumedMilli: 0n, remainder: 0n}', 'remainder: 0n}'],
+  ]),
+  ...inFile('core/kind-refill.ts', [
+    [
+      'a quota is not restored',
+      'resetMs !== undefined && resetMs > fromMs)',
+      'resetMs !== undefined && resetMs > toMs)',
+    ],
+    [
+      'a quota is restored again within a minute',
+      'resetMs !== undefined && resetMs > fromMs)',
+      'resetMs !== undefined && resetMs > fromMs - 60_000)',
+    ],
+    [
+      'a session begins before the last one has ended',
+      'if (endMs === undefined || toMs >= endMs) {',
+      'if (endMs === undefined || toMs >= endMs - 20_000) {',
+    ],
+    [
+      'a window that another shard has opened is not started',
+      'session.startMs > (session.appliedMs ?? refilledAtMs)',
+      'session.startMs > (session.appliedMs ?? refilledAtMs) + 86_400_000',
+    ],
+    [
+      'a window that another shard has opened starts with all of the allowance',
+      'granted(limit, applied, resetTarget(limit, toMs) - spentSinceMark(limit, quota))',
+      'granted(limit, applied, wholeRateAt(limit, toMs).rate.capacityMilli)',
+    ],
+    [
+      'what is charged in a window that is over is returned to the next',
+      'endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}',
+      'endMs: undefined, resetNumber}',
+    ],
+    ['the wait for a quota is 50 ms short', 'atMs - nowMs + 1', 'atMs - nowMs - 50'],
+    [
+      'a wait counts on sessions that nobody begins',
+      'const isFull = held.tokensMilli >= held.capacityMilli\n',
+      'const isFull = held.tokensMilli > held.capacityMilli\n',
+    ],
+  ]),
+  ...inFile('core/limit-kind.ts', [
+    [
+      'every shard is restored to all of the allowance',
+      'return shareOf(wholeRateAt(limit, atMs).rate.capacityMilli, shard, count)',
+      'return wholeRateAt(limit, atMs).rate.capacityMilli + 0n * BigInt(shard + count)',
+    ],
+    [
+      'a window of the schedule is ignored',
+      'return limit.kind?.schedule?.at(atMs, whole) ?? {rate: whole, untilMs: undefined}',
+      'return {...limit.kind?.schedule?.at(atMs, whole), rate: whole, untilMs: undefined}',
+    ],
+  ]),
+  ...inFile('core/shards.ts', [
+    [
+      'a shard of a quota is moved twice its part',
+      'limit.kind?.quota && moved > given ? given : moved',
+      'limit.kind?.quota ? 2n * moved : moved',
+    ],
+  ]),
+  ...inFile('repository/buckets/kind-write.ts', [
+    [
+      'a charge does not ask whether a calendar has changed something',
+      'e.condition(isExpected ? `${stored}>${e.value(n(nowMs))}` : `attribute_not_exists(${stored})`)',
+      'e.condition(isExpected ? `${stored}>${e.value(n(0))}` : `attribute_not_exists(${stored})`)',
+    ],
+    [
+      'a bucket is valid beyond its next reset',
+      'return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs + LONGEST_VALIDITY_MS) : undefined',
+      'return isScheduled ? (nextBoundary(bucket, nowMs) ?? nowMs) + LONGEST_VALIDITY_MS : undefined',
+    ],
+    [
+      'a write does not ask whether the switch was thrown',
+      'if (!seen?.isDisabled) e.condition(`attribute_not_exists(${e.name(names.disabled)})`)',
+      'if (seen?.isDisabled) e.condition(`attribute_exists(${e.name(names.disabled)})`)',
+    ],
+    [
+      'a kind that was changed is not stored',
+      'for (const [attribute, value] of encodeCalendars(kinds)) store(e, attribute, value)',
+      'encodeCalendars(kinds)',
+    ],
+  ]),
+  ...inFile('repository/buckets/quota-shards.ts', [
+    [
+      'a missing shard is granted what another one holds for it',
+      'const isCurrent = isInPeriod(stored, state.refilledAtMs, nowMs)',
+      'const isCurrent = !isInPeriod(stored, state.refilledAtMs, nowMs)',
+    ],
+  ]),
+  ...inFile('repository/buckets/session-spread.ts', [
+    [
+      'a session is announced to shards whose own has not ended',
+      '<= ${e.value(n(startMs - lengthMs))}`)',
+      '<= ${e.value(n(startMs))}`)',
+    ],
+  ]),
+  ...inFile('repository/buckets/switch-write.ts', [
+    [
+      'the switch is not stamped on buckets',
+      "if (access === 'disabled') e.set(names.disabled, bool(true))\n  else e.remove(names.disabled)",
+      "if (access !== 'disabled') e.remove(names.disabled)\n  else bool(true)",
+    ],
+  ]),
+  ...inFile('limiter/known-bucket.ts', [
+    [
+      'a soft limit refuses when its time has run out',
+      '    if (hasLapsedSoftness(record, amounts, nowMs)) return undefined\n',
+      '    hasLapsedSoftness(record, amounts, nowMs)\n',
+    ],
   ]),
   ...inFile('limiter/bucket-queue.ts', [
     [

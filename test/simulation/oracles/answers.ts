@@ -84,6 +84,19 @@ export class Answers {
     }
   }
 
+  /** A request was admitted without a charge for limits of which it was told that they are not configured. */
+  unlimited(bucket: string, names: readonly string[], nowMs: number): void {
+    if (nowMs - this.#timeline.since(bucket) <= CACHE_PERIOD_MS && this.#timeline.since(bucket) !== 0) return
+    for (const name of names) {
+      if (!this.#timeline.now(bucket).has(name)) continue
+      this.#verdicts.report(
+        'S9-unlimited',
+        `${bucket} ${name}`,
+        'a request was not charged for a limit that is configured',
+      )
+    }
+  }
+
   tooShort(subject: string, waitMs: number, againMs: number): void {
     this.#verdicts.report(
       'L2-too-short',

@@ -23,6 +23,10 @@ interface Holding {
   granted: bigint
   /** Granted beyond what the window allows: by an operator, or because the limit was of another kind before. */
   extra: bigint
+  /** Net millitokens that it has given in this window. */
+  taken: bigint
+  /** Charged after the fact when the window was over, and before the next one began here: that one may pay for it. */
+  owed: bigint
 }
 
 /** A change within a window, or the grant that begins one. */
@@ -48,6 +52,8 @@ export class QuotaLedger {
   /** By bucket and limit, then by shard; a shard that is gone is kept, since the window is not over. */
   readonly #holdings = new Map<string, Map<number, Holding>>()
   readonly #periods = new Map<string, number>()
+  /** Charges by processes: when, in epoch ms, and in which period. */
+  readonly #charges = new Map<string, {readonly atMs: number; readonly period: number}[]>()
 
   constructor(verdicts: Verdicts, slack: Slack) {
     this.#verdicts = verdicts
@@ -59,6 +65,13 @@ export class QuotaLedger {
     return this.#periods.get(keyOf({bucket, name})) ?? 0
   }
 
+  /** The period that all charges of a process since an instant, in epoch ms, were made in; `undefined` if there are several. */
+  chargedIn(bucket: string, name: string, process: number, sinceMs: number): number | undefined {
+    const charges = this.#charges.get(`${keyOf({bucket, name})} ${process}`)?.filter(({atMs}) => atMs >= sinceMs) ?? []
+    const periods = new Set(charges.map(({period}) => period))
+    return periods.size === 1 ? charges[0]?.period : undefined
+  }
+
   observe({changes, writer, atMs}: TableWrite): void {
     const all = changes.flatMap(quotaChanges)
     const judged = all.flatMap(change => judge(change) ?? [])
@@ -68,12 +81,19 @@ export class QuotaLedger {
     for (const each of judged) if (isGrant(each)) this.#checkGrant(each, writer)
     for (const each of judged) this.#book(each, writer, atMs)
     for (const each of judged) this.#checkTotal(each)
+    for (const {change} of judged) if (change.taken > 0n) this.#noteCharge(change, writer, atMs)
   }
 
   /** An operator who deletes a bucket gives a new allowance; expiry does not. */
   #noteGone({bucket, name, shard, isItemAfter}: QuotaChange, {kind}: Writer): void {
     this.#bump(keyOf({bucket, name}))
     if (isItemAfter || kind === 'operator') this.#holdings.get(keyOf({bucket, name}))?.delete(shard)
+  }
+
+  #noteCharge(change: QuotaChange, {process}: Writer, atMs: number): void {
+    const key = `${keyOf(change)} ${process}`
+    const charge = {atMs, period: this.period(change.bucket, change.name)}
+    this.#charges.set(key, [...(this.#charges.get(key) ?? []), charge])
   }
 
   #checkTime({change, after, windowMs, isOpening}: Judged, {kind}: Writer, atMs: number): void {
@@ -126,9 +146,11 @@ export class QuotaLedger {
     if (!isItemBefore) return
     const spent = isAnnounced && before.mark !== undefined ? before.consumed - before.mark : 0n
     const due = share - (spent > 0n ? spent : 0n)
-    if (after.tokens + taken === due) return
-    const oracle = after.tokens + taken > due ? 'S3-grant' : 'S2-short'
-    const message = `the window of ${iso(windowMs)} began with ${tokens(after.tokens + taken)}, ${tokens(due)} are due`
+    const owed = this.#holdings.get(keyOf(change))?.get(shard)?.owed ?? 0n
+    const began = after.tokens + taken
+    if (began <= due && began >= due - owed) return
+    const oracle = began > due ? 'S3-grant' : 'S2-short'
+    const message = `the window of ${iso(windowMs)} began with ${tokens(began)}, ${tokens(due)} are due`
     this.#verdicts.report(oracle, subject, message)
   }
 
@@ -140,6 +162,9 @@ export class QuotaLedger {
     const isSame = known?.definition === after.definition && known.windowMs === windowMs
     if (known && isSame && !isOpening) {
       known.granted += credit
+      known.taken += change.taken
+      if (change.taken > 0n && atMs + this.#slack.aheadMs() >= known.endMs) known.owed += change.taken
+      this.#checkReturned(change, known)
       if (deed === 'reset' && credit > 0n) known.extra += credit
       return
     }
@@ -156,7 +181,25 @@ export class QuotaLedger {
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition
     const extra = wasOther && granted > 0n ? granted : 0n
     const {definition} = after
-    shards.set(change.shard, {definition, windowMs, endMs: endOf(after, windowMs), whole, granted, extra})
+    const holding = {
+      definition,
+      windowMs,
+      endMs: endOf(after, windowMs),
+      whole,
+      granted,
+      extra,
+      taken: change.taken,
+      owed: 0n,
+    }
+    shards.set(change.shard, holding)
+    this.#checkReturned(change, holding)
+  }
+
+  /** What was taken in one window is not returned to another. */
+  #checkReturned(change: QuotaChange, {taken, windowMs}: Holding): void {
+    if (taken >= 0n || change.taken >= 0n) return
+    const message = `${tokens(-taken)} more were returned than were taken in the window of ${iso(windowMs)}`
+    this.#verdicts.report('S3-returned', subjectOf(change), message)
   }
 
   #checkTotal({change, after, windowMs}: Judged): void {

@@ -54,12 +54,14 @@ export class QuotaRefusals {
         this.#verdicts.report('L1-refused', subject, message)
         continue
       }
-      const dueMs = whenLeft(shards, needed, endedMs)
-      if (dueMs === undefined || first >= needed || last >= needed) continue
+      // A write now would cut off what is above the capacity in force, and a higher one later brings it not back.
+      const cut = new Map([...shards].map(([shard, quota]) => [shard, cutAt(quota, shard, endedMs)]))
+      const [dueMs, latestMs] = [whenLeft(shards, needed, endedMs), whenLeft(cut, needed, endedMs)]
+      if (dueMs === undefined || latestMs === undefined || first >= needed || last >= needed) continue
       const {retryAfterMs} = status
-      const told = `told to wait ${retryAfterMs} ms, ${dueMs - endedMs} to ${dueMs - startedMs} are right`
+      const told = `told to wait ${retryAfterMs} ms, ${dueMs - endedMs} to ${latestMs - startedMs} are right`
       if (endedMs + retryAfterMs < dueMs) this.#verdicts.report('L2-too-short', subject, told)
-      if (startedMs + retryAfterMs > dueMs + 2) this.#verdicts.report('L2-too-long', subject, told)
+      if (startedMs + retryAfterMs > latestMs + 2) this.#verdicts.report('L2-too-long', subject, told)
     }
   }
 
@@ -99,9 +101,19 @@ function heldAt(quota: StoredQuota, shard: number, atMs: number): bigint {
       return share - spent
     }
   } else if (atMs >= endOf(quota, windowOf(quota))) return share
-  const count = quota.grantCount ?? quota.shardCount
-  const ceiling = shareOf(capacityAt(quota, atMs), shard % count, count) + quota.topUp
+  const ceiling = ceilingAt(quota, shard, atMs)
   return tokens < ceiling ? tokens : ceiling
+}
+
+const cutAt = (quota: StoredQuota, shard: number, atMs: number): StoredQuota => {
+  const ceiling = ceilingAt(quota, shard, atMs)
+  return quota.tokens > ceiling ? {...quota, tokens: ceiling} : quota
+}
+
+/** What a shard may hold. */
+function ceilingAt(quota: StoredQuota, shard: number, atMs: number): bigint {
+  const count = quota.grantCount ?? quota.shardCount
+  return shareOf(capacityAt(quota, atMs), shard % count, count) + quota.topUp
 }
 
 /** The first instant at which so much is left if nobody takes anything; `undefined` where that is too far away. */

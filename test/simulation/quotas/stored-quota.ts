@@ -94,7 +94,9 @@ function storedQuota(item: Item, name: string): StoredQuota | undefined {
   const [resets, windows] = [own('rsched'), own('sched')]
   const sessionMs = resets === '' ? (field('rsa') ?? 0) * 1000 : 0
   const capacity = big(item, `b_${name}_cp`)
-  if (capacity === undefined || (resets === '' && sessionMs === 0)) return undefined
+  // What refills has no resets, whatever another shard has announced.
+  const isRate = (big(item, `b_${name}_ra`) ?? 0n) > 0n
+  if (capacity === undefined || isRate || (resets === '' && sessionMs === 0)) return undefined
   const zone = text(item, 'sched_tz') || 'UTC'
   return {
     tokens: big(item, `b_${name}_tk`) ?? 0n,

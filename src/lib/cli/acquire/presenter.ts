@@ -1,9 +1,9 @@
 import type {Consumption} from '../../core/consumption.js'
+import {shellWord} from '../../core/shell-word.js'
 import {formatAmount} from '../../core/syntax/amount.js'
 import {formatList, formatSpan, formatTokens, formatWait} from '../../core/text.js'
 import type {AcquireAttempt} from '../../inspect/attempt.js'
 import type {UnitsByLimit} from '../../repository/limits/units.js'
-import {shellWord} from '../base/settings.js'
 import {textTable} from '../output/text-table.js'
 import type {AcquireResult} from '../results/acquire.js'
 
@@ -69,9 +69,9 @@ function parentCharge({parent, statuses}: AcquireAttempt, units: UnitsByLimit | 
 export function whyCommand({entity, resource, consume, units}: TriedRequest): string {
   const amounts = Object.entries(consume).map(([name, tokens]) => {
     const unit = units?.get(name)
-    return shellWord(`${name}=${unit === undefined ? tokens : formatAmount(tokens, unit)}`)
+    return `${name}=${unit === undefined ? tokens : formatAmount(tokens, unit)}`
   })
-  return ['zael why', entity, resource, ...amounts].join(' ')
+  return ['zael why', ...[entity, resource, ...amounts].map(shellWord)].join(' ')
 }
 
 /** JSON has no infinite number. */

@@ -1,12 +1,11 @@
 import {isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {shellWord} from '../../core/shell-word.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatSpan, formatTokens, formatWait} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
-import type {ConfigScope} from '../../schema/config-record.js'
-import {shellWord} from '../base/settings.js'
 import {kindJson, scopeJson} from '../limits/json.js'
-import {rateText, scopeWords} from '../limits/presenter.js'
+import {rateText, scopeArguments, scopeWords} from '../limits/presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import type {WhyResult} from '../results/acquire.js'
 import {amountWords} from './presenter.js'
@@ -14,10 +13,14 @@ import {amountWords} from './presenter.js'
 /** A command that would admit the request sooner, and what it does. */
 export type Remedy = readonly [command: string, purpose: string]
 
-/** Commands that help against an exceeded limit: raise it where it is set, or refill the bucket. `where`: flags to append. */
+/**
+ * Commands that help against an exceeded limit: raise it for this entity and resource alone, whatever the level it is set
+ * at, or refill the bucket. Limits that are not named stay in force. `where`: flags to append.
+ */
 export function remedies(limit: ExplainedLimit, resource: string, where = ''): Remedy[] {
   if (!limit.exceeded) return []
-  const {configured, requested, scope, entity} = limit
+  const {configured, requested, entity} = limit
+  const scope = {level: 'entity', entity, resource} as const
   const {capacity, refillAmount, reset} = configured
   const isTooSmall = requested > capacity
   const raised = {
@@ -30,7 +33,10 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
     return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
   return [
     [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}`],
-    [`zael bucket reset ${entity} --resource ${resource}${where}`, `refill the bucket of ${entity} once, now`],
+    [
+      `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
+      `refill the bucket of ${entity} once, now`,
+    ],
   ]
 }
 
@@ -38,18 +44,12 @@ function doubled(tokens: number): number {
   return Math.min(MAX_TOKENS, 2 * tokens)
 }
 
-function scopeArguments(scope: ConfigScope): string {
-  if (scope.level === 'system') return '--system'
-  if (scope.level === 'resource') return `--resource ${scope.resource}`
-  return scope.resource === DEFAULT_RESOURCE
-    ? `--entity ${scope.entity}`
-    : `--entity ${scope.entity} --resource ${scope.resource}`
-}
-
 /** The command that lifts a switch where it is set. */
 function enabling({entity, scope}: RefusingSwitch, where: string): Remedy {
-  const subject = scope.level === 'resource' ? `resource enable ${scope.resource}` : `entity enable ${entity}`
-  const only = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE ? ` --resource ${scope.resource}` : ''
+  const subject =
+    scope.level === 'resource' ? `resource enable ${shellWord(scope.resource)}` : `entity enable ${shellWord(entity)}`
+  const isOne = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE
+  const only = isOne ? ` --resource ${shellWord(scope.resource)}` : ''
   return [`zael ${subject}${only}${where}`, `lift the switch of ${scopeWords(scope)}`]
 }
 

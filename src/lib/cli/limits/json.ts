@@ -2,7 +2,7 @@ import type {Limit} from '../../core/limit.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import type {LimitsChange} from '../../repository/repository.js'
 import {type ConfigRecord, type ConfigScope, levelOf} from '../../schema/config-record.js'
-import type {LimitsGetResult, LimitsUnsetResult} from '../results/limits.js'
+import type {ChangeEffectJson, LimitsGetResult, LimitsUnsetResult} from '../results/limits.js'
 import type {LimitChangeJson, LimitJson, ScopeJson} from '../results/shared.js'
 
 /** A limit in JSON; `text` is the syntax of `zael limits set`. */
@@ -59,7 +59,7 @@ export function changeJson({
   after,
   previous,
   record,
-}: ChangeOutcome): Omit<LimitsUnsetResult, 'buckets'> {
+}: ChangeOutcome): Omit<LimitsUnsetResult, 'buckets' | keyof ChangeEffectJson> {
   return {
     scope: scopeJson(scope),
     changes: limitChangesJson(before, after),

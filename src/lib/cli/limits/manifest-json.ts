@@ -1,7 +1,9 @@
 import type {ZaelError} from '../../core/errors.js'
+import type {ChangeReach} from '../../inspect/change-effect.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {ManifestDifference, Plan, PlannedChange} from '../../manifest/plan.js'
 import type {LimitsApplyResult, LimitsDiffResult, LimitsPlanResult, PlannedChangeJson} from '../results/manifest.js'
+import {lostJson} from './effect.js'
 import {limitChangesJson, scopeJson} from './json.js'
 
 /** One planned change in JSON; the keys depend on its kind. */
@@ -22,12 +24,13 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
 }
 
 /** A plan in JSON. */
-export function manifestPlanJson({manifest, changes, adopted, counts}: Plan): LimitsPlanResult {
+export function manifestPlanJson({manifest, changes, adopted, counts}: Plan, loss: ChangeReach): LimitsPlanResult {
   return {
     namespace: manifest.namespace,
     changes: changes.map(plannedChangeJson),
     adopted: adopted.map(scopeJson),
     counts,
+    lost: {...lostJson(loss), complete: loss.isComplete},
   }
 }
 

@@ -1,13 +1,15 @@
 import type {ZaelError} from '../../core/errors.js'
 import type {Limit} from '../../core/limit.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatCount} from '../../core/text.js'
+import {formatCount, formatList, formatPlural} from '../../core/text.js'
+import type {ChangeReach} from '../../inspect/change-effect.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Manifest} from '../../manifest/manifest.js'
 import type {ManifestDifference, Plan, PlanCounts, PlannedChange} from '../../manifest/plan.js'
 import {factLines} from '../output/facts.js'
 import {paint} from '../output/paint.js'
 import type {LimitsValidateResult} from '../results/manifest.js'
+import {lossText} from './effect.js'
 import {limitChanges} from './json.js'
 import {bucketsText, changeText, policyText, scopeWords} from './presenter.js'
 
@@ -16,14 +18,28 @@ const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'r
 /** Failures listed one by one. */
 const MOST_FAILURES = 10
 
-/** The changes that make the table match a manifest. */
-export function manifestPlanLines({manifest, changes, counts}: Plan): string[] {
+/** The changes that make the table match a manifest, and what live buckets lose by them. */
+export function manifestPlanLines({manifest, changes, counts}: Plan, loss: ChangeReach): string[] {
+  const lost = lossText(loss)
   if (changes.length === 0) return [`No changes ${inNamespace(manifest)}${adoption(counts)}`]
   return [
     `Changes ${inNamespace(manifest)}`,
     ...changes.map(change => `  ${changeLine(change)}`),
     `${countWords(counts)}${adoption(counts)}`,
+    ...(lost === undefined ? [] : [`Loses ${lost}`]),
   ]
+}
+
+/** The question before a plan is applied; `undefined` when it only adds, and takes nothing away. */
+export function applyQuestion({counts: {update, delete: gone}}: Plan, loss: ChangeReach): string | undefined {
+  const lost = lossText(loss)
+  if (update === 0 && gone === 0 && lost === undefined) return undefined
+  const parts = [
+    ...(update > 0 ? [`updates ${formatPlural(update, 'scope or record', 'scopes or records')}`] : []),
+    ...(gone > 0 ? [`deletes the limits of ${formatPlural(gone, 'scope')}`] : []),
+    ...(lost === undefined ? [] : [`takes limits away: ${lost}`]),
+  ]
+  return `This ${formatList(parts)}`
 }
 
 /** Where the table differs from a manifest. */

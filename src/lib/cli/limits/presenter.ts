@@ -1,12 +1,13 @@
 import type {Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE, isTroublesomeForPython} from '../../core/names.js'
+import {shellWord} from '../../core/shell-word.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatCount, formatList} from '../../core/text.js'
 import type {SyncResult} from '../../repository/limit-sync.js'
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
-import {type ChangeOutcome, type LimitChange, limitChanges, scopeJson} from './json.js'
+import {type ChangeOutcome, type LimitChange, scopeJson} from './json.js'
 
 const NONE = '(none)'
 
@@ -19,21 +20,18 @@ export function scopeWords(scope: ConfigScope): string {
     : `entity ${scope.entity} for ${scope.resource}`
 }
 
+/** A scope as the flags of a command, quoted for a shell. */
+export function scopeArguments(scope: ConfigScope): string {
+  if (scope.level === 'system') return '--system'
+  const resource = `--resource ${shellWord(scope.resource)}`
+  if (scope.level === 'resource') return resource
+  const entity = `--entity ${shellWord(scope.entity)}`
+  return scope.resource === DEFAULT_RESOURCE ? entity : `${entity} ${resource}`
+}
+
 /** The rate of a limit without its name: `100/min:500`. */
 export function rateText(limit: Limit): string {
   return formatLimit(limit).slice(limit.name.length + 1)
-}
-
-/** A change of limits. */
-export function changeLines(change: ChangeOutcome, dryRun: boolean): string[] {
-  const {scope, before, after, previous, record, buckets} = change
-  const changes = limitChanges(before, after)
-  return factLines(`Limits of ${scopeWords(scope)}${dryRun ? ' (dry run, nothing is written)' : ''}`, {
-    ...Object.fromEntries(changes.map(each => [each.name, changeText(each)])),
-    'on unavailable': policyText(previous?.onUnavailable, record?.onUnavailable),
-    'audit retention': policyText(retentionText(previous), retentionText(record)),
-    'live buckets': buckets && bucketsText(buckets),
-  })
 }
 
 /** A warning about new limits that some clients of the table cannot charge; `undefined` when there are none. */
@@ -77,16 +75,18 @@ export function configLines({scope, limits, onUnavailable, auditRetentionDays, a
   })
 }
 
-function retentionText(config: Pick<ConfigRecord, 'auditRetentionDays'> | undefined): string | undefined {
+/** The audit retention of a configuration; `undefined` when none is set. */
+export function retentionText(config: Pick<ConfigRecord, 'auditRetentionDays'> | undefined): string | undefined {
   const days = config?.auditRetentionDays
   return days === undefined ? undefined : `${formatCount(days)} days`
 }
 
-/** The question before everything of a scope is deleted. */
-export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord): string {
+/** The question before everything of a scope is deleted; `loss` is what live buckets lose by it. */
+export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord, loss?: string): string {
   const names = limits.map(({name}) => name)
   const policy = onUnavailable === undefined ? [] : [`the outage policy (${onUnavailable})`]
-  return `This removes ${formatList([...names, ...policy])} from ${scopeWords(scope)}`
+  const question = `This removes ${formatList([...names, ...policy])} from ${scopeWords(scope)}`
+  return loss === undefined ? question : `${question}. ${loss}`
 }
 
 /** The switch of a scope, then its limits. */

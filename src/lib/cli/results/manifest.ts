@@ -1,4 +1,5 @@
 import {z} from 'zod'
+import {lostLimitsSchema} from './limits.js'
 import {bucketSyncSchema, limitChangeSchema, onUnavailableChangeSchema, type ResultOf, scopeSchema} from './shared.js'
 
 const changeCountsSchema = z
@@ -57,6 +58,10 @@ const applyErrorSchema = z
   })
   .meta({id: 'ApplyError'})
 
+const lossSchema = lostLimitsSchema
+  .extend({complete: z.boolean().describe('False: not all live buckets were looked at; numbers are lower bounds')})
+  .meta({id: 'PlannedLoss'})
+
 /** zael limits apply. */
 export const limitsApplyResult = z
   .strictObject({
@@ -65,6 +70,7 @@ export const limitsApplyResult = z
     changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
+    lost: lossSchema,
     result: z
       .strictObject({
         outcome: z.enum(['complete', 'failed', 'interrupted']),
@@ -122,6 +128,7 @@ export const limitsPlanResult = z
     changes: z.array(plannedChangeSchema).describe('In the order in which they are applied'),
     adopted: z.array(scopeSchema).describe('As stated already, and managed from now on'),
     counts: changeCountsSchema,
+    lost: lossSchema,
   })
   .meta({title: 'zael limits plan'})
 export type LimitsPlanResult = ResultOf<typeof limitsPlanResult>

@@ -194,7 +194,7 @@ function plainOrKinded(limit: LimitState): LimitState {
 export function plannedTokens(plan: BucketPlan): Map<string, bigint> {
   const tokens = new Map<string, bigint>()
   for (const [name, {kind, after}] of plan.changes)
-    if (kind !== 'remove') tokens.set(name, givableMilli(after, plan.nowMs))
+    if (kind !== 'remove') tokens.set(name, givableMilli(after, plan.refilledAtMs))
   return tokens
 }
 

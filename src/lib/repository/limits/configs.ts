@@ -119,6 +119,26 @@ export class Configs {
     })
   }
 
+  /**
+   * The limits that can be read at each scope, in the order asked; never from the cache.
+   *
+   * @internal
+   */
+  async readableLimits(scopes: readonly ConfigScope[]): Promise<(readonly Limit[])[]> {
+    const {namespace, transport, name, backoff} = this.#table
+    const wanted = scopes.map(scope => configKey(namespace, scope))
+    const [items, units] = await Promise.all([
+      batchGet(transport, name, wanted, {backoff, consistent: true}),
+      this.units(),
+    ])
+    return wanted.map(key =>
+      withUnits(
+        readConfigLimits(items.get(keyId(key)) ?? {}, () => {}),
+        units,
+      ),
+    )
+  }
+
   /** Which limits apply to an entity and resource, and why; from the cache where possible. */
   resolve(entity: string, resource: string, options?: ResolveOptions): Promise<Resolution> {
     return this.#resolver.resolve(entity, resource, options)

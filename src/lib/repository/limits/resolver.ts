@@ -152,7 +152,8 @@ function accessFeatures(access: AccessSwitch | undefined): CarriedFeature[] {
   return access === 'disabled' || access === 'bypass' ? [{feature: access}] : []
 }
 
-function scopesOf(entity: string, resource: string): Record<Level, ConfigScope> {
+/** The scopes whose limits may apply to a bucket, by level. */
+export function scopesOf(entity: string, resource: string): Record<Level, ConfigScope> {
   return {
     entity: {level: 'entity', entity, resource},
     entity_default: {level: 'entity', entity, resource: DEFAULT_RESOURCE},

@@ -16,7 +16,8 @@ export default class Why extends StackCommand<typeof Why> {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     amounts: string({
-      description: 'Tokens per limit, such as rpm=1; defaults to the average request of the last 24 hours.',
+      description:
+        'Amount per limit, such as rpm=1 or usd=$0.05; defaults to the average request of the last 24 hours.',
       multiple: true,
       ignoreStdin: true,
     }),
@@ -30,12 +31,14 @@ export default class Why extends StackCommand<typeof Why> {
 
   protected async work(stack: StackContext): Promise<WhyResult> {
     const {entity, resource, amounts = []} = this.args
-    const [{explain}, {parseConsumption}] = await Promise.all([
+    const [{explain}, {parseAmounts, tokensIn}] = await Promise.all([
       import('../lib/inspect/explain.js'),
-      import('../lib/core/consumption.js'),
+      import('../lib/core/syntax/amounts.js'),
     ])
-    const consume = amounts.length === 0 ? undefined : parseConsumption(amounts)
-    const explanation = await explain(await stack.namespace(), {entity, resource, consume}, stack.table.clock)
+    const asked = parseAmounts(amounts)
+    const namespace = await stack.namespace()
+    const consume = asked.size === 0 ? undefined : tokensIn(asked, await namespace.configs.units())
+    const explanation = await explain(namespace, {entity, resource, consume}, stack.table.clock)
     const where = typedFlags(this.settings)
     this.print(whyLines(explanation, where))
     return whyJson(explanation, where)

@@ -18,6 +18,9 @@ export function formatTokens(tokens: number, unit: string | undefined): string {
   return unit === undefined ? formatCount(tokens) : formatMoney(tokens, unit)
 }
 
+/** With a full stop, unless it ends in a question. */
+export const asSentence = (text: string): string => (text.endsWith('?') ? text : `${text}.`)
+
 /** A count and its noun: `1 bucket`, `1,000 buckets`, `2 batches`. */
 export function formatPlural(count: number, singular: string, plural = `${singular}s`): string {
   return `${formatCount(count)} ${count === 1 ? singular : plural}`

@@ -110,7 +110,8 @@ function sharedLines(entity: string, cascade: SharedCharge): string[] {
 
 function verdict({entity, resource, limits, admitted, retryAfterMs, atMs, basis}: Explanation): string {
   const own = limits.filter(({level}) => level === 'entity')
-  const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])))
+  const units = new Map(own.flatMap(({name, configured: {unit}}) => (unit === undefined ? [] : [[name, unit]])))
+  const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])), units)
   const asked = `${amounts}${basis === 'typical' ? `, its average request of the last ${TYPICAL_HOURS} hours,` : ''}`
   if (admitted) return `${entity} can have ${asked} of ${resource} now.`
   const when =

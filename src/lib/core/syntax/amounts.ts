@@ -1,22 +1,27 @@
 import {InvalidInput} from '../errors.js'
 import {checkLimitName} from '../names.js'
 import {type PairProblem, readPairs} from '../pairs.js'
+import {asSentence} from '../text.js'
 import {type Amount, parseAmount} from './amount.js'
 
 /** Reads `NAME=AMOUNT` for each limit, such as `tpm=5k` or `usd=$5`; a name given twice is an error. */
 export function parseAmounts(texts: readonly string[]): Map<string, Amount> {
   const refuse = (problem: PairProblem, {text, name}: {readonly text: string; readonly name: string}) =>
-    new InvalidInput(
-      'request.syntax',
-      `Cannot read the amount "${text}": ${problem === 'duplicate' ? `${name} is given twice` : 'it is not NAME=AMOUNT'}.`,
-      {hint: 'Write an amount for each limit, for example tpm=5k or usd=$5.', details: {text}},
-    )
+    unreadable(text, problem === 'duplicate' ? `${name} is given twice` : 'it is not NAME=AMOUNT')
   return new Map(
     readPairs(texts, '=:', refuse).map(({text, name, value, valueAt}) => {
       checkLimitName(name)
-      return [name, parseAmount({whole: text, text: value, at: valueAt}, 'amount')]
+      const piece = {whole: text, text: value, at: valueAt}
+      return [name, parseAmount(piece, 'amount', ({whole}, why) => unreadable(whole, why))]
     }),
   )
+}
+
+function unreadable(text: string, why: string): InvalidInput {
+  return new InvalidInput('request.syntax', asSentence(`Cannot read the amount "${text}": ${why}`), {
+    hint: 'Write an amount for each limit, for example rpm=1 tpm=5k usd=$0.05.',
+    details: {text},
+  })
 }
 
 /** The whole tokens of amounts, each in the unit that its limit has: dollars for a limit in dollars, and nothing else. */
@@ -36,5 +41,10 @@ export function tokensIn(
       details: {limit: name, unit: unit ?? null, wanted: wanted ?? null},
     })
   }
+  return tokensOf(amounts)
+}
+
+/** The same where the units are not known: amounts of money count in millionths. */
+export function tokensOf(amounts: ReadonlyMap<string, Amount>): Record<string, number> {
   return Object.fromEntries([...amounts].map(([name, {tokens}]) => [name, tokens]))
 }

@@ -99,6 +99,8 @@ export class Configs {
   readonly #table: NamespaceTable
   readonly #audit: Audit
   readonly #resolver: ConfigResolver
+  #keepsUnits = false
+  #units: Promise<UnitsByLimit> | undefined
 
   /** @internal */
   constructor(table: NamespaceTable, options: {readonly audit: Audit; readonly cache?: ConfigCache | undefined}) {
@@ -164,7 +166,19 @@ export class Configs {
 
   /** In which currency limits are counted, by name; the others are counted in tokens. */
   units(): Promise<UnitsByLimit> {
-    return readLimitUnits(this.#table)
+    if (!this.#keepsUnits) return readLimitUnits(this.#table)
+    this.#units ??= readLimitUnits(this.#table)
+    return this.#units
+  }
+
+  /**
+   * For a process that answers one question: all its reads show amounts in the units that the first of them has found.
+   * Changes are decided by the units that are stored then.
+   *
+   * @internal
+   */
+  keepUnits(): void {
+    this.#keepsUnits = true
   }
 
   /** Every resource with limits of its own, by name. */
@@ -206,7 +220,7 @@ export class Configs {
       const given = new Set(limits.map(({name}) => name))
       const isReplaced = (name: string) => options.replace === true || given.has(name)
       const update = updateConfig(this.#table, item, record, isReplaced, options.policies)
-      const money = await unitWrites(this.#table, units, limits, () => this.get({level: 'system'}))
+      const money = await unitWrites(this.#table, units, limits)
       const writes = [update, ...registerConfig(this.#table, scope, item), ...money, ...checks]
       const event = await this.#audit.put(setEvent(record, before, options.policies))
       return {writes: [...writes, event], record, copied}
@@ -266,7 +280,7 @@ export class Configs {
     const {before, units} = stored
     const {copied} = await this.#inherited(scope, limits, options, stored)
     const record = this.#merge(scope, limits, options, before, copied)
-    await unitWrites(this.#table, units, limits, () => this.get({level: 'system'}))
+    await unitWrites(this.#table, units, limits)
     return changeOf(scope, before, record, copied)
   }
 
@@ -325,7 +339,8 @@ export class Configs {
   /** What is stored for a scope. A limit that cannot be read is left out: it can be replaced or deleted. */
   async #stored(scope: ConfigScope): Promise<StoredConfig> {
     const key = configKey(this.#table.namespace, scope)
-    const [item, units] = await Promise.all([getItem(this.#table, key), this.units()])
+    const [item, units] = await Promise.all([getItem(this.#table, key), readLimitUnits(this.#table)])
+    this.#units = Promise.resolve(units)
     let unreadable = 0
     const decoded = item && decodeConfig(item, each => readConfigLimits(each, () => void unreadable++))
     const before = inUnits(decoded, units)
@@ -362,6 +377,7 @@ export class Configs {
         if (!isRefused(error)) throw error
       } finally {
         this.cache.invalidate(key)
+        this.#units = undefined
       }
       await pause(attempt, this.#table.backoff)
     }

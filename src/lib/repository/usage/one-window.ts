@@ -1,5 +1,13 @@
 import type {UsageRecord} from '../../schema/usage-record.js'
-import type {PlacedUsage} from './walk.js'
+
+/** The key in a cursor. */
+export type Place = readonly string[]
+
+/** A record, and its place in the listing, from which the listing can be continued. */
+export interface PlacedUsage {
+  readonly record: UsageRecord
+  readonly place: Place
+}
 
 /** A record as it is found, and the name of the records beside it that may count the same window. */
 interface FoundUsage extends PlacedUsage {
@@ -34,11 +42,14 @@ function together(one: UsageRecord, other: UsageRecord): UsageRecord {
   const {ttlSeconds: _, ...first} = one
   const expiry =
     one.ttlSeconds === undefined || other.ttlSeconds === undefined ? [] : [one.ttlSeconds, other.ttlSeconds]
+  // Only zael counts refusals, in the one record of its own.
+  const refused = one.refused ?? other.refused
   const overdrawn = sum(one.overdrawn ?? new Map(), other.overdrawn ?? new Map())
   return {
     ...first,
     tokens: sum(one.tokens, other.tokens),
     ...(overdrawn.size > 0 && {overdrawn}),
+    ...(refused && {refused}),
     totalEvents: one.totalEvents + other.totalEvents,
     ttlSeconds: expiry.length === 0 ? undefined : Math.max(...expiry),
   }

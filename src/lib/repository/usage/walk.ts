@@ -8,22 +8,13 @@ import {attributes, type IndexName, keyNames} from '../../schema/attributes.js'
 import {keyId, keyOf, parseItemKey} from '../../schema/keys.js'
 import {type KeyRange, ranges, startKeyOf} from '../../schema/ranges.js'
 import {readString} from '../../schema/read.js'
-import {decodeUsage, type UsageRecord} from '../../schema/usage-record.js'
+import {decodeUsage} from '../../schema/usage-record.js'
 import type {NamespaceTable} from '../table/table.js'
-import {oneRecordPerWindow} from './one-window.js'
+import {oneRecordPerWindow, type Place, type PlacedUsage} from './one-window.js'
 import {AFTER_ALL, type UsageRange} from './range.js'
 
 /** The maximum of one BatchGetItem. */
 const RECORDS_PER_READ = 100
-
-/** A record, and its place in the listing, from which the listing can be continued. */
-export interface PlacedUsage {
-  readonly record: UsageRecord
-  readonly place: Place
-}
-
-/** The key in a cursor. */
-export type Place = readonly string[]
 
 /** What to read, and in which portions. */
 export interface UsageWalk {

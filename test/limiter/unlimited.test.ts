@@ -1,6 +1,6 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {warnUnlimited} from '../../src/lib/limiter/errors.js'
-import {syncLimits} from '../../src/lib/repository/limit-sync.js'
+import {syncLimits} from '../../src/lib/repository/sync/limit-sync.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {failure, isAdmitted, request, splitInto} from './visit.js'

@@ -109,8 +109,8 @@ entities:
     )
     const text = await exportManifest(repository, 'prod')
     expect(parseManifest(text, {file: 'f'})).toMatchObject({
-      resources: new Map([['gpt-4', parseLimits(['rpm=5/min'])]]),
-      entities: new Map([['py', {limits: new Map([['gpt-4', parseLimits(['rpm=5/min'])]])}]]),
+      resources: new Map([['gpt-4', {limits: parseLimits(['rpm=5/min'])}]]),
+      entities: new Map([['py', {scopes: new Map([['gpt-4', {limits: parseLimits(['rpm=5/min'])}]])}]]),
     })
     expect(await stored(tenant, ofEntity)).toMatchObject({other: {BOOL: true}})
   })

@@ -7,7 +7,7 @@ import {parseManifest} from '../../src/lib/manifest/parse.js'
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 const manifest = (limit: string) => `namespace: a\nresources:\n  g:\n    limits:\n      q: ${limit}\n`
-const parsed = (limit: string) => parseManifest(manifest(limit), {file: 'f'}).resources.get('g')
+const parsed = (limit: string) => parseManifest(manifest(limit), {file: 'f'}).resources.get('g')?.limits
 
 function problem(text: string): string {
   try {

@@ -1,5 +1,5 @@
 import type {Limit} from '../../src/lib/core/limit.js'
-import type {SwitchScope} from '../../src/lib/repository/limits/configs.js'
+import type {PolicyScope} from '../../src/lib/repository/limits/configs.js'
 import type {ConfigScope} from '../../src/lib/schema/config-record.js'
 
 /** Whole tokens per limit. */
@@ -48,7 +48,7 @@ export type Deed =
   // By an operator.
   | {readonly kind: 'set-limits'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
   | {readonly kind: 'delete-limits'; readonly scope: ConfigScope}
-  | {readonly kind: 'set-access'; readonly scope: SwitchScope; readonly access: 'disabled' | 'enabled' | undefined}
+  | {readonly kind: 'set-access'; readonly scope: PolicyScope; readonly access: 'disabled' | 'enabled' | undefined}
   | {readonly kind: 'reset' | 'split'; readonly entity: string}
   | {readonly kind: 'delete-entity'; readonly entity: string}
   | {readonly kind: 'purge'}
@@ -72,7 +72,7 @@ export type Deed =
       readonly limits: readonly Limit[]
       readonly isSynced: boolean
     }
-  | {readonly kind: 'peer-access'; readonly scope: SwitchScope; readonly access: 'disabled' | 'enabled' | undefined}
+  | {readonly kind: 'peer-access'; readonly scope: PolicyScope; readonly access: 'disabled' | 'enabled' | undefined}
   /** Takes from quotas; a session that it opens is announced to the other shards so much later, or never. */
   | {
       readonly kind: 'peer-consume'

@@ -15,7 +15,7 @@ const FIXED_SEEDS: Readonly<Record<Profile, number>> = {
   skew: 10,
   aggregator: 6,
   mixed: 8,
-  quotas: 20,
+  quotas: 10,
 }
 
 describe('the simulator', () => {

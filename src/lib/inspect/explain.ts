@@ -4,6 +4,7 @@ import {type Consumption, checkConsumption} from '../core/consumption.js'
 import type {Limit} from '../core/limit.js'
 import {toTokens} from '../core/token-math.js'
 import {windowStart} from '../core/window.js'
+import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {RefusalStatus} from '../limiter/errors.js'
 import {shareOfRecord} from '../limiter/known-bucket.js'
 import {checkKnown, currentRecord, untouched} from '../limiter/reads.js'
@@ -13,10 +14,14 @@ import {type Resolution, requireSupportedLimits} from '../repository/limits/reso
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
 import type {ConfigScope} from '../schema/config-record.js'
-import {resolveFamily} from './family-limits.js'
+import type {UsageRecord} from '../schema/usage-record.js'
+import {resolveFamily, type SharedCharge, sharedCharge} from './family-limits.js'
 
 /** Children listed per limit. */
 const MOST_CONSUMERS = 5
+
+/** Policies of children read at a time. */
+const CONCURRENT_READS = 8
 
 /** What one shard holds of a limit, in whole tokens. */
 export interface ShardShare {
@@ -60,6 +65,8 @@ export interface Explanation {
   readonly isRegistered: boolean
   /** The parent whose limits apply too; `undefined` when charges are not shared. */
   readonly parent: string | undefined
+  /** Whether charges are shared, and what says so; `undefined` for an entity without a parent. */
+  readonly cascade: SharedCharge | undefined
   /** Epoch ms of this state. */
   readonly atMs: number
   /** Start of the hour of `drainedBy`. */
@@ -92,7 +99,7 @@ export async function explain(
   clock: () => number,
 ): Promise<Explanation> {
   const asked = consume && checkConsumption(consume)
-  const {own, parent, isRegistered} = await resolveFamily(namespace, entity, resource)
+  const {own, parent, isRegistered, cascade} = await resolveFamily(namespace, entity, resource)
   const disabled =
     refusingSwitch(entity, own) ?? (parent ? refusingSwitch(parent.entity, parent.resolution) : undefined)
   if (!disabled && parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
@@ -115,6 +122,7 @@ export async function explain(
     resource,
     isRegistered,
     parent: parent?.entity,
+    cascade,
     atMs,
     hour: windowStart('hourly', atMs),
     admitted: !disabled && limits.every(limit => !limit.exceeded),
@@ -171,17 +179,24 @@ function shardShare(record: BucketRecord, name: string): ShardShare {
   return {shard: record.shard, available: toTokens(available), capacity: toTokens(capacity)}
 }
 
-/** The counted usage in this hour of the children that share their charges with an entity. */
+/** The counted usage in this hour of the children that share their charges of a resource with an entity. */
 async function consumers(
-  {entities, usage}: NamespaceRepository,
+  {entities, configs, usage}: NamespaceRepository,
   parent: string,
   resource: string,
   nowMs: number,
 ): Promise<{entity: string; tokens: ReadonlyMap<string, number>}[]> {
-  const children = new Set((await entities.children(parent)).flatMap(each => (each.cascade ? [each.entity] : [])))
+  const children = new Map((await entities.children(parent)).map(each => [each.entity, each]))
   if (children.size === 0) return []
   const {records} = await usage.ofResource(resource, {window: 'hourly', sinceMs: nowMs, untilMs: nowMs + 1})
-  return records.filter(record => children.has(record.entity))
+  const used = records.filter(({entity}) => children.has(entity))
+  const charged = new Set<string>()
+  await forEachConcurrently(chunksOf(used, 1), CONCURRENT_READS, async ([record]) => {
+    const {entity} = record as UsageRecord
+    const {cascade} = await configs.resolve(entity, resource)
+    if (sharedCharge(children.get(entity), cascade)?.charged) charged.add(entity)
+  })
+  return used.filter(({entity}) => charged.has(entity))
 }
 
 function largest(used: Awaited<ReturnType<typeof consumers>>, name: string): CapacityConsumer[] {

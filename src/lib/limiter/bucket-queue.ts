@@ -11,7 +11,7 @@ import {type Correction, writeCorrections} from './corrections.js'
 import type {Holding} from './grant.js'
 import {asCharged, KnownBucket, type KnownState, type SeenLoad} from './known-bucket.js'
 import type {LimitsInForce} from './limit-source.js'
-import {differsFrom, hasLimits, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
+import {differsFrom, hasLimits, isInLine, isUpToDate, type LimitStepInput, planWithLimits} from './limit-steps.js'
 import {nextStep, type QueueStep, type RefuseStep, refuseMisfits, type WriteStep} from './next-step.js'
 import {type Demand, leaveOutMissing, type PendingRequest, type Refused, ShardGone} from './pending-request.js'
 import type {CorrectOptions, QueueServices} from './queue-services.js'
@@ -262,14 +262,14 @@ export class BucketQueue {
     this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
     if (await refuseDisabled({...this.#item(), state}, requests, inForce.applied)) return
     // Until a write has brought it in line: this one may be lost or overtaken by another client's.
-    if (state.exists && !hasLimits(state.seen, inForce.applied)) this.#bucket.noteDoubt()
+    if (state.exists && !isInLine(state.seen, inForce)) this.#bucket.noteDoubt()
     const names = new Set(inForce.applied.limits.map(limit => limit.name))
     for (const request of requests) leaveOutMissing(request, names)
     const {step, impossible} = planWithLimits({state, table, address, requests, inForce, settings, nowMs, ...rules})
     for (const [request, reason] of impossible) request.fail(reason)
     if (step) await this.#perform(step, requests)
     const after = this.#bucket.state
-    if (after?.exists && hasLimits(after.seen, inForce.applied)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
+    if (after?.exists && isInLine(after.seen, inForce)) this.#bucket.noteLimitsChecked(inForce.applied, nowMs)
   }
 
   async #performWrite(step: WriteStep): Promise<void> {

@@ -18,10 +18,10 @@ import {
 import {type BucketAddress, createUpdate, type PlannedWrite, plannedUpdate} from '../repository/buckets/writes.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord, Residue} from '../schema/bucket-record.js'
-import {isLaterGeneration} from '../schema/parent-generation.js'
+import {isSameFamily} from '../schema/family.js'
 import {RequestTooLarge, unknownLimit} from './errors.js'
 import {isBucketExpired, type KnownState} from './known-bucket.js'
-import type {AppliedLimits, Family, LimitsInForce} from './limit-source.js'
+import type {AppliedLimits, LimitsInForce} from './limit-source.js'
 import {basisOf, type QueueStep, refuseMisfits, type WriteStep} from './next-step.js'
 import type {LimiterSettings} from './options.js'
 import {type PendingRequest, requestCount} from './pending-request.js'
@@ -155,7 +155,7 @@ function planRewrite(
     isExact,
     isCompared: true,
     opens: true,
-    ...(isSameFamily(record, family) ? {} : {family: {...family, parent: family.parent ?? null}}),
+    ...(isSameFamily(record, family) ? {} : {family}),
   }
   const update: WriteStep['update'] = mark => plannedUpdate(table, plan, write, mark)
   const step = {kind: 'rewrite', update, basis: basisOf(record), admits: fitting, nowMs} as const
@@ -165,9 +165,13 @@ function planRewrite(
 }
 
 /** Whether a bucket has other limits or another family than the configuration asks for, or may have. */
-export function differsFrom({record, incomplete}: SeenBucket, {applied, family}: LimitsInForce): boolean {
-  if (record.validUntilMs !== undefined) return true
-  return !isSameFamily(record, family) || !hasLimits({record, incomplete}, applied)
+export function differsFrom(seen: SeenBucket, inForce: LimitsInForce): boolean {
+  return seen.record.validUntilMs !== undefined || !isInLine(seen, inForce)
+}
+
+/** Whether a bucket has exactly these limits, the same switch, and its family. */
+export function isInLine(seen: SeenBucket, {applied, family}: LimitsInForce): boolean {
+  return isSameFamily(seen.record, family) && hasLimits(seen, applied)
 }
 
 /** Whether a bucket has exactly these limits, and the same switch. */
@@ -227,10 +231,4 @@ function isExpiryFarOff(ttlSeconds: number | undefined, wanted: number | null, n
   if (wanted === null || ttlSeconds === undefined) return (wanted === null) === (ttlSeconds === undefined)
   const nowSeconds = nowMs / 1000
   return (ttlSeconds - nowSeconds) * 2 >= wanted - nowSeconds
-}
-
-/** Whether a bucket needs no other family; one of a later move is never replaced. */
-function isSameFamily(record: BucketRecord, family: Family): boolean {
-  if (isLaterGeneration(record.parentGeneration, family.parentGeneration)) return true
-  return record.cascade === family.cascade && record.parent === family.parent
 }

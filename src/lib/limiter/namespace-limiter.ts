@@ -6,12 +6,13 @@ import type {ConfigCache} from '../repository/limits/cache.js'
 import {ConfigResolver} from '../repository/limits/resolver.js'
 import type {NamespaceTable} from '../repository/table/table.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
+import {chargedParent} from '../schema/family.js'
 import {BucketQueues, type BucketRequest, EntityCache, type KnownRefusals} from './bucket-queues.js'
 import {RateLimitExceeded, RequestTooLarge, ResourceDisabled} from './errors.js'
 import {ShardGatherer} from './gather.js'
 import {type Grant, grantOf} from './grant.js'
 import {needsLimits} from './known-bucket.js'
-import {type Family, LimitSource} from './limit-source.js'
+import {LimitSource} from './limit-source.js'
 import {impossibility} from './limit-steps.js'
 import type {LimiterSettings} from './options.js'
 import type {Deadline, Refused} from './pending-request.js'
@@ -72,7 +73,7 @@ export class NamespaceLimiter {
 
   /** The entity's grant and, where the charge is shared, the parent's; or the refusal, which is not thrown. */
   async acquire(request: EntityRequest): Promise<readonly Grant[] | RateLimitExceeded> {
-    const expected = parentOf(this.#entities.family(request.entity))
+    const expected = this.#expectedParent(request)
     const levels = this.#levels(request)
 
     // Neither is charged when one of them is known to refuse.
@@ -84,7 +85,7 @@ export class NamespaceLimiter {
     const grants = await this.#allOrNothing(request, asked)
     if (grants instanceof RateLimitExceeded) return grants
     const [own, shared] = grants as [Grant, Grant?]
-    const actual = parentOf(own.record)
+    const actual = chargedParent(this.#entities.familyOf(own.record))
     if (actual === expected) return shared ? [own, shared] : [own]
 
     // The bucket names another parent than was known, or one that was not known yet.
@@ -106,9 +107,13 @@ export class NamespaceLimiter {
     return refusals.length > 0 ? exceeded(refusals) : undefined
   }
 
+  #expectedParent({entity, resource}: EntityRequest): string | undefined {
+    return chargedParent(this.#entities.family(entity, resource))
+  }
+
   /** The buckets to charge, as far as the parent is known. */
   #levels(request: EntityRequest): BucketRequest[] {
-    const parent = parentOf(this.#entities.family(request.entity))
+    const parent = this.#expectedParent(request)
     const own: BucketRequest = {...request, level: 'entity'}
     return parent === undefined ? [own] : [own, {...request, entity: parent, level: 'parent'}]
   }
@@ -166,7 +171,7 @@ export class NamespaceLimiter {
 
   /** With the wait of the level that was not asked. A refusal stands even if that cannot be found out in time. */
   async #exceeded(request: EntityRequest, refusals: readonly Refusal[]): Promise<RateLimitExceeded> {
-    const parent = parentOf(this.#entities.family(request.entity))
+    const parent = this.#expectedParent(request)
     const [asked] = refusals.length === 1 ? (refusals[0] as Refusal).statuses : []
     if (parent === undefined || !asked) return exceeded(refusals)
     const isParentMissing = asked.level === 'entity'
@@ -226,10 +231,6 @@ export class NamespaceLimiter {
     for (const [shard, record] of shards) this.queues.at({entity, resource, shard}).learnRecord(record, sinceMs)
     return [...shards.values()]
   }
-}
-
-function parentOf(family: Family | undefined): string | undefined {
-  return family?.cascade ? family.parent : undefined
 }
 
 function exceeded(refusals: readonly Refusal[]): RateLimitExceeded {

@@ -10,11 +10,14 @@ import {Buckets} from './buckets/buckets.js'
 import {type ResetResult, resetBucket} from './buckets/reset.js'
 import {type BucketView, viewBucket} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
-import {type SyncOptions, type SyncResult, syncLimits, syncSwitch} from './limit-sync.js'
-import {type ConfigChange, Configs, type SetOptions, type SwitchScope} from './limits/configs.js'
+import {type ConfigChange, Configs, type PolicyScope, type SetOptions} from './limits/configs.js'
 import {Namespaces} from './namespaces/namespaces.js'
 import {openNamespace} from './open-namespace.js'
 import {Provisioner} from './provisioner.js'
+import {type SyncOptions, type SyncResult, syncBuckets} from './sync/bucket-sync.js'
+import {familySync} from './sync/family-sync.js'
+import {limitSync} from './sync/limit-sync.js'
+import {switchSync} from './sync/switch-sync.js'
 import {type ConnectionOptions, type OpenTable, openTable, type TableSeams} from './table/open-table.js'
 import type {PageRequest, RecordPage} from './table/query.js'
 import type {NamespaceTable} from './table/table.js'
@@ -147,9 +150,18 @@ export class NamespaceRepository {
     return this.#synced(await this.configs.unset(scope, name), options)
   }
 
-  /** Removes all limits of a scope; live buckets get the limits that apply then. */
+  /** Removes all limits of a scope; live buckets get the limits that apply then. Its switch and cascade policy stay. */
   async deleteLimits(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
     return this.#synced(await this.configs.delete(scope), options)
+  }
+
+  /**
+   * Removes everything that is configured for a scope.
+   *
+   * @internal
+   */
+  async deleteConfig(scope: ConfigScope, options: SyncOptions = {}): Promise<LimitsChange> {
+    return this.#synced(await this.configs.delete(scope, {withPolicies: true}), options)
   }
 
   /**
@@ -158,12 +170,22 @@ export class NamespaceRepository {
    * entity, of the resource.
    */
   async setAccess(
-    scope: SwitchScope,
+    scope: PolicyScope,
     access: Exclude<AccessSwitch, 'bypass'> | undefined,
     options: SyncOptions = {},
   ): Promise<LimitsChange> {
     const change = await this.configs.setAccess(scope, access)
-    return {...change, buckets: await syncSwitch(this.#table, scope, options)}
+    return {...change, buckets: await syncBuckets(this.#table, scope, [switchSync], options)}
+  }
+
+  /**
+   * Says whether requests are charged to the parent of an entity too, or lets the next less specific level decide
+   * (`undefined`); stamps the live buckets. The most specific policy counts: of the entity for the resource, of the entity,
+   * of the resource; without any, the entity's own `cascade`.
+   */
+  async setCascade(scope: PolicyScope, cascade: boolean | undefined, options: SyncOptions = {}): Promise<LimitsChange> {
+    const change = await this.configs.setCascade(scope, cascade)
+    return {...change, buckets: await syncBuckets(this.#table, scope, [familySync], options)}
   }
 
   /** A bucket as it is now, with all its shards; `undefined` when it was never used, or has expired. */
@@ -194,8 +216,15 @@ export class NamespaceRepository {
     return resetBucket(this.#table, this.audit, entity, resource)
   }
 
+  /** Live buckets follow everything that has changed, in one walk. */
   async #synced(change: ConfigChange, options: SyncOptions): Promise<LimitsChange> {
-    return {...change, buckets: await syncLimits(this.#table, change.scope, options)}
+    const {scope, previous, record} = change
+    const syncs = [
+      limitSync,
+      ...(previous?.access === record?.access ? [] : [switchSync]),
+      ...(previous?.cascade === record?.cascade ? [] : [familySync]),
+    ]
+    return {...change, buckets: await syncBuckets(this.#table, scope, syncs, options)}
   }
 }
 

@@ -34,6 +34,7 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   resource: 'gpt-4',
   isRegistered: true,
   parent: undefined,
+  cascade: undefined,
   atMs: Date.UTC(2026, 0, 2, 3, 4, 5),
   hour: '2026-01-02T03:00:00Z',
   admitted: limits.every(each => !each.exceeded),
@@ -81,7 +82,8 @@ describe('an explanation', () => {
       {entity: 'user-1', tokens: 2},
     ]
     const parent = {...empty, level: 'parent', entity: 'team-1'} as const
-    const told = (limits: ExplainedLimit[]) => whyLines(explanation(limits, {parent: 'team-1'}))
+    const told = (limits: ExplainedLimit[]) =>
+      whyLines(explanation(limits, {parent: 'team-1', cascade: {charged: true, level: 'record', parent: 'team-1'}}))
     expect(told([limit(), limit({...parent, drainedBy})])).toEqual(
       expect.arrayContaining([
         'rpm of the parent team-1 refuses, clears in 2 s',

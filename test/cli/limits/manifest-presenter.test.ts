@@ -21,6 +21,7 @@ const limits = (change: Partial<ScopeChange>, before: string[], after: string[])
   scope: {level: 'resource', resource: 'gpt-4'},
   before: parseLimits(before),
   after: parseLimits(after),
+  policies: {},
   adopts: false,
   ...change,
 })

@@ -202,7 +202,8 @@ describe('the limits that apply', () => {
       {level: 'system', scope: system, limits: parseLimits(['rpm=60/min'])},
     ],
   }
-  const family = {entity: 'user-1', resource: 'gpt-4', isRegistered: true, own: resolution, parent: undefined}
+  const whose = {entity: 'user-1', resource: 'gpt-4', isRegistered: true}
+  const family = {...whose, own: resolution, cascade: undefined, parent: undefined}
 
   it('are shown level by level', async () => {
     expect(await resolveLines(family, 80)).toEqual([

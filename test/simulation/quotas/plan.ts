@@ -120,7 +120,15 @@ function others(draws: Draws, plot: Plot): Step[] {
   const add = (deed: Deed, atMs = at()) => steps.push({atMs, by: OTHERS, deed})
   const entity = () => draws.pick(entities)
   const rest = limits.slice(1)
-  if (draws.chance(0.5)) for (let split = 0; split < draws.int(1, 2); split++) add({kind: 'split', entity: entity()})
+  if (draws.chance(0.6))
+    for (let split = 0; split < draws.int(1, 2); split++) {
+      const whose = entity()
+      const atMs = draws.chance(0.5) ? at() : place.originMs + 1000 + split * 500 - START_MS
+      add({kind: 'split', entity: whose}, atMs)
+      // There has to be something to split.
+      const deed: Deed = {kind: 'acquire', entity: whose, consume: {q: 1}, actions: []}
+      steps.push({atMs: atMs - 500, by: 0, deed})
+    }
   if (draws.chance(0.2)) add({kind: 'peer-grow', entity: entity(), cloneAfterMs: draws.pick([0, 100, 3000, undefined])})
   if (draws.chance(0.3))
     for (let taken = 0; taken < draws.int(1, 6); taken++) {

@@ -40,8 +40,8 @@ export function somePlace(draws: Draws): Place {
 export function someQuota(draws: Draws, {zone}: Place, capacity = draws.int(2, 40)): Limit {
   const quota = {name: 'q', capacity, refillAmount: 0, refillPeriodSeconds: 1}
   const schedule = draws.chance(0.2) ? {schedule: someWindows(draws, capacity)} : {}
-  if (draws.chance(0.35)) {
-    const afterSeconds = draws.pick([30, 300, 3600, 18_000])
+  if (draws.chance(0.4)) {
+    const afterSeconds = draws.pick([30, 120, 3600, 18_000])
     return makeLimit({...quota, ...schedule, reset: {afterSeconds}, ...('schedule' in schedule && {timeZone: zone})})
   }
   return makeLimit({...quota, ...schedule, reset: {crons: draws.pick(CRONS)}, timeZone: zone})

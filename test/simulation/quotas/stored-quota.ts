@@ -120,7 +120,10 @@ function storedQuota(item: Item, name: string): StoredQuota | undefined {
 
 /** The start of the window that the balance belongs to; -Infinity where there is none. */
 export function windowOf(quota: StoredQuota): number {
-  if (quota.resets === '') return quota.appliedMs ?? quota.startMs ?? Number.NEGATIVE_INFINITY
+  const {resets, startMs, appliedMs, refilledAtMs} = quota
+  // Announced by another shard, and not begun here.
+  const isBegun = startMs !== undefined && startMs <= refilledAtMs
+  if (resets === '') return appliedMs ?? (isBegun ? startMs : Number.NEGATIVE_INFINITY)
   return compileStored(quota).lastReset(quota.refilledAtMs) ?? Number.NEGATIVE_INFINITY
 }
 

@@ -3,8 +3,10 @@ import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
+import type {SharedCharge} from '../../inspect/family-limits.js'
 import {kindJson, scopeJson} from '../limits/json.js'
 import {rateText, scopeArguments, scopeWords} from '../limits/presenter.js'
+import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
 import {factLines, nextLines} from '../output/facts.js'
 import type {WhyResult} from '../results/acquire.js'
 import {amountWords} from './presenter.js'
@@ -54,7 +56,7 @@ function enabling({entity, scope}: RefusingSwitch, where: string): Remedy {
 
 /** Explains whether a request would be admitted now, and why. */
 export function whyLines(explanation: Explanation, where = ''): string[] {
-  const {entity, resource, limits, isRegistered, parent, disabled} = explanation
+  const {entity, resource, limits, isRegistered, cascade, disabled} = explanation
   if (disabled) {
     const whose = disabled.entity === entity ? '' : `, which shares every charge of ${entity}`
     return [
@@ -67,12 +69,20 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
   return [
     verdict(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
-    ...(parent === undefined ? [] : ['', `Every charge of ${entity} is also charged to its parent ${parent}.`]),
+    ...(cascade ? sharedLines(entity, cascade) : []),
     ...(isRegistered
       ? []
       : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
     ...(exceeded.length === 0 ? [] : remedyLines(exceeded, resource, where)),
   ]
+}
+
+/** What is said of the parent: always where it is charged, otherwise where a policy is the reason. */
+function sharedLines(entity: string, cascade: SharedCharge): string[] {
+  const {charged, level, parent} = cascade
+  const source = level === 'record' ? '' : `, by the cascade policy at the ${cascadeSource(cascade)}`
+  if (charged) return ['', `Every charge of ${entity} is also charged to its parent ${parent}${source}.`]
+  return level === 'record' ? [] : ['', `No charge of ${entity} is charged to its parent ${parent}${source}.`]
 }
 
 function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Explanation): string {
@@ -127,7 +137,7 @@ function remedyLines(exceeded: readonly ExplainedLimit[], resource: string, wher
 
 /** The explanation in JSON; a wait of null means that waiting never helps. */
 export function whyJson(explanation: Explanation, where = ''): WhyResult {
-  const {entity, resource, isRegistered, parent, atMs, hour, admitted, limits, disabled} = explanation
+  const {entity, resource, isRegistered, parent, cascade, atMs, hour, admitted, limits, disabled} = explanation
   const wait = (ms: number) => (ms === Infinity ? null : ms)
   const clears = (ms: number) => (ms === Infinity ? null : new Date(atMs + ms).toISOString())
   return {
@@ -135,6 +145,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     resource,
     registered: isRegistered,
     parent: parent ?? null,
+    cascade: sharedChargeJson(cascade),
     at: new Date(atMs).toISOString(),
     hour,
     admitted,

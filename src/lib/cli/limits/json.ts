@@ -39,13 +39,15 @@ export function scopeJson(scope: ConfigScope): ScopeJson {
 }
 
 /** The configuration of one scope in JSON. */
-export function configJson({scope, limits, onUnavailable, auditRetentionDays, access}: ConfigRecord): LimitsGetResult {
+export function configJson(config: ConfigRecord): LimitsGetResult {
+  const {scope, limits, onUnavailable, auditRetentionDays, access, cascade} = config
   return {
     ...scopeJson(scope),
     limits: limits.map(limitJson),
     onUnavailable: onUnavailable ?? null,
     auditRetentionDays: auditRetentionDays ?? null,
     access: access ?? null,
+    cascade: cascade ?? null,
   }
 }
 

@@ -12,13 +12,15 @@ function plannedChangeJson(change: PlannedChange): PlannedChangeJson {
     const {kind, action, entity, before, after} = change
     return {kind, action, entity, before, after}
   }
-  const {kind, action, scope, before, after, onUnavailable, adopts} = change
+  const {kind, action, scope, before, after, onUnavailable, access, cascade, adopts} = change
   return {
     kind,
     action,
     scope: scopeJson(scope),
     changes: limitChangesJson(before, after),
     onUnavailable: onUnavailable ? {before: onUnavailable.before ?? null, after: onUnavailable.after ?? null} : null,
+    access: access ? {before: access.before ?? null, after: access.after ?? null} : null,
+    cascade: cascade ? {before: cascade.before ?? null, after: cascade.after ?? null} : null,
     adopts,
   }
 }

@@ -11,7 +11,7 @@ import {paint} from '../output/paint.js'
 import type {LimitsValidateResult} from '../results/manifest.js'
 import {lossText} from './effect.js'
 import {limitChanges} from './json.js'
-import {bucketsText, changeText, policyText, scopeWords} from './presenter.js'
+import {bucketsText, cascadeText, changeText, policyText, scopeWords} from './presenter.js'
 
 const SIGNS = {create: ['+', 'green'], update: ['~', 'yellow'], delete: ['-', 'red']} as const
 
@@ -62,14 +62,19 @@ export function changeLine(change: PlannedChange): string {
 }
 
 function limitsWords(change: PlannedChange & {kind: 'limits'}): {what: string; values: string[]} {
-  const {action, scope, before, after, onUnavailable, adopts} = change
-  const policy = onUnavailable && policyText(onUnavailable.before, onUnavailable.after)
+  const {action, scope, before, after, onUnavailable, access, cascade, adopts} = change
+  const settings = {
+    'on unavailable': onUnavailable && policyText(onUnavailable.before, onUnavailable.after),
+    access: access && policyText(access.before, access.after),
+    cascade: cascade && policyText(cascadeText(cascade.before), cascadeText(cascade.after)),
+  }
+  const changedSettings = Object.entries(settings).flatMap(([name, text]) => (text ? [`${name} ${text}`] : []))
   const changed = limitChanges(before, after).filter(each => !isSame(each.was, each.is))
   const values =
     action === 'update' ? changed.map(each => `${each.name} ${changeText(each)}`) : rates(action, before, after)
   return {
     what: `${scopeWords(scope)}${adopts ? ' (not managed yet)' : ''}`,
-    values: [...values, ...(policy === undefined ? [] : [`on unavailable ${policy}`])],
+    values: [...values, ...changedSettings],
   }
 }
 
@@ -148,8 +153,9 @@ const failureText = ({message}: ZaelError): string => message.split('\n')[0] as 
 export function manifestCounts({namespace, system, resources, entities}: Manifest): Omit<LimitsValidateResult, 'file'> {
   const sets = [
     system?.limits ?? [],
-    ...resources.values(),
-    ...[...entities.values()].flatMap(each => [...each.limits.values()]),
+    ...[...resources.values(), ...[...entities.values()].flatMap(({scopes}) => [...scopes.values()])].map(
+      ({limits}) => limits,
+    ),
   ]
   return {
     namespace,

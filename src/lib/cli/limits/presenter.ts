@@ -2,7 +2,7 @@ import type {Limit} from '../../core/limit.js'
 import {DEFAULT_RESOURCE, isTroublesomeForPython} from '../../core/names.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatCount, formatList, shellWord} from '../../core/text.js'
-import type {SyncResult} from '../../repository/limit-sync.js'
+import type {SyncResult} from '../../repository/sync/bucket-sync.js'
 import type {ConfigRecord, ConfigScope} from '../../schema/config-record.js'
 import {factLines} from '../output/facts.js'
 import type {Listing} from '../output/listing.js'
@@ -64,11 +64,18 @@ export function bucketsText({checked, updated, failed}: SyncResult): string {
   ].join(', ')
 }
 
+/** A cascade policy as `zael resource cascade` takes it; `undefined` when there is none. */
+export function cascadeText(cascade: boolean | undefined): string | undefined {
+  return cascade === undefined ? undefined : cascade ? 'on' : 'off'
+}
+
 /** The configuration of one scope. */
-export function configLines({scope, limits, onUnavailable, auditRetentionDays, access}: ConfigRecord): string[] {
+export function configLines(config: ConfigRecord): string[] {
+  const {scope, limits, onUnavailable, auditRetentionDays, access, cascade} = config
   return factLines(`Limits of ${scopeWords(scope)}`, {
     ...Object.fromEntries(limits.map(limit => [limit.name, rateText(limit)])),
     access,
+    cascade: cascadeText(cascade),
     'on unavailable': onUnavailable,
     'audit retention': retentionText({auditRetentionDays}),
   })
@@ -88,9 +95,13 @@ export function unsetQuestion({scope, limits, onUnavailable}: ConfigRecord, loss
   return loss === undefined ? question : `${question}. ${loss}`
 }
 
-/** The switch of a scope, then its limits. */
-export function configuredText({access, limits}: Pick<ConfigRecord, 'access' | 'limits'>): string {
-  return [...(access === undefined ? [] : [access]), ...limits.map(formatLimit)].join(' ')
+/** The switch of a scope, its cascade policy, then its limits. */
+export function configuredText({access, cascade, limits}: Pick<ConfigRecord, 'access' | 'cascade' | 'limits'>): string {
+  const policies = [
+    ...(access === undefined ? [] : [access]),
+    ...(cascade === undefined ? [] : [cascade ? 'cascade' : 'no-cascade']),
+  ]
+  return [...policies, ...limits.map(formatLimit)].join(' ')
 }
 
 /** Configured limits, one row per scope, in the syntax of `zael limits set`. */
@@ -103,6 +114,7 @@ export function configListing(rows: readonly ConfigRecord[]): Listing<ConfigReco
       {name: 'resource', value: ({scope}) => scopeJson(scope).resource},
       {name: 'limits', value: configuredText, raw: ({limits}) => limits.map(formatLimit).join(' ')},
       {name: 'access', isExtra: true, value: ({access}) => access},
+      {name: 'cascade', isExtra: true, value: ({cascade}) => cascadeText(cascade), raw: ({cascade}) => cascade},
       {name: 'on-unavailable', isExtra: true, value: ({onUnavailable}) => onUnavailable},
       {name: 'audit-retention', isExtra: true, value: ({auditRetentionDays}) => auditRetentionDays},
     ],

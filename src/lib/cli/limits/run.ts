@@ -3,8 +3,8 @@ import {formatCount} from '../../core/text.js'
 import type {ChangeReach} from '../../inspect/change-effect.js'
 import type {ApplyResult} from '../../manifest/apply.js'
 import type {Plan} from '../../manifest/plan.js'
-import type {SyncOptions} from '../../repository/limit-sync.js'
 import type {LimitsChange, NamespaceRepository} from '../../repository/repository.js'
+import type {SyncOptions} from '../../repository/sync/bucket-sync.js'
 import {type ProgressStream, withProgress} from '../output/progress.js'
 
 /**

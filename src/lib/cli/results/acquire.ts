@@ -1,5 +1,5 @@
 import {z} from 'zod'
-import {limitKindShape, type ResultOf, scopeSchema} from './shared.js'
+import {limitKindShape, type ResultOf, scopeSchema, sharedChargeSchema} from './shared.js'
 
 /** zael acquire. */
 export const acquireResult = z
@@ -38,6 +38,7 @@ export const whyResult = z
     resource: z.string(),
     registered: z.boolean().describe('Whether the entity has a record'),
     parent: z.string().nullable().describe('Shares every charge'),
+    cascade: sharedChargeSchema,
     at: z.string().describe('UTC, ISO 8601'),
     hour: z.string().describe('Start of the hour that drainedBy is about'),
     admitted: z.boolean(),

@@ -2,6 +2,7 @@ import {z} from 'zod'
 import {
   accessSchema,
   bucketSyncSchema,
+  cascadePolicySchema,
   limitChangeSchema,
   limitLevelSchema,
   limitSchema,
@@ -9,10 +10,11 @@ import {
   onUnavailableSchema,
   type ResultOf,
   scopeSchema,
+  sharedChargeSchema,
 } from './shared.js'
 
 const resolvedLevelSchema = scopeSchema
-  .extend({limits: z.array(limitSchema), applies: z.boolean(), access: accessSchema})
+  .extend({limits: z.array(limitSchema), applies: z.boolean(), access: accessSchema, cascade: cascadePolicySchema})
   .meta({id: 'ResolvedLevel'})
 
 const resolutionSchema = z.strictObject({
@@ -32,6 +34,7 @@ const configSchema = scopeSchema
     onUnavailable: onUnavailableSchema.describe('What happens while the table is out of reach; system only'),
     auditRetentionDays: z.int().min(1).nullable().describe('System only'),
     access: accessSchema,
+    cascade: cascadePolicySchema,
   })
   .meta({id: 'LimitsConfig'})
 
@@ -109,6 +112,7 @@ export const limitsResolveResult = z
     registered: z.boolean().describe('Whether the entity has a record'),
     ...resolutionSchema.shape,
     onUnavailable: onUnavailableSchema,
+    cascade: sharedChargeSchema,
     parent: z
       .strictObject({entity: z.string(), ...resolutionSchema.shape})
       .describe('Present where every request is charged to the parent too')

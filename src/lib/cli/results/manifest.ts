@@ -1,6 +1,14 @@
 import {z} from 'zod'
 import {lostLimitsSchema} from './limits.js'
-import {bucketSyncSchema, limitChangeSchema, onUnavailableChangeSchema, type ResultOf, scopeSchema} from './shared.js'
+import {
+  accessChangeSchema,
+  bucketSyncSchema,
+  cascadePolicyChangeSchema,
+  limitChangeSchema,
+  onUnavailableChangeSchema,
+  type ResultOf,
+  scopeSchema,
+} from './shared.js'
 
 const changeCountsSchema = z
   .strictObject({
@@ -29,6 +37,8 @@ const plannedLimitsSchema = z
     scope: scopeSchema,
     changes: z.array(limitChangeSchema),
     onUnavailable: onUnavailableChangeSchema.nullable(),
+    access: accessChangeSchema.nullable(),
+    cascade: cascadePolicyChangeSchema.nullable(),
     adopts: z.boolean().describe('It existed before and was not managed; from now on it is managed'),
   })
   .meta({id: 'PlannedLimits'})

@@ -1,6 +1,7 @@
 import {acquireResult, whyResult} from './acquire.js'
 import {auditListResult, auditShowResult} from './audit.js'
 import {bucketListResult, bucketResetResult, bucketShowResult} from './bucket.js'
+import {entityCascadeResult, resourceCascadeResult} from './cascade.js'
 import {configShowResult} from './config.js'
 import {
   entityChildrenResult,
@@ -65,6 +66,7 @@ export const RESULTS = {
   deploy: deployResult,
   doctor: doctorResult,
   'entity children': entityChildrenResult,
+  'entity cascade': entityCascadeResult,
   'entity clear': entityClearResult,
   'entity create': entityCreateResult,
   'entity delete': entityDeleteResult,
@@ -104,6 +106,7 @@ export const RESULTS = {
   'namespace purge': namespacePurgeResult,
   'namespace recover': namespaceRecoverResult,
   'namespace show': namespaceShowResult,
+  'resource cascade': resourceCascadeResult,
   'resource clear': resourceClearResult,
   'resource disable': resourceDisableResult,
   'resource enable': resourceEnableResult,

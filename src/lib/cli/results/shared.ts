@@ -20,7 +20,33 @@ export const accessSchema = z
   .describe('The switch of a scope: disabled refuses every request')
   .meta({id: 'AccessSwitch'})
 
+export const accessChangeSchema = z.strictObject({before: accessSchema, after: accessSchema}).meta({id: 'AccessChange'})
+
+export const cascadePolicySchema = z
+  .boolean()
+  .nullable()
+  .describe(
+    'Whether requests are charged to the parent too; null where the next less specific level, or the entity, decides',
+  )
+  .meta({id: 'CascadePolicy'})
+
+export const cascadePolicyChangeSchema = z
+  .strictObject({before: cascadePolicySchema, after: cascadePolicySchema})
+  .meta({id: 'CascadePolicyChange'})
+
 export const limitLevelSchema = z.enum(['entity', 'entity_default', 'resource', 'system']).meta({id: 'LimitLevel'})
+
+export const sharedChargeSchema = z
+  .strictObject({
+    charged: z.boolean().describe('Whether every request is charged to the parent too'),
+    level: z
+      .enum([...limitLevelSchema.options, 'record'])
+      .describe("The level whose policy says so; record: the entity's own cascade"),
+  })
+  .nullable()
+  .describe('Null for an entity without a parent')
+  .meta({id: 'SharedCharge'})
+export type SharedChargeJson = ResultOf<typeof sharedChargeSchema>
 
 const tokenCount = z.int().min(1)
 

@@ -14,8 +14,8 @@ import {
   markAttribute,
   WRITE_PRESSURE_PER_WRITE,
 } from '../../schema/bucket-record.js'
+import {type Family, generationAttributes} from '../../schema/family.js'
 import {keys, wireKey, withoutKey} from '../../schema/keys.js'
-import {generationAttributes} from '../../schema/parent-generation.js'
 import {readString} from '../../schema/read.js'
 import type {RefusalCounts} from '../../schema/refusal-counts.js'
 import type {NamespaceTable, Table} from '../table/table.js'
@@ -105,12 +105,7 @@ export interface PlannedWrite {
   readonly requests?: number
   /** Epoch seconds, or `null` for a bucket that never expires. */
   readonly ttlSeconds?: number | null
-  /** `null` for no parent. */
-  readonly family?: {
-    readonly cascade: boolean
-    readonly parent: string | null
-    readonly parentGeneration?: BucketRecord['parentGeneration']
-  }
+  readonly family?: Family
   /** The limits are those of the configuration, read after the bucket: other clients need not compare any more. */
   readonly isCompared?: boolean
   /** No switch stands any more: a stamp of one is removed. */
@@ -151,15 +146,7 @@ export function plannedUpdate(
   setOrRemove(e, names.remainders, remaindersOf(plan))
   const {ttlSeconds = expiryOfPeriod(plan)} = write
   if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
-  if (write.family) {
-    e.set(names.cascade, bool(write.family.cascade))
-    setOrRemove(e, names.parent, write.family.parent === null ? undefined : s(write.family.parent))
-    const {parentGeneration} = write.family
-    // A move by another client stamps a later generation, which an older one never replaces.
-    requireGeneration(e, record.parentGeneration)
-    if (parentGeneration)
-      for (const [name, value] of Object.entries(generationAttributes(parentGeneration))) e.set(name, value)
-  }
+  if (write.family) storeFamily(e, write.family, record)
   // After a reset, too: a first try of it that arrives late must not fill the bucket again.
   const isRevision = changesLimits(plan) || write.family !== undefined || write.isReset === true
   return markedUpdate(table, record, e, mark, {isRevision})
@@ -258,8 +245,17 @@ export function refuseExpired(e: ExpressionBuilder, nowMs: number, seen?: Pick<B
   else e.condition(`attribute_not_exists(${expiresAt})${seen ? '' : ` OR ${isAhead()}`}`)
 }
 
-function requireGeneration(e: ExpressionBuilder, seen: BucketRecord['parentGeneration']): void {
-  requireNumber(e, names.parentGeneration, seen?.moves)
+/**
+ * Stores the family of a bucket, with its generation. The stored one must be as it was seen: a move by another client, which
+ * leaves the revision as it is, stamps a later generation that an older one never replaces.
+ */
+export function storeFamily(e: ExpressionBuilder, family: Family, seen: Pick<BucketRecord, 'parentGeneration'>): void {
+  e.set(names.cascade, bool(family.cascade))
+  setOrRemove(e, names.parent, family.parent === undefined ? undefined : s(family.parent))
+  const generation = family.parentGeneration && generationAttributes(family.parentGeneration)
+  for (const [name, value] of Object.entries(generation ?? {})) e.set(name, value)
+  requireNumber(e, names.parentGeneration, seen.parentGeneration?.moves)
+  requireText(e, names.parentIncarnation, seen.parentGeneration?.incarnation)
 }
 
 /** Clients that do not shard leave the count out. */

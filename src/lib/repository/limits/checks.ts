@@ -3,7 +3,9 @@ import {InvalidInput, ZaelError} from '../../core/errors.js'
 import {type Limit, makeLimit} from '../../core/limit.js'
 import {checkConfigResource, checkEntityId, checkResourceName} from '../../core/names.js'
 import {configAttributeCount} from '../../schema/config-limits.js'
-import type {ConfigScope, OnUnavailable} from '../../schema/config-record.js'
+import type {ConfigScope, OnUnavailable, Policies} from '../../schema/config-record.js'
+import {unsupportedOf} from '../../schema/peer-features.js'
+import {UnsupportedFeature} from '../table/unsupported-feature.js'
 
 /** The settings in the system's configuration besides limits. */
 export interface SystemSettings {
@@ -12,11 +14,26 @@ export interface SystemSettings {
 }
 
 /** Everything that can be checked about a change before anything is read. Returns the limits in their one form. */
-export function checkChange(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): Limit[] {
+export function checkChange(
+  scope: ConfigScope,
+  limits: readonly Limit[],
+  {policies = {}, ...settings}: SystemSettings & {readonly policies?: Policies | undefined},
+): Limit[] {
   checkScope(scope)
+  checkPolicies(scope, policies)
   const checked = checkLimits(limits)
-  checkSettings(scope, limits, settings)
+  const {access, cascade} = policies
+  checkSettings(scope, settings, limits.length > 0 || access !== undefined || cascade !== undefined)
   return checked
+}
+
+/** Requests of one namespace have no common switch or parent, and what zael does not honour it does not store. */
+export function checkPolicies(scope: ConfigScope, {access, cascade}: Policies): void {
+  if (scope.level === 'system' && (access !== undefined || cascade !== undefined))
+    throw new InvalidInput('limits.policies', 'A switch or a cascade policy is set for a resource or an entity.')
+  const unsupported = unsupportedOf(access === 'bypass' ? [{feature: access}] : [])
+  if (unsupported.length > 0)
+    throw new UnsupportedFeature(`What is to be set for ${nameOf(scope)}`, unsupported, {scope})
 }
 
 /** Names that cannot be stored are refused before anything is written (D-43). */
@@ -84,12 +101,15 @@ export function checkLimitsTogether(after: readonly Limit[], copied?: CopiedName
 }
 
 /** Something must be given, and only where it belongs. */
-function checkSettings(scope: ConfigScope, limits: readonly Limit[], settings: SystemSettings): void {
-  const {onUnavailable, auditRetentionDays} = settings
+function checkSettings(
+  scope: ConfigScope,
+  {onUnavailable, auditRetentionDays}: SystemSettings,
+  isMoreGiven: boolean,
+): void {
   const hasSettings = onUnavailable !== undefined || auditRetentionDays !== undefined
   if (hasSettings && scope.level !== 'system')
     throw new InvalidInput('limits.settings', 'Outage policy and audit retention are settings of the system level.')
-  if (limits.length === 0 && !hasSettings)
+  if (!isMoreGiven && !hasSettings)
     throw new InvalidInput('limits.empty', `There is nothing to set for ${nameOf(scope)}.`, {
       hint: 'Give at least one limit, for example rpm=100/min; to remove limits, delete them.',
     })

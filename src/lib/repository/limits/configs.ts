@@ -7,14 +7,15 @@ import {limitDetails, resourceSubject, SYSTEM_SUBJECT} from '../../schema/audit-
 import {limitAttributesIn, readConfigLimits} from '../../schema/config-limits.js'
 import {
   type AccessSwitch,
-  accessDetails,
   type ConfigRecord,
   type ConfigScope,
   configKey,
   decodeConfig,
   hasMoreThanLimits,
-  holdsOnlySwitch,
+  holdsOnlyPolicies,
   type OnUnavailable,
+  type Policies,
+  policiesDetails,
   policyDetails,
 } from '../../schema/config-record.js'
 import {keyId} from '../../schema/keys.js'
@@ -25,13 +26,21 @@ import {type MarkedFeature, requireReaders} from '../table/required-release.js'
 import {getItem, type NamespaceTable} from '../table/table.js'
 import {isRefused, type TransactItem, transact} from '../table/transact.js'
 import {ConfigCache} from './cache.js'
-import {checkChange, checkLimitsTogether, checkScope, missing, nameOf, type SystemSettings} from './checks.js'
+import {
+  checkChange,
+  checkLimitsTogether,
+  checkPolicies,
+  checkScope,
+  missing,
+  nameOf,
+  type SystemSettings,
+} from './checks.js'
 import {type InheritedLimits, readInherited} from './inherited.js'
 import {configsOfEntity, entityConfigCounts, entityConfigs, resourceConfigs} from './listing.js'
 import {registerConfig, unregisterConfig} from './registry.js'
 import {ConfigResolver, type Resolution, type ResolveOptions} from './resolver.js'
 import {readLimitUnits, type UnitsByLimit, unitWrites, withUnits} from './units.js'
-import {clearConfig, deleteConfig, updateConfig, updateSwitch} from './writes.js'
+import {clearConfig, deleteConfig, updateConfig, updatePolicies} from './writes.js'
 
 /** Attempts when others change the same configuration. */
 const ATTEMPTS = 20
@@ -43,6 +52,12 @@ export interface SetOptions extends SystemSettings {
    * of its own starts with a copy of those that apply there now, so that what is not given stays in force.
    */
   readonly replace?: boolean | undefined
+  /**
+   * In the same write; those that are left out stay.
+   *
+   * @internal
+   */
+  readonly policies?: Policies | undefined
 }
 
 /** The limits of a scope before and after a change. */
@@ -58,8 +73,8 @@ export interface ConfigChange {
   readonly copied?: InheritedLimits | undefined
 }
 
-/** Where a switch can be: everywhere but at the system level. */
-export type SwitchScope = Exclude<ConfigScope, {level: 'system'}>
+/** Where a switch or a cascade policy can be: everywhere but at the system level. */
+export type PolicyScope = Exclude<ConfigScope, {level: 'system'}>
 
 /** The writes of a change, decided from the stored configuration. */
 interface ChangePlan {
@@ -183,16 +198,18 @@ export class Configs {
    */
   async set(scope: ConfigScope, given: readonly Limit[], options: SetOptions = {}): Promise<ConfigChange> {
     const limits = checkChange(scope, given, options)
-    await requireReaders(this.#table, limits.flatMap(markedFeatures))
+    await requireReaders(this.#table, [...limits.flatMap(markedFeatures), ...policyFeatures(options.policies ?? {})])
     return this.#change(scope, async stored => {
       const {item, before, units} = stored
       const {copied, checks} = await this.#inherited(scope, limits, options, stored)
       const record = this.#merge(scope, limits, options, before, copied)
       const given = new Set(limits.map(({name}) => name))
-      const update = updateConfig(this.#table, item, record, name => options.replace === true || given.has(name))
+      const isReplaced = (name: string) => options.replace === true || given.has(name)
+      const update = updateConfig(this.#table, item, record, isReplaced, options.policies)
       const money = await unitWrites(this.#table, units, limits, () => this.get({level: 'system'}))
       const writes = [update, ...registerConfig(this.#table, scope, item), ...money, ...checks]
-      return {writes: [...writes, await this.#audit.put(setEvent(record, before))], record, copied}
+      const event = await this.#audit.put(setEvent(record, before, options.policies))
+      return {writes: [...writes, event], record, copied}
     })
   }
 
@@ -210,23 +227,35 @@ export class Configs {
     return {copied: inherited && limits.length > 0 ? {scope: inherited.scope, limits} : undefined, checks}
   }
 
+  /** Stores a switch, or with `undefined` removes it so that the next level decides. */
+  async setAccess(scope: PolicyScope, access: AccessSwitch | undefined): Promise<ConfigChange> {
+    return this.#setPolicies(scope, {access})
+  }
+
+  /** Stores whether requests are charged to the parent too, or with `undefined` lets the next level decide. */
+  async setCascade(scope: PolicyScope, cascade: boolean | undefined): Promise<ConfigChange> {
+    return this.#setPolicies(scope, {cascade})
+  }
+
   /**
-   * Stores a switch, or with `undefined` removes it so that the next level decides. Everything else in the configuration
-   * stays; one that does not exist is created without limits, and one that then holds nothing is deleted.
+   * Everything else in the configuration stays; one that does not exist is created without limits, and one that then holds
+   * nothing is deleted.
    */
-  async setAccess(scope: SwitchScope, access: AccessSwitch | undefined): Promise<ConfigChange> {
+  async #setPolicies(scope: PolicyScope, policies: Policies): Promise<ConfigChange> {
     checkScope(scope)
+    checkPolicies(scope, policies)
+    await requireReaders(this.#table, policyFeatures(policies))
     return this.#change(scope, async ({item, before}) => {
       const nothing = {limits: [], onUnavailable: undefined, auditRetentionDays: undefined}
-      const record = {...nothing, namespace: this.#table.namespace, scope, ...before, access}
-      if (access === undefined && !item) return {writes: [], record: undefined}
-      const event = await this.#audit.put(switchEvent(record, before))
-      if (access === undefined && item && holdsOnlySwitch(item)) {
+      const record: ConfigRecord = {...nothing, namespace: this.#table.namespace, scope, ...before, ...policies}
+      if (!hasPolicies(record) && !item) return {writes: [], record: undefined}
+      const event = await this.#audit.put(policyEvent(record, before, policies))
+      if (!hasPolicies(record) && item && holdsOnlyPolicies(item)) {
         const registry = await unregisterConfig(this.#table, scope, item)
         return {writes: [deleteConfig(this.#table, item, record), ...registry, event], record: undefined}
       }
-      const writes = [updateSwitch(this.#table, item, record), ...registerConfig(this.#table, scope, item), event]
-      return {writes, record}
+      const update = updatePolicies(this.#table, item, record, policies)
+      return {writes: [update, ...registerConfig(this.#table, scope, item), event], record}
     })
   }
 
@@ -256,13 +285,16 @@ export class Configs {
     })
   }
 
-  /** Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. */
-  async delete(scope: ConfigScope): Promise<ConfigChange> {
+  /**
+   * Deletes all limits of a scope; a switch or policy, and what other tools keep in the system's configuration, stays. With
+   * `withPolicies`, which is internal, the former goes too.
+   */
+  async delete(scope: ConfigScope, {withPolicies = false} = {}): Promise<ConfigChange> {
     return this.#change(scope, async ({item, before}) => {
-      const staysAnyway = scope.level === 'system' || before?.access !== undefined || before?.cascade !== undefined
+      const staysAnyway = scope.level === 'system' || (!withPolicies && hasPolicies(before))
       const isEmpty = staysAnyway && limitAttributesIn(item).length === 0 && before?.onUnavailable === undefined
       if (!item || !before || isEmpty) throw missing(scope)
-      return this.#deletion(item, before)
+      return this.#deletion(item, before, withPolicies)
     })
   }
 
@@ -270,7 +302,7 @@ export class Configs {
   #merge(
     scope: ConfigScope,
     limits: readonly Limit[],
-    {replace = false, onUnavailable, auditRetentionDays}: SetOptions,
+    {replace = false, onUnavailable, auditRetentionDays, policies}: SetOptions,
     before: ConfigRecord | undefined,
     copied: InheritedLimits | undefined,
   ): ConfigRecord {
@@ -286,6 +318,7 @@ export class Configs {
       auditRetentionDays: auditRetentionDays ?? before?.auditRetentionDays,
       access: before?.access,
       cascade: before?.cascade,
+      ...policies,
     }
   }
 
@@ -305,10 +338,10 @@ export class Configs {
     return records.map(record => inUnits(record, units) as ConfigRecord)
   }
 
-  async #deletion(item: Item, before: ConfigRecord): Promise<ChangePlan> {
+  async #deletion(item: Item, before: ConfigRecord, withPolicies = false): Promise<ChangePlan> {
     const {scope} = before
-    const event = await this.#audit.put(deletedEvent(before))
-    if (scope.level === 'system' || before.access !== undefined || before.cascade !== undefined) {
+    const event = await this.#audit.put(deletedEvent(before, withPolicies ? removedPolicies(before) : {}))
+    if (scope.level === 'system' || (!withPolicies && hasPolicies(before))) {
       const record = {...before, limits: [], onUnavailable: undefined, unsupported: undefined}
       return {writes: [clearConfig(this.#table, item, before), event], record}
     }
@@ -338,8 +371,16 @@ export class Configs {
   }
 }
 
+const hasPolicies = (record: ConfigRecord | undefined): boolean =>
+  record?.access !== undefined || record?.cascade !== undefined
+
 function markedFeatures({reset, soft}: Limit): MarkedFeature[] {
   return [...(isSessionReset(reset) ? ['session-quota' as const] : []), ...(soft ? ['soft' as const] : [])]
+}
+
+function policyFeatures({access, cascade}: Policies): MarkedFeature[] {
+  const isPolicy = cascade !== undefined
+  return [...(isPolicy ? ['cascade-policy' as const] : []), ...(access === 'bypass' ? [access] : [])]
 }
 
 function inUnits(record: ConfigRecord | undefined, units: UnitsByLimit): ConfigRecord | undefined {
@@ -356,19 +397,26 @@ function changeOf(
   return {scope, before, after, previous, record, ...(copied && {copied})}
 }
 
-function setEvent(after: ConfigRecord, before: ConfigRecord | undefined): AuditEvent {
+function setEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies = {}): AuditEvent {
   const limits = {limits: limitDetails(after.limits), before: limitDetails(before?.limits ?? [])}
-  return {...subjectOf(after.scope), action: 'limits_set', details: {...limits, ...policyDetails(after)}}
-}
-
-function switchEvent(after: ConfigRecord, before: ConfigRecord | undefined): AuditEvent {
-  const details = {...accessDetails(after), before: accessDetails(before)}
+  const details = {...limits, ...policyDetails(after), ...policiesDetails(policies)}
   return {...subjectOf(after.scope), action: 'limits_set', details}
 }
 
-function deletedEvent(before: ConfigRecord): AuditEvent {
+function policyEvent(after: ConfigRecord, before: ConfigRecord | undefined, policies: Policies): AuditEvent {
+  const details = {...policiesDetails(policies), before: policiesDetails(policies, before ?? {})}
+  return {...subjectOf(after.scope), action: 'limits_set', details}
+}
+
+const removedPolicies = ({access, cascade}: ConfigRecord): Policies => ({
+  ...(access !== undefined && {access: undefined}),
+  ...(cascade !== undefined && {cascade: undefined}),
+})
+
+function deletedEvent(before: ConfigRecord, removed: Policies): AuditEvent {
   const names = before.scope.level === 'system' ? {limits: before.limits.map(limit => limit.name)} : {}
-  const details = {...names, ...policyDetails(before), before: limitDetails(before.limits)}
+  const policies = {...policyDetails(before), ...policiesDetails(removed)}
+  const details = {...names, ...policies, before: limitDetails(before.limits)}
   return {...subjectOf(before.scope), action: 'limits_deleted', details}
 }
 

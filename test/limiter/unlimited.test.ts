@@ -1,8 +1,9 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {warnUnlimited} from '../../src/lib/limiter/errors.js'
-import {syncLimits} from '../../src/lib/repository/sync/limit-sync.js'
+
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
+import {syncLimits} from '../repository/sync/sync-limits.js'
 import {failure, isAdmitted, request, splitInto} from './visit.js'
 
 const resource = {level: 'resource', resource: 'gpt-4'} as const

@@ -69,7 +69,8 @@ const INSIDE: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     usage: ['table'],
     sync: ['table', 'buckets', 'limits'],
     entities: ['table', 'audit', 'limits', 'sync'],
-    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'sync', 'entities'],
+    operations: ['table', 'audit', 'buckets', 'limits'], // resets and top-ups
+    '.': ['table', 'audit', 'buckets', 'limits', 'namespaces', 'usage', 'sync', 'entities', 'operations'],
   },
   limiter: {refusals: [], '.': ['refusals']},
   aggregator: {'.': [], 'local-stream': ['.']},

@@ -9,21 +9,21 @@ export default class Why extends StackCommand<typeof Why> {
   static override summary = 'Explain why a request is refused, and what helps'
 
   static override description =
-    'For each limit: how much is left, where it is set, the level of each shard, which entities consumed a shared one in ' +
+    'For each limit: how much is left, where it is set, how often it refused lately, the level of each shard, which entities consumed a shared one in ' +
     'this hour, when the request would be admitted, and which commands help. Nothing is consumed or changed.'
 
   static override args = {
     entity: string({description: 'Entity id.', required: true, ignoreStdin: true}),
     resource: string({description: 'Resource name.', required: true, ignoreStdin: true}),
     amounts: string({
-      description: 'Tokens per limit, such as rpm=1; defaults to one token of each limit.',
+      description: 'Tokens per limit, such as rpm=1; defaults to the average request of the last 24 hours.',
       multiple: true,
       ignoreStdin: true,
     }),
   }
 
   static override examples = [
-    {command: 'zael why user-1 gpt-4', description: 'One token of every limit that applies'},
+    {command: 'zael why user-1 gpt-4', description: 'The average request of the last 24 hours'},
     {command: 'zael why user-1 gpt-4 rpm=1 tpm=8k', description: 'A specific request'},
     {command: 'zael why user-1 gpt-4 --json', description: 'As JSON'},
   ]

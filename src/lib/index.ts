@@ -51,7 +51,6 @@ export type {AcquireRequest, BucketName, RateLimiterOptions} from './limiter/opt
 export {RateLimiter} from './limiter/rate-limiter.js'
 export type {CapacityOfLimit, CheckResult, ResourceCapacity} from './limiter/reads.js'
 export type {Audit, AuditEvent, AuditSelection, Principal} from './repository/audit/audit.js'
-export type {ResetResult} from './repository/buckets/reset.js'
 export type {BucketView, LimitLevel, ShardView} from './repository/buckets/view.js'
 export type {ChangedEntity, Entities, EntityChange, NewEntity} from './repository/entities/entities.js'
 export type {MetadataChange} from './repository/entities/update.js'
@@ -63,6 +62,7 @@ export type {UnitsByLimit} from './repository/limits/units.js'
 export type {Namespaces, Registration} from './repository/namespaces/namespaces.js'
 export type {PurgeOptions} from './repository/namespaces/purge.js'
 export type {Namespace} from './repository/namespaces/states.js'
+export type {OperationOptions, OperationResult} from './repository/operations/operate.js'
 export {
   type LimitsChange,
   type NamespaceRepository,

@@ -57,7 +57,8 @@ describeOnEngine('refusals in usage records', () => {
 
   it('are added to every window, beside what was consumed', async () => {
     const aggregator = newAggregator()
-    await aggregator.handle({Records: await refuse(3)})
+    const {counts} = await aggregator.handle({Records: await refuse(3)})
+    expect(counts).toMatchObject({refused: 3, failed: 0})
     expect(await refused()).toEqual(each(3))
     scene.nowMs += 1000
     await aggregator.handle({Records: await refuse(4)})

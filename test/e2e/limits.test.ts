@@ -167,9 +167,11 @@ describeOnEngine('zael limits', () => {
   it('resolve tells what applies and why, to the parent too', async () => {
     await namespace.setLimits({level: 'system'}, [LIMIT], {onUnavailable: 'allow'})
     await namespace.setLimits({level: 'resource', resource: 'gpt-4'}, [{...LIMIT, refillAmount: 7}])
-    await namespace.setLimits({level: 'entity', entity: 'team-1', resource: DEFAULT_RESOURCE}, [
-      {...LIMIT, name: 'tpm'},
-    ])
+    await namespace.setLimits(
+      {level: 'entity', entity: 'team-1', resource: DEFAULT_RESOURCE},
+      [{...LIMIT, name: 'tpm'}],
+      {replace: true},
+    )
     const wide = await cli.show('limits resolve user-1 gpt-4', 120)
     expect(await cli.show('limits resolve user-1 --resource gpt-4', 80)).toBe(wide)
     expect(wide).toMatchInlineSnapshot(`

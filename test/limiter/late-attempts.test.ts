@@ -3,8 +3,7 @@ import {Unavailable} from '../../src/lib/dynamo/errors.js'
 import type {OperationInput} from '../../src/lib/dynamo/transport.js'
 import type {Lease} from '../../src/lib/limiter/lease.js'
 import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
-import {Audit} from '../../src/lib/repository/audit/audit.js'
-import {resetBucket} from '../../src/lib/repository/buckets/reset.js'
+import {NamespaceRepository} from '../../src/lib/repository/repository.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
 import {describeOnBoth} from '../helpers/memory-table/use-memory-table.js'
@@ -147,7 +146,7 @@ describeOnBoth('S6 attempts that DynamoDB carries out late', {timeout: 60_000}, 
       await sharing.acquire(request({input: 100}))
       holdBack()
       const tenant = {...scene.tenant, transport: scene.transport, randomBytes: sameSlot(0)}
-      await resetBucket(tenant, new Audit(scene.tenant), 'user-1', 'gpt-4')
+      await new NamespaceRepository(tenant, undefined).resetBucket('user-1', 'gpt-4')
       await sharing.acquire(request({input: 100}))
       await arrive()
       expect([late.length, (await scene.totals('user-1', 'gpt-4', 'input')).tokens]).toEqual([1, 900])

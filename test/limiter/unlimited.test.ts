@@ -1,6 +1,5 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import {warnUnlimited} from '../../src/lib/limiter/errors.js'
-
 import {Scene} from '../helpers/limiter.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
 import {syncLimits} from '../repository/sync/sync-limits.js'

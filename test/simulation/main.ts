@@ -41,6 +41,8 @@ if (values.help || isUnknown || isEmpty) {
   process.exit(values.help ? 0 : 2)
 }
 
+// Refused writes are errors, by the thousand, and their stacks are read by nobody.
+if (!values.log) Error.stackTraceLimit = 0
 const totals = new Totals()
 const explained = new Set<string>()
 let isBroken = false

@@ -7,6 +7,7 @@ import {windowStart} from '../core/window.js'
 import {chunksOf, forEachConcurrently} from '../dynamo/concurrency.js'
 import type {RefusalStatus} from '../limiter/errors.js'
 import {shareOfRecord} from '../limiter/known-bucket.js'
+import {topUpsOf} from '../limiter/limit-steps.js'
 import {checkKnown, currentRecord, untouched} from '../limiter/reads.js'
 import {explainRefusal} from '../limiter/refusal.js'
 import {nothingApplies} from '../repository/limits/checks.js'
@@ -16,6 +17,8 @@ import type {BucketRecord} from '../schema/bucket-record.js'
 import type {ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from './family-limits.js'
+import {type RecentUsage, recentUsage} from './recent-usage.js'
+import {type LimitRefused, NOT_REFUSED, type Refused} from './refused.js'
 
 /** Children listed per limit. */
 const MOST_CONSUMERS = 5
@@ -45,7 +48,11 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly configured: Limit
   /** Epoch ms at which a quota of the calendar is full again; `undefined` for other limits. */
   readonly resetsAtMs: number | undefined
+  /** Whole tokens that were added to a quota until its reset, which the capacity includes; 0 where nothing was. */
+  readonly toppedUp: number
   readonly shards: readonly ShardShare[]
+  /** Requests that it had too little for, since `Explanation.refusedSince`. */
+  readonly refused: LimitRefused
   /** Children that shared the charge in this hour, most first; only where the limit is exceeded. */
   readonly drainedBy: readonly CapacityConsumer[]
 }
@@ -76,6 +83,15 @@ export interface Explanation {
   readonly retryAfterMs: number
   /** What refuses the request whatever is left; then there are no limits to look at. */
   readonly disabled: RefusingSwitch | undefined
+  /**
+   * The request that is explained: as asked; the average of the last hours; or one token of every limit, where no usage is
+   * recorded.
+   */
+  readonly basis: 'asked' | 'typical' | 'one-token'
+  /** Requests of the entity that were refused lately. */
+  readonly refused: Refused
+  /** Start of the hour from which refusals are counted. */
+  readonly refusedSince: string
   readonly limits: readonly ExplainedLimit[]
 }
 
@@ -83,7 +99,7 @@ export interface Explanation {
 export interface Question {
   readonly entity: string
   readonly resource: string
-  /** One token of every limit that applies when absent. */
+  /** The average of the last hours when absent. */
   readonly consume?: Consumption | undefined
 }
 
@@ -106,14 +122,16 @@ export async function explain(
   requireSupportedLimits(own, {entity, resource})
   if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
   const names = own.limits.map(({name}) => name)
-  const amounts = asked ?? checkConsumption(Object.fromEntries(names.map(name => [name, 1])))
-  checkKnown(entity, resource, amounts, names)
   const atMs = clock()
+  const recent = await recentUsage(namespace, entity, resource, atMs)
+  const typical = Object.fromEntries(names.map(name => [name, recent.typical?.[name] ?? 1]))
+  const amounts = asked ?? checkConsumption(typical)
+  checkKnown(entity, resource, amounts, names)
   const question = {resource, amounts, atMs}
   const asking = disabled
     ? []
     : [
-        explainLevel(namespace, {...question, entity, resolution: own, level: 'entity'}),
+        explainLevel(namespace, {...question, entity, resolution: own, level: 'entity', recent}),
         ...(parent ? [explainLevel(namespace, {...question, ...parent, level: 'parent'})] : []),
       ]
   const limits = (await Promise.all(asking)).flat()
@@ -128,6 +146,9 @@ export async function explain(
     admitted: !disabled && limits.every(limit => !limit.exceeded),
     retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
     disabled,
+    basis: asked ? 'asked' : recent.typical ? 'typical' : 'one-token',
+    refused: recent.refused,
+    refusedSince: recent.refusedSince,
     limits,
   }
 }
@@ -139,6 +160,8 @@ interface LevelQuestion {
   readonly amounts: Amounts
   readonly atMs: number
   readonly level: RefusalStatus['level']
+  /** Read here when absent. */
+  readonly recent?: RecentUsage
 }
 
 async function explainLevel(namespace: NamespaceRepository, question: LevelQuestion): Promise<ExplainedLimit[]> {
@@ -154,12 +177,15 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const records = stored.length > 0 ? stored : [untouched({namespace: namespace.id, entity, resource}, limits, nowMs)]
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
+  const {refused} = question.recent ?? (await recentUsage(namespace, entity, resource, nowMs))
   const drained = exceeded.length === 0 ? [] : await consumers(namespace, entity, resource, nowMs)
   return statuses.map(({shard: _, ...status}) => ({
     ...status,
     scope,
     ...configuredIn(limits, status.name, nowMs),
+    toppedUp: toTokens(topUpsOf(records).get(status.name) ?? 0n),
     shards: records.map(record => shardShare(record, status.name)),
+    refused: refused.limits.get(status.name) ?? NOT_REFUSED,
     drainedBy: status.exceeded ? largest(drained, status.name) : [],
   }))
 }

@@ -15,7 +15,7 @@ import {ResourceDisabled} from './errors.js'
 import {type Grant, grantOf} from './grant.js'
 import {shareOfRecord} from './known-bucket.js'
 import type {AppliedLimits} from './limit-source.js'
-import {expiryOf, hasLimits, plannedRecord} from './limit-steps.js'
+import {expiryOf, hasLimits, impossibility, plannedRecord, topUpsOf} from './limit-steps.js'
 import {knownAmounts} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
 
@@ -115,6 +115,12 @@ export class ShardGatherer {
             : await this.#takeParts(request, plans, parts, applied)
         if (grant) return grant
       }
+      const records = [...plans.values()].map(plan => plannedRecord(plan))
+      if (!parts) {
+        // A single shard cannot tell what was bought on the others.
+        const tooLarge = impossibility(request, amounts, applied.limits, topUpsOf(records))
+        if (tooLarge) throw tooLarge
+      }
       if (!parts || attempt >= ATTEMPTS) {
         for (const {record} of seen.values())
           this.#queues.at({entity, resource, shard: record.shard}).learnRecord(record, sinceMs)
@@ -123,7 +129,6 @@ export class ShardGatherer {
         await Promise.all(
           outdated.map(({seen: each}) => this.#bringInLine(planBucket(each, nowMs, applied.limits), applied)),
         )
-        const records = [...plans.values()].map(plan => plannedRecord(plan))
         return explainRefusal({records, amounts, nowMs, source: applied.source}, level)
       }
       await pause(attempt, {...table.backoff, baseMs: 5})

@@ -56,7 +56,7 @@ export function planWithLimits(input: LimitStepInput): LimitPlan {
   for (const request of input.requests) {
     // Given up while the configuration was read.
     if (request.isAbandoned) continue
-    const reason = impossibility(address, request.amounts, inForce.applied.limits, topUpsOf(state))
+    const reason = impossibility(address, request.amounts, inForce.applied.limits, possibleTopUps(state))
     if (reason) impossible.set(request, reason)
     else possible.push(request)
   }
@@ -92,10 +92,24 @@ function largestCapacity(limit: Limit): bigint {
   return scheduled.reduce((most, milli) => (milli > most ? milli : most), capacityMilli)
 }
 
-/** What was bought on top of quotas. */
-function topUpsOf(state: KnownState): Map<string, bigint> {
+/** What was bought on top of quotas, over all shards of a bucket. */
+export function topUpsOf(records: readonly BucketRecord[]): Map<string, bigint> {
+  const sums = new Map<string, bigint>()
+  for (const {state} of records) {
+    for (const [name, {kind}] of state.limits) sums.set(name, (sums.get(name) ?? 0n) + (kind?.quota?.topUpMilli ?? 0n))
+  }
+  return sums
+}
+
+/** More than can be bought. */
+const UNKNOWN_TOP_UP = 10n ** 30n
+
+/** What may have been bought: of several shards, only those that are gathered tell together. */
+function possibleTopUps(state: KnownState): Map<string, bigint> {
   if (!state.exists) return new Map()
-  return new Map([...state.seen.record.state.limits].map(([name, {kind}]) => [name, kind?.quota?.topUpMilli ?? 0n]))
+  const {record} = state.seen
+  if (record.shardCount === 1) return topUpsOf([record])
+  return new Map([...record.state.limits].map(([name, {kind}]) => [name, kind?.quota ? UNKNOWN_TOP_UP : 0n]))
 }
 
 /** The first write of a bucket: full, less what fits. */

@@ -13,7 +13,7 @@ import {ShardGatherer} from './gather.js'
 import {type Grant, grantOf} from './grant.js'
 import {needsLimits} from './known-bucket.js'
 import {LimitSource} from './limit-source.js'
-import {impossibility} from './limit-steps.js'
+import {impossibility, topUpsOf} from './limit-steps.js'
 import type {LimiterSettings} from './options.js'
 import type {Deadline, Refused} from './pending-request.js'
 import {explainRefusal, type Refusal} from './refusal.js'
@@ -199,7 +199,7 @@ export class NamespaceLimiter {
   async #expectedRefusal({entity, resource, amounts, level}: BucketRequest): Promise<Refusal | undefined> {
     const records = this.#seenRecords(entity, resource) ?? (await this.#readRecords(entity, resource))
     const [first] = records
-    if (!first || needsLimits(first, amounts)) await this.#checkCapacity(entity, resource, amounts)
+    if (!first || needsLimits(first, amounts)) await this.#checkCapacity(entity, resource, amounts, records)
     if (!first) return undefined
     const asked = new Map([...amounts].filter(([name]) => first.state.limits.has(name)))
     const refusal = explainRefusal({records, amounts: asked, nowMs: this.table.clock(), source: undefined}, level)
@@ -207,10 +207,15 @@ export class NamespaceLimiter {
   }
 
   /** What the limits in force could never hold is not a matter of waiting. */
-  async #checkCapacity(entity: string, resource: string, amounts: Amounts): Promise<void> {
+  async #checkCapacity(
+    entity: string,
+    resource: string,
+    amounts: Amounts,
+    records: readonly BucketRecord[],
+  ): Promise<void> {
     const {limits} = await this.limits.limitsOf(entity, resource)
     const known = new Map([...amounts].filter(([name]) => limits.some(limit => limit.name === name)))
-    const reason = impossibility({entity, resource}, known, limits)
+    const reason = impossibility({entity, resource}, known, limits, topUpsOf(records))
     if (reason) throw reason
   }
 

@@ -41,6 +41,7 @@ export function explainRefusal(
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, nowMs).rate
+    const boughtMilli = refilled.reduce((sum, {limits}) => sum + (limits.get(name)?.kind?.quota?.topUpMilli ?? 0n), 0n)
     // A soft limit is no reason, even if its time has run out: until it is renewed, nothing is refused for it alone.
     const exceeded = availableMilli < milli && limit?.kind?.softUntilMs === undefined
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
@@ -51,7 +52,7 @@ export function explainRefusal(
       level,
       shard: records.length === 1 ? first.shard : undefined,
       source,
-      capacity: toTokens(rate?.capacityMilli ?? 0n),
+      capacity: toTokens((rate?.capacityMilli ?? 0n) + boughtMilli),
       refillAmount: toTokens(rate?.refillAmountMilli ?? 0n),
       refillPeriodSeconds: (rate?.refillPeriodMs ?? 0) / 1000,
       available,

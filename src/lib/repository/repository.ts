@@ -7,12 +7,13 @@ import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {Audit, type Principal, storedAuditRetention} from './audit/audit.js'
 import {Buckets} from './buckets/buckets.js'
-import {type ResetResult, resetBucket} from './buckets/reset.js'
 import {type BucketView, viewBucket} from './buckets/view.js'
 import {Entities} from './entities/entities.js'
 import {type ConfigChange, Configs, type PolicyScope, type SetOptions} from './limits/configs.js'
 import {Namespaces} from './namespaces/namespaces.js'
 import {openNamespace} from './open-namespace.js'
+import {type OperationOptions, type OperationResult, operateOnBucket} from './operations/operate.js'
+import {resetOf, topUpOf} from './operations/operation.js'
 import {Provisioner} from './provisioner.js'
 import {type SyncOptions, type SyncResult, syncBuckets} from './sync/bucket-sync.js'
 import {familySync} from './sync/family-sync.js'
@@ -211,9 +212,29 @@ export class NamespaceRepository {
     return {...summary, limits: Object.fromEntries(limits)}
   }
 
-  /** Fills every limit of a bucket, which also cancels debts. */
-  resetBucket(entity: string, resource: string): Promise<ResetResult> {
-    return resetBucket(this.#table, this.audit, entity, resource)
+  /**
+   * Fills the limits of a bucket, or some of them, which also cancels debts; quotas start a new period. Applied once per
+   * idempotency key, also after a lost answer.
+   */
+  async resetBucket(
+    entity: string,
+    resource: string,
+    {limits, ...options}: OperationOptions & {readonly limits?: readonly string[] | undefined} = {},
+  ): Promise<OperationResult> {
+    return operateOnBucket(this.#table, this.audit, {entity, resource}, resetOf(limits), options)
+  }
+
+  /**
+   * Adds whole tokens to limits of a bucket: to a quota exactly the amount, above its allowance if need be, until its next
+   * reset; to other limits at most what is missing to their capacity. Applied once per idempotency key.
+   */
+  async topUpBucket(
+    entity: string,
+    resource: string,
+    amounts: Readonly<Record<string, number>>,
+    options: OperationOptions = {},
+  ): Promise<OperationResult> {
+    return operateOnBucket(this.#table, this.audit, {entity, resource}, topUpOf(amounts), options)
   }
 
   /** Live buckets follow everything that has changed, in one walk. */

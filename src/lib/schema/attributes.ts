@@ -98,6 +98,25 @@ export const attributes = {
     timeZone: 'sched_tz',
   },
 
+  /** A reset or top-up of a bucket, kept so that none is applied twice. */
+  operation: {
+    entity: 'entity_id',
+    resource: 'resource',
+    /** `reset` or `top_up`. */
+    operation: 'operation',
+    /** Names the call that has written it. */
+    writer: 'writer',
+    /** The creation of the entity that it belongs to. */
+    incarnation: 'ent',
+    /** How many shards it has changed. */
+    shards: 'shards',
+    /** Whole tokens per limit: added by a top-up, restored by a reset. */
+    amounts: 'amounts',
+    /** Whole tokens per limit that a top-up was asked for. Other clients do not keep it. */
+    asked: 'asked',
+    expiresAt: 'ttl',
+  },
+
   /** Besides this, the registry of entity configurations has one number per resource, named after it. */
   registry: {resources: 'resources'},
 

@@ -5,6 +5,7 @@ import {type Limit, MAX_TOKENS} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
 import {parseLimit} from '../../../src/lib/core/syntax/limit-text.js'
 import type {ExplainedLimit, Explanation} from '../../../src/lib/inspect/explain.js'
+import {NOT_REFUSED} from '../../../src/lib/inspect/refused.js'
 
 const configured = ({name, capacity, refillAmount, refillPeriodSeconds}: Limit): Limit => ({
   ...{name, capacity, refillAmount, refillPeriodSeconds},
@@ -14,6 +15,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   ...parseLimit('rpm=100/min'),
   configured: configured({...parseLimit('rpm=100/min'), ...change}),
   resetsAtMs: undefined,
+  toppedUp: 0,
   entity: 'user-1',
   resource: 'gpt-4',
   level: 'entity',
@@ -25,6 +27,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   exceeded: false,
   retryAfterMs: 0,
   shards: [{shard: 0, available: 100, capacity: 100}],
+  refused: NOT_REFUSED,
   drainedBy: [],
   ...change,
 })
@@ -40,6 +43,9 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   admitted: limits.every(each => !each.exceeded),
   retryAfterMs: Math.max(...limits.map(each => each.retryAfterMs)),
   disabled: undefined,
+  basis: 'asked',
+  refused: {requests: 0, byParent: 0, limits: new Map(), lastAtMs: undefined},
+  refusedSince: '2026-01-02T02:00:00Z',
   limits,
   ...change,
 })
@@ -55,6 +61,30 @@ describe('an explanation', () => {
       '  level    100 of 100 left, 1 requested',
       '  set for  resource gpt-4: 100/min',
     ])
+  })
+
+  it('tells how often requests were refused lately, by which limit, and when last', () => {
+    const refused = {requests: 312, byParent: 0, limits: new Map(), lastAtMs: Date.UTC(2026, 0, 2, 3, 4, 1)}
+    const refusing = limit({available: 193, refused: {requests: 312, tokens: 262_080}})
+    const told = explanation([refusing], {refused, basis: 'typical'})
+    expect(whyLines(told)).toEqual([
+      'user-1 can have 1 rpm, its average request of the last 24 hours, of gpt-4 now.',
+      'user-1: 312 requests refused since 2026-01-02T02:00:00Z, last 4 s ago.',
+      '',
+      'rpm of user-1 has room',
+      '  level    193 of 100 left, 1 requested',
+      '  set for  resource gpt-4: 100/min',
+      '  refused  312 requests for 262,080 since 2026-01-02T02:00:00Z',
+    ])
+    expect(whyJson(told)).toMatchObject({
+      request: 'typical',
+      refused: {requests: 312, byParent: 0, since: '2026-01-02T02:00:00Z', lastAt: '2026-01-02T03:04:01.000Z'},
+      limits: [{refused: {requests: 312, tokens: 262_080}}],
+    })
+    const byParent = {...refused, requests: 0, byParent: 1}
+    expect(whyLines(explanation([limit()], {refused: byParent}))[1]).toBe(
+      'user-1: 1 request refused by the parent alone since 2026-01-02T02:00:00Z, last 4 s ago.',
+    )
   })
 
   it('of a refusal has the limit, its scope, its shards, the wait and what helps', () => {

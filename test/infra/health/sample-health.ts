@@ -65,7 +65,14 @@ export const WELL = {
     filters: ['{"eventName":["INSERT"]}'],
     failureDestination: 'arn:aws:sqs:eu-west-1:123456789012:prod-aggregator-dlq',
   },
-  traffic: {throttledReads: 0, throttledWrites: 0, aggregatorErrors: 0, uncountedRecords: 0, iteratorAgeMs: 1_200},
+  traffic: {
+    throttledReads: 0,
+    throttledWrites: 0,
+    aggregatorErrors: 0,
+    uncountedRecords: 0,
+    refusedRequests: 0,
+    iteratorAgeMs: 1_200,
+  },
   deadLetters: {queue: 'prod-aggregator-dlq', messages: 0},
   alarms: [
     {name: 'prod-aggregator-errors', state: 'OK', reason: null, notifies: true},

@@ -73,6 +73,7 @@ describeOnEngine('the function that AWS runs', () => {
       Stack: table.name,
       Records: 1,
       Snapshots: 3,
+      RefusedRequests: 0,
       Refills: 0,
       Splits: 0,
       Archived: 0,

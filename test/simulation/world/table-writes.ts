@@ -87,7 +87,20 @@ export function shardChange({before, after}: Change): ShardChange | undefined {
   }
 }
 
+/** Items in the table are never written into. */
+const stored = new WeakMap<Item, StoredShard>()
+
+/** Each item is read once, though it is judged as what was written and as what was there before. */
 function storedShard(item: Item): StoredShard {
+  let shard = stored.get(item)
+  if (!shard) {
+    shard = readShard(item)
+    stored.set(item, shard)
+  }
+  return shard
+}
+
+function readShard(item: Item): StoredShard {
   const refilledAt = whole(item, 'rf')
   const [tag, list = ''] = text(item, 'rfr').split('|')
   const remainders = new Map<string, bigint>()

@@ -1,9 +1,11 @@
 import {isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
+import {formatAmount} from '../../core/syntax/amount.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
-import {formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
+import {formatPlural, formatSpan, formatTokens, formatWait, shellWord} from '../../core/text.js'
 import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
 import type {SharedCharge} from '../../inspect/family-limits.js'
+import {TYPICAL_HOURS} from '../../inspect/recent-usage.js'
 import {kindJson, scopeJson} from '../limits/json.js'
 import {rateText, scopeArguments, scopeWords} from '../limits/presenter.js'
 import {cascadeSource, sharedChargeJson} from '../limits/resolve-presenter.js'
@@ -34,10 +36,20 @@ export function remedies(limit: ExplainedLimit, resource: string, where = ''): R
     return [[raise, `raise the ${reset ? 'quota' : 'burst'} of ${scopeWords(scope)} to the requested amount`]]
   return [
     [raise, `double the ${reset ? 'quota' : 'rate'} of ${scopeWords(scope)}`],
+    ...(reset ? [topUp(limit, resource, where)] : []),
     [
       `zael bucket reset ${shellWord(entity)} --resource ${shellWord(resource)}${where}`,
       `refill the bucket of ${entity} once, now`,
     ],
+  ]
+}
+
+/** What is missing, once. */
+function topUp({entity, name, deficit, configured}: ExplainedLimit, resource: string, where: string): Remedy {
+  const amount = shellWord(`${name}=${formatAmount(deficit, configured.unit)}`)
+  return [
+    `zael bucket top-up ${shellWord(entity)} ${shellWord(resource)} ${amount}${where}`,
+    'add what is missing until the reset',
   ]
 }
 
@@ -68,6 +80,7 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
   const exceeded = limits.filter(limit => limit.exceeded)
   return [
     verdict(explanation),
+    ...refusedLines(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
     ...(cascade ? sharedLines(entity, cascade) : []),
     ...(isRegistered
@@ -75,6 +88,16 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
       : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
     ...(exceeded.length === 0 ? [] : remedyLines(exceeded, resource, where)),
   ]
+}
+
+/** How often requests were refused lately; nothing where none was. */
+function refusedLines({entity, refused, refusedSince, atMs}: Explanation): string[] {
+  const {requests, byParent, lastAtMs} = refused
+  if (requests + byParent === 0) return []
+  const own = requests > 0 ? [`${formatPlural(requests, 'request')} refused`] : []
+  const parent = byParent > 0 ? [`${formatPlural(byParent, 'request')} refused by the parent alone`] : []
+  const last = lastAtMs === undefined ? '' : `, last ${formatSpan(Math.max(0, atMs - lastAtMs))} ago`
+  return [`${entity}: ${[...own, ...parent].join(', ')} since ${refusedSince}${last}.`]
 }
 
 /** What is said of the parent: always where it is charged, otherwise where a policy is the reason. */
@@ -85,9 +108,10 @@ function sharedLines(entity: string, cascade: SharedCharge): string[] {
   return level === 'record' ? [] : ['', `No charge of ${entity} is charged to its parent ${parent}${source}.`]
 }
 
-function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Explanation): string {
+function verdict({entity, resource, limits, admitted, retryAfterMs, atMs, basis}: Explanation): string {
   const own = limits.filter(({level}) => level === 'entity')
-  const asked = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])))
+  const amounts = amountWords(Object.fromEntries(own.map(({name, requested}) => [name, requested])))
+  const asked = `${amounts}${basis === 'typical' ? `, its average request of the last ${TYPICAL_HOURS} hours,` : ''}`
   if (admitted) return `${entity} can have ${asked} of ${resource} now.`
   const when =
     retryAfterMs === Infinity
@@ -96,8 +120,9 @@ function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Expla
   return `${entity} cannot have ${asked} of ${resource} now, ${when}.`
 }
 
-function limitLines(limit: ExplainedLimit, {hour, atMs}: Explanation): string[] {
+function limitLines(limit: ExplainedLimit, {hour, atMs, refusedSince}: Explanation): string[] {
   const {name, entity, level, available, capacity, requested, exceeded, shards, scope, drainedBy, configured} = limit
+  const {refused} = limit
   const count = (tokens: number) => formatTokens(tokens, configured.unit)
   const whose = level === 'parent' ? `the parent ${entity}` : entity
   const clears =
@@ -108,11 +133,18 @@ function limitLines(limit: ExplainedLimit, {hour, atMs}: Explanation): string[] 
   return factLines(`${name} of ${whose} ${state}`, {
     level: `${count(available)} of ${count(capacity)} left, ${count(requested)} requested`,
     'set for': `${scopeWords(scope)}: ${rateText(configured)}`,
+    'topped up': limit.toppedUp > 0 ? `${count(limit.toppedUp)} until the reset` : undefined,
     resets: resetsText(limit, atMs),
     shards: shards.length > 1 ? shardsText(limit) : undefined,
+    refused: refused.requests > 0 ? refusedText(limit, refusedSince) : undefined,
     'drained by':
       exceeded && isShared ? `${consumers || 'no entity with recorded usage yet'} (since ${hour})` : undefined,
   })
+}
+
+function refusedText({refused, configured}: ExplainedLimit, since: string): string {
+  const tokens = formatTokens(refused.tokens, configured.unit)
+  return `${formatPlural(refused.requests, 'request')} for ${tokens} since ${since}`
 }
 
 /** When a quota is full again. */
@@ -152,6 +184,8 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     retryAfterMs: wait(explanation.retryAfterMs),
     clearsAt: clears(explanation.retryAfterMs),
     disabled: disabled ? disabledJson(disabled, where) : null,
+    request: explanation.basis,
+    refused: refusedJson(explanation),
     limits: limits.map(limit => ({
       name: limit.name,
       level: limit.level,
@@ -162,6 +196,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
       refillAmount: limit.refillAmount,
       refillPeriodSeconds: limit.refillPeriodSeconds,
       ...kindJson(limit.configured),
+      ...(limit.toppedUp > 0 && {toppedUp: limit.toppedUp}),
       ...(limit.resetsAtMs !== undefined && {resetsAt: new Date(limit.resetsAtMs).toISOString()}),
       available: limit.available,
       requested: limit.requested,
@@ -169,6 +204,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
       exceeded: limit.exceeded,
       retryAfterMs: wait(limit.retryAfterMs),
       clearsAt: clears(limit.retryAfterMs),
+      refused: limit.refused,
       shards: limit.shards.map(({shard, available, capacity}) => ({shard, available, capacity})),
       drainedBy: limit.drainedBy.map(({entity: child, tokens}) => ({entity: child, tokens})),
       remedies: remedies(limit, resource, where).map(([command, purpose]) => ({command, purpose})),
@@ -179,4 +215,10 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
 function disabledJson(disabled: RefusingSwitch, where: string): NonNullable<WhyResult['disabled']> {
   const [command, purpose] = enabling(disabled, where)
   return {entity: disabled.entity, setFor: scopeJson(disabled.scope), remedies: [{command, purpose}]}
+}
+
+function refusedJson({refused, refusedSince}: Explanation): WhyResult['refused'] {
+  const {requests, byParent, lastAtMs} = refused
+  const lastAt = lastAtMs === undefined ? null : new Date(lastAtMs).toISOString()
+  return {requests, byParent, since: refusedSince, lastAt}
 }

@@ -1,5 +1,6 @@
 import {z} from 'zod'
 import {limitKindShape, type ResultOf, scopeSchema, sharedChargeSchema} from './shared.js'
+import {limitRefusedSchema} from './usage.js'
 
 /** zael acquire. */
 export const acquireResult = z
@@ -52,6 +53,17 @@ export const whyResult = z
       })
       .nullable()
       .describe('The switch that refuses every request; then no limits are listed'),
+    request: z
+      .enum(['asked', 'typical', 'one-token'])
+      .describe('What is explained: as asked, the average request of the last 24 hours, or one token of each limit'),
+    refused: z
+      .strictObject({
+        requests: z.number().describe('Refused by limits of the entity itself, each request once'),
+        byParent: z.number().describe('Refused by its parent alone'),
+        since: z.string().describe('Start of the hour from which they are counted, UTC'),
+        lastAt: z.string().nullable().describe('UTC, ISO 8601; null when there is none'),
+      })
+      .describe('Requests that limiters of zael refused lately'),
     limits: z.array(
       z.strictObject({
         name: z.string(),
@@ -63,6 +75,7 @@ export const whyResult = z
         refillAmount: z.int().min(0),
         refillPeriodSeconds: z.int().min(1),
         ...limitKindShape,
+        toppedUp: z.int().min(1).optional().describe('Added to a quota until its reset; the capacity includes it'),
         resetsAt: z.string().optional().describe('UTC, ISO 8601; when a quota of the calendar is full again'),
         available: z.int().describe('Whole tokens left over all shards; negative in debt'),
         requested: z.int().min(1),
@@ -70,6 +83,7 @@ export const whyResult = z
         exceeded: z.boolean(),
         retryAfterMs: z.int().min(0).nullable().describe('0 when there is room; null when waiting never helps'),
         clearsAt: z.string().nullable().describe('UTC, ISO 8601; null when waiting never helps'),
+        refused: limitRefusedSchema,
         shards: z.array(
           z.strictObject({
             shard: z.int().min(0),

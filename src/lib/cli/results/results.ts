@@ -1,6 +1,6 @@
 import {acquireResult, whyResult} from './acquire.js'
 import {auditListResult, auditShowResult} from './audit.js'
-import {bucketListResult, bucketResetResult, bucketShowResult} from './bucket.js'
+import {bucketListResult, bucketResetResult, bucketShowResult, bucketTopUpResult} from './bucket.js'
 import {entityCascadeResult, resourceCascadeResult} from './cascade.js'
 import {configShowResult} from './config.js'
 import {
@@ -61,6 +61,7 @@ export const RESULTS = {
   'bucket list': bucketListResult,
   'bucket reset': bucketResetResult,
   'bucket show': bucketShowResult,
+  'bucket top-up': bucketTopUpResult,
   'config show': configShowResult,
   delete: deleteResult,
   deploy: deployResult,

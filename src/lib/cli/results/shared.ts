@@ -131,6 +131,7 @@ export const itemCountsSchema = z
     resourceLimits: z.int().min(0),
     systemLimits: z.int().min(0),
     buckets: z.int().min(0),
+    operations: z.int().min(0).describe('Records of top-ups and resets'),
     usage: z.int().min(0),
     audit: z.int().min(0),
     registries: z.int().min(0),
@@ -150,4 +151,5 @@ export const quotaLevelShape = {
     .string()
     .optional()
     .describe('UTC, ISO 8601: when a quota is full again; absent for a session that is not open'),
+  toppedUp: z.number().optional().describe('Included in the capacity until the reset: what was added by a top-up'),
 }

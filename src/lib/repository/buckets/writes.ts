@@ -110,6 +110,8 @@ export interface PlannedWrite {
   readonly isCompared?: boolean
   /** No switch stands any more: a stamp of one is removed. */
   readonly opens?: boolean
+  /** An operator has reset limits or topped them up: what others have planned is void. */
+  readonly isOperation?: boolean
   /** The bucket is filled: tokens taken before do not come back to it. */
   readonly isReset?: boolean
   /** A credit that was cut at the capacity is right only for the balance that was read: require that it is unchanged. */
@@ -147,8 +149,8 @@ export function plannedUpdate(
   const {ttlSeconds = expiryOfPeriod(plan)} = write
   if (ttlSeconds !== undefined) setOrRemove(e, names.expiresAt, ttlSeconds === null ? undefined : n(ttlSeconds))
   if (write.family) storeFamily(e, write.family, record)
-  // After a reset, too: a first try of it that arrives late must not fill the bucket again.
-  const isRevision = changesLimits(plan) || write.family !== undefined || write.isReset === true
+  // After a reset or top-up, too: what was planned for the bucket before must not be applied to it.
+  const isRevision = changesLimits(plan) || write.family !== undefined || write.isOperation === true
   return markedUpdate(table, record, e, mark, {isRevision})
 }
 
@@ -174,7 +176,7 @@ function guardLimit(
   name: string,
   change: PlannedLimit,
   {seen, refilledAtMs, nowMs}: BucketPlan,
-  {amounts, isExact = false}: PlannedWrite,
+  {amounts, isExact = false, isOperation = false}: PlannedWrite,
 ): void {
   if (name === WRITE_PRESSURE_LIMIT || change.kind === 'remove') return
   const milli = amounts.get(name) ?? 0n
@@ -190,7 +192,8 @@ function guardLimit(
   const ceilings = [change.after, stored ?? change.after].map(limit => ceilingOf(name, limit, seen.record, nowMs))
   const isFull = ceilings.some(ceiling => change.after.tokensMilli >= ceiling)
   const isMoved = refilledAtMs !== state.refilledAtMs
-  const isRestored = change.after.kind?.quota !== undefined && change.creditMilli !== 0n
+  // Under contention an operator's change gives up exactness: what is taken meanwhile counts for the new period.
+  const isRestored = change.after.kind?.quota !== undefined && change.creditMilli !== 0n && (isExact || !isOperation)
   if (stored && (isRestored || (isMoved ? isExact && isFull : change.creditMilli !== 0n))) {
     // A limit clamped without time passing leaves the refill instant, which then guards nothing; of a credit cut at the
     // capacity, requests since would lose the rest. Either way the balance itself must be unchanged.

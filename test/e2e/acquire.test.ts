@@ -21,7 +21,9 @@ describeOnEngine('requests from the shell', () => {
       parseLimit('rpd=100/day'),
       parseLimit('tpd=20k/day'),
     ])
-    await namespace.setLimits({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, [parseLimit('rpd=5/day')])
+    await namespace.setLimits({level: 'entity', entity: 'team-1', resource: 'gpt-4'}, [parseLimit('rpd=5/day')], {
+      replace: true,
+    })
     await namespace.setLimits({level: 'resource', resource: 'paid'}, [parseLimit('usd=$1/day@UTC')])
     await namespace.setLimits({level: 'resource', resource: 'slow'}, [parseLimit('rpm=1/4sec')])
     await namespace.entities.create({id: 'team-1'})

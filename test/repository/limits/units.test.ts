@@ -1,3 +1,4 @@
+import {isDeepStrictEqual} from 'node:util'
 import {beforeEach, expect, it} from 'vitest'
 import type {Limit} from '../../../src/lib/core/limit.js'
 import {DEFAULT_RESOURCE} from '../../../src/lib/core/names.js'
@@ -6,7 +7,7 @@ import {Configs} from '../../../src/lib/repository/limits/configs.js'
 import {configPage} from '../../../src/lib/repository/limits/pages.js'
 import type {Item} from '../../../src/lib/schema/attribute-value.js'
 import {type ConfigScope, configKey, encodeConfig} from '../../../src/lib/schema/config-record.js'
-import {keys} from '../../../src/lib/schema/keys.js'
+import {keys, wireKey} from '../../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../../helpers/table.js'
 import {newAudit, newTenant, put, stored, type TestTenant} from '../namespace-table.js'
 
@@ -44,9 +45,8 @@ describeOnEngine('limits in money', () => {
     const configs = new Configs(tenant, {audit: newAudit(tenant)})
     let reads = 0
     tenant.transport.before = (operation, input) => {
-      const {PK, SK} = keys.units(tenant.namespace)
-      const isUnits = (key: Item | undefined) => key?.PK?.S === PK && key?.SK?.S === SK
-      if (operation === 'GetItem' && isUnits((input as {Key?: Item}).Key)) reads++
+      const isUnits = isDeepStrictEqual((input as {Key?: Item}).Key, wireKey(keys.units(tenant.namespace)))
+      if (operation === 'GetItem' && isUnits) reads++
     }
     const readsOf = async (work: () => Promise<unknown>) => {
       reads = 0

@@ -49,7 +49,13 @@ describeOnEngine('requests from the shell', () => {
   }
 
   it('are charged and explained in money, and in no other currency', async () => {
-    expect(await cli.show("acquire payer paid 'usd=$0.75'", 80)).toMatchInlineSnapshot()
+    expect(await cli.show("acquire payer paid 'usd=$0.75'", 80)).toMatchInlineSnapshot(`
+      "Admitted: payer was charged $0.75 usd of paid
+
+      LIMIT  OF     ASKED  LEFT   CAPACITY  FREE IN
+      usd    payer  $0.75  $0.25  $1        now
+      "
+    `)
     expect(await consumed('payer', 'usd', 'paid')).toBe(750_000)
     expect(await tell("acquire payer paid 'usd=$0.30'", 6)).toMatchObject({admitted: false, consume: {usd: 300_000}})
     expect(await cli.show("why payer paid 'usd=$0.30'", 80)).toContain('$0.25 of $1 left, $0.30 requested')

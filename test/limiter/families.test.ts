@@ -131,6 +131,30 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       for (const shard of [0, 1, 2, 3]) expect((await bucket(shard)).cascade).toEqual(cascade)
     })
 
+    it('follows what another client sets in that moment, which leaves no trace in the bucket', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      let isFirst = true
+      const interrupted = new NamespaceRepository(
+        {
+          ...scene.tenant,
+          transport: {
+            send: async (operation, input, options) => {
+              if (operation === 'UpdateItem' && isFirst) {
+                isFirst = false
+                const config = await item(keys.resourceConfig(scene.namespace, 'gpt-4'))
+                await table.transport.send('PutItem', {TableName: table.name, Item: {...config, cascade: bool(true)}})
+              }
+              return table.transport.send(operation, input, options)
+            },
+          },
+        },
+        undefined,
+      )
+      await interrupted.setCascade(RESOURCE, false)
+      expect(isFirst).toBe(false)
+      expect((await bucket()).cascade).toEqual(bool(true))
+    })
+
     it('is in the audit trail', async () => {
       scene.nowMs += 1000
       await repository.setCascade(ENTITY, false)

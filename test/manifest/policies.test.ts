@@ -1,8 +1,12 @@
 import {expect, it} from 'vitest'
+import {parseLimits} from '../../src/lib/core/syntax/limit-text.js'
 import {exportForm} from '../../src/lib/manifest/export.js'
 import {fingerprint} from '../../src/lib/manifest/fingerprint.js'
 import {planManifest} from '../../src/lib/manifest/plan.js'
+import {bool, n, s} from '../../src/lib/schema/attribute-value.js'
+import {keys} from '../../src/lib/schema/keys.js'
 import {describeOnEngine, useTable} from '../helpers/table.js'
+import {putBucket, stored} from '../repository/namespace-table.js'
 import {apply, manifestOf, newNamespace} from './support.js'
 
 const RESOURCE = {level: 'resource', resource: 'gpt-4'} as const
@@ -51,6 +55,25 @@ entities:
       access: {access: 'enabled', level: 'entity'},
       cascade: {cascade: true, level: 'entity_default'},
     })
+  })
+
+  it('reach live buckets, together with the limits', async () => {
+    const {tenant, repository} = newNamespace(table)
+    await repository.entities.create({id: 'team-1'})
+    await repository.entities.create({id: 'user-1', parent: 'team-1', cascade: true})
+    await putBucket(tenant, {entity: 'user-1', resource: 'gpt-4', limits: parseLimits(['rpm=5/min']), shardCount: 2})
+    const applied = await apply(
+      repository,
+      'resources: {gpt-4: {limits: {rpm: 6/min}, disabled: true, cascade: false}}',
+    )
+    expect(applied.buckets).toEqual({checked: 2, updated: 2, failed: 0})
+    const item = () => stored(tenant, keys.bucket(tenant.namespace, 'user-1', 'gpt-4', 1))
+    expect(await item()).toMatchObject({
+      ...{disabled: bool(true), cascade: bool(false), parent_id: s('team-1'), b_rpm_cp: n(6000)},
+    })
+    await apply(repository, '')
+    expect(await item()).toMatchObject({cascade: bool(true)})
+    expect(await item()).not.toHaveProperty('disabled')
   })
 
   it('that are not stated stay, so that a switch thrown by hand is not lifted; null removes them', async () => {

@@ -50,6 +50,8 @@ export type Deed =
   | {readonly kind: 'delete-limits'; readonly scope: ConfigScope}
   | {readonly kind: 'set-access'; readonly scope: PolicyScope; readonly access: 'disabled' | 'enabled' | undefined}
   | {readonly kind: 'reset' | 'split'; readonly entity: string}
+  /** Adds whole tokens to the quota "q", once per key. */
+  | {readonly kind: 'top-up'; readonly entity: string; readonly tokens: number; readonly key: string}
   | {readonly kind: 'delete-entity'; readonly entity: string}
   | {readonly kind: 'purge'}
   /** Reads all that is shown of an entity, and verifies the table. */

@@ -195,39 +195,17 @@ export const MUTANTS: readonly Mutant[] = [
       'session.startMs > (session.appliedMs ?? refilledAtMs) + 86_400_000',
     ],
     [
-      'a window that another shard has opened starts with all of the allowance',
-      'granted(limit, applied, resetTarget(limit, toMs) - spentSinceMark(limit, quota))',
-      'granted(limit, applied, wholeRateAt(limit, toMs).rate.capacityMilli)',
-    ],
-    [
       'what is charged in a window that is over is returned to the next',
       'endMs: resets?.nextMs(Math.min(refilledAtMs, chargedAtMs)), resetNumber}',
       'endMs: undefined, resetNumber}',
     ],
     ['the wait for a quota is 50 ms short', 'atMs - nowMs + 1', 'atMs - nowMs - 50'],
-    [
-      'a wait counts on sessions that nobody begins',
-      'const isFull = held.tokensMilli >= held.capacityMilli\n',
-      'const isFull = held.tokensMilli > held.capacityMilli\n',
-    ],
   ]),
   ...inFile('core/limit-kind.ts', [
-    [
-      'every shard is restored to all of the allowance',
-      'return shareOf(wholeRateAt(limit, atMs).rate.capacityMilli, shard, count)',
-      'return wholeRateAt(limit, atMs).rate.capacityMilli + 0n * BigInt(shard + count)',
-    ],
     [
       'a window of the schedule is ignored',
       'return limit.kind?.schedule?.at(atMs, whole) ?? {rate: whole, untilMs: undefined}',
       'return {...limit.kind?.schedule?.at(atMs, whole), rate: whole, untilMs: undefined}',
-    ],
-  ]),
-  ...inFile('core/shards.ts', [
-    [
-      'a shard of a quota is moved twice its part',
-      'limit.kind?.quota && moved > given ? given : moved',
-      'limit.kind?.quota ? 2n * moved : moved',
     ],
   ]),
   ...inFile('repository/buckets/kind-write.ts', [

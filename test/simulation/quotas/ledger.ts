@@ -37,6 +37,8 @@ interface Judged {
   /** What was added to the balance besides what was consumed. */
   readonly credit: bigint
   readonly isOpening: boolean
+  /** What an operator has added on top; not part of the credit. */
+  readonly bought: bigint
 }
 
 /**
@@ -74,7 +76,7 @@ export class QuotaLedger {
 
   observe({changes, writer, atMs}: TableWrite): void {
     const all = changes.flatMap(quotaChanges)
-    const judged = all.flatMap(change => judge(change) ?? [])
+    const judged = all.flatMap(change => judge(change, writer) ?? [])
     for (const change of all) if (!change.after) this.#noteGone(change, writer)
     for (const each of judged) this.#checkTime(each, writer, atMs)
     for (const group of groups(judged)) this.#checkMove(group, writer)
@@ -121,15 +123,15 @@ export class QuotaLedger {
     if (net > 0n && created.length === 0 && deed !== 'reset' && kind !== 'python')
       this.#verdicts.report('S3-minted', subjectOf(first.change), `${tokens(net)} were added within a window`)
     if (net >= 0n || kind === 'python' || deed === 'reset') return
-    const isCut = inside.some(({change: {shard, taken}, after}) => {
-      const ceiling = ceilingOf(after, shard, after.refilledAtMs)
-      return after.tokens + taken === ceiling
-    })
+    // At the capacity that is in force from now on, or was until now.
+    const isCut = inside.some(({change: {shard, taken, before}, after}) =>
+      [after, before ?? after].some(quota => after.tokens + taken === ceilingOf(quota, shard, after.refilledAtMs)),
+    )
     if (!isCut) this.#verdicts.report('S2-lost', subjectOf(first.change), `${tokens(-net)} are gone within a window`)
   }
 
   /** A window begins with exactly the share of the shard, less what it has given of it before it knew. */
-  #checkGrant({change, after, windowMs, credit}: Judged, {kind, deed}: Writer): void {
+  #checkGrant({change, after, windowMs, credit, bought}: Judged, {kind, deed}: Writer): void {
     if (kind === 'python' || deed === 'reset') return
     const {shard, before, isItemBefore, taken} = change
     const isSession = after.resets === ''
@@ -138,7 +140,7 @@ export class QuotaLedger {
     const share = shareOf(capacityAt(after, atMs), shard, after.shardCount)
     const subject = subjectOf(change)
     if (before?.definition !== after.definition) {
-      const isTooMuch = after.tokens + taken > share && credit > 0n
+      const isTooMuch = after.tokens + taken - bought > share && credit > 0n
       if (isTooMuch)
         this.#verdicts.report('S3-grant', subject, `started with ${tokens(after.tokens + taken)} of ${tokens(share)}`)
       return
@@ -147,21 +149,22 @@ export class QuotaLedger {
     const spent = isAnnounced && before.mark !== undefined ? before.consumed - before.mark : 0n
     const due = share - (spent > 0n ? spent : 0n)
     const owed = this.#holdings.get(keyOf(change))?.get(shard)?.owed ?? 0n
-    const began = after.tokens + taken
+    const began = after.tokens + taken - bought
     if (began <= due && began >= due - owed) return
     const oracle = began > due ? 'S3-grant' : 'S2-short'
     const message = `the window of ${iso(windowMs)} began with ${tokens(began)}, ${tokens(due)} are due`
     this.#verdicts.report(oracle, subject, message)
   }
 
-  #book({change, after, windowMs, credit, isOpening}: Judged, {kind, deed}: Writer, atMs: number): void {
+  #book({change, after, windowMs, credit, isOpening, bought}: Judged, {kind, deed}: Writer, atMs: number): void {
     const key = keyOf(change)
     const shards = this.#holdings.get(key) ?? new Map<number, Holding>()
     this.#holdings.set(key, shards)
     const known = shards.get(change.shard)
     const isSame = known?.definition === after.definition && known.windowMs === windowMs
     if (known && isSame && !isOpening) {
-      known.granted += credit
+      known.granted += credit + bought
+      known.extra += bought
       known.taken += change.taken
       if (change.taken > 0n && atMs + this.#slack.aheadMs() >= known.endMs) known.owed += change.taken
       this.#checkReturned(change, known)
@@ -179,7 +182,7 @@ export class QuotaLedger {
     const isOpened = after.resets === '' && Number.isFinite(windowMs)
     const whole = capacityAt(after, isOpened ? windowMs : after.refilledAtMs)
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition
-    const extra = wasOther && granted > 0n ? granted : 0n
+    const extra = wasOther && granted > 0n ? granted : bought
     const {definition} = after
     const holding = {
       definition,
@@ -221,13 +224,14 @@ export class QuotaLedger {
 }
 
 /** `undefined` where the limit is no quota any more. */
-function judge(change: QuotaChange): Judged | undefined {
+function judge(change: QuotaChange, {deed}: Writer): Judged | undefined {
   const {before, after, taken, gained} = change
   if (!after) return undefined
   const windowMs = windowOf(after)
   const isSame = before?.definition === after.definition && windowOf(before) === windowMs
-  const credit = isSame || !before ? gained + taken : after.tokens - before.tokens + taken
-  return {change, after, windowMs, credit, isOpening: !isSame}
+  const bought = deed === 'top-up' ? after.topUp - (isSame ? before.topUp : 0n) : 0n
+  const added = isSame || !before ? gained + taken : after.tokens - before.tokens + taken
+  return {change, after, windowMs, credit: added - bought, isOpening: !isSame, bought}
 }
 
 const isGrant = ({isOpening, change}: Judged): boolean => isOpening && (change.isItemBefore || change.shard === 0)

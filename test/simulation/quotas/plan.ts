@@ -1,4 +1,4 @@
-import type {Limit} from '../../../src/lib/core/limit.js'
+import {type Limit, makeLimit} from '../../../src/lib/core/limit.js'
 import {type Planned, plain, SYSTEM} from '../rare.js'
 import {type Deed, RESOURCE, type Step, type Tokens} from '../scenario.js'
 import {kills, someActions, someFaults} from '../traffic.js'
@@ -22,6 +22,7 @@ interface Plot {
 
 /** Quotas, schedules, soft limits and the switch around the instants at which windows begin. */
 export function planQuotas(draws: Draws): Planned {
+  if (draws.chance(0.2)) return sessionsOverShards(draws)
   const place = somePlace(draws)
   const quota = someQuota(draws, place)
   const limits = [
@@ -62,6 +63,30 @@ export function planQuotas(draws: Draws): Planned {
     faults: draws.chance(0.4) ? someFaults(draws, processes, draws.pick([0.05, 0.15])) : [],
     aggregatorLagMs: draws.chance(0.4) ? draws.pick([200, 2000]) : undefined,
   }
+}
+
+/** Small requests of several processes in session after session: each is opened on one shard, and begun on the others. */
+function sessionsOverShards(draws: Draws): Planned {
+  const place = somePlace(draws)
+  const afterSeconds = draws.pick([60, 600])
+  const capacity = draws.int(8, 40)
+  const quota = makeLimit({name: 'q', capacity, refillAmount: 0, refillPeriodSeconds: 1, reset: {afterSeconds}})
+  const processes = draws.int(1, 3)
+  const firstMs = place.originMs - START_MS
+  const ask = (atMs: number, tokens: number): Step => ({
+    atMs,
+    by: draws.int(0, processes - 1),
+    deed: {kind: 'acquire', entity: 'u0', consume: {q: tokens}, actions: []},
+  })
+  const steps: Step[] = [ask(firstMs, 1), {atMs: firstMs + 500, by: OTHERS, deed: {kind: 'split', entity: 'u0'}}]
+  for (let session = 1; session <= 3; session++) {
+    const startMs = firstMs + session * (afterSeconds * 1000 + 2000)
+    for (let request = 0; request < draws.int(4, 12); request++)
+      steps.push(
+        ask(startMs + draws.int(0, draws.pick([100, afterSeconds * 900])), draws.int(1, Math.ceil(capacity / 4))),
+      )
+  }
+  return {...plain(processes, [quota]), steps}
 }
 
 /** Requests of one window: at its very beginning, in its middle, and when it ends; together they often ask for too much. */
@@ -142,6 +167,19 @@ function others(draws: Draws, plot: Plot): Step[] {
     if (draws.chance(0.6)) add(someChange(draws, limits), backAtMs)
   }
   if (draws.chance(0.15)) add({kind: 'reset', entity: entity()})
+  if (draws.chance(0.25))
+    for (let bought = 0; bought < draws.int(1, 3); bought++) {
+      const deed: Deed = {
+        kind: 'top-up',
+        entity: entity(),
+        tokens: draws.int(1, quota.capacity),
+        key: `order-${bought}`,
+      }
+      const atMs = at()
+      add(deed, atMs)
+      // Again, at the same time or later.
+      if (draws.chance(0.5)) add(deed, atMs + draws.pick([0, 5, 200, 30_000]))
+    }
   if (draws.chance(0.1)) add({kind: 'expire'})
   if (draws.chance(0.05)) add({kind: 'delete-entity', entity: entity()})
   if (draws.chance(0.3)) {
@@ -150,8 +188,16 @@ function others(draws: Draws, plot: Plot): Step[] {
       {level: 'entity', entity: entity(), resource: RESOURCE} as const,
       {level: 'entity', entity: entity(), resource: '_default_'} as const,
     ])
-    const kind = draws.pick(['set-access', 'set-access', 'peer-access'] as const)
-    const fromMs = at()
+    const kind = draws.pick(['set-access', 'peer-access'] as const)
+    const fromMs = at() + 2000
+    // Processes that know the bucket, and have just read the configuration.
+    for (const by of Array(plot.processes).keys())
+      for (const whose of entities)
+        steps.push({
+          atMs: fromMs - draws.int(500, 1500),
+          by,
+          deed: {kind: 'acquire', entity: whose, consume: {q: 1}, actions: [{kind: 'rollback', afterMs: 0}]},
+        })
     add({kind, scope, access: 'disabled'}, fromMs)
     if (draws.chance(0.3))
       add(

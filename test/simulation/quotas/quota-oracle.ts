@@ -8,6 +8,7 @@ import {QuotaLedger} from './ledger.js'
 import {QuotaRefusals} from './refusals.js'
 import {ScheduleBound} from './schedule-bound.js'
 import {Switches} from './switches.js'
+import {TopUps} from './top-ups.js'
 
 /** Names of limits that are something else than a plain rate, at least for a time. */
 export function kindedNames({configs, steps}: Scenario): ReadonlySet<string> {
@@ -23,6 +24,7 @@ export function kindedNames({configs, steps}: Scenario): ReadonlySet<string> {
 export class QuotaOracle {
   readonly ledger: QuotaLedger
   readonly switches: Switches
+  readonly topUps: TopUps
   readonly #refusals: QuotaRefusals
   readonly #schedules: ScheduleBound
   readonly #world: World
@@ -41,6 +43,7 @@ export class QuotaOracle {
     }
     this.ledger = new QuotaLedger(verdicts, slack)
     this.switches = new Switches(verdicts, RESOURCE)
+    this.topUps = new TopUps(verdicts)
     this.#refusals = new QuotaRefusals(verdicts, () => world.items)
     this.#schedules = new ScheduleBound(world.scenario, verdicts, slack)
     this.#soft = alwaysSoft(world.scenario)
@@ -48,6 +51,7 @@ export class QuotaOracle {
 
   observe(write: TableWrite): void {
     this.ledger.observe(write)
+    this.topUps.observe(write)
     this.switches.observe(write)
     this.#schedules.observe(write)
     this.#refusals.observe(write)

@@ -272,16 +272,6 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
   ...inFile('limiter/refusals/tally.ts', [
     [
-      'refusals of a write in doubt are counted again',
-      "this.#end(outcome.isInDoubt ? 'lost' : 'not-counted')",
-      "this.#end('not-counted')",
-    ],
-    [
-      'refusals of a write that failed and may have been applied are counted again',
-      "mayHaveBeenApplied(error) && !this.#isLeftBehind ? 'lost' : 'not-counted'",
-      "'not-counted'",
-    ],
-    [
       'refusals of a write that was refused are forgotten',
       "else if (outcome === 'not-counted') this.#add(bucket, taken)",
       '',
@@ -292,12 +282,6 @@ export const MUTANTS: readonly Mutant[] = [
       'if (exceeded) limits.set(',
       'if (exceeded && limits.size === 0) limits.set(',
     ],
-  ]),
-  ...inFile('limiter/rate-limiter.ts', [
-    ['refusals are not written at the end', '    await (await this.#lookup.current)?.queues.refusals.flush()\n', ''],
-  ]),
-  ...inFile('repository/buckets/refusal-write.ts', [
-    ['an attempt to write refusals is never ruled out', '  requireLimitsRevision(e, seen)\n', ''],
   ]),
   ...inFile('limiter/namespace-limiter.ts', [
     [
@@ -364,11 +348,6 @@ export const MUTANTS: readonly Mutant[] = [
     ['records that failed are forgotten', '    for (const number of sequenceNumbers) this.#failures.add(number)\n', ''],
   ]),
   ...inFile('aggregator/bucket-change.ts', [
-    [
-      'a copied shard counts the refusals of the first',
-      'refused: isCopy ? undefined : refusedBy',
-      'refused: refusedBy',
-    ],
     ['all past consumption counts again', 'milli - (known.get(limit) ?? 0n)', 'milli - 0n * (known.get(limit) ?? 0n)'],
   ]),
 ]

@@ -38,7 +38,7 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
     namespace = registered.namespace.id
     Object.assign(scene, {namespace})
     await scene.configure({level: 'resource', resource: RESOURCE}, 'rpm=100/min')
-    limiter = scene.limiter({namespaceId: undefined, namespace: name})
+    limiter = scene.limiter({namespace: name})
   })
 
   /** The next request looks the namespace up again, and must not. */

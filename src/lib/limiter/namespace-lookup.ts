@@ -29,9 +29,9 @@ export class NamespaceLookup {
     return this.#found
   }
 
-  /** The one that is in use or being looked up; `undefined` when there is none or the lookup fails. */
+  /** The one that is in use or being looked up; when the lookup fails the last one, whose work may be under way. */
   get current(): Promise<NamespaceLimiter | undefined> {
-    return this.#namespace?.catch(() => undefined) ?? Promise.resolve(undefined)
+    return this.#namespace?.catch(() => this.#found) ?? Promise.resolve(this.#found)
   }
 
   /** The namespace is looked up again from time to time: one that was deleted must not be written to. */
@@ -61,7 +61,8 @@ export class NamespaceLookup {
       if (known && isUnavailability(error)) return known.table.namespace
       throw error
     })
-    if (known?.table.namespace === namespace) return known
+    // After a lookup that failed as well: refusals that are not written yet are with the one that was in use before.
+    if (this.#found?.table.namespace === namespace) return this.#found
     const {defaultLimits = [], merge = true, random = Math.random} = this.#options
     const table = {...this.#table, namespace}
     return new NamespaceLimiter({table, cache: this.#cache, settings: this.#settings, merge, random, defaultLimits})

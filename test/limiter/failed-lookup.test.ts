@@ -1,0 +1,86 @@
+import {setImmediate as nextTurn} from 'node:timers/promises'
+import {beforeEach, expect, it} from 'vitest'
+import {classifyError} from '../../src/lib/dynamo/classify.js'
+import {Denied} from '../../src/lib/dynamo/errors.js'
+import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
+import {wireKey} from '../../src/lib/repository/table/table.js'
+import {keys} from '../../src/lib/schema/keys.js'
+import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
+import {FaultTransport} from '../helpers/fault-transport.js'
+import {Scene} from '../helpers/limiter.js'
+import {describeOnEngine, useTable} from '../helpers/table.js'
+
+const RESOURCE = 'gpt-4'
+const of = (rpm: number) => ({entity: 'user-1', resource: RESOURCE, consume: {rpm}})
+const DENIED = {name: 'AccessDeniedException', $metadata: {httpStatusCode: 400}}
+
+describeOnEngine('a lookup of the namespace that fails later on', () => {
+  const table = useTable()
+  let scene: Scene
+  let faults: FaultTransport
+  let namespace: string
+  let isDenied: boolean
+  let limiter: RateLimiter
+
+  beforeEach(async () => {
+    scene = new Scene(table)
+    faults = new FaultTransport(table.transport)
+    isDenied = false
+    scene.transport = {
+      send: async (operation, input, options) => {
+        if (isDenied && operation === 'GetItem') throw classifyError(DENIED, operation, {sent: true})
+        return faults.send(operation, input, options)
+      },
+    }
+    const name = `failed-lookup-${scene.namespace}`
+    const registered = await new Namespaces(scene.tenant).register(name)
+    namespace = registered.namespace.id
+    Object.assign(scene, {namespace})
+    await scene.configure({level: 'resource', resource: RESOURCE}, 'rpm=100/min')
+    limiter = scene.limiter({namespace: name})
+  })
+
+  /** The next request looks the namespace up again, and must not. */
+  async function failLookup(): Promise<void> {
+    scene.nowMs += 30_000
+    isDenied = true
+    await expect(limiter.tryAcquire(of(1))).rejects.toBeInstanceOf(Denied)
+    isDenied = false
+  }
+
+  async function stored() {
+    const Key = wireKey(keys.bucket(namespace, 'user-1', RESOURCE, 0))
+    return (await table.transport.send('GetItem', {TableName: table.name, Key, ConsistentRead: true})).Item ?? {}
+  }
+
+  it('loses no refusals: they come with the next write', async () => {
+    await limiter.acquire(of(90))
+    await limiter.tryAcquire(of(90))
+    await failLookup()
+    await limiter.acquire(of(1))
+    expect([readRefusals(await stored()).requests, limiter.uncountedRefusals]).toEqual([1, 0])
+    await limiter.close()
+  })
+
+  it('loses no refusals when the limiter is closed thereafter', async () => {
+    await limiter.acquire(of(90))
+    await limiter.tryAcquire(of(90))
+    await failLookup()
+    await limiter.close()
+    expect([readRefusals(await stored()).requests, limiter.uncountedRefusals]).toEqual([1, 0])
+  })
+
+  it('loses no refund: closing waits for it', async () => {
+    const lease = await limiter.acquire(of(90))
+    const order: string[] = []
+    faults.start({kind: 'late arrival', at: 1, operation: 'UpdateItem'})
+    const refund = lease.rollback().then(() => order.push('refunded'))
+    await failLookup()
+    const closing = limiter.close().then(() => order.push('closed'))
+    await nextTurn()
+    faults.stop()
+    await Promise.all([refund, closing])
+    expect(order).toEqual(['refunded', 'closed'])
+  })
+})

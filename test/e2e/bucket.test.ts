@@ -129,7 +129,7 @@ describeOnEngine('zael bucket', () => {
   })
 
   it('top-up adds to a quota, in money too, once per key; show and why tell it', async () => {
-    await cli.tell('limits set --entity buyer --resource gpt-4 usd=$20/month@UTC rpd=10/day@UTC burst=100/30d')
+    await cli.tell('limits set --only --entity buyer --resource gpt-4 usd=$20/month@UTC rpd=10/day@UTC burst=100/30d')
     await cli.show('acquire buyer gpt-4 rpd=10 burst=40', 80)
     expect(await cli.fail('bucket top-up buyer gpt-4 rpd=5')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(await cli.show('bucket top-up buyer gpt-4 rpd=5 usd=$5 burst=30 --idempotency-key order-1 --yes', 120)).toBe(
@@ -168,7 +168,7 @@ describeOnEngine('zael bucket', () => {
     ['bucket top-up buyer gpt-4 usd=5 --yes', 'limit.unit'],
     ['bucket top-up buyer gpt-4 usd=€5 --yes', 'limit.unit'],
     ['bucket top-up buyer gpt-4 rpd=$5 --yes', 'limit.unit'],
-    ['bucket top-up buyer gpt-4 rpd=0 --yes', 'limit.syntax'],
+    ['bucket top-up buyer gpt-4 rpd=0 --yes', 'request.syntax'],
     ['bucket top-up buyer gpt-4 rpd --yes', 'request.syntax'],
     ['bucket top-up buyer gpt-4 rpd=1 rpd=2 --yes', 'request.syntax'],
     ['bucket top-up buyer gpt-4 nope=1 --yes', 'limit.unknown'],

@@ -171,8 +171,9 @@ describeOnEngine('zael entity', () => {
     const lines = await cli.show('entity update user --no-cascade -m tier=silver -m seat=7 --unset-metadata note', 80)
     expect(lines).toMatchInlineSnapshot(`
       "Changed entity "user"
-        cascade   yes → no
-        metadata  note=a=b, tier=gold → seat=7, tier=silver
+        cascade       yes → no
+        metadata      note=a=b, tier=gold → seat=7, tier=silver
+        live buckets  2 stamped
       "
     `)
     expect(await cli.tell('entity update user --no-parent --name User')).toMatchObject({

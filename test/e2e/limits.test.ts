@@ -176,7 +176,8 @@ describeOnEngine('zael limits', () => {
     expect(await cli.show('limits resolve user-1 --resource gpt-4', 80)).toBe(wide)
     expect(wide).toMatchInlineSnapshot(`
       "Limits of user-1 for gpt-4
-        rpm  7/min:100
+        rpm      7/min:100
+        cascade  on (of the entity itself)
 
       LEVEL           ENTITY  RESOURCE  LIMITS
       entity          user-1  gpt-4     -              not set

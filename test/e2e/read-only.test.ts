@@ -113,6 +113,8 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
 /** Commands that write when all is right. With a mistyped namespace they must not. */
 const WRITERS: Readonly<Record<string, string>> = {
   'bucket reset': 'bucket reset user-1 --resource gpt-4 --yes',
+  'bucket top-up': 'bucket top-up user-1 gpt-4 rpm=1 --yes',
+  'entity cascade': 'entity cascade user-1 on',
   'entity clear': 'entity clear user-1',
   'entity create': 'entity create new',
   'entity disable': 'entity disable user-1',
@@ -123,6 +125,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'namespace create': '',
   'namespace delete': '',
   'namespace recover': '',
+  'resource cascade': 'resource cascade gpt-4 on',
   'resource clear': 'resource clear gpt-4',
   'resource disable': 'resource disable gpt-4',
   'resource enable': 'resource enable gpt-4',

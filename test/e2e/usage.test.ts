@@ -58,9 +58,10 @@ describeOnEngine('zael usage', () => {
       '2026-11-01T10:00:00Z user-1',
       '2026-11-01T08:00:00Z user-1',
     ])
+    const nothingElse = {overdrawn: 0, refused: {requests: 0, tokens: 0}}
     expect(second.windows[0].limits).toEqual([
-      {name: 'rpm', tokens: 30, budget: 6000, share: 0.005},
-      {name: 'tpm', tokens: 300_000, budget: 600_000, share: 0.5},
+      {name: 'rpm', tokens: 30, budget: 6000, share: 0.005, ...nothingElse},
+      {name: 'tpm', tokens: 300_000, budget: 600_000, share: 0.5, ...nothingElse},
     ])
     expect(second.totals).toMatchObject([
       {name: 'rpm', tokens: 30},
@@ -131,7 +132,7 @@ describeOnEngine('zael usage', () => {
     expect(await cli.fail('usage top --resource nothing')).toMatchObject({code: 3, error: {code: 'resource.missing'}})
     expect(await cli.fail(`usage top --by tps ${DAY}`)).toMatchObject({
       code: 2,
-      error: {code: 'usage.by', hint: 'Use requests, or one of rpm, tpm.'},
+      error: {code: 'usage.by', hint: 'Use requests, refused, or one of rpm, tpm.'},
     })
   })
 })

@@ -46,7 +46,7 @@ const isPlausible = (added: number): boolean => added > 0 && added <= MOST_REQUE
  * be added to only where the map is: a record that was not read is supposed to have it, otherwise the condition fails and
  * shows the record.
  */
-export function countRefusals(
+export function addToUsage(
   e: ExpressionBuilder,
   refusals: readonly RefusalCounts[],
   stored: Pick<UsageProgress, 'countsRefusals'> | undefined,

@@ -18,7 +18,7 @@ import {
   usageMark,
 } from '../schema/usage-record.js'
 import type {BucketChange} from './bucket-change.js'
-import {countRefusals} from './refusals.js'
+import {addToUsage} from './refusals.js'
 
 /** The changes of a batch that belong to one usage record. */
 export interface UsageGroup {
@@ -158,7 +158,7 @@ function usageUpdate(
   for (const [shard, changes] of pending) moveMark(e, shard, changes, stored)
   addCounts(e, addition)
   const refusals = [...pending.values()].flat().flatMap(({refused}) => refused ?? [])
-  const refusalsLeftOut = countRefusals(e, refusals, stored)
+  const refusalsLeftOut = addToUsage(e, refusals, stored)
   const fractions = e.name(attributes.usage.fractions)
   const before = stored?.fractionText
   e.condition(before === undefined ? `attribute_not_exists(${fractions})` : `${fractions} = ${e.value(s(before))}`)

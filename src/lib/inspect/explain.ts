@@ -18,7 +18,7 @@ import type {ConfigScope} from '../schema/config-record.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {resolveFamily, type SharedCharge, sharedCharge} from './family-limits.js'
 import {type RecentUsage, recentUsage} from './recent-usage.js'
-import {type LimitRefused, NOT_REFUSED, type Refused} from './refused.js'
+import {type LimitRefused, NOT_REFUSED, type RefusedUsage} from './refused.js'
 
 /** Children listed per limit. */
 const MOST_CONSUMERS = 5
@@ -89,7 +89,7 @@ export interface Explanation {
    */
   readonly basis: 'asked' | 'typical' | 'one-token'
   /** Requests of the entity that were refused lately. */
-  readonly refused: Refused
+  readonly refused: RefusedUsage
   /** Start of the hour from which refusals are counted. */
   readonly refusedSince: string
   readonly limits: readonly ExplainedLimit[]

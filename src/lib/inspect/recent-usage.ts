@@ -2,7 +2,7 @@ import type {Consumption} from '../core/consumption.js'
 import {windowStart} from '../core/window.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {UsageRecord} from '../schema/usage-record.js'
-import {limitNames, type Refused, refusedIn} from './refused.js'
+import {countedLimits, type RefusedUsage, refusedIn} from './refused.js'
 
 const HOUR_MS = 3_600_000
 
@@ -14,7 +14,7 @@ export interface RecentUsage {
   /** The average request of the last hours, in whole tokens rounded up; `undefined` when none is recorded. */
   readonly typical: Consumption | undefined
   /** Since the start of the hour before this one. */
-  readonly refused: Refused
+  readonly refused: RefusedUsage
   /** That start, UTC. */
   readonly refusedSince: string
 }
@@ -41,7 +41,7 @@ export async function recentUsage(
 function typicalRequest(records: readonly UsageRecord[]): Consumption | undefined {
   const requests = records.reduce((sum, {totalEvents}) => sum + totalEvents, 0)
   const {limits} = refusedIn(records)
-  const averages = limitNames(records).flatMap((name): [string, number][] => {
+  const averages = countedLimits(records).flatMap((name): [string, number][] => {
     const tokens = records.reduce((sum, record) => sum + (record.tokens.get(name) ?? 0), 0)
     const refused = limits.get(name)
     if (requests > 0 && tokens > 0) return [[name, Math.ceil(tokens / requests)]]

@@ -2,7 +2,7 @@ import type {RefusalCounts} from '../schema/refusal-counts.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 
 /** Requests that were refused, as zael's limiters have counted them. */
-export interface Refused {
+export interface RefusedUsage {
   /** By the entity's own limits, each request once. */
   readonly requests: number
   /** By its parent alone; they are counted there too. */
@@ -22,7 +22,7 @@ export interface LimitRefused {
 export const NOT_REFUSED: LimitRefused = {requests: 0, tokens: 0}
 
 /** The refusals of several usage records together. */
-export function refusedIn(records: Iterable<Pick<UsageRecord, 'refused'>>): Refused {
+export function refusedIn(records: Iterable<Pick<UsageRecord, 'refused'>>): RefusedUsage {
   let [requests, byParent, lastAtMs] = [0, 0, 0]
   const limits = new Map<string, LimitRefused>()
   for (const {refused} of records) {
@@ -41,7 +41,7 @@ function sum(known: LimitRefused = NOT_REFUSED, {limits}: RefusalCounts, name: s
 }
 
 /** The names of all limits that were used or refused. */
-export function limitNames(records: Iterable<Pick<UsageRecord, 'tokens' | 'refused'>>): string[] {
+export function countedLimits(records: Iterable<Pick<UsageRecord, 'tokens' | 'refused'>>): string[] {
   const names = new Set<string>()
   for (const {tokens, refused} of records) {
     for (const name of tokens.keys()) names.add(name)

@@ -8,7 +8,7 @@ import type {PageRequest} from '../repository/table/query.js'
 import {isoSeconds} from '../schema/instant.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {needEntity, needResource} from './known-names.js'
-import {type LimitRefused, limitNames, NOT_REFUSED, type Refused, refusedIn} from './refused.js'
+import {countedLimits, type LimitRefused, NOT_REFUSED, type RefusedUsage, refusedIn} from './refused.js'
 import {type AskedUsage, withAsked} from './usage-asked.js'
 
 const CONCURRENT_READS = 8
@@ -52,7 +52,7 @@ export interface UsageWindow {
 }
 
 /** Requests that were refused, apart from the limits that refused them. */
-export type RefusedRequests = Pick<Refused, 'requests' | 'byParent'>
+export type RefusedRequests = Pick<RefusedUsage, 'requests' | 'byParent'>
 
 /** Consumption of one limit of one resource over all windows of a range. */
 export interface LimitTotal {
@@ -134,13 +134,13 @@ async function totalsOf(repository: NamespaceRepository, records: readonly Usage
   return {requests, refused, totals: [...totals].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, total]) => total)}
 }
 
-const requestsOf = ({requests, byParent}: Refused): RefusedRequests => ({requests, byParent})
+const requestsOf = ({requests, byParent}: RefusedUsage): RefusedRequests => ({requests, byParent})
 
 /** Adds a window to the totals of its resource. */
 function addUp(totals: Map<string, LimitTotal>, {record, asked}: AskedUsage): void {
   const {entity, resource, start} = record
   const {limits} = refusedIn([record])
-  for (const name of limitNames([record])) {
+  for (const name of countedLimits([record])) {
     const charged = record.tokens.get(name) ?? 0
     const id = `${resource} ${name}`
     const soFar = totals.get(id)
@@ -187,7 +187,7 @@ async function limitsOf({configs}: NamespaceRepository, records: readonly UsageR
 function windowOf(record: UsageRecord, limits: readonly Limit[]): UsageWindow {
   const {entity, resource, window, start, totalEvents: requests} = record
   const refused = refusedIn([record])
-  const shares = limitNames([record]).map(name => {
+  const shares = countedLimits([record]).map(name => {
     const tokens = record.tokens.get(name) ?? 0
     const limit = limits.find(each => each.name === name)
     // What a quota or a schedule allows in a window of usage depends on the calendar.

@@ -2,7 +2,7 @@ import {InvalidInput} from '../core/errors.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {UsageRecord} from '../schema/usage-record.js'
 import {configuredResources, needResource} from './known-names.js'
-import {type Refused, refusedIn} from './refused.js'
+import {type RefusedUsage, refusedIn} from './refused.js'
 import {withAsked} from './usage-asked.js'
 import {type UsageSubject, walkUsage} from './usage-report.js'
 
@@ -20,7 +20,7 @@ export interface TopConsumer {
   readonly limits: ReadonlyMap<string, number>
   /** By soft limit: writes that took from it and left it in debt. */
   readonly overdrawn: ReadonlyMap<string, number>
-  readonly refused: Refused
+  readonly refused: RefusedUsage
   /** Its part of everything requested, in the unit of the ranking; parents include the charges of their children. */
   readonly share: number
 }

@@ -29,6 +29,7 @@ it('a healthy stack is shown with the verdict last', () => {
       safety        deletion protection on, point-in-time recovery on
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
+      refused       0 requests in the last hour
       aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       lag           1 s behind, 0 errors in the last hour
@@ -64,6 +65,7 @@ it('C-41 alarms and dead letters are shown with what to do about them', () => {
       safety        deletion protection on, point-in-time recovery on
       stream        both images, expiry on
       throttled     0 reads, 0 writes in the last hour
+      refused       0 requests in the last hour
       aggregator    prod-aggregator, active, nodejs22.x, 1,024 MB, same code as this zael
       mapping       enabled, OK
       lag           1 s behind, 0 errors in the last hour

@@ -57,9 +57,11 @@ const LOOKS: Steps<NamespaceRepository> = {
   'buckets.ofNamespace': tenant => all(tenant.buckets.ofNamespace()),
   'configs.get': tenant => tenant.configs.get(ofResource),
   'configs.getMany': tenant => tenant.configs.getMany([ofResource, {level: 'system'}]),
+  'configs.readableLimits': tenant => tenant.configs.readableLimits([ofResource, {level: 'system'}]),
   'configs.resolve': tenant => tenant.configs.resolve('child', RESOURCE),
   'configs.onUnavailable': tenant => tenant.configs.onUnavailable(),
   'configs.units': tenant => tenant.configs.units(),
+  'configs.keepUnits': async tenant => tenant.configs.keepUnits(),
   'configs.resources': tenant => tenant.configs.resources(),
   'configs.ofEntity': tenant => tenant.configs.ofEntity('child'),
   'configs.entities': tenant => tenant.configs.entities(RESOURCE),
@@ -99,13 +101,17 @@ const CHANGES: Steps<NamespaceRepository> = {
   'configs.delete': tenant => tenant.configs.delete({level: 'system'}),
   'configs.setAccess': tenant => tenant.configs.setAccess(ofResource, 'enabled'),
   setAccess: tenant => tenant.setAccess(ofResource, undefined),
+  'configs.setCascade': tenant => tenant.configs.setCascade(ofResource, true),
+  setCascade: tenant => tenant.setCascade(ofResource, undefined),
   setLimits: async tenant => {
     await tenant.setLimits(ofResource, parseLimits(['rpm=200', 'tpm=1k']))
     await tenant.setLimits({level: 'entity', entity: 'child', resource: RESOURCE}, parseLimits(['rpm=300']))
   },
   unsetLimit: tenant => tenant.unsetLimit(ofResource, 'tpm'),
   resetBucket: tenant => tenant.resetBucket('child', RESOURCE),
+  topUpBucket: tenant => tenant.topUpBucket('child', RESOURCE, {rpm: 1}),
   deleteLimits: tenant => tenant.deleteLimits({level: 'entity', entity: 'child', resource: RESOURCE}),
+  deleteConfig: tenant => tenant.deleteConfig(ofResource),
   'provisioner.save': async tenant => tenant.provisioner.save(MANAGED, await tenant.provisioner.get()),
   'entities.delete': tenant => tenant.entities.delete('child'),
 }

@@ -1,7 +1,7 @@
 import {BLOCKS, gauge, sparkline, WHOLE_BLOCKS} from '../../core/gauge.js'
 import {formatCount, formatPlural, formatTokens} from '../../core/text.js'
 import type {Window} from '../../core/window.js'
-import {type LimitRefused, NOT_REFUSED, type Refused} from '../../inspect/refused.js'
+import {type LimitRefused, NOT_REFUSED, type RefusedUsage} from '../../inspect/refused.js'
 import type {LimitShare, LimitTotal, RefusedRequests, UsageTotals, UsageWindow} from '../../inspect/usage-report.js'
 import type {TopConsumer, TopConsumers} from '../../inspect/usage-top.js'
 import type {TimeRange} from '../flags/time-range.js'
@@ -221,7 +221,7 @@ export function topListing(
     Array.from(limits, ([name, tokens]) => {
       return `${name} ${formatTokens(tokens, units?.get(name))}${overdraftText(overdrawn.get(name))}`
     })
-  const refusedTokens = (limits: Refused['limits']) =>
+  const refusedTokens = (limits: RefusedUsage['limits']) =>
     Array.from(limits, ([name, {tokens}]) => `${name} ${formatTokens(tokens, units?.get(name))}`)
   return {
     rows: consumers,

@@ -1,6 +1,8 @@
 import {beforeEach, describe, expect, it} from 'vitest'
 import type {Lease} from '../../src/lib/limiter/lease.js'
+import {splitBucket} from '../../src/lib/repository/buckets/split.js'
 import {NamespaceRepository} from '../../src/lib/repository/repository.js'
+import type {NamespaceTable} from '../../src/lib/repository/table/table.js'
 import {type AttributeValue, bool, type Item, n, s} from '../../src/lib/schema/attribute-value.js'
 import {keys, wireKey} from '../../src/lib/schema/keys.js'
 import {Scene} from '../helpers/limiter.js'
@@ -225,6 +227,41 @@ describeOnBoth('whom a request is charged to', {timeout: 60_000}, (table, extent
       expect(await consumed('user-1')).toBe(2)
       await lease.rollback()
       expect([await consumed('team-1'), await consumed('team-2'), await consumed('user-1')]).toEqual([0, 0, 0])
+    })
+
+    it('returns tokens of a limit that the new parent lacks', async () => {
+      for (const entity of ['user-1', 'team-1'])
+        await scene.configure({level: 'entity', entity, resource: 'gpt-4'}, 'rpm=100/day', 'tpm=100/day')
+      const used = async (entity: string) => (await scene.totals(entity, 'gpt-4', 'tpm')).consumed
+      const lease = await scene.limiter().acquire(request({rpm: 1, tpm: 9}))
+      expect([await used('user-1'), await used('team-1')]).toEqual([9, 9])
+      await repository.entities.update('user-1', {parent: 'team-2'})
+      await lease.consume({rpm: 1})
+      await lease.adjust({tpm: -9})
+      expect([await used('user-1'), await used('team-1')]).toEqual([0, 0])
+    })
+
+    it('is in the shards of a split that has read the bucket before it', async () => {
+      await scene.limiter().acquire(request({rpm: 1}))
+      let isFirst = true
+      const tenant: NamespaceTable = {
+        ...scene.tenant,
+        transport: {
+          send: async (operation, input, options) => {
+            if (operation === 'TransactWriteItems' && isFirst) {
+              isFirst = false
+              // As another client stamps it: without a mark of its own.
+              const pgen = later((await meta()).pgen, 1)
+              const Item = {...(await bucket()), pgen, parent_id: s('team-2')}
+              await table.transport.send('PutItem', {TableName: table.name, Item})
+            }
+            return table.transport.send(operation, input, options)
+          },
+        },
+      }
+      expect(await splitBucket(tenant, 'user-1', 'gpt-4', 1)).toBe(2)
+      expect(isFirst).toBe(false)
+      expect(await bucket(1)).toMatchObject({parent_id: s('team-2'), pgen: later((await meta()).pgen, 1)})
     })
 
     it('charges the new parent also through a shard that the move has not reached yet', async () => {

@@ -38,7 +38,7 @@ export async function recentUsage(
 }
 
 /** The average of admitted requests; where none was admitted, of those that limits had too little for. */
-export function typicalRequest(records: readonly UsageRecord[]): Consumption | undefined {
+function typicalRequest(records: readonly UsageRecord[]): Consumption | undefined {
   const requests = records.reduce((sum, {totalEvents}) => sum + totalEvents, 0)
   const {limits} = refusedIn(records)
   const averages = limitNames(records).flatMap((name): [string, number][] => {

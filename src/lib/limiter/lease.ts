@@ -209,8 +209,9 @@ export class Lease<Name extends string = string> implements AsyncDisposable {
   }
 
   #correct(grant: Grant, amounts: Amounts): Promise<void>[] {
-    // A parent is charged only for the limits it has.
-    const known = [...amounts].filter(([name]) => grant.record.state.limits.has(name))
+    // A parent is charged only for the limits it has. After a move another one may hold tokens of a limit that it lacks.
+    const {limits} = grant.record.state
+    const known = [...amounts].filter(([name, milli]) => limits.has(name) || (milli < 0n && heldBy(grant).has(name)))
     return partsOf(grant, new Map(known)).map(async ({holding, deltas}) => {
       const returned = [...deltas].filter(([, milli]) => milli < 0n)
       // Off the books before it is written: tokens whose return is under way or in doubt must not be returned again.

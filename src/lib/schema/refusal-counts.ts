@@ -45,12 +45,6 @@ const BUCKET: Spelling = {
 }
 const USAGE: Spelling = {requests: 'n', byParent: 'p', lastAt: 'at', requestsPrefix: 'r:', tokensPrefix: 't:'}
 
-/** The attributes of one limit in a bucket. */
-export const refusalAttributes = (limit: string): string[] => [
-  BUCKET.requestsPrefix + limit,
-  BUCKET.tokensPrefix + limit,
-]
-
 /** Whether an attribute of a bucket counts refusals. */
 export const isRefusalAttribute = (attribute: string): boolean =>
   attribute.startsWith(BUCKET.requestsPrefix) ||

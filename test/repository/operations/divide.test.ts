@@ -1,9 +1,9 @@
-import {array, assert, bigInt, property} from 'fast-check'
+import fc from 'fast-check'
 import {expect, it} from 'vitest'
 import {divideByRoom, divideByWeight} from '../../../src/lib/repository/operations/divide.js'
 
 const sum = (parts: readonly bigint[]) => parts.reduce((a, b) => a + b, 0n)
-const amounts = (min: bigint) => array(bigInt({min, max: 10n ** 16n}), {minLength: 1, maxLength: 32})
+const amounts = (min: bigint) => fc.array(fc.bigInt({min, max: 10n ** 16n}), {minLength: 1, maxLength: 32})
 
 it('tokens are divided by weights as other clients do, the rest to the first', () => {
   expect(divideByWeight(7n, [2n, 1n, 1n])).toEqual([5n, 1n, 1n])
@@ -18,14 +18,14 @@ it('tokens are divided by room, and none gets more than it has room for', () => 
 })
 
 it('every token is given once', () => {
-  assert(
-    property(bigInt({min: 1n, max: 10n ** 16n}), amounts(1n), (total, weights) => {
+  fc.assert(
+    fc.property(fc.bigInt({min: 1n, max: 10n ** 16n}), amounts(1n), (total, weights) => {
       const parts = divideByWeight(total, weights)
       return sum(parts) === total && parts.every(part => part >= 0n)
     }),
   )
-  assert(
-    property(bigInt({min: 1n, max: 10n ** 16n}), amounts(0n), (total, rooms) => {
+  fc.assert(
+    fc.property(fc.bigInt({min: 1n, max: 10n ** 16n}), amounts(0n), (total, rooms) => {
       const parts = divideByRoom(total, rooms)
       const most = sum(rooms) < total ? sum(rooms) : total
       return sum(parts) === most && parts.every((part, at) => part >= 0n && part <= (rooms[at] ?? 0n))

@@ -57,6 +57,14 @@ export class OperatorScene extends Scene {
     return count
   }
 
+  /** Takes all that should be left of a limit at once, and finds that nothing more is. */
+  async spends(name: string, tokens: number, given?: RateLimiter): Promise<boolean> {
+    const limiter = given ?? this.limiter({denyCacheMs: 0})
+    const all = await limiter.tryAcquire({...USER, consume: {[name]: tokens}})
+    const more = await limiter.tryAcquire({...USER, consume: {[name]: 1}})
+    return all.admitted && !more.admitted
+  }
+
   async split(times = 1): Promise<void> {
     for (let at = 0; at < times; at++) await splitBucket(this.tenant, USER.entity, USER.resource, 2 ** at)
   }

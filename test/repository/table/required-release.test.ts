@@ -37,6 +37,16 @@ describeOnEngine('the release that Python clients need', () => {
     expect(await least(tenant)).toEqual(s('0.17.0'))
   })
 
+  it('rises with the first cascade policy, and not when one is cleared', async () => {
+    const tenant = await tenantOf(AGGREGATOR_MARK)
+    const {configs} = new NamespaceRepository(tenant, undefined)
+    const scope = {level: 'resource', resource: 'gpt-4'} as const
+    await configs.setCascade(scope, undefined)
+    expect(await least(tenant)).toEqual(s('0.0.0'))
+    await configs.setCascade(scope, false)
+    expect(await least(tenant)).toEqual(s('0.16.0'))
+  })
+
   it('is read once, and written only when it rises', async () => {
     const tenant = await tenantOf(undefined)
     await requireReaders(tenant, [])

@@ -82,7 +82,7 @@ export class QuotaRefusals {
 }
 
 /** Millitokens that all shards together can give at an instant. */
-export function leftAt(shards: ReadonlyMap<number, StoredQuota>, atMs: number): bigint {
+function leftAt(shards: ReadonlyMap<number, StoredQuota>, atMs: number): bigint {
   let left = 0n
   for (const [shard, quota] of shards) {
     const held = heldAt(quota, shard, atMs)

@@ -82,7 +82,7 @@ function levelsText(levels: readonly AppliedScope[]): string | undefined {
 }
 
 /** How many entities and live buckets a change concerns. */
-export function reachText({entities, buckets, isComplete}: ChangeReach): string {
+function reachText({entities, buckets, isComplete}: ChangeReach): string {
   const least = isComplete ? '' : 'at least '
   if (buckets === 0) return isComplete ? 'no live bucket' : 'none of the first live buckets'
   return `${least}${formatPlural(entities, 'entity', 'entities')} with ${formatPlural(buckets, 'live bucket')}`

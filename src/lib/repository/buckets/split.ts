@@ -25,7 +25,7 @@ import {requireSupported} from '../table/unsupported-feature.js'
 import {requireOpen} from './kind-write.js'
 import type {SeenBucket} from './plan.js'
 import {grantOfShard, newlyGranted} from './quota-shards.js'
-import {countWrite, requireLimitsRevision, requireShardCount} from './writes.js'
+import {countWrite, requireFamily, requireLimitsRevision, requireShardCount} from './writes.js'
 
 const names = attributes.bucket
 
@@ -240,6 +240,7 @@ function moveTokens(
   give.condition(`${give.name(names.refilledAt)} = ${give.value(n(donor.state.refilledAtMs))}`)
   give.condition(`${give.name(names.shardCount)} = ${give.value(n(donor.shardCount))}`)
   requireLimitsRevision(give, donor)
+  requireFamily(give, donor)
   requireOpen(give, donor)
   if (shardCount !== donor.shardCount)
     give.set(names.shardCount, n(shardCount)).set(names.limitsRevision, newRevision(table))

@@ -248,17 +248,26 @@ export function refuseExpired(e: ExpressionBuilder, nowMs: number, seen?: Pick<B
   else e.condition(`attribute_not_exists(${expiresAt})${seen ? '' : ` OR ${isAhead()}`}`)
 }
 
-/**
- * Stores the family of a bucket, with its generation. The stored one must be as it was seen: a move by another client, which
- * leaves the revision as it is, stamps a later generation that an older one never replaces.
- */
-export function storeFamily(e: ExpressionBuilder, family: Family, seen: Pick<BucketRecord, 'parentGeneration'>): void {
+/** Stores the family of a bucket, with its generation, in place of the one that was seen. */
+export function storeFamily(e: ExpressionBuilder, family: Family, seen: Family): void {
   e.set(names.cascade, bool(family.cascade))
   setOrRemove(e, names.parent, family.parent === undefined ? undefined : s(family.parent))
   const generation = family.parentGeneration && generationAttributes(family.parentGeneration)
   for (const [name, value] of Object.entries(generation ?? {})) e.set(name, value)
-  requireNumber(e, names.parentGeneration, seen.parentGeneration?.moves)
-  requireText(e, names.parentIncarnation, seen.parentGeneration?.incarnation)
+  requireFamily(e, seen)
+}
+
+/**
+ * No other client has changed the family since it was seen: they leave the revision as it is. A later generation is never
+ * replaced by an older one.
+ */
+export function requireFamily(e: ExpressionBuilder, {cascade, parent, parentGeneration}: Family): void {
+  const stored = e.name(names.cascade)
+  const isSame = `${stored} = ${e.value(bool(cascade))}`
+  e.condition(cascade ? isSame : `attribute_not_exists(${stored}) OR ${isSame}`)
+  requireText(e, names.parent, parent)
+  requireNumber(e, names.parentGeneration, parentGeneration?.moves)
+  requireText(e, names.parentIncarnation, parentGeneration?.incarnation)
 }
 
 /** Clients that do not shard leave the count out. */

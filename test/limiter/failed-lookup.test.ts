@@ -2,14 +2,14 @@ import {setImmediate as nextTurn} from 'node:timers/promises'
 import {beforeEach, expect, it} from 'vitest'
 import {classifyError} from '../../src/lib/dynamo/classify.js'
 import {Denied} from '../../src/lib/dynamo/errors.js'
-import type {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
+import {RateLimiter} from '../../src/lib/limiter/rate-limiter.js'
 import {Namespaces} from '../../src/lib/repository/namespaces/namespaces.js'
 import {wireKey} from '../../src/lib/repository/table/table.js'
 import {keys} from '../../src/lib/schema/keys.js'
 import {readRefusals} from '../../src/lib/schema/refusal-counts.js'
 import {FaultTransport} from '../helpers/fault-transport.js'
 import {Scene} from '../helpers/limiter.js'
-import {describeOnEngine, useTable} from '../helpers/table.js'
+import {describeOnEngine, PATIENT_MS, useTable} from '../helpers/table.js'
 
 const RESOURCE = 'gpt-4'
 const of = (rpm: number) => ({entity: 'user-1', resource: RESOURCE, consume: {rpm}})
@@ -38,10 +38,18 @@ describeOnEngine('a lookup of the namespace that fails later on', () => {
     namespace = registered.namespace.id
     Object.assign(scene, {namespace})
     await scene.configure({level: 'resource', resource: RESOURCE}, 'rpm=100/min')
-    limiter = scene.limiter({namespace: name})
+    // By name: a namespace that is given by its id is not looked up.
+    limiter = new RateLimiter({
+      stack: table.name,
+      namespace: name,
+      transport: scene.transport,
+      clock: () => scene.nowMs,
+      onUnavailable: 'block',
+      timeoutMs: PATIENT_MS,
+    })
   })
 
-  /** The next request looks the namespace up again, and must not. */
+  /** The next request looks the namespace up again, and is not allowed to. */
   async function failLookup(): Promise<void> {
     scene.nowMs += 30_000
     isDenied = true

@@ -134,10 +134,8 @@ export class QuotaLedger {
   #checkGrant({change, after, windowMs, credit, bought}: Judged, {kind, deed}: Writer): void {
     if (kind === 'python' || deed === 'reset') return
     const {shard, before, isItemBefore, taken} = change
-    const isSession = after.resets === ''
-    const isAnnounced = isSession && before?.startMs === after.startMs
-    const atMs = isSession && !isAnnounced ? windowMs : after.refilledAtMs
-    const share = shareOf(capacityAt(after, atMs), shard, after.shardCount)
+    const isAnnounced = wasAnnounced(change)
+    const share = shareOf(wholeOf(change, after, windowMs), shard, after.shardCount)
     const subject = subjectOf(change)
     if (before?.definition !== after.definition) {
       const isTooMuch = after.tokens + taken - bought > share && credit > 0n
@@ -179,8 +177,7 @@ export class QuotaLedger {
     // A copy of a shard whose window is over holds nothing until it is reset.
     const isOver = kind === 'python' && !change.isItemBefore && endOf(after, windowMs) <= atMs
     const granted = isOver ? 0n : after.tokens + change.taken
-    const isOpened = after.resets === '' && Number.isFinite(windowMs)
-    const whole = capacityAt(after, isOpened ? windowMs : after.refilledAtMs)
+    const whole = wholeOf(change, after, windowMs)
     const wasOther = change.isItemBefore && change.before?.definition !== after.definition
     const extra = wasOther && granted > 0n ? granted : bought
     const {definition} = after
@@ -232,6 +229,19 @@ function judge(change: QuotaChange, {deed}: Writer): Judged | undefined {
   const bought = deed === 'top-up' ? after.topUp - (isSame ? before.topUp : 0n) : 0n
   const added = isSame || !before ? gained + taken : after.tokens - before.tokens + taken
   return {change, after, windowMs, credit: added - bought, isOpening: !isSame, bought}
+}
+
+/** Whether another shard had opened the session that a shard enters. */
+const wasAnnounced = ({before, after}: QuotaChange): boolean =>
+  after?.resets === '' && before?.startMs === after.startMs
+
+/**
+ * The capacity that a shard is granted its share of: that in force when it enters the window, which is when a session that
+ * it opens begins.
+ */
+function wholeOf(change: QuotaChange, after: StoredQuota, windowMs: number): bigint {
+  const isOpened = after.resets === '' && Number.isFinite(windowMs) && !wasAnnounced(change)
+  return capacityAt(after, isOpened ? windowMs : after.refilledAtMs)
 }
 
 const isGrant = ({isOpening, change}: Judged): boolean => isOpening && (change.isItemBefore || change.shard === 0)

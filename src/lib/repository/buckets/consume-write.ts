@@ -120,10 +120,8 @@ function demandRoom(e: ExpressionBuilder, room: RoomDemand, nowMs: number, takes
       since(earliestRefillMs),
       ...[...lowestMilli].map(([name, milli]) => `${e.name(limitAttribute(name, 'tokens'))}>=${e.value(n(milli))}`),
     ]
-    // The refill instant moves, so that nothing of what is given up can come back.
-    e.set(names.refilledAt, n(nowMs))
-      .remove(names.remainders)
-      .condition(room.forgoes.map(each => within(each).join(' AND ')).join(' OR '))
+    // The refill instant moves, so that nothing of what is given up can come back. Fractions are valid only if it stays.
+    e.set(names.refilledAt, n(nowMs)).condition(room.forgoes.map(each => within(each).join(' AND ')).join(' OR '))
   } else if (bounds.length <= 1) e.condition(since(bounds[0]?.earliestRefillMs ?? nowMs))
   else {
     const within = ({earliestRefillMs, highestMilli}: RoomBounds) => [

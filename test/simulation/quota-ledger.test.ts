@@ -1,0 +1,63 @@
+import {describe, expect, it} from 'vitest'
+import {formatWindows} from '../../src/lib/calendar/stored-schedule.js'
+import {type Item, n, s} from '../../src/lib/schema/attribute-value.js'
+import {Verdicts} from './oracles/verdicts.js'
+import {QuotaLedger} from './quotas/ledger.js'
+import type {TableWrite} from './world/table-writes.js'
+
+const START_MS = Date.parse('2024-02-28T00:15:00Z')
+const MINUTE_MS = 60_000
+const BEFORE_MS = START_MS - 10 * 3_600_000
+
+/** A shard of two of a session quota: 24 tokens in five hours, half of that in the first half of every hour. */
+function shard(number: number, fields: {tokens: number; atMs: number; ws: number; wa: number; taken?: number}): Item {
+  return {
+    PK: s(`ns/BUCKET#u0#gpt-4#${number}`),
+    rf: n(fields.atMs),
+    shard_count: n(2),
+    sched_tz: s('UTC'),
+    sched: s(formatWindows([{cron: '0-29 * * * *', scalePerMille: 500}])),
+    b_q_cp: n(24_000),
+    b_q_ra: n(0),
+    b_q_rp: n(1000),
+    b_q_rsa: n(18_000),
+    b_q_tk: n(fields.tokens),
+    b_q_tc: n(fields.taken ?? 0),
+    b_q_ws: n(fields.ws),
+    b_q_wa: n(fields.wa),
+  }
+}
+
+/** Shard 0 opens a session at a quarter past the hour; shard 1, which was told, enters it later. */
+function found(entersAfterMs: number, tokens: number): string[] {
+  const verdicts = new Verdicts(() => 0)
+  const ledger = new QuotaLedger(verdicts, {aheadMs: () => 0, behindMs: () => 0, lagMs: () => 0})
+  const change = (atMs: number, before: Item, after: Item): TableWrite => ({
+    atMs,
+    writer: {kind: 'limiter', process: 0},
+    changes: [{table: 'sim', sequence: 0, atMs, before, after}],
+    shards: [],
+  })
+  const old = {tokens: 0, atMs: BEFORE_MS, ws: BEFORE_MS, wa: BEFORE_MS}
+  const [opened, atMs] = [{tokens: 6000, atMs: START_MS, ws: START_MS, wa: START_MS}, START_MS + entersAfterMs]
+  ledger.observe(change(START_MS, shard(0, old), shard(0, opened)))
+  const [announced, entered] = [
+    {...old, ws: START_MS},
+    {...opened, tokens, atMs},
+  ]
+  ledger.observe(change(atMs, shard(1, announced), shard(1, entered)))
+  return verdicts.violations.map(({oracle}) => oracle)
+}
+
+describe('the ledger of quotas', () => {
+  it('allows a shard that enters a session late its share of the capacity in force then', () => {
+    expect(found(MINUTE_MS, 6000)).toEqual([])
+    expect(found(30 * MINUTE_MS, 12_000)).toEqual([])
+  })
+
+  it('finds a shard that enters a session with more', () => {
+    expect(found(MINUTE_MS, 12_000)).toEqual(['S3-grant', 'S1-quota'])
+    expect(found(30 * MINUTE_MS, 18_001)).toEqual(['S3-grant', 'S1-quota'])
+    expect(found(30 * MINUTE_MS, 6000)).toEqual(['S2-short'])
+  })
+})

@@ -129,7 +129,9 @@ describeOnEngine('zael bucket', () => {
   })
 
   it('top-up adds to a quota, in money too, once per key; show and why tell it', async () => {
-    await cli.tell('limits set --entity buyer --resource gpt-4 usd=$20/month@UTC rpd=10/day@UTC burst=100/30d')
+    await cli.tell(
+      'limits set --replace --entity buyer --resource gpt-4 usd=$20/month@UTC rpd=10/day@UTC burst=100/30d',
+    )
     await cli.show('acquire buyer gpt-4 rpd=10 burst=40', 80)
     expect(await cli.fail('bucket top-up buyer gpt-4 rpd=5')).toMatchObject({code: 2, error: {code: 'confirm.needed'}})
     expect(await cli.show('bucket top-up buyer gpt-4 rpd=5 usd=$5 burst=30 --idempotency-key order-1 --yes', 120)).toBe(
@@ -168,13 +170,21 @@ describeOnEngine('zael bucket', () => {
     ['bucket top-up buyer gpt-4 usd=5 --yes', 'limit.unit'],
     ['bucket top-up buyer gpt-4 usd=€5 --yes', 'limit.unit'],
     ['bucket top-up buyer gpt-4 rpd=$5 --yes', 'limit.unit'],
-    ['bucket top-up buyer gpt-4 rpd=0 --yes', 'limit.syntax'],
+    ['bucket top-up buyer gpt-4 rpd=0 --yes', 'request.syntax'],
     ['bucket top-up buyer gpt-4 rpd --yes', 'request.syntax'],
     ['bucket top-up buyer gpt-4 rpd=1 rpd=2 --yes', 'request.syntax'],
     ['bucket top-up buyer gpt-4 nope=1 --yes', 'limit.unknown'],
     ['bucket top-up buyer gpt-4 rpd=1 --idempotency-key a#b --yes', 'bucket.key'],
   ])('%s is a mistake', async (command, code) => {
     expect(await cli.fail(command)).toMatchObject({code: 2, error: {code}})
+  })
+
+  it('processes with the same key at once top up once', async () => {
+    const command = 'bucket top-up buyer gpt-4 rpd=3 --idempotency-key race --yes'
+    const told = await Promise.all([cli.tell(command), cli.tell(command), cli.tell(command)])
+    expect(told.filter(({isRepeated}) => !isRepeated)).toHaveLength(1)
+    const {buckets} = await cli.tell('bucket show buyer')
+    expect(buckets[0].limits).toContainEqual(expect.objectContaining({name: 'rpd', level: 8, toppedUp: 8}))
   })
 
   it('the key of another amount is a conflict', async () => {

@@ -177,6 +177,14 @@ describeOnEngine('zael bucket', () => {
     expect(await cli.fail(command)).toMatchObject({code: 2, error: {code}})
   })
 
+  it('processes with the same key at once top up once', async () => {
+    const command = 'bucket top-up buyer gpt-4 rpd=3 --idempotency-key race --yes'
+    const told = await Promise.all([cli.tell(command), cli.tell(command), cli.tell(command)])
+    expect(told.filter(({isRepeated}) => !isRepeated)).toHaveLength(1)
+    const {buckets} = await cli.tell('bucket show buyer')
+    expect(buckets[0].limits).toContainEqual(expect.objectContaining({name: 'rpd', level: 8, toppedUp: 8}))
+  })
+
   it('the key of another amount is a conflict', async () => {
     expect(await cli.fail('bucket top-up buyer gpt-4 rpd=6 --idempotency-key order-1 --yes')).toMatchObject({
       code: 5,

@@ -50,16 +50,21 @@ interface LimitPlan {
 
 /** Decides what to write once the limits in force are known. */
 export function planWithLimits(input: LimitStepInput): LimitPlan {
-  const {state, address, inForce} = input
+  const {state, address, inForce, isCertain} = input
   const impossible = new Map<PendingRequest, Error>()
   const possible: PendingRequest[] = []
+  const quotas = new Set(inForce.applied.limits.flatMap(({name, reset}) => (reset ? [name] : [])))
+  let isUndecided = false
   for (const request of input.requests) {
     // Given up while the configuration was read.
     if (request.isAbandoned) continue
     const reason = impossibility(address, request.amounts, inForce.applied.limits, possibleTopUps(state))
-    if (reason) impossible.set(request, reason)
-    else possible.push(request)
+    if (!reason) possible.push(request)
+    // An operator may have topped a quota up since: the next step reads the bucket again.
+    else if (!isCertain && [...request.amounts.keys()].some(name => quotas.has(name))) isUndecided = true
+    else impossible.set(request, reason)
   }
+  if (isUndecided && possible.length === 0) return {impossible, step: {kind: 'forget'}}
   if (state.exists) return {impossible, step: planRewrite(state.seen, possible, input)}
   return {impossible, step: possible.length === 0 ? undefined : planCreation(state.residue, possible, input)}
 }

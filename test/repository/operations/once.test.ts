@@ -52,6 +52,16 @@ describeOnEngine('S6 a reset or top-up', {timeout: 60_000}, () => {
     expect(await scene.events()).toHaveLength(2)
   })
 
+  it('is not applied again when the bucket has gone meanwhile', async () => {
+    await scene.topUp({q: 5}, 'k')
+    await scene.reset(undefined, 'r')
+    const Key = wireKey(keys.bucket(scene.namespace, USER.entity, USER.resource, 0))
+    await table.transport.send('DeleteItem', {TableName: table.name, Key})
+    expect(await scene.topUp({q: 5}, 'k')).toMatchObject({isRepeated: true})
+    expect(await scene.reset(undefined, 'r')).toMatchObject({isRepeated: true})
+    expect(await scene.shards(USER.entity, USER.resource)).toEqual([])
+  })
+
   it('refuses a key that stands for another change, and changes nothing', async () => {
     await scene.topUp({q: 5}, 'k')
     await scene.reset(['q'], 'r')

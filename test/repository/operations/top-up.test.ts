@@ -52,6 +52,23 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
       expect(await scene.spends('q', 10, limiter)).toBe(true)
     })
 
+    it('is noticed by a process that has seen the bucket before, also by requests above the allowance', async () => {
+      const limiter = scene.limiter({denyCacheMs: 0})
+      await scene.admitted(1, {q: 3}, limiter)
+      await expect(limiter.acquire({...USER, consume: {q: 11}})).rejects.toThrow(RequestTooLarge)
+      const [before] = await scene.shards(USER.entity, USER.resource)
+      await scene.topUp({q: 5})
+      const [after] = await scene.shards(USER.entity, USER.resource)
+      expect(after?.limitsRevision).not.toBe(before?.limitsRevision)
+      expect(await scene.spends('q', 12, limiter)).toBe(true)
+      const idle = scene.limiter({denyCacheMs: 0})
+      const other = {entity: 'user-2', resource: USER.resource}
+      await expect(idle.acquire({...other, consume: {q: 11}})).rejects.toThrow(RequestTooLarge)
+      expect(await scene.shards('user-2', USER.resource)).toEqual([])
+      await scene.operator().topUpBucket('user-2', USER.resource, {q: 5})
+      await idle.acquire({...other, consume: {q: 15}})
+    })
+
     it('pays a debt first, and what is returned later is kept', async () => {
       const limiter = scene.limiter({denyCacheMs: 0})
       const lease = await limiter.acquire({...USER, consume: {q: 10}})
@@ -151,6 +168,15 @@ describeOnEngine('a top-up', {timeout: 60_000}, () => {
         ExpressionAttributeNames: {'#ttl': 'ttl'},
         ExpressionAttributeValues: {':soon': n(Math.floor(scene.nowMs / 1000) + 60)},
       })
+      await scene.topUp({q: 1})
+      const [record] = await scene.shards(USER.entity, USER.resource)
+      expect(record?.ttlSeconds).toBeGreaterThan((MORNING + 15 * HOUR_MS) / 1000)
+    })
+
+    it('keeps a bucket in which the quota is new', async () => {
+      await scene.configureUser('rpm=1000/min')
+      await scene.admitted(1, {rpm: 1})
+      await scene.configureUser('rpm=1000/min', 'q=10/day@UTC')
       await scene.topUp({q: 1})
       const [record] = await scene.shards(USER.entity, USER.resource)
       expect(record?.ttlSeconds).toBeGreaterThan((MORNING + 15 * HOUR_MS) / 1000)

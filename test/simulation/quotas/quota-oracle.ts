@@ -43,7 +43,7 @@ export class QuotaOracle {
     }
     this.ledger = new QuotaLedger(verdicts, slack)
     this.switches = new Switches(verdicts, RESOURCE)
-    this.topUps = new TopUps(verdicts)
+    this.topUps = new TopUps(world.scenario, verdicts)
     this.#refusals = new QuotaRefusals(verdicts, () => world.items)
     this.#schedules = new ScheduleBound(world.scenario, verdicts, slack)
     this.#soft = alwaysSoft(world.scenario)

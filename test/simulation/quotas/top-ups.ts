@@ -1,4 +1,5 @@
 import type {Verdicts} from '../oracles/verdicts.js'
+import type {Scenario} from '../scenario.js'
 import type {TableWrite} from '../world/table-writes.js'
 import {quotaChanges, windowOf} from './stored-quota.js'
 
@@ -12,8 +13,15 @@ export class TopUps {
   /** A bucket whose entity was deleted may get the same again. */
   readonly #deleted = new Set<string>()
 
-  constructor(verdicts: Verdicts) {
+  /** What is added to a limit that refills, for a time, is not marked. */
+  readonly #isComparable: boolean
+
+  constructor({configs, steps}: Scenario, verdicts: Verdicts) {
     this.#verdicts = verdicts
+    const limits = [...configs, ...steps.flatMap(({deed}) => ('limits' in deed ? [deed] : []))].flatMap(
+      each => each.limits,
+    )
+    this.#isComparable = limits.every(({name, reset}) => name !== 'q' || reset)
   }
 
   noteAsked(bucket: string, key: string, tokens: number): void {
@@ -38,6 +46,7 @@ export class TopUps {
 
   /** Compares, once nothing is under way any more. */
   check(): void {
+    if (!this.#isComparable) return
     for (const [bucket, asked] of this.#asked) {
       if (this.#deleted.has(bucket)) continue
       const added = this.#added.get(bucket) ?? 0n

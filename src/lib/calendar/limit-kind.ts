@@ -1,3 +1,4 @@
+import {STAMP_MS} from '../core/bypass.js'
 import type {RateSchedule, ResetClock} from '../core/calendar-clock.js'
 import {isCalendarReset, isSessionReset, type Limit, rateOf, type ScheduleEntry} from '../core/limit.js'
 import type {KindedRate, LimitKind} from '../core/limit-kind.js'
@@ -10,9 +11,6 @@ export interface KindDefinition extends StoredSchedule {
   readonly sessionSeconds?: number | undefined
 }
 
-/** How long softness lasts without being confirmed by the configuration, in ms; other clients use the same time. */
-const SOFT_FOR_MS = 54_000
-
 /** A limit as buckets have it, soft from `nowMs` on if it is. */
 export function kindedRateOf(limit: Limit, nowMs: number): KindedRate {
   const rate = rateOf(limit)
@@ -20,7 +18,7 @@ export function kindedRateOf(limit: Limit, nowMs: number): KindedRate {
   if (!reset && !schedule && !soft) return rate
   const kind = kinds.get(limit) ?? configuredKind(limit)
   kinds.set(limit, kind)
-  return {...rate, kind: soft ? {...kind, softUntilMs: nowMs + SOFT_FOR_MS} : kind}
+  return {...rate, kind: soft ? {...kind, softUntilMs: nowMs + STAMP_MS} : kind}
 }
 
 /** By limit, since configurations are read seldom and compared often. */

@@ -16,6 +16,8 @@ export interface AppliedLimits {
   readonly cascade?: boolean | undefined
   /** The level at which a switch refuses every request. */
   readonly disabledAt?: Level | undefined
+  /** A switch admits every request: it is counted, and nothing is taken. */
+  readonly isBypassed?: boolean | undefined
 }
 
 /** The parent that an entity shares its budget with. */
@@ -81,9 +83,10 @@ export class LimitSource {
     const {defaultLimits} = this.#options
     const {source, limits, cascade, access} = resolution
     const disabledAt = access?.access === 'disabled' ? access.level : undefined
-    if (source !== undefined) return {source, limits, cascade, disabledAt}
+    const isBypassed = access?.access === 'bypass'
+    if (source !== undefined) return {source, limits, cascade, disabledAt, isBypassed}
     const hasDefault = defaultLimits.length > 0 || disabledAt !== undefined
-    return hasDefault ? {source: 'default', limits: defaultLimits, cascade, disabledAt} : undefined
+    return hasDefault ? {source: 'default', limits: defaultLimits, cascade, disabledAt, isBypassed} : undefined
   }
 
   /** From the entity's own record; an entity need not have one to be limited. */

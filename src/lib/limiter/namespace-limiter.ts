@@ -199,9 +199,9 @@ export class NamespaceLimiter {
 
   /** What the limits in force could never hold is not a matter of waiting. */
   async #checkCapacity(entity: string, resource: string, amounts: Amounts): Promise<void> {
-    const {limits} = await this.limits.limitsOf(entity, resource)
-    const known = new Map([...amounts].filter(([name]) => limits.some(limit => limit.name === name)))
-    const reason = impossibility({entity, resource}, known, limits)
+    const applied = await this.limits.limitsOf(entity, resource)
+    const known = new Map([...amounts].filter(([name]) => applied.limits.some(limit => limit.name === name)))
+    const reason = impossibility({entity, resource}, known, applied)
     if (reason) throw reason
   }
 

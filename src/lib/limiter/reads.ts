@@ -1,5 +1,6 @@
 import {kindedRateOf} from '../calendar/limit-kind.js'
 import type {Amounts, LimitState} from '../core/bucket.js'
+import {STAMP_MS} from '../core/bypass.js'
 import type {Limit} from '../core/limit.js'
 import {availableTogether} from '../core/shards.js'
 import {toTokens} from '../core/token-math.js'
@@ -92,17 +93,19 @@ async function readLevel(
   const records = [...shards.values()].map(record =>
     currentRecord({record, incomplete: new Map()}, nowMs, applied.limits),
   )
-  return {
-    level,
-    applied,
-    records:
-      records.length > 0 ? records : [untouched({namespace: table.namespace, entity, resource}, applied.limits, nowMs)],
-  }
+  const found =
+    records.length > 0 ? records : [untouched({namespace: table.namespace, entity, resource}, applied.limits, nowMs)]
+  return {level, applied, records: found.map(record => asSwitched(record, applied.isBypassed, nowMs))}
 }
 
 /** A stored shard brought up to now and in line with the limits in force, if they are given. */
 export function currentRecord(seen: SeenBucket, nowMs: number, inForce?: readonly Limit[]): BucketRecord {
   return plannedRecord(planBucket(seen, nowMs, inForce, {opensSessions: true}))
+}
+
+/** A bucket as a request would find it: bypassed if its switch is, or else as long as the last one lasts. */
+export function asSwitched(record: BucketRecord, isBypassed: boolean | undefined, nowMs: number): BucketRecord {
+  return isBypassed ? {...record, bypassUntilMs: nowMs + STAMP_MS} : record
 }
 
 /** Asking for a limit that does not apply is a mistake, not a refusal. */

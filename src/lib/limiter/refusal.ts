@@ -1,4 +1,5 @@
 import {type Amounts, type BucketState, nextBoundary, refillBucket} from '../core/bucket.js'
+import {isBypassedAt} from '../core/bypass.js'
 import {isSoftAt, wholeRateAt} from '../core/limit-kind.js'
 import {availableTogether, timeUntilTogether, withoutExcess} from '../core/shards.js'
 import {type Rate, toTokens} from '../core/token-math.js'
@@ -35,11 +36,12 @@ export function explainRefusal(
   const shares = records.map(record => withoutExcess(shareOfRecord(record), nowMs))
   const refilled = shares.map(share => refillBucket(share, nowMs))
   const first = records[0] as BucketRecord
+  const isBypassed = records.some(record => isBypassedAt(record, nowMs))
   const statuses = [...amounts].map(([name, milli]): RefusalStatus => {
     const availableMilli = availableTogether(refilled, name)
     const limit = first.state.limits.get(name)
     const rate = limit && wholeRateAt(limit, nowMs).rate
-    const exceeded = availableMilli < milli && !(limit && isSoftAt(limit, nowMs))
+    const exceeded = availableMilli < milli && !isBypassed && !(limit && isSoftAt(limit, nowMs))
     const [available, requested] = [toTokens(availableMilli), toTokens(milli)]
     return {
       name,
@@ -96,7 +98,7 @@ export async function refuseDisabled(
 ): Promise<boolean> {
   if (disabledAt === undefined) return false
   if (state.exists && !state.seen.record.isDisabled) {
-    const update = (mark: WriteMark) => stampUpdate(table, address, 'disabled', mark)
+    const update = (mark: WriteMark) => stampUpdate(table, address, {access: 'disabled', readAtMs: table.clock()}, mark)
     // The refusal stands without it.
     await write({update, basis: basisOf(state.seen.record)}).catch(() => {})
   }

@@ -93,9 +93,10 @@ export async function syncSwitch(
       if (done.has(id)) return
       done.add(id)
       try {
+        const readAtMs = table.clock()
         const {access} = await resolver.resolve(entity, resource, {signal})
         const mark = newMark(table)
-        const update = stampUpdate(table, address, access?.access ?? 'enabled', mark)
+        const update = stampUpdate(table, address, {access: access?.access ?? 'enabled', readAtMs}, mark)
         if ((await sendMarked(table, update, mark, {signal})).applied) result.updated++
       } catch (error) {
         if (!isUnavailability(error)) throw error

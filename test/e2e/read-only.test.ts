@@ -113,6 +113,7 @@ const LOOKS: Readonly<Record<string, readonly Run[]>> = {
 /** Commands that write when all is right. With a mistyped namespace they must not. */
 const WRITERS: Readonly<Record<string, string>> = {
   'bucket reset': 'bucket reset user-1 --resource gpt-4 --yes',
+  'entity bypass': 'entity bypass user-1',
   'entity clear': 'entity clear user-1',
   'entity create': 'entity create new',
   'entity disable': 'entity disable user-1',
@@ -123,6 +124,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   'namespace create': '',
   'namespace delete': '',
   'namespace recover': '',
+  'resource bypass': 'resource bypass gpt-4',
   'resource clear': 'resource clear gpt-4',
   'resource disable': 'resource disable gpt-4',
   'resource enable': 'resource enable gpt-4',

@@ -52,9 +52,11 @@ const LINES = [
   'acquire new-WIDTH gpt-4 tpd=1',
   'bucket reset new-WIDTH --resource gpt-4 --yes',
   'entity disable new-WIDTH --resource gpt-4',
+  'entity bypass new-WIDTH',
   'entity enable new-WIDTH',
   'entity clear new-WIDTH',
   'resource disable search',
+  'resource bypass search',
   'resource enable search',
   'resource clear search',
 ] as const

@@ -1,18 +1,19 @@
 import {nextResetMs} from '../calendar/next-reset.js'
 import type {Amounts} from '../core/bucket.js'
+import {isBypassedAt} from '../core/bypass.js'
 import {type Consumption, checkConsumption} from '../core/consumption.js'
 import type {Limit} from '../core/limit.js'
 import {toTokens} from '../core/token-math.js'
 import {windowStart} from '../core/window.js'
 import type {RefusalStatus} from '../limiter/errors.js'
 import {shareOfRecord} from '../limiter/known-bucket.js'
-import {checkKnown, currentRecord, untouched} from '../limiter/reads.js'
+import {asSwitched, checkKnown, currentRecord, untouched} from '../limiter/reads.js'
 import {explainRefusal} from '../limiter/refusal.js'
 import {nothingApplies} from '../repository/limits/checks.js'
 import {type Resolution, requireSupportedLimits} from '../repository/limits/resolver.js'
 import type {NamespaceRepository} from '../repository/repository.js'
 import type {BucketRecord} from '../schema/bucket-record.js'
-import type {ConfigScope} from '../schema/config-record.js'
+import type {AccessSwitch, ConfigScope} from '../schema/config-record.js'
 import {resolveFamily} from './family-limits.js'
 
 /** Children listed per limit. */
@@ -40,13 +41,15 @@ export interface ExplainedLimit extends Omit<RefusalStatus, 'shard'> {
   readonly configured: Limit
   /** Epoch ms at which a quota of the calendar is full again; `undefined` for other limits. */
   readonly resetsAtMs: number | undefined
+  /** Nothing is taken of it now, and it refuses nothing. */
+  readonly isBypassed: boolean
   readonly shards: readonly ShardShare[]
   /** Children that shared the charge in this hour, most first; only where the limit is exceeded. */
   readonly drainedBy: readonly CapacityConsumer[]
 }
 
-/** A switch that refuses every request. */
-export interface RefusingSwitch {
+/** A switch that refuses or admits every request. */
+export interface SetSwitch {
   /** The caller, or the parent that every charge is shared with. */
   readonly entity: string
   /** Where it is set. */
@@ -68,7 +71,9 @@ export interface Explanation {
   /** 0 when admitted, `Infinity` when never. */
   readonly retryAfterMs: number
   /** What refuses the request whatever is left; then there are no limits to look at. */
-  readonly disabled: RefusingSwitch | undefined
+  readonly disabled: SetSwitch | undefined
+  /** What admits every request at its level, whatever is left there: of the caller, of the parent. */
+  readonly bypassed: readonly SetSwitch[]
   readonly limits: readonly ExplainedLimit[]
 }
 
@@ -80,8 +85,8 @@ export interface Question {
   readonly consume?: Consumption | undefined
 }
 
-function refusingSwitch(entity: string, {access, trace}: Resolution): RefusingSwitch | undefined {
-  if (access?.access !== 'disabled') return undefined
+function switchOf(which: AccessSwitch, entity: string, {access, trace}: Resolution): SetSwitch | undefined {
+  if (access?.access !== which) return undefined
   return {entity, scope: trace.find(({level}) => level === access.level)?.scope as ConfigScope}
 }
 
@@ -93,8 +98,11 @@ export async function explain(
 ): Promise<Explanation> {
   const asked = consume && checkConsumption(consume)
   const {own, parent, isRegistered} = await resolveFamily(namespace, entity, resource)
-  const disabled =
-    refusingSwitch(entity, own) ?? (parent ? refusingSwitch(parent.entity, parent.resolution) : undefined)
+  const switched = (which: AccessSwitch) =>
+    [switchOf(which, entity, own), parent && switchOf(which, parent.entity, parent.resolution)].flatMap(
+      each => each ?? [],
+    )
+  const [disabled] = switched('disabled')
   if (!disabled && parent && parent.resolution.source === undefined) throw nothingApplies(parent.entity, resource)
   requireSupportedLimits(own, {entity, resource})
   if (parent) requireSupportedLimits(parent.resolution, {entity: parent.entity, resource})
@@ -120,6 +128,7 @@ export async function explain(
     admitted: !disabled && limits.every(limit => !limit.exceeded),
     retryAfterMs: disabled ? Infinity : Math.max(0, ...limits.map(limit => limit.retryAfterMs)),
     disabled,
+    bypassed: disabled ? [] : switched('bypass'),
     limits,
   }
 }
@@ -143,7 +152,8 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
   const stored = (bucket?.shards ?? []).flatMap(shard =>
     shard.kind === 'bucket' ? [currentRecord(shard, nowMs, limits)] : [],
   )
-  const records = stored.length > 0 ? stored : [untouched({namespace: namespace.id, entity, resource}, limits, nowMs)]
+  const found = stored.length > 0 ? stored : [untouched({namespace: namespace.id, entity, resource}, limits, nowMs)]
+  const records = found.map(record => asSwitched(record, resolution.access?.access === 'bypass', nowMs))
   const {statuses} = explainRefusal({records, amounts, nowMs, source}, level)
   const exceeded = statuses.filter(status => status.exceeded).map(({name}) => name)
   const drained = exceeded.length === 0 ? [] : await consumers(namespace, entity, resource, nowMs)
@@ -151,6 +161,7 @@ async function explainLevel(namespace: NamespaceRepository, question: LevelQuest
     ...status,
     scope,
     ...configuredIn(limits, status.name, nowMs),
+    isBypassed: records.some(record => isBypassedAt(record, nowMs)),
     shards: records.map(record => shardShare(record, status.name)),
     drainedBy: status.exceeded ? largest(drained, status.name) : [],
   }))

@@ -1,6 +1,6 @@
 import {kindedRateOf} from '../calendar/limit-kind.js'
 import type {Amounts, LimitState} from '../core/bucket.js'
-import {STAMP_MS} from '../core/bypass.js'
+import {isBypassedAt, STAMP_MS} from '../core/bypass.js'
 import type {Limit} from '../core/limit.js'
 import {availableTogether} from '../core/shards.js'
 import {toTokens} from '../core/token-math.js'
@@ -22,6 +22,8 @@ export interface CheckResult {
   readonly admitted: boolean
   /** 0 when admitted, `null` when never. */
   readonly retryAfterMs: number | null
+  /** A switch lets the entity pass whatever its limits: the request would be counted, and nothing taken. */
+  readonly bypassed: boolean
   readonly statuses: readonly RefusalStatus[]
 }
 
@@ -73,6 +75,7 @@ export async function readAvailability(
       return {
         admitted: statuses.every(status => !status.exceeded),
         retryAfterMs: Number.isFinite(waitMs) ? waitMs : null,
+        bypassed: levels[0]?.records.some(record => isBypassedAt(record, nowMs)) ?? false,
         statuses,
       }
     },

@@ -24,6 +24,7 @@ const limit = (change: Partial<ExplainedLimit> = {}): ExplainedLimit => ({
   deficit: 0,
   exceeded: false,
   retryAfterMs: 0,
+  isBypassed: false,
   shards: [{shard: 0, available: 100, capacity: 100}],
   drainedBy: [],
   ...change,
@@ -39,6 +40,7 @@ const explanation = (limits: ExplainedLimit[], change: Partial<Explanation> = {}
   admitted: limits.every(each => !each.exceeded),
   retryAfterMs: Math.max(...limits.map(each => each.retryAfterMs)),
   disabled: undefined,
+  bypassed: [],
   limits,
   ...change,
 })

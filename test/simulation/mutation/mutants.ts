@@ -89,7 +89,7 @@ export const MUTANTS: readonly Mutant[] = [
     ['charges are not counted', "n(-milli)).add(limitAttribute(name, 'consumed'), n(milli))", 'n(-milli))'],
     [
       'charges of a rewrite are not counted',
-      "else if (milli !== 0n || change.kind === 'init') e.add(",
+      "else if (countedMilli !== 0n || change.kind === 'init') e.add(",
       "else if (change.kind === 'init') e.add(",
     ],
     ['a bucket is created over another', '  e.condition(`attribute_not_exists(${e.name(names.refilledAt)})`)\n', ''],
@@ -109,7 +109,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('repository/buckets/adjust-write.ts', [
     [
       'a return goes to another bucket than the one that gave the tokens',
-      '    requireText(e, names.incarnation, returns.incarnation)\n',
+      '    if (!isBypassed) requireText(e, names.incarnation, returns.incarnation)\n',
       '',
     ],
   ]),
@@ -169,7 +169,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...inFile('limiter/bucket-queue.ts', [
     [
       'what an abandoned request was charged stays',
-      'request.cleanUp(this.giveBack(amounts, count, {incarnation, periods: periodsOf(state, chargedAtMs)}))',
+      'request.cleanUp(this.giveBack(amounts, requests, {isBypassed, incarnation, periods}))',
       'continue',
     ],
     [

@@ -36,14 +36,16 @@ export async function acquireLines(tried: TriedRequest, width: number | undefine
 }
 
 function titleOf({entity, resource, consume, dryRun, attempt}: TriedRequest): string {
-  const {admitted, isMetered, waitedMs, retryAfterMs} = attempt
+  const {admitted, isMetered, isBypassed, waitedMs, retryAfterMs} = attempt
   const asked = amountWords(consume)
   const waited = waitedMs > 0 ? ` after ${formatSpan(waitedMs)}` : ''
   if (!admitted) {
     return `Refused${waited}: ${entity} cannot have ${asked} of ${resource} now; try again in ${formatWait(retryAfterMs)}`
   }
   if (!isMetered) return `Admitted without a charge: the table is unavailable, so ${entity} was charged nothing`
-  const charge = `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parentCharge(attempt)}`
+  const charge = isBypassed
+    ? `${resource} is bypassed for ${entity}, ${asked} ${dryRun ? 'would be' : 'was'} counted and not charged${parentCharge(attempt)}`
+    : `${entity} ${dryRun ? 'would be' : 'was'} charged ${asked} of ${resource}${parentCharge(attempt)}`
   return dryRun ? `Would be admitted: ${charge}` : `Admitted${waited}: ${charge}`
 }
 
@@ -72,6 +74,7 @@ export function acquireJson({entity, resource, consume, dryRun, attempt}: TriedR
     dryRun,
     admitted: attempt.admitted,
     metered: attempt.isMetered,
+    bypassed: attempt.isBypassed,
     parent: attempt.parent ?? null,
     waitedMs: attempt.waitedMs,
     retryAfterMs: waitOf(attempt.retryAfterMs),

@@ -2,7 +2,7 @@ import {isSessionReset, MAX_TOKENS} from '../../core/limit.js'
 import {DEFAULT_RESOURCE} from '../../core/names.js'
 import {formatLimit} from '../../core/syntax/limit-text.js'
 import {formatSpan, formatTokens, formatWait} from '../../core/text.js'
-import type {ExplainedLimit, Explanation, RefusingSwitch} from '../../inspect/explain.js'
+import type {ExplainedLimit, Explanation, SetSwitch} from '../../inspect/explain.js'
 import type {ConfigScope} from '../../schema/config-record.js'
 import {shellWord} from '../base/settings.js'
 import {kindJson, scopeJson} from '../limits/json.js'
@@ -47,7 +47,7 @@ function scopeArguments(scope: ConfigScope): string {
 }
 
 /** The command that lifts a switch where it is set. */
-function enabling({entity, scope}: RefusingSwitch, where: string): Remedy {
+function enabling({entity, scope}: SetSwitch, where: string): Remedy {
   const subject = scope.level === 'resource' ? `resource enable ${scope.resource}` : `entity enable ${entity}`
   const only = scope.level === 'entity' && scope.resource !== DEFAULT_RESOURCE ? ` --resource ${scope.resource}` : ''
   return [`zael ${subject}${only}${where}`, `lift the switch of ${scopeWords(scope)}`]
@@ -68,12 +68,24 @@ export function whyLines(explanation: Explanation, where = ''): string[] {
   return [
     verdict(explanation),
     ...limits.flatMap(limit => ['', ...limitLines(limit, explanation)]),
+    ...bypassLines(explanation, where),
     ...(parent === undefined ? [] : ['', `Every charge of ${entity} is also charged to its parent ${parent}.`]),
     ...(isRegistered
       ? []
       : ['', `${entity} has no record. Limits apply anyway; check the spelling if you expected one.`]),
     ...(exceeded.length === 0 ? [] : remedyLines(exceeded, resource, where)),
   ]
+}
+
+/** The switches that let every request pass: where they are set, and how to end that. */
+function bypassLines({bypassed, resource}: Explanation, where: string): string[] {
+  if (bypassed.length === 0) return []
+  const switches = bypassed.flatMap(each => [
+    '',
+    `${resource} is bypassed for ${each.entity}: every request is admitted and counted, and nothing is taken.`,
+    ...factLines('', {'set for': scopeWords(each.scope)}).slice(1),
+  ])
+  return [...switches, ...nextLines(bypassed.map(each => enabling(each, where)))]
 }
 
 function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Explanation): string {
@@ -88,12 +100,25 @@ function verdict({entity, resource, limits, admitted, retryAfterMs, atMs}: Expla
 }
 
 function limitLines(limit: ExplainedLimit, {hour, atMs}: Explanation): string[] {
-  const {name, entity, level, available, capacity, requested, exceeded, shards, scope, drainedBy, configured} = limit
+  const {
+    name,
+    entity,
+    level,
+    available,
+    capacity,
+    requested,
+    exceeded,
+    shards,
+    scope,
+    drainedBy,
+    configured,
+    isBypassed,
+  } = limit
   const count = (tokens: number) => formatTokens(tokens, configured.unit)
   const whose = level === 'parent' ? `the parent ${entity}` : entity
   const clears =
     limit.retryAfterMs === Infinity ? 'and waiting does not help' : `clears in ${formatWait(limit.retryAfterMs)}`
-  const state = exceeded ? `refuses, ${clears}` : 'has room'
+  const state = exceeded ? `refuses, ${clears}` : isBypassed ? 'is bypassed' : 'has room'
   const isShared = level === 'parent' || drainedBy.length > 0
   const consumers = drainedBy.map(({entity: child, tokens}) => `${child} ${count(tokens)}`).join(', ')
   return factLines(`${name} of ${whose} ${state}`, {
@@ -141,7 +166,8 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
     admitted,
     retryAfterMs: wait(explanation.retryAfterMs),
     clearsAt: clears(explanation.retryAfterMs),
-    disabled: disabled ? disabledJson(disabled, where) : null,
+    disabled: disabled ? switchJson(disabled, where) : null,
+    bypassed: explanation.bypassed.map(each => switchJson(each, where)),
     limits: limits.map(limit => ({
       name: limit.name,
       level: limit.level,
@@ -166,7 +192,7 @@ export function whyJson(explanation: Explanation, where = ''): WhyResult {
   }
 }
 
-function disabledJson(disabled: RefusingSwitch, where: string): NonNullable<WhyResult['disabled']> {
-  const [command, purpose] = enabling(disabled, where)
-  return {entity: disabled.entity, setFor: scopeJson(disabled.scope), remedies: [{command, purpose}]}
+function switchJson(each: SetSwitch, where: string): NonNullable<WhyResult['disabled']> {
+  const [command, purpose] = enabling(each, where)
+  return {entity: each.entity, setFor: scopeJson(each.scope), remedies: [{command, purpose}]}
 }

@@ -40,9 +40,11 @@ import {
 } from './namespace.js'
 import {deleteResult, deployResult, doctorResult, listResult, statusResult} from './stack.js'
 import {
+  entityBypassResult,
   entityClearResult,
   entityDisableResult,
   entityEnableResult,
+  resourceBypassResult,
   resourceClearResult,
   resourceDisableResult,
   resourceEnableResult,
@@ -64,6 +66,7 @@ export const RESULTS = {
   delete: deleteResult,
   deploy: deployResult,
   doctor: doctorResult,
+  'entity bypass': entityBypassResult,
   'entity children': entityChildrenResult,
   'entity clear': entityClearResult,
   'entity create': entityCreateResult,
@@ -104,6 +107,7 @@ export const RESULTS = {
   'namespace purge': namespacePurgeResult,
   'namespace recover': namespaceRecoverResult,
   'namespace show': namespaceShowResult,
+  'resource bypass': resourceBypassResult,
   'resource clear': resourceClearResult,
   'resource disable': resourceDisableResult,
   'resource enable': resourceEnableResult,

@@ -8,7 +8,10 @@ const BUCKET = 'ns/u0/gpt-4'
 const DECISION = {what: 'acquire u0', process: 0, fromMs: 10, untilMs: 20, buckets: [BUCKET]} as const
 
 function shard(shardCount = 1): ShardChange {
-  const stored: StoredShard = {refilledAt: 1n, shardCount, requests: 1, limits: new Map(), marks: new Map()}
+  const stored: StoredShard = {
+    ...{refilledAt: 1n, shardCount, requests: 1, bypass: undefined},
+    ...{limits: new Map(), marks: new Map()},
+  }
   return {namespace: 'ns', entity: 'u0', resource: 'gpt-4', shard: 0, bucket: BUCKET, before: stored, after: stored}
 }
 

@@ -85,6 +85,7 @@ async function play(stage: Stage, {by, deed}: Step): Promise<void> {
       case 'python-consume':
       case 'python-adjust':
       case 'python-clone':
+      case 'python-switch':
       case 'heat':
       case 'poison':
         return playPython(stage, deed)

@@ -13,6 +13,7 @@ export const PROFILES = [
   'lifecycle',
   'skew',
   'aggregator',
+  'bypass',
   'mixed',
 ] as const
 
@@ -48,6 +49,8 @@ export type Deed =
   | {readonly kind: 'delete-limits'; readonly scope: ConfigScope}
   | {readonly kind: 'reset' | 'split'; readonly entity: string}
   | {readonly kind: 'delete-entity'; readonly entity: string}
+  /** Has every request of an entity pass, or ends that. */
+  | {readonly kind: 'switch'; readonly entity: string; readonly access: 'bypass' | 'enabled' | undefined}
   | {readonly kind: 'purge'}
   /** Reads all that is shown of an entity, and verifies the table. */
   | {readonly kind: 'look'; readonly entity: string}
@@ -61,6 +64,8 @@ export type Deed =
   | {readonly kind: 'python-config'; readonly scope: ConfigScope; readonly limits: readonly Limit[]}
   | {readonly kind: 'python-consume' | 'python-adjust'; readonly entity: string; readonly consume: Tokens}
   | {readonly kind: 'python-clone'; readonly entity: string}
+  /** As `switch`; the change may miss the buckets. */
+  | {readonly kind: 'python-switch'; readonly entity: string; readonly isBypassed: boolean; readonly misses: boolean}
   /** Writes what no usage record can hold. */
   | {readonly kind: 'poison'; readonly entity: string; readonly how: 'many-limits' | 'huge-number'}
 

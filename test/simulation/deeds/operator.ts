@@ -40,6 +40,9 @@ async function carryOut(world: World, writer: Writer, deed: Deed): Promise<void>
       await splitBucket(table, deed.entity, RESOURCE, count)
       return
     }
+    case 'switch':
+      await tenant.setAccess({level: 'entity', entity: deed.entity, resource: RESOURCE}, deed.access)
+      return
     case 'delete-entity':
       await tenant.entities.delete(deed.entity)
       return

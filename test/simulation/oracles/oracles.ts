@@ -1,6 +1,6 @@
 import {decodeUsage} from '../../../src/lib/schema/usage-record.js'
 import {RESOURCE} from '../scenario.js'
-import {bucketId, type TableWrite} from '../world/table-writes.js'
+import {bucketId, type TableWrite, withoutCounted} from '../world/table-writes.js'
 import type {World} from '../world/world.js'
 import {Answers} from './answers.js'
 import {Books} from './books.js'
@@ -30,6 +30,8 @@ export class Oracles {
   readonly activity = new Map<string, Consumption[]>()
   /** Buckets that were deleted together with their usage. */
   readonly removed = new Set<string>()
+  /** Buckets whose limits were bypassed at some time. */
+  readonly #bypassed = new Set<string>()
   readonly #refills: Refills
   readonly #world: World
 
@@ -63,8 +65,11 @@ export class Oracles {
       if (known) known.push({atMs, process: writer.process})
       else this.activity.set(bucket, [{atMs, process: writer.process}])
     }
-    this.rates.observe(write)
-    this.#refills.observe(write)
+    for (const {bucket, before, after} of shards)
+      if (before?.bypass !== undefined || after?.bypass !== undefined) this.#bypassed.add(bucket)
+    const taken = shards.map(change => withoutCounted(change, this.#bypassed.has(change.bucket)))
+    this.rates.observe({...write, shards: taken})
+    this.#refills.observe({...write, shards: taken})
     this.books.observe(write)
     this.costs.observe(write, this.#world.time.nowMs - this.#world.time.elapsedMs)
     this.usage.observe(write)

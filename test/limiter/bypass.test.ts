@@ -198,6 +198,27 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect((await rpm()).consumed).toBe(10 + 18 + 40)
   })
 
+  it('is followed by a process that knows of it before it refuses for lack of tokens', async () => {
+    await running(4)
+    await stamp({disabled: s('bypass')}, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
+    const limiter = scene.limiter()
+    await limiter.check(request({rpm: 1}))
+    await bypassed(limiter, 1, 5)
+    expect(await rpm()).toEqual({tokens: 2, consumed: 13})
+  })
+
+  it('is stamped for a time that counts from the read of the configuration, however often others read it', async () => {
+    await repository.setAccess(RESOURCE, 'bypass')
+    const limiter = scene.limiter({configCacheMs: 40_000})
+    await bypassed(limiter, 1, 5)
+    scene.nowMs += 25_000
+    await limiter.check(request({rpm: 1}))
+    await stamp({disabled: bool(false)}, wireKey(keys.resourceConfig(scene.namespace, 'gpt-4')))
+    scene.nowMs += 17_000
+    expect((await limiter.acquire(request({rpm: 2}))).bypassed).toBe(false)
+    expect(await rpm()).toEqual({tokens: 8, consumed: 7})
+  })
+
   it('G9 counts what leases correct, and moves no token, whatever the switch is by then', async () => {
     const limiter = await running(2)
     await bypass(ENTITY, limiter)
@@ -218,6 +239,7 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(await rpm()).toEqual({tokens: 5, consumed: 5 + 20 + 22})
     expect((await stored())?.rq).toEqual(n(2 + 1 + 2 + 1))
     expect(kept.consumed).toEqual({rpm: 20})
+    for (const lease of [kept, returned, adjusted]) expect(lease.limits.rpm?.available).toBe(6)
     expect(adjusted.consumed).toEqual({rpm: 22})
     await repository.setAccess(ENTITY, 'bypass')
     await enforced.rollback()
@@ -347,6 +369,8 @@ describeOnBoth('a bypass', {timeout: 60_000}, table => {
     expect(scene.calls).toEqual(['UpdateItem', 'UpdateItem'])
     scene.nowMs += 40_000
     await bypassed(limiter, 2, 5)
+    expect((await stored())?.b_rpm_ws).toBeUndefined()
+    scene.nowMs += 1000
     await repository.setAccess(RESOURCE, undefined)
     expect(await isAdmitted(limiter.acquire(request({rpm: 11})))).toBe(false)
     expect(await isAdmitted(limiter.acquire(request({rpm: 10})))).toBe(true)

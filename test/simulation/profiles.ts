@@ -235,39 +235,44 @@ const PLANS: Record<Profile, (draws: Draws) => Planned> = {
 
   bypass: draws => {
     const limits = someLimits(draws, draws.int(1, 2))
-    const processes = draws.int(2, 4)
-    const untilMs = 240_000
+    const processes = draws.int(2, 3)
+    const entities = draws.pick([['u0'], ['u0'], ['c0']])
+    const untilMs = draws.pick([10_000, 60_000, 200_000])
     const steps = traffic(draws, {
       processes,
       limits,
-      entities: ['u0', 'c0'],
+      entities,
       untilMs,
       count: draws.int(15, 50),
-      lease: 0.7,
-      patient: 0.1,
-      recycle: draws.pick([0, 0.2]),
+      lease: 0.6,
+      recycle: draws.pick([0, 0.1]),
     })
-    for (let at = 0; at < draws.int(2, 8); at++) {
-      const entity = draws.pick(['u0', 'u0', 'c0', 'team'])
+    const switched = [...entities, ...(entities.includes('c0') ? ['team'] : [])]
+    for (let at = 0; at < draws.int(3, 12); at++) {
+      const entity = draws.pick(switched)
       const isBypassed = draws.chance(0.6)
-      const deed: Deed = draws.chance(0.6)
+      const deed: Deed = draws.chance(0.5)
         ? {kind: 'switch', entity, access: isBypassed ? 'bypass' : draws.pick(['enabled', undefined])}
-        : {kind: 'python-switch', entity, isBypassed, misses: draws.chance(0.3)}
+        : {kind: 'python-switch', entity, isBypassed, misses: draws.chance(0.2)}
       steps.push({atMs: draws.int(0, untilMs), by: OTHERS, deed})
     }
     const others: Deed[] = [
       {kind: 'set-limits', scope: SYSTEM, limits: changed(draws, limits)},
-      {kind: 'split', entity: 'u0'},
-      {kind: 'split', entity: 'team'},
+      ...switched.map(entity => ({kind: 'split', entity}) as const),
       {kind: 'heat', entity: 'u0', writes: 4000},
     ]
-    for (const deed of others) if (draws.chance(0.3)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
-    for (const entity of ['u0', 'c0', 'team'])
+    for (const deed of others) if (draws.chance(0.15)) steps.push({atMs: draws.int(1000, untilMs), by: OTHERS, deed})
+    for (const entity of switched)
       steps.push({atMs: untilMs + 1000, by: OTHERS, deed: {kind: 'switch', entity, access: undefined}})
-    const faults = draws.chance(0.6) ? someFaults(draws, processes, draws.pick([0.05, 0.15])) : []
-    const killed = kills(draws, processes, untilMs)
-    const lag = draws.chance(0.5) ? 3000 : undefined
-    return {...plain(processes, limits), children: CHILDREN, steps: [...steps, ...killed], faults, aggregatorLagMs: lag}
+    const faults = draws.chance(0.7) ? someFaults(draws, processes, draws.pick([0.05, 0.15, 0.3])) : []
+    const lag = draws.chance(0.3) ? 3000 : undefined
+    return {
+      ...plain(processes, limits),
+      children: CHILDREN,
+      steps: [...steps, ...kills(draws, processes, untilMs)],
+      faults,
+      aggregatorLagMs: lag,
+    }
   },
 
   mixed: draws => {

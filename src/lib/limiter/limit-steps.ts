@@ -171,7 +171,7 @@ function planRewrite(
 
 /** Whether a bucket has other limits or another family than the configuration asks for, or may have. */
 export function differsFrom({record, incomplete}: SeenBucket, {applied, family}: LimitsInForce): boolean {
-  if (record.validUntilMs !== undefined || record.bypassUntilMs !== undefined) return true
+  if (record.validUntilMs !== undefined) return true
   return !isSameFamily(record, family) || !hasLimits({record, incomplete}, applied)
 }
 

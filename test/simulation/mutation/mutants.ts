@@ -106,6 +106,10 @@ export const MUTANTS: readonly Mutant[] = [
       'since(0 * (bounds[0]?.earliestRefillMs ?? nowMs))',
     ],
   ]),
+  ...inFile('repository/buckets/bypass-write.ts', [
+    ['a bypassed request is counted by a late attempt as well', '  requireLimitsRevision(e, seen)\n', ''],
+    ['a bypass does not end', '  e.condition(`${e.name(names.bypass)} > ${e.value(n(nowMs))}`)\n', ''],
+  ]),
   ...inFile('repository/buckets/adjust-write.ts', [
     [
       'a return goes to another bucket than the one that gave the tokens',
